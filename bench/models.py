@@ -1,0 +1,182 @@
+"""Compare tessella with its peers on whole models.
+
+    python -m bench.models [NAME ...] --threads 1 --repeat 20 --json results.json
+
+Names are those of ``tests.models``, or the beginning of some; without any, all are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnx
+
+from bench import cold
+from bench.measure import interleave, machine
+from bench.peers import PEERS, Array, Feeds, Run, available, load
+from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture, random_inputs
+
+NAMES = (*LIGHT_MODELS, *FIXTURES)
+
+
+@dataclass
+class Row:
+    """One peer on one model; figures are None where it failed, and ``failure`` says how."""
+
+    model: str
+    peer: str
+    threads: int
+    weights_mb: float
+    median_ms: float | None = None
+    spread: float | None = None
+    ratio: float | None = None
+    error: float | None = None
+    compile_s: float | None = None
+    first_call_s: float | None = None
+    peak_mb: float | None = None
+    failure: str | None = None
+
+
+def compare(name: str, peers: Sequence[str], *, threads: int, repeat: int) -> list[Row]:
+    """Measure all peers on one model. Ratios and errors are against the first one."""
+    with TemporaryDirectory() as folder:
+        path, feeds_path = Path(folder) / "model.onnx", Path(folder) / "feeds.npz"
+        weights_mb, feeds = _write(name, path)
+        np.savez(feeds_path, allow_pickle=False, **feeds)
+        rows = {peer: Row(name, peer, threads, weights_mb) for peer in peers}
+        for row in rows.values():
+            _measure_cold(row, path, feeds_path)
+        runs: dict[str, Run] = {}
+        outputs: dict[str, list[Array]] = {}
+        for row in rows.values():
+            if row.failure is None and (run := _load(row, path, feeds)) is not None:
+                runs[row.peer], outputs[row.peer] = run
+    calls = {peer: partial(run, feeds) for peer, run in runs.items()}
+    timings = interleave(calls, repeat=repeat)
+    for peer, timing in timings.items():
+        row = rows[peer]
+        row.median_ms, row.spread = timing.median * 1e3, timing.spread
+        if peers[0] in timings:
+            row.ratio = timing.median / timings[peers[0]].median
+            row.error = _error(outputs[peer], outputs[peers[0]])
+    return list(rows.values())
+
+
+def _write(name: str, path: Path) -> tuple[float, dict[str, Array]]:
+    """Write the model with weights; their size in MB, and inputs for it."""
+    model = light_model(name) if name in LIGHT_MODELS else load_fixture(name)
+    path.write_bytes(model.SerializeToString())
+    return _weights_size(model) / 1e6, random_inputs(model)
+
+
+def _weights_size(model: onnx.ModelProto) -> int:
+    """In bytes, of float32 weights (other constants are next to nothing)."""
+    floats = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT]
+    return sum(4 * math.prod(tensor.dims) for tensor in floats)
+
+
+def _measure_cold(row: Row, path: Path, feeds: Path) -> None:
+    """Fill in what a new process tells."""
+    try:
+        figures = cold.measure(row.peer, path, feeds, row.threads)
+    except RuntimeError as error:
+        row.failure = str(error)
+        return
+    row.compile_s, row.first_call_s = figures["compile_s"], figures["first_call_s"]
+    row.peak_mb = figures["peak_bytes"] / 1e6
+
+
+def _load(row: Row, path: Path, feeds: Feeds) -> tuple[Run, list[Array]] | None:
+    """Load the model into this process, and call it once; None where that fails."""
+    try:
+        run = load(row.peer, path, row.threads)
+        return run, [np.array(output) for output in run(feeds)]
+    except Exception as error:  # one peer's failure must not end the comparison
+        row.failure = f"{type(error).__name__}: {error}"
+        return None
+
+
+def _error(found: Sequence[Array], expected: Sequence[Array]) -> float:
+    """The largest difference over the largest value of an output; infinite for other shapes."""
+    if [output.shape for output in found] != [output.shape for output in expected]:
+        return math.inf
+    pairs = zip(found, expected, strict=True)
+    return max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
+
+
+def _print_rows(rows: Sequence[Row]) -> None:
+    print(f"\n{rows[0].model}: {rows[0].weights_mb:.1f} MB of weights")
+    print(f"  {'':12}{'median ms':>10}{'spread':>8}{'ratio':>7}{'error':>9}", end="")
+    print(f"{'compile s':>11}{'1st call s':>12}{'peak MB':>9}")
+    for row in rows:
+        if row.failure is not None:
+            print(f"  {row.peer:12} failed: {row.failure}")
+            continue
+        compared = "-".rjust(7) + "-".rjust(9)
+        if row.ratio is not None:
+            compared = f"{row.ratio:7.2f}{row.error:9.1e}"
+        print(f"  {row.peer:12}{row.median_ms:10.3f}{row.spread:8.0%}{compared}", end="")
+        print(f"{row.compile_s:11.2f}{row.first_call_s:12.3f}{row.peak_mb:9.0f}")
+
+
+def _print_ratios(rows: Sequence[Row]) -> None:
+    """Of each peer, the geometric mean of its ratios."""
+    print("\ngeometric mean of the ratios")
+    for peer in dict.fromkeys(row.peer for row in rows):
+        ratios = [row.ratio for row in rows if row.peer == peer and row.ratio is not None]
+        if ratios:
+            print(f"  {peer:12}{math.exp(np.log(ratios).mean()):7.2f}  ({len(ratios)} models)")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.models", description="Compare tessella with its peers on models."
+    )
+    parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
+    parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
+    parser.add_argument("--repeat", type=int, default=20, help="timed calls (default: 20)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    options = parser.parse_args(arguments)
+    for name in options.names:
+        if not any(known.startswith(name) for known in NAMES):
+            parser.error(f"no model {name!r}; there are {', '.join(NAMES)}")
+    for peer in options.peers.split(","):
+        if peer not in PEERS:
+            parser.error(f"no peer {peer!r}; there are {', '.join(PEERS)}")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 if anything failed."""
+    options = _parse(arguments)
+    where: dict[str, Any] = machine()
+    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    peers = available(options.peers.split(","))
+    if not peers:
+        print("error: none of the peers is installed")
+        return 1
+    print(f"threads: {options.threads}; ratio and error are against {peers[0]}")
+    rows: list[Row] = []
+    for name in NAMES:
+        if not options.names or any(name.startswith(prefix) for prefix in options.names):
+            rows += (new := compare(name, peers, threads=options.threads, repeat=options.repeat))
+            _print_rows(new)
+    _print_ratios(rows)
+    if options.json is not None:
+        document = {"machine": where, "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(any(row.failure is not None for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

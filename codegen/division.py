@@ -1,0 +1,102 @@
+"""Integer division that never traps: a zero divisor gives 0, and the least value over -1 wraps.
+
+The divisor that reaches LLVM is never 0, nor -1 where signed; the quotients for these are selected
+afterwards. Nothing of this is written for a constant divisor that cannot go wrong.
+"""
+
+from __future__ import annotations
+
+from tessella.codegen.lltypes import Value, constant
+from tessella.codegen.writer import Writer
+
+
+def divide_signed(w: Writer, a: Value, b: Value) -> Value:
+    """a / b toward zero; 0 where b is 0."""
+    safe, zero, minus = _signed_divisor(w, a, b)
+    quotient = w.binary("sdiv", a, safe)
+    if zero is None or minus is None:
+        return quotient
+    nothing = constant(a.type, 0)
+    quotient = w.select(minus, w.binary("sub", nothing, a), quotient)
+    return w.select(zero, nothing, quotient)
+
+
+def divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
+    """a / b rounded down, unsigned; 0 where b is 0."""
+    if _harmless(b):
+        return w.binary("udiv", a, b)
+    nothing = constant(a.type, 0)
+    zero = w.compare("icmp eq", b, nothing)
+    quotient = w.binary("udiv", a, w.select(zero, constant(a.type, 1), b))
+    return w.select(zero, nothing, quotient)
+
+
+def remainder_signed(w: Writer, a: Value, b: Value) -> Value:
+    """a - b * (a / b toward zero); 0 where b is 0."""
+    safe, _, _ = _signed_divisor(w, a, b)
+    return w.binary("srem", a, safe)
+
+
+def remainder_unsigned(w: Writer, a: Value, b: Value) -> Value:
+    """a modulo b, unsigned; 0 where b is 0."""
+    if _harmless(b):
+        return w.binary("urem", a, b)
+    zero = w.compare("icmp eq", b, constant(a.type, 0))
+    return w.binary("urem", a, w.select(zero, constant(a.type, 1), b))
+
+
+def floor_divide(w: Writer, a: Value, b: Value) -> Value:
+    """a / b rounded down; 0 where b is 0."""
+    quotient, remainder = _both(w, a, b)
+    down = w.binary("and", _inexact(w, remainder), _negative(w, w.binary("xor", a, b)))
+    return w.binary("sub", quotient, _one_where(w, down, a))
+
+
+def ceil_divide_signed(w: Writer, a: Value, b: Value) -> Value:
+    """a / b rounded up; 0 where b is 0."""
+    quotient, remainder = _both(w, a, b)
+    sign = w.binary("xor", a, b)
+    same = w.compare("icmp sge", sign, constant(sign.type, 0))
+    up = w.binary("and", _inexact(w, remainder), same)
+    return w.binary("add", quotient, _one_where(w, up, a))
+
+
+def ceil_divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
+    """a / b rounded up, unsigned; 0 where b is 0."""
+    quotient = divide_unsigned(w, a, b)
+    remainder = remainder_unsigned(w, a, b)
+    return w.binary("add", quotient, _one_where(w, _inexact(w, remainder), a))
+
+
+def _both(w: Writer, a: Value, b: Value) -> tuple[Value, Value]:
+    return divide_signed(w, a, b), remainder_signed(w, a, b)
+
+
+def _inexact(w: Writer, remainder: Value) -> Value:
+    return w.compare("icmp ne", remainder, constant(remainder.type, 0))
+
+
+def _negative(w: Writer, value: Value) -> Value:
+    return w.compare("icmp slt", value, constant(value.type, 0))
+
+
+def _one_where(w: Writer, condition: Value, like: Value) -> Value:
+    return w.cast("zext", condition, like.type)
+
+
+def _harmless(divisor: Value) -> bool:
+    """Whether the divisor is a constant other than 0 and -1, the same in all lanes."""
+    text = divisor.text
+    if text.startswith("splat ("):
+        text = text[:-1].rpartition(" ")[2]
+    return text.lstrip("-").isdigit() and int(text) not in (0, -1)
+
+
+def _signed_divisor(w: Writer, a: Value, b: Value) -> tuple[Value, Value | None, Value | None]:
+    """A divisor that cannot trap, and where it is 0 and -1 in place of the true one."""
+    if _harmless(b):
+        return b, None, None
+    zero = w.compare("icmp eq", b, constant(a.type, 0))
+    minus = w.compare("icmp eq", b, constant(a.type, -1))
+    unsafe = w.binary("or", zero, minus)
+    return w.select(unsafe, constant(a.type, 1), b), zero, minus

@@ -1,0 +1,161 @@
+"""From the `loops` stage to LLVM IR text: one forward walk, one module per kernel or segment.
+
+Text, because writing it takes a few microseconds an op, and because LLVM's text can say all that is
+needed (attributes of functions, alignment, intrinsics of the target) where builders cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+
+from tessella.codegen.emit_arith import ARITH
+from tessella.codegen.emit_cast import CASTS
+from tessella.codegen.emit_control import CONTROL
+from tessella.codegen.emit_math import MATH
+from tessella.codegen.emit_memory import MEMORY
+from tessella.codegen.emit_segment import (
+    SEGMENT,
+    SEGMENT_PARAMETERS,
+    SegmentWriter,
+    bind_segment,
+    weight_offsets,
+)
+from tessella.codegen.emit_vector import VECTOR
+from tessella.codegen.lltypes import quote
+from tessella.codegen.writer import Handler, Writer
+from tessella.support.errors import InternalError
+from tessella.targets import Target
+
+KERNEL = "rt.kernel"
+SEGMENT_MARK = "rt.segment"
+
+KERNEL_HANDLERS: dict[str, Handler] = {
+    op.name: handler
+    for table in (ARITH, CASTS, CONTROL, MATH, MEMORY, VECTOR)
+    for op, handler in table.items()
+}
+"""By the op's name, so that an op class which only relaxes another's verifier needs no entry."""
+
+SEGMENT_HANDLERS: dict[str, Handler] = {op.name: handler for op, handler in SEGMENT.items()}
+
+_KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
+
+
+def emit(
+    module: ModuleOp, target: Target, weights: Mapping[str, int] | None = None
+) -> dict[str, str]:
+    """LLVM module text for every function marked `rt.kernel` or `rt.segment`, by its name.
+
+    ``weights`` gives each weight's offset, in bytes from the segments' weights pointer; without
+    it, offsets are those of `weight_offsets`.
+
+    Raises InternalError for an op or a type that the tables do not know.
+    """
+    texts: dict[str, str] = {}
+    for op in module.ops:
+        if not isinstance(op, func.FuncOp):
+            continue
+        if KERNEL in op.attributes:
+            texts[op.sym_name.data] = emit_kernel(op, target)
+        elif SEGMENT_MARK in op.attributes:
+            if weights is None:
+                weights = weight_offsets(module)
+            texts[op.sym_name.data] = emit_segment(op, target, weights)
+    return texts
+
+
+def emit_kernel(function: func.FuncOp, target: Target) -> str:
+    """The LLVM module of one kernel: `void NAME(ptr buffers, i64 thread, i64 threads)`.
+
+    The exported function only loads the pointers. The body is a function of its own, to be inlined,
+    because only the parameters of a function can be `noalias`.
+    """
+    w = Writer(target, KERNEL_HANDLERS)
+    block = function.body.block
+    for index, argument in enumerate(block.args):
+        if not isinstance(argument.type, MemRefType):
+            raise InternalError(f"argument {index} of kernel {function.sym_name.data} is no memref")
+        w.buffers[argument] = f"%a{index}"
+    w.walk(block)
+    name = function.sym_name.data
+    names = ["%context", *(f"%a{i}" for i in range(len(block.args)))]
+    listed = ", ".join(f"ptr {p}" for p in names)
+    restricted = ", ".join(f"ptr noalias noundef {p}" for p in names)
+    threads = "i64 %thread, i64 %threads"
+    return _module(
+        w,
+        [
+            f"define void @{quote(name)}({_KERNEL_PARAMETERS}) #0 {{",
+            *_load_pointers(names),
+            f"  call void @{quote(name + '.body')}({listed}, {threads})",
+            "  ret void",
+            "}",
+            f"define internal void @{quote(name + '.body')}({restricted}, {threads}) #1 {{",
+            "entry:",
+            *w.lines,
+            "  ret void",
+            "}",
+        ],
+    )
+
+
+def emit_segment(function: func.FuncOp, target: Target, weights: Mapping[str, int]) -> str:
+    """The LLVM module of one segment, which calls kernels of other modules."""
+    w = SegmentWriter(target, SEGMENT_HANDLERS, weights=weights)
+    bind_segment(w, function)
+    w.walk(function.body.block)
+    return _module(
+        w,
+        [
+            f"define void @{quote(function.sym_name.data)}({SEGMENT_PARAMETERS}) #0 {{",
+            "entry:",
+            *w.lines,
+            "  ret void",
+            "}",
+        ],
+    )
+
+
+def _load_pointers(names: list[str]) -> list[str]:
+    """Lines that load each named pointer from its place in the kernel's array of buffers."""
+    lines: list[str] = []
+    for index, name in enumerate(names):
+        slot = f"%slot{index}"
+        lines.append(f"  {slot} = getelementptr inbounds ptr, ptr %buffers, i64 {index}")
+        lines.append(f"  {name} = load ptr, ptr {slot}, align 8")
+    return lines
+
+
+def _module(w: Writer, body: list[str]) -> str:
+    target = w.target
+    return "\n".join(
+        [
+            f'target datalayout = "{target.data_layout}"',
+            f'target triple = "{target.triple}"',
+            *body,
+            *w.helpers.values(),
+            f"attributes #0 = {{ {_attributes(target)} }}",
+            f"attributes #1 = {{ alwaysinline {_attributes(target)} }}",
+            f"attributes #2 = {{ noinline cold {_attributes(target)} }}",
+            '!0 = !{!"branch_weights", i32 2000, i32 1}',
+            '!1 = !{!"branch_weights", i32 1, i32 2000}',
+            "",
+        ]
+    )
+
+
+def _attributes(target: Target) -> str:
+    """The attributes of every function, which must agree for inlining.
+
+    512-bit vectors must be asked for: LLVM prefers 256 bits at x86-64-v4.
+    """
+    parts = ["nounwind", f'"target-cpu"="{target.cpu}"']
+    if target.features:
+        parts.append(f'"target-features"="{target.feature_string}"')
+    if target.vector_bits > 256:
+        bits = target.vector_bits
+        parts += [f'"prefer-vector-width"="{bits}"', f'"min-legal-vector-width"="{bits}"']
+    return " ".join(parts)

@@ -1,0 +1,94 @@
+"""`arith` and `vector` casts. The lanes are the operand's; the element is the declared result's."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, vector
+from xdsl.ir import Operation
+
+from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.writer import Handler, Writer
+
+
+def _result_type(op: Operation, value: Value) -> LLType:
+    return value.type.of(type_of(op.results[0].type).element)
+
+
+def _cast(opcode: str) -> Handler:
+    def emit(w: Writer, op: Operation) -> None:
+        value = w.get(op, 0)
+        w.set(op, w.cast(opcode, value, _result_type(op, value)))
+
+    return emit
+
+
+def _resize(widen: str) -> Handler:
+    """`index_cast`: truncates, keeps or widens, as the types say."""
+
+    def emit(w: Writer, op: Operation) -> None:
+        value = w.get(op, 0)
+        to = _result_type(op, value)
+        if to is value.type:
+            w.set(op, value)
+        else:
+            w.set(op, w.cast("trunc" if to.bits < value.type.bits else widen, value, to))
+
+    return emit
+
+
+def _saturating(intrinsic: str) -> Handler:
+    """A float as an integer: the nearest that fits, and 0 for NaN.
+
+    LLVM's plain casts are poison where the value does not fit.
+    """
+
+    def emit(w: Writer, op: Operation) -> None:
+        value = w.get(op, 0)
+        to = _result_type(op, value)
+        w.set(op, w.call(to, f"llvm.{intrinsic}.sat.{to.mangled}.{value.type.mangled}", value))
+
+    return emit
+
+
+def _narrow(w: Writer, op: Operation) -> None:
+    """`truncf`. To bf16 by integers, where LLVM would call a library function."""
+    value = w.get(op, 0)
+    to = _result_type(op, value)
+    if to.element != "bf16":
+        w.set(op, w.cast("fptrunc", value, to))
+        return
+    if value.type.element != "f32":
+        value = w.cast("fptrunc", value, value.type.of("f32"))
+    bits = w.cast("bitcast", value, value.type.integer)
+    wide = bits.type
+    odd = w.binary("and", w.binary("lshr", bits, constant(wide, 16)), constant(wide, 1))
+    rounded = w.binary("add", bits, w.binary("add", odd, constant(wide, 0x7FFF)))
+    quiet = w.binary("or", bits, constant(wide, 0x400000))
+    kept = w.select(w.compare("fcmp uno", value, value), quiet, rounded)
+    half = w.cast("trunc", w.binary("lshr", kept, constant(wide, 16)), to.integer)
+    w.set(op, w.cast("bitcast", half, to))
+
+
+def _bitcast(w: Writer, op: Operation) -> None:
+    value = w.get(op, 0)
+    to = _result_type(op, value)
+    w.set(op, value if to is value.type else w.cast("bitcast", value, to))
+
+
+def _vector_bitcast(w: Writer, op: Operation) -> None:
+    w.set(op, w.cast("bitcast", w.get(op, 0), type_of(op.results[0].type)))
+
+
+CASTS: dict[type[Operation], Handler] = {
+    arith.ExtFOp: _cast("fpext"),
+    arith.TruncFOp: _narrow,
+    arith.SIToFPOp: _cast("sitofp"),
+    arith.UIToFPOp: _cast("uitofp"),
+    arith.FPToSIOp: _saturating("fptosi"),
+    arith.FPToUIOp: _saturating("fptoui"),
+    arith.ExtSIOp: _cast("sext"),
+    arith.ExtUIOp: _cast("zext"),
+    arith.TruncIOp: _cast("trunc"),
+    arith.IndexCastOp: _resize("sext"),
+    arith.BitcastOp: _bitcast,
+    vector.BitcastOp: _vector_bitcast,
+}

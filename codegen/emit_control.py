@@ -1,0 +1,193 @@
+"""`scf`, `affine.apply`, and the ops of `rt` that occur in kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import affine, func, scf
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
+from xdsl.ir import Block, Operation
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSymExpr,
+)
+
+from tessella.codegen.emit_vector import iota
+from tessella.codegen.lltypes import I64, Value, constant, type_of
+from tessella.codegen.writer import Handler, Writer
+from tessella.dialects import rt
+from tessella.support.errors import InternalError
+
+
+def _yielded(w: Writer, block: Block) -> list[Value]:
+    last = block.last_op
+    if not isinstance(last, scf.YieldOp):
+        raise InternalError("a region of scf does not end with scf.yield")
+    return [w.get(last, i) for i in range(len(last.operands))]
+
+
+def _for(w: Writer, op: Operation) -> None:
+    """Blocks: the head with the phis and the test, the body, the exit. The results are the phis."""
+    lower, upper, step = w.get(op, 0), w.get(op, 1), w.get(op, 2)
+    initial = [w.get(op, i) for i in range(3, len(op.operands))]
+    block = op.regions[0].block
+    head, body, done = w.label("head"), w.label("body"), w.label("done")
+    before = w.block
+    w.line(f"br label %{head}")
+    w.start(head)
+    counter = Value(lower.type, w.name())
+    carried = [Value(value.type, w.name()) for value in initial]
+    place = len(w.lines)
+    inside = w.compare("icmp slt", counter, upper)
+    w.line(f"br {inside.typed}, label %{body}, label %{done}")
+    w.start(body)
+    w.values.update(zip(block.args, (counter, *carried), strict=True))
+    w.walk(block)
+    following = w.push(counter.type, f"add nsw {counter.typed}, {step.text}")
+    latch = w.block
+    w.line(f"br label %{head}")
+    # The incoming values of the back edge are known only now.
+    incoming = zip(
+        (counter, *carried), (lower, *initial), (following, *_yielded(w, block)), strict=True
+    )
+    w.lines[place:place] = [
+        f"  {phi.text} = phi {phi.type.text} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
+        for phi, a, b in incoming
+    ]
+    w.start(done)
+    w.values.update(zip(op.results, carried, strict=True))
+
+
+def _if(w: Writer, op: Operation) -> None:
+    condition = w.get(op, 0)
+    then, otherwise = op.regions
+    yes, no, done = w.label("then"), w.label("else"), w.label("done")
+    has_else = bool(otherwise.blocks)
+    w.line(f"br {condition.typed}, label %{yes}, label %{no if has_else else done}")
+    w.start(yes)
+    w.walk(then.block)
+    first, first_block = _yielded(w, then.block), w.block
+    w.line(f"br label %{done}")
+    if has_else:
+        w.start(no)
+        w.walk(otherwise.block)
+        second, second_block = _yielded(w, otherwise.block), w.block
+        w.line(f"br label %{done}")
+        w.start(done)
+        for result, a, b in zip(op.results, first, second, strict=True):
+            arms = f"[ {a.text}, %{first_block} ], [ {b.text}, %{second_block} ]"
+            w.values[result] = w.push(a.type, f"phi {a.type.text} {arms}")
+    else:
+        w.start(done)
+
+
+# ** affine maps: all on i64, and none of them may overflow (nsw) **
+
+
+def _floor_divide(w: Writer, a: Value, divisor: int) -> Value:
+    """Rounded down: a shift for powers of two, else `a < 0 ? -1 - (-1 - a) / d : a / d`."""
+    if divisor & (divisor - 1) == 0:
+        return w.binary("ashr", a, constant(I64, divisor.bit_length() - 1))
+    minus = constant(I64, -1)
+    negative = w.compare("icmp slt", a, constant(I64, 0))
+    folded = w.select(negative, w.binary("sub nsw", minus, a), a)
+    quotient = w.binary("sdiv", folded, constant(I64, divisor))
+    return w.select(negative, w.binary("sub nsw", minus, quotient), quotient)
+
+
+def _modulo(w: Writer, a: Value, divisor: int) -> Value:
+    """Never negative."""
+    if divisor & (divisor - 1) == 0:
+        return w.binary("and", a, constant(I64, divisor - 1))
+    remainder = w.binary("srem", a, constant(I64, divisor))
+    negative = w.compare("icmp slt", remainder, constant(I64, 0))
+    return w.select(negative, w.binary("add nsw", remainder, constant(I64, divisor)), remainder)
+
+
+def _ceil_divide(w: Writer, a: Value, divisor: int) -> Value:
+    return _floor_divide(w, w.binary("add nsw", a, constant(I64, divisor - 1)), divisor)
+
+
+_BY_CONSTANT: dict[AffineBinaryOpKind, Callable[[Writer, Value, int], Value]] = {
+    AffineBinaryOpKind.FloorDiv: _floor_divide,
+    AffineBinaryOpKind.CeilDiv: _ceil_divide,
+    AffineBinaryOpKind.Mod: _modulo,
+}
+_PLAIN = {AffineBinaryOpKind.Add: "add nsw", AffineBinaryOpKind.Mul: "mul nsw"}
+
+
+def _expression(
+    w: Writer, expr: AffineExpr, dims: Sequence[Value], symbols: Sequence[Value]
+) -> Value:
+    # `type` and not `isinstance`, which is slow on these abstract classes, in a hot place.
+    if type(expr) is AffineDimExpr:
+        return dims[expr.position]
+    if type(expr) is AffineConstantExpr:
+        return constant(I64, expr.value)
+    if type(expr) is AffineSymExpr:
+        return symbols[expr.position]
+    if type(expr) is not AffineBinaryOpExpr:
+        raise InternalError(f"unknown affine expression {expr}")
+    left = _expression(w, expr.lhs, dims, symbols)
+    if expr.kind in _PLAIN:
+        return w.binary(_PLAIN[expr.kind], left, _expression(w, expr.rhs, dims, symbols))
+    if not isinstance(expr.rhs, AffineConstantExpr) or expr.rhs.value <= 0:
+        raise InternalError(
+            f"affine expression {expr} divides by something else than a positive constant"
+        )
+    return _BY_CONSTANT[expr.kind](w, left, expr.rhs.value)
+
+
+def _apply(w: Writer, op: Operation) -> None:
+    attribute = op.properties["map"]
+    assert isinstance(attribute, AffineMapAttr)
+    map_ = attribute.data
+    if len(map_.results) != 1:
+        raise InternalError("affine.apply needs a map with one result", where=str(op))
+    operands = [w.get(op, i) for i in range(len(op.operands))]
+    dims, symbols = operands[: map_.num_dims], operands[map_.num_dims :]
+    w.set(op, _expression(w, map_.results[0], dims, symbols))
+
+
+# ** rt **
+
+
+def _context(w: Writer, op: Operation) -> None:
+    w.buffers[op.results[0]] = "%context"
+
+
+def _check(w: Writer, op: Operation) -> None:
+    """Write the status where it is 0 only, so that the first failure stays, of whichever thread."""
+    code = op.properties["code"]
+    assert isinstance(code, IntegerAttr)
+    failed, done = w.label("failed"), w.label("done")
+    # The weights of the branch make a failure the unlikely way, and keep it out of the loop's code.
+    w.line(f"br {w.get(op, 0).typed}, label %{done}, label %{failed}, !prof !0")
+    w.start(failed)
+    w.line(f"cmpxchg ptr %context, i64 0, i64 {code.value.data + 1} monotonic monotonic, align 8")
+    w.line(f"br label %{done}")
+    w.start(done)
+
+
+def _iota(w: Writer, op: Operation) -> None:
+    w.set(op, iota(type_of(op.results[0].type)))
+
+
+def _nothing(w: Writer, op: Operation) -> None:
+    """A terminator, whose operands the op around it reads."""
+
+
+CONTROL: dict[type[Operation], Handler] = {
+    scf.ForOp: _for,
+    scf.IfOp: _if,
+    scf.YieldOp: _nothing,
+    affine.ApplyOp: _apply,
+    rt.ContextOp: _context,
+    rt.CheckOp: _check,
+    rt.IotaOp: _iota,
+    func.ReturnOp: _nothing,
+}

@@ -1,0 +1,80 @@
+"""`math`: ops that are one LLVM intrinsic everywhere, and those of our own vector math."""
+
+from __future__ import annotations
+
+from xdsl.dialects import math
+from xdsl.ir import Operation
+
+from tessella.codegen import vecmath
+from tessella.codegen.emit_vector import fused_multiply_add
+from tessella.codegen.lltypes import I1, Value, constant
+from tessella.codegen.writer import Handler, Writer
+
+
+def _intrinsic(name: str) -> Handler:
+    """An op of one or two operands whose intrinsic becomes instructions on every target."""
+
+    def emit(w: Writer, op: Operation) -> None:
+        operands = [w.get(op, index) for index in range(len(op.operands))]
+        w.set(op, w.intrinsic(name, *operands))
+
+    return emit
+
+
+def _fma(w: Writer, op: Operation) -> None:
+    w.set(op, fused_multiply_add(w, w.get(op, 0), w.get(op, 1), w.get(op, 2)))
+
+
+def _absolute(w: Writer, op: Operation) -> None:
+    value = w.get(op, 0)
+    # The least integer stays what it is: `false` says that it is not poison.
+    w.set(op, w.call(value.type, f"llvm.abs.{value.type.mangled}", value, Value(I1, "false")))
+
+
+def _reciprocal_root(w: Writer, op: Operation) -> None:
+    value = w.get(op, 0)
+    w.set(op, w.binary("fdiv", constant(value.type, 1.0), w.intrinsic("sqrt", value)))
+
+
+def _vector_math(w: Writer, op: Operation) -> None:
+    operands = [w.get(op, index) for index in range(len(op.operands))]
+    w.set(op, vecmath.call(w, op.name, *operands))
+
+
+_VECTOR_MATH = (
+    math.AcosOp,
+    math.AcoshOp,
+    math.AsinOp,
+    math.AsinhOp,
+    math.AtanOp,
+    math.AtanhOp,
+    math.CosOp,
+    math.CoshOp,
+    math.ErfOp,
+    math.ExpOp,
+    math.Exp2Op,
+    math.ExpM1Op,
+    math.LogOp,
+    math.Log1pOp,
+    math.Log2Op,
+    math.PowFOp,
+    math.SinOp,
+    math.SinhOp,
+    math.TanOp,
+    math.TanhOp,
+)
+
+MATH: dict[type[Operation], Handler] = {
+    **dict.fromkeys(_VECTOR_MATH, _vector_math),
+    math.AbsFOp: _intrinsic("fabs"),
+    math.AbsIOp: _absolute,
+    math.CeilOp: _intrinsic("ceil"),
+    math.FloorOp: _intrinsic("floor"),
+    math.TruncOp: _intrinsic("trunc"),
+    math.RoundOp: _intrinsic("round"),
+    math.RoundEvenOp: _intrinsic("roundeven"),
+    math.SqrtOp: _intrinsic("sqrt"),
+    math.CopySignOp: _intrinsic("copysign"),
+    math.FmaOp: _fma,
+    math.RsqrtOp: _reciprocal_root,
+}

@@ -1,0 +1,86 @@
+"""`memref` and `vector` loads and stores. Buffers are flat and aligned to their element only.
+
+An i1 takes a byte in a buffer, 0 or 1, so that it is compared when loaded and widened when stored.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import memref, vector
+from xdsl.ir import Operation
+from xdsl.utils.type import get_element_type_or_self
+
+from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.writer import Handler, Writer
+
+
+def _stored(lltype: LLType) -> LLType:
+    """The type as which it lies in memory."""
+    return lltype.of("i8") if lltype.element == "i1" else lltype
+
+
+def _address(w: Writer, op: Operation, buffer: int, flags: str = "inbounds ") -> str:
+    """The address of the element that the op's one index means, which follows the buffer."""
+    element = _stored(type_of(get_element_type_or_self(op.operands[buffer].type)))
+    return w.gep(w.buffer(op, buffer), element.text, w.get(op, buffer + 1), flags)
+
+
+def _to_memory(w: Writer, value: Value) -> Value:
+    if value.type.element != "i1":
+        return value
+    return w.cast("zext", value, value.type.of("i8"))
+
+
+def _from_memory(w: Writer, value: Value, wanted: LLType) -> Value:
+    if wanted.element != "i1":
+        return value
+    return w.compare("icmp ne", value, constant(value.type, 0))
+
+
+def _load(w: Writer, op: Operation) -> None:
+    wanted = type_of(op.results[0].type)
+    stored = _stored(wanted)
+    address = _address(w, op, 0)
+    loaded = w.push(stored, f"load {stored.text}, ptr {address}, align {stored.memory_bytes}")
+    w.set(op, _from_memory(w, loaded, wanted))
+
+
+def _store(w: Writer, op: Operation) -> None:
+    value = _to_memory(w, w.get(op, 0))
+    address = _address(w, op, 1)
+    w.line(f"store {value.typed}, ptr {address}, align {value.type.memory_bytes}")
+
+
+def _masked_load(w: Writer, op: Operation) -> None:
+    mask, otherwise = w.get(op, 2), w.get(op, 3)
+    wanted = otherwise.type
+    otherwise = _to_memory(w, otherwise)
+    stored = otherwise.type
+    # The lanes that are off may lie outside the buffer, and so may the first: no `inbounds`.
+    address = _address(w, op, 0, flags="")
+    pointer = f"ptr align {stored.memory_bytes} {address}"
+    loaded = w.push(
+        stored,
+        f"call {stored.text} @llvm.masked.load.{stored.mangled}.p0"
+        f"({pointer}, {mask.typed}, {otherwise.typed})",
+    )
+    w.set(op, _from_memory(w, loaded, wanted))
+
+
+def _masked_store(w: Writer, op: Operation) -> None:
+    mask, value = w.get(op, 2), _to_memory(w, w.get(op, 3))
+    address = _address(w, op, 0, flags="")
+    pointer = f"ptr align {value.type.memory_bytes} {address}"
+    w.line(
+        f"call void @llvm.masked.store.{value.type.mangled}.p0"
+        f"({value.typed}, {pointer}, {mask.typed})"
+    )
+
+
+MEMORY: dict[type[Operation], Handler] = {
+    memref.LoadOp: _load,
+    memref.StoreOp: _store,
+    vector.LoadOp: _load,
+    vector.StoreOp: _store,
+    vector.MaskedLoadOp: _masked_load,
+    vector.MaskedStoreOp: _masked_store,
+}

@@ -1,0 +1,234 @@
+"""LLVM's types and values as text, and the translation of xDSL's types and constants to them."""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from tessella.support.errors import InternalError
+
+_FLOATS: dict[str, tuple[str, int]] = {
+    "f16": ("half", 16),
+    "bf16": ("bfloat", 16),
+    "f32": ("float", 32),
+    "f64": ("double", 64),
+}
+"""LLVM's name and the bits of each float type."""
+
+_FLOAT_NAMES: dict[type[Attribute], str] = {
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float32Type: "f32",
+    Float64Type: "f64",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LLType:
+    """A scalar or one-dimensional vector type. Made by `scalar` and `vector`, so `is` compares."""
+
+    element: str
+    """The element's short name: `f32`, `i64`, `i1`."""
+
+    lanes: int
+    """Lanes of a vector; 0 for a scalar."""
+
+    bits: int
+    """Bits of one element."""
+
+    is_float: bool
+    text: str
+    """LLVM's spelling: `<16 x float>`."""
+
+    mangled: str
+    """The suffix of overloaded intrinsics: `v16f32`."""
+
+    scalar_text: str
+    """LLVM's spelling of the element: `float`."""
+
+    @property
+    def scalar(self) -> LLType:
+        """The element's type."""
+        return vector(self.element, 0)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of one element in a buffer; an i1 takes one."""
+        return max(1, self.bits // 8)
+
+    def of(self, element: str) -> LLType:
+        """A type of the same lanes with another element."""
+        return vector(element, self.lanes)
+
+    @property
+    def mask(self) -> LLType:
+        """A type of the same lanes of i1."""
+        return vector("i1", self.lanes)
+
+    @property
+    def integer(self) -> LLType:
+        """A type of the same lanes and bits of integers."""
+        return vector(f"i{self.bits}", self.lanes)
+
+
+@functools.cache
+def vector(element: str, lanes: int) -> LLType:
+    """The type of ``lanes`` elements, or of one scalar for 0 lanes."""
+    is_float = element in _FLOATS
+    name, bits = _FLOATS[element] if is_float else (element, int(element[1:]))
+    text = f"<{lanes} x {name}>" if lanes else name
+    mangled = f"v{lanes}{element}" if lanes else element
+    return LLType(element, lanes, bits, is_float, text, mangled, name)
+
+
+def scalar(element: str) -> LLType:
+    """The scalar type of that short name: `f32`, `i64`."""
+    return vector(element, 0)
+
+
+I1 = scalar("i1")
+I8 = scalar("i8")
+I64 = scalar("i64")
+
+
+class Value(NamedTuple):
+    """An LLVM value: a register, or a constant as text."""
+
+    type: LLType
+    text: str
+
+    @property
+    def typed(self) -> str:
+        """The value as an operand that states its type: `i64 %v3`."""
+        return f"{self.type.text} {self.text}"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known in the text."""
+        return self.text[0] != "%"
+
+
+_TYPES: dict[Attribute, LLType] = {}
+
+
+def type_of(attribute: Attribute) -> LLType:
+    """The LLVM type of a scalar or one-dimensional vector type of the `loops` stage."""
+    found = _TYPES.get(attribute)
+    if found is None:
+        found = _TYPES[attribute] = _translate(attribute)
+    return found
+
+
+def _translate(attribute: Attribute) -> LLType:
+    if isinstance(attribute, VectorType):
+        shaped = cast("VectorType[Attribute]", attribute)
+        shape = shaped.get_shape()
+        if len(shape) == 1 and not any(shaped.get_scalable_dims()):
+            return vector(type_of(shaped.element_type).element, shape[0])
+    elif isinstance(attribute, IndexType):
+        return I64
+    elif isinstance(attribute, IntegerType):
+        return scalar(f"i{attribute.bitwidth}")
+    elif type(attribute) in _FLOAT_NAMES:
+        return scalar(_FLOAT_NAMES[type(attribute)])
+    raise InternalError(
+        f"type {attribute} has no LLVM type",
+        expected="index, an integer, f16, bf16, f32, f64, or a one-dimensional vector of them",
+    )
+
+
+def float_constant(element: str, value: float) -> str:
+    """A float, rounded to the element's type, as LLVM's hexadecimal constant, which is exact."""
+    if element == "f64":
+        return f"0x{_bits('<d', value):016X}"
+    if element == "f32":
+        return f"0x{_bits('<d', round_to_f32(value)):016X}"
+    if element == "f16":
+        return f"0xH{_bits16('<e', value):04X}"
+    return f"0xR{_bfloat_bits(value):04X}"
+
+
+def round_to_f32(value: float) -> float:
+    """The nearest f32, to infinity beyond the largest."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def int_constant(lltype: LLType, value: int) -> str:
+    """An integer wrapped to its type's bits, as LLVM writes it."""
+    if lltype.bits == 1:
+        return "true" if value & 1 else "false"
+    value &= (1 << lltype.bits) - 1
+    return str(value - (1 << lltype.bits) if value >> (lltype.bits - 1) else value)
+
+
+def constant(lltype: LLType, value: float) -> Value:
+    """A number as a constant of that type; every lane of a vector has it."""
+    if lltype.is_float:
+        text = float_constant(lltype.element, value)
+    else:
+        text = int_constant(lltype, int(value))
+    return splat(lltype, text)
+
+
+def splat(lltype: LLType, text: str) -> Value:
+    """A scalar constant's text in every lane of the type."""
+    return Value(lltype, f"splat ({lltype.scalar_text} {text})" if lltype.lanes else text)
+
+
+def _bits(code: str, value: float) -> int:
+    return int.from_bytes(struct.pack(code, value), "little")
+
+
+def _bits16(code: str, value: float) -> int:
+    try:
+        return _bits(code, value)
+    except OverflowError:
+        return _bits(code, math.copysign(math.inf, value))
+
+
+def _bfloat_bits(value: float) -> int:
+    """The upper half of the value as f32, rounded to nearest, ties to even."""
+    bits = _bits("<f", round_to_f32(value))
+    if math.isnan(value):
+        return (bits >> 16) | 0x40
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+
+
+def is_number(value: Value) -> bool:
+    """Whether the value is an f32 or f64 constant, the same in all lanes, that is not NaN."""
+    if not value.is_constant or value.type.element not in ("f32", "f64"):
+        return False
+    head, mark, digits = value.text.partition("0x")
+    if not mark or head not in ("", f"splat ({value.type.scalar_text} "):
+        return False
+    bits = int(digits.rstrip(")"), 16)
+    return bits & 0x7FFF_FFFF_FFFF_FFFF <= 0x7FF0_0000_0000_0000
+
+
+def quote(name: str) -> str:
+    """A symbol as LLVM writes it; quoted, because names from models hold any character."""
+    escaped = "".join(
+        c if c.isascii() and c.isprintable() and c not in '"\\' else _escape(c) for c in name
+    )
+    return f'"{escaped}"'
+
+
+def _escape(character: str) -> str:
+    return "".join(f"\\{byte:02X}" for byte in character.encode())

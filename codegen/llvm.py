@@ -1,0 +1,134 @@
+# pyright: reportMissingTypeStubs=false
+"""The only module that touches llvmlite, which has no type stubs: typed functions around it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite
+import llvmlite.binding
+
+from tessella.support.errors import InternalError
+from tessella.targets import Target
+
+_binding: Any = llvmlite.binding
+
+_ERROR_LINE = re.compile(r":(\d+):\d+: error")
+_SHOWN_AROUND = 2
+"""Lines of text shown before and after the one that LLVM could not read."""
+
+
+def version() -> str:
+    """llvmlite's and LLVM's versions, for the keys of caches."""
+    library: Any = llvmlite
+    return f"llvmlite {library.__version__} LLVM {'.'.join(map(str, _binding.llvm_version_info))}"
+
+
+def optimize_and_emit(text: str, target: Target, level: int = 3) -> bytes:
+    """An object file (position-independent, small code model) from LLVM IR text.
+
+    LLVM's loop and SLP vectorisers are off: vectors are explicit in the text. Raises InternalError,
+    which shows the line, for text that LLVM does not accept.
+    """
+    machine = _machine(target, level)
+    return machine.emit_object(_optimized(text, machine, level))
+
+
+def assembly(text: str, target: Target, level: int = 3) -> str:
+    """The assembly of what `optimize_and_emit` would make."""
+    machine = _machine(target, level)
+    return machine.emit_assembly(_optimized(text, machine, level))
+
+
+def optimized_text(text: str, target: Target, level: int = 3) -> str:
+    """LLVM's own text after its optimisations, for reading."""
+    return str(_optimized(text, _machine(target, level), level))
+
+
+def data_layout(target: Target) -> str:
+    """The data layout that LLVM itself has for the target's triple."""
+    return str(_machine(target, 0).target_data)
+
+
+@functools.cache
+def _initialize() -> None:
+    _binding.initialize_all_targets()
+    _binding.initialize_all_asmprinters()
+
+
+@functools.cache
+def _machine(target: Target, level: int) -> Any:
+    _initialize()
+    return _binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.feature_string,
+        opt=level,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def _parsed(text: str) -> Any:
+    # A context of its own, so that the types and constants of a module are freed with it.
+    try:
+        module = _binding.parse_assembly(text, _binding.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(
+            f"LLVM does not accept the emitted text: {error}", where=_excerpt(text, str(error))
+        ) from error
+    return module
+
+
+def _optimized(text: str, machine: Any, level: int) -> Any:
+    module = _parsed(text)
+    options = _binding.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_interleaving = False
+    builder = _binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _excerpt(text: str, message: str) -> str | None:
+    """The line that the message names, with its neighbours, numbered."""
+    found = _ERROR_LINE.search(message)
+    if found is None:
+        return None
+    line = int(found[1])
+    lines = text.splitlines()
+    first = max(0, line - 1 - _SHOWN_AROUND)
+    shown = enumerate(lines[first : line + _SHOWN_AROUND], first + 1)
+    return "\n" + "\n".join(f"{'>' if n == line else ' '}{n:5} {t}" for n, t in shown)
+
+
+class Linked:
+    """Objects in memory and the addresses of their symbols. Freed with the last reference."""
+
+    def __init__(self, objects: Sequence[bytes], symbols: Sequence[str]) -> None:
+        """Link. Raises InternalError for a symbol that neither objects nor the process have."""
+        _initialize()
+        builder = _binding.JITLibraryBuilder()
+        for image in objects:
+            builder.add_object_img(image)
+        for symbol in symbols:
+            builder.export_symbol(symbol)
+        builder.add_current_process()
+        # An engine of its own: a shared one keeps something of every library that it ever held.
+        self._engine = _binding.create_lljit_compiler(use_jit_link=True)
+        try:
+            self._tracker = builder.link(self._engine, "objects")
+        except RuntimeError as error:
+            raise InternalError(f"cannot link the objects: {error}") from error
+
+    def __getitem__(self, symbol: str) -> int:
+        return int(self._tracker[symbol])
+
+    def close(self) -> None:
+        """Free the code. No function of it may be called afterwards."""
+        self._tracker.close()
+        self._engine.close()

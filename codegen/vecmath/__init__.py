@@ -1,0 +1,5 @@
+"""Vector math of our own, for any number of lanes, so that no code calls the C library."""
+
+from tessella.codegen.vecmath.table import FUNCTIONS, call, define
+
+__all__ = ["FUNCTIONS", "call", "define"]

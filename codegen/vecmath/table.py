@@ -1,0 +1,82 @@
+"""Every function, and how a call of one is written.
+
+A function becomes `internal alwaysinline` in the module that calls it, one for each type that is
+used: `ts.exp.v16f32`. The bounds of their errors are in `targets/vectormath.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tessella.codegen.lltypes import LLType, Value
+from tessella.codegen.vecmath.error import erf
+from tessella.codegen.vecmath.exponential import cosh, exp, exp2, expm1, sinh, tanh
+from tessella.codegen.vecmath.lanes import Lanes
+from tessella.codegen.vecmath.logarithm import acosh, asinh, atanh, log, log1p, log2
+from tessella.codegen.vecmath.power import powf
+from tessella.codegen.vecmath.trigonometric import acos, asin, atan, cos, sin, tan
+from tessella.codegen.writer import Writer
+from tessella.support.errors import InternalError
+from tessella.targets.vectormath import supports
+
+FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+    "math.acos": acos,
+    "math.acosh": acosh,
+    "math.asin": asin,
+    "math.asinh": asinh,
+    "math.atan": atan,
+    "math.atanh": atanh,
+    "math.cos": cos,
+    "math.cosh": cosh,
+    "math.erf": erf,
+    "math.exp": exp,
+    "math.exp2": exp2,
+    "math.expm1": expm1,
+    "math.log": log,
+    "math.log1p": log1p,
+    "math.log2": log2,
+    "math.powf": powf,
+    "math.sin": sin,
+    "math.sinh": sinh,
+    "math.tan": tan,
+    "math.tanh": tanh,
+}
+"""By the name of the op: a function that takes and gives `Lanes`."""
+
+_PARAMETERS = ("%x", "%y")
+
+
+def call(w: Writer, name: str, *operands: Value) -> Value:
+    """Write a call of the op's function, and the function itself where the module has none yet.
+
+    Raises InternalError where the function does not exist for the operands' type.
+    """
+    lltype = operands[0].type
+    if not supports(name, lltype.bits):
+        raise InternalError(
+            f"there is no vector code for {name} on {lltype.text}",
+            hint="tessella.targets.vectormath.supports says so beforehand",
+        )
+    symbol = f"ts.{name.removeprefix('math.')}.{lltype.mangled}"
+    if symbol not in w.helpers:
+        w.helpers[symbol] = define(w, symbol, FUNCTIONS[name], lltype, len(operands))
+    return w.call(lltype, symbol, *operands)
+
+
+def define(
+    caller: Writer, symbol: str, function: Callable[..., Lanes], lltype: LLType, arity: int
+) -> str:
+    """The text of a function; what it needs itself goes to the caller's helpers."""
+    w = Writer(caller.target, helpers=caller.helpers)
+    operands = [Value(lltype, name) for name in _PARAMETERS[:arity]]
+    result = function(*(Lanes(w, operand) for operand in operands))
+    parameters = ", ".join(operand.typed for operand in operands)
+    return "\n".join(
+        [
+            f"define internal {lltype.text} @{symbol}({parameters}) #1 {{",
+            "entry:",
+            *w.lines,
+            f"  ret {result.value.typed}",
+            "}",
+        ]
+    )

@@ -1,0 +1,151 @@
+"""The text of one LLVM function while it is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tessella.codegen.lltypes import I64, LLType, Value, constant, vector
+from tessella.support.errors import InternalError
+from tessella.targets import Target
+
+Handler = Callable[["Writer", Operation], None]
+
+
+@dataclass
+class Writer:
+    """Lines of LLVM IR, the LLVM value of each SSA value, and what else the module must hold.
+
+    A value's type is the one with which it was written, which is not always the one that the op
+    declares: xDSL's `arith.cmpf` on vectors declares a scalar i1.
+    """
+
+    target: Target
+    handlers: Mapping[str, Handler] = field(default_factory=dict[str, Handler])
+    lines: list[str] = field(default_factory=list[str])
+    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    buffers: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """The pointer of each memref."""
+
+    helpers: dict[str, str] = field(default_factory=dict[str, str])
+    """Functions that the module must define or declare, by name."""
+
+    block: str = "entry"
+    """The label of the block being written, which phis need."""
+
+    count: int = 0
+
+    # ** values **
+
+    def get(self, op: Operation, index: int) -> Value:
+        """The LLVM value of an operand."""
+        try:
+            return self.values[op.operands[index]]
+        except KeyError:
+            raise InternalError(
+                f"operand {index} of {op.name} has no value", where=str(op)
+            ) from None
+
+    def set(self, op: Operation, value: Value) -> None:
+        """Say what the op's only result is."""
+        self.values[op.results[0]] = value
+
+    def buffer(self, op: Operation, index: int) -> str:
+        """The pointer of a memref operand."""
+        try:
+            return self.buffers[op.operands[index]]
+        except KeyError:
+            raise InternalError(
+                f"operand {index} of {op.name} is no buffer", where=str(op)
+            ) from None
+
+    # ** instructions **
+
+    def name(self) -> str:
+        """A register's name that is not taken."""
+        self.count += 1
+        return f"%v{self.count}"
+
+    def label(self, hint: str) -> str:
+        """A block's name that is not taken."""
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def push(self, lltype: LLType, text: str) -> Value:
+        """Write an instruction; its result."""
+        self.count += 1
+        name = f"%v{self.count}"
+        self.lines.append(f"  {name} = {text}")
+        return Value(lltype, name)
+
+    def line(self, text: str) -> None:
+        """Write an instruction that has no result."""
+        self.lines.append(f"  {text}")
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def binary(self, opcode: str, a: Value, b: Value) -> Value:
+        """`opcode type a, b`, of the operands' type."""
+        return self.push(a.type, f"{opcode} {a.type.text} {a.text}, {b.text}")
+
+    def compare(self, opcode: str, a: Value, b: Value) -> Value:
+        """`opcode type a, b`, of a mask's type: `fcmp ogt`, `icmp eq`."""
+        return self.push(a.type.mask, f"{opcode} {a.type.text} {a.text}, {b.text}")
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """``a`` where the condition holds, else ``b``."""
+        return self.push(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
+
+    def cast(self, opcode: str, value: Value, to: LLType) -> Value:
+        """`opcode value to type`."""
+        return self.push(to, f"{opcode} {value.typed} to {to.text}")
+
+    def call(self, to: LLType, callee: str, *operands: Value, flags: str = "") -> Value:
+        """A call of a function or intrinsic whose name is given without `@`."""
+        listed = ", ".join(v.typed for v in operands)
+        return self.push(to, f"call {flags}{to.text} @{callee}({listed})")
+
+    def intrinsic(self, name: str, *operands: Value) -> Value:
+        """`llvm.NAME` overloaded on the first operand's type, which is also the result's."""
+        lltype = operands[0].type
+        return self.call(lltype, f"llvm.{name}.{lltype.mangled}", *operands)
+
+    def broadcast(self, value: Value, lanes: int) -> Value:
+        """A scalar in every lane."""
+        to = vector(value.type.element, lanes)
+        if value.is_constant:
+            return Value(to, f"splat ({value.typed})")
+        zero = constant(I64, 0).typed
+        one = self.push(to, f"insertelement {to.text} poison, {value.typed}, {zero}")
+        return self.push(
+            to,
+            f"shufflevector {one.typed}, {to.text} poison, <{lanes} x i32> zeroinitializer",
+        )
+
+    def gep(self, pointer: str, element: str, index: Value, flags: str = "inbounds ") -> str:
+        """The address of an element."""
+        name = self.name()
+        self.lines.append(
+            f"  {name} = getelementptr {flags}{element}, ptr {pointer}, {index.typed}"
+        )
+        return name
+
+    # ** ops **
+
+    def walk(self, block: Block) -> None:
+        """Write every op of a block; raises InternalError for one that is in no table."""
+        handlers = self.handlers
+        for op in block.ops:
+            handler = handlers.get(op.name)
+            if handler is None:
+                raise InternalError(
+                    f"code generation has no entry for {op.name}",
+                    where=str(op),
+                    hint="the ops of the loops stage are listed in docs/architecture.md",
+                )
+            handler(self, op)

@@ -1,0 +1,1 @@
+"""The dialects: `place`, `nn`, `tile` and `rt`. Ops, types, verifiers, assembly formats."""

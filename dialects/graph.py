@@ -1,0 +1,117 @@
+"""What frontends hand to the driver: a module of the `nn` stage, its weights, and a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, tensor_type
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import InternalError
+
+NAME = "nn.name"
+"""Attribute of @main's arguments and results: the name users know them by."""
+
+
+@dataclass(frozen=True)
+class ValueInfo:
+    """An input or output of a model: its name, element type, and shape, whose dimensions may be symbols."""
+
+    name: str
+    dtype: str
+    """NumPy's name of the dtype, such as ``float32``."""
+    shape: tuple[int | str, ...]
+
+
+@dataclass
+class Graph:
+    """A program of the `nn` stage: one ``func.func @main`` on tensors, and the weights it names."""
+
+    module: ModuleOp
+    weights: WeightStore
+
+
+class Source(Protocol):
+    """Where a program comes from: a signature, and a graph for each concrete set of input shapes."""
+
+    @property
+    def inputs(self) -> Sequence[ValueInfo]: ...
+
+    @property
+    def outputs(self) -> Sequence[ValueInfo]: ...
+
+    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+        """The program for these input shapes (every input is named). Raises TessellaError."""
+        ...
+
+
+class CompileContext(Context):
+    """An xDSL context that also holds the weights of the module that passes work on."""
+
+    def __init__(self, weights: WeightStore | None = None) -> None:
+        super().__init__()
+        self.weights = weights if weights is not None else WeightStore()
+
+
+def weights_of(ctx: Context) -> WeightStore:
+    """The store that belongs to the context; an empty one for a plain xDSL context."""
+    return ctx.weights if isinstance(ctx, CompileContext) else WeightStore()
+
+
+def main_function(module: ModuleOp) -> FuncOp:
+    """The module's ``@main``. Raises InternalError where there is none."""
+    for op in module.body.block.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            return op
+    raise InternalError("the module has no @main")
+
+
+def make_main(inputs: Sequence[str], types: Sequence[Tensor]) -> FuncOp:
+    """An empty ``func.func @main`` with named arguments; ``finish_main`` closes it."""
+    func = FuncOp("main", (list(types), []))
+    func.arg_attrs = ArrayAttr(DictionaryAttr({NAME: StringAttr(name)}) for name in inputs)
+    for argument, name in zip(func.body.block.args, inputs, strict=True):
+        if name.isidentifier():
+            argument.name_hint = name
+    return func
+
+
+def finish_main(func: FuncOp, names: Sequence[str], values: Sequence[SSAValue]) -> None:
+    """Return these values from ``@main`` under these names."""
+    func.body.block.add_op(ReturnOp(*values))
+    func.update_function_type()
+    func.res_attrs = ArrayAttr(DictionaryAttr({NAME: StringAttr(name)}) for name in names)
+
+
+def _names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> list[str]:
+    names = [f"{prefix}{i}" for i in range(count)]
+    for i, entry in enumerate(attributes or ()):
+        name = entry.data.get(NAME)
+        if isinstance(name, StringAttr):
+            names[i] = name.data
+    return names
+
+
+def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
+    """Inputs and outputs of the module's ``@main``."""
+    func = main_function(module)
+    types = func.function_type.inputs.data, func.function_type.outputs.data
+    names = (
+        _names(func.arg_attrs, len(types[0]), "input"),
+        _names(func.res_attrs, len(types[1]), "output"),
+    )
+    inputs, outputs = (
+        [
+            ValueInfo(name, np.dtype(dtype_of(tensor_type(t))).name, shape_of(t))
+            for name, t in zip(group, group_types, strict=True)
+        ]
+        for group, group_types in zip(names, types, strict=True)
+    )
+    return inputs, outputs

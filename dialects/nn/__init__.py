@@ -1,0 +1,61 @@
+"""The `nn` dialect: what is computed, on tensors."""
+
+# ruff: noqa: F403 (the ops are re-exported by family: an op is added in its module alone)
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from xdsl.ir import Dialect, Operation
+from xdsl.irdl import IRDLOperation
+
+from tessella.dialects.nn import (
+    constants,
+    elementwise,
+    fused,
+    indexing,
+    linear,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+)
+from tessella.dialects.nn.constants import *
+from tessella.dialects.nn.core import NnOp as NnOp
+from tessella.dialects.nn.elementwise import *
+from tessella.dialects.nn.fused import *
+from tessella.dialects.nn.indexing import *
+from tessella.dialects.nn.linear import *
+from tessella.dialects.nn.movement import *
+from tessella.dialects.nn.normalization import *
+from tessella.dialects.nn.pooling import *
+from tessella.dialects.nn.reduction import *
+
+FAMILIES = (
+    constants,
+    elementwise,
+    fused,
+    indexing,
+    linear,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+)
+"""The modules whose ops make up the dialect: every op class in them is one of its ops."""
+
+
+def ops_of(module: ModuleType) -> list[type[Operation]]:
+    """The op classes that a module defines: those with a name, sorted by it."""
+    defined = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, IRDLOperation)
+        and value.__module__ == module.__name__
+        and isinstance(getattr(value, "name", None), str)
+    )
+    return sorted(defined, key=lambda op: op.name)
+
+
+Nn = Dialect("nn", sorted((o for m in FAMILIES for o in ops_of(m)), key=lambda o: o.name), [])

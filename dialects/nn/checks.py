@@ -1,0 +1,92 @@
+"""What the `infer` functions of several families check; all raise ShapeError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.core import NnOp, is_float, shape_of, shown, tensor_type
+from tessella.support.errors import ShapeError
+
+BOOL = IntegerType(1)
+
+
+def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> None:
+    """These values (all operands where not given) have one element type."""
+    operands = op.operands if values is None else values
+    elements = {tensor_type(x).element_type: None for x in operands}
+    if len(elements) > 1:
+        raise ShapeError(f"{op.name}: element types differ", found=" and ".join(map(str, elements)))
+
+
+def check_float(op: NnOp, value: SSAValue) -> None:
+    """The value's elements are floating-point."""
+    if not is_float(tensor_type(value).element_type):
+        raise ShapeError(f"{op.name} takes floating-point elements", found=str(value.type))
+
+
+def check_number(op: NnOp, value: SSAValue) -> None:
+    """The value's elements are numbers, not booleans."""
+    if tensor_type(value).element_type == BOOL:
+        raise ShapeError(f"{op.name} takes numbers", found=str(value.type))
+
+
+def check_index(op: NnOp, value: SSAValue) -> None:
+    """The value's elements are indices: i64 or i32."""
+    if tensor_type(value).element_type not in (i64, i32):
+        raise ShapeError(f"{op.name} takes indices of type i64 or i32", found=str(value.type))
+
+
+def check_rank(op: NnOp, value: SSAValue, least: int) -> None:
+    """The value has at least this many dimensions."""
+    rank = len(shape_of(value))
+    if rank < least:
+        raise ShapeError(
+            f"{op.name}: a rank is too small", expected=f"at least {least}", found=str(value.type)
+        )
+
+
+def check_axes(op: NnOp, axes: Sequence[int], rank: int) -> None:
+    """Axes counted from the front, each at most once."""
+    if not all(0 <= axis < rank for axis in axes):
+        raise ShapeError(
+            f"{op.name}: an axis is out of range", expected=f"in [0, {rank})", found=str(list(axes))
+        )
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{op.name}: an axis is given twice", found=str(list(axes)))
+
+
+def check_length(op: NnOp, name: str, values: Sequence[object], length: int) -> None:
+    """The property ``name`` holds this many values."""
+    if len(values) != length:
+        raise ShapeError(
+            f"{op.name}: {name} has the wrong length", expected=str(length), found=str(list(values))
+        )
+
+
+def check_least(op: NnOp, name: str, values: Sequence[float], least: float) -> None:
+    """The property ``name`` holds no value below ``least``."""
+    if not all(value >= least for value in values):
+        raise ShapeError(
+            f"{op.name}: {name} is out of range", expected=f">= {least}", found=str(list(values))
+        )
+
+
+def check_choice(op: NnOp, name: str, value: str, choices: Sequence[str]) -> None:
+    """The property ``name`` is one of these words."""
+    if value not in choices:
+        raise ShapeError(
+            f"{op.name}: unknown {name}", expected=f"one of {', '.join(choices)}", found=repr(value)
+        )
+
+
+def check_shape(op: NnOp, value: SSAValue, shape: Sequence[int]) -> None:
+    """The value has this shape."""
+    if shape_of(value) != tuple(shape):
+        raise ShapeError(
+            f"{op.name}: an operand has the wrong shape",
+            expected=shown(shape),
+            found=str(value.type),
+        )

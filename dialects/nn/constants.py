@@ -1,0 +1,88 @@
+"""Values known at compile time: weights by symbol, and splats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    FlatSymbolRefAttr,
+    FloatAttr,
+    IntegerAttr,
+    SymbolRefAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import base, irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import BOOL
+from tessella.dialects.nn.core import NnOp, Tensor, is_float, tensor_type
+from tessella.dialects.place import logical
+from tessella.support.errors import ShapeError
+
+
+class ConstantOp(NnOp):
+    """An op without operands whose result is known at compile time."""
+
+    assembly_format = "attr-dict `:` type($res)"
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        """The type is given, not inferred."""
+        return [logical(tensor_type(self.res))]
+
+
+@irdl_op_definition
+class WeightOp(ConstantOp):
+    """A tensor of the weight store: `%w = nn.weight @conv1.w : tensor<8x3xf32>`.
+
+    The store holds the elements in the memory order of the result's place (row-major without one).
+    """
+
+    name = "nn.weight"
+    symbol = prop_def(FlatSymbolRefAttr)
+    assembly_format = "$symbol attr-dict `:` type($res)"
+
+    def __init__(self, symbol: str, type: Tensor) -> None:
+        super().__init__(properties={"symbol": SymbolRefAttr(symbol)}, result_types=[type])
+
+
+@irdl_op_definition
+class SplatOp(ConstantOp):
+    """A tensor of equal elements: `%s = nn.splat 0.5 : f32 : tensor<8xf32>`."""
+
+    name = "nn.splat"
+    value = prop_def(Attribute)
+    assembly_format = "$value attr-dict `:` type($res)"
+
+    def __init__(self, value: float, type: Tensor) -> None:
+        element = type.element_type
+        attribute = (
+            FloatAttr(float(value), element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+            if is_float(element)
+            else IntegerAttr(int(value), element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+        )
+        super().__init__(properties={"value": attribute}, result_types=[type])
+
+    @property
+    def number(self) -> float | int:
+        """The value of every element."""
+        value = self.value
+        assert isinstance(value, FloatAttr | IntegerAttr)
+        number = value.value.data
+        # the IR normalises a true i1 to -1
+        return bool(number) if value.type == BOOL else number
+
+    def infer(self) -> Sequence[Tensor]:
+        type = tensor_type(self.res)
+        if (
+            not isinstance(self.value, FloatAttr | IntegerAttr)
+            or self.value.type != type.element_type
+        ):
+            raise ShapeError(
+                "nn.splat: the value is not of the element type",
+                expected=f"a number of type {type.element_type}",
+                found=str(self.properties["value"]),
+            )
+        return super().infer()

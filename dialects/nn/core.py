@@ -1,0 +1,326 @@
+"""What all `nn` ops share: construction from Python values, inference, places, evaluation.
+
+An op is a class with operands and properties, ``infer`` (the types of its results) and an entry of the same
+name in ``runtime.host.KERNELS`` (its NumPy reference semantics). Property values convert to and from plain Python
+values, and the NumPy kernel takes them as keyword arguments of the same names.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.place import PlaceAttr, logical, place_of
+from tessella.runtime import host
+from tessella.support.errors import InternalError, ShapeError
+
+Array = npt.NDArray[Any]
+PyValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | Attribute
+Tensor = TensorType[Attribute]
+
+_DTYPES: dict[str, Attribute] = {
+    "float32": Float32Type(),
+    "float64": Float64Type(),
+    "bool": IntegerType(1),
+    **{f"int{n}": IntegerType(n) for n in (8, 16, 32, 64)},
+    **{f"uint{n}": IntegerType(n, Signedness.UNSIGNED) for n in (8, 16, 32, 64)},
+}
+_MAX_RANK = 64  # NumPy's limit
+_MAX_ELEMENTS = 1 << 59  # of 8 bytes each: what an address can tell apart, with room to spare
+_MAX_SHOWN = 16
+_ELEMENT_TYPES: dict[Attribute, np.dtype[Any]] = {v: np.dtype(k) for k, v in _DTYPES.items()}
+
+
+def element_type(dtype: npt.DTypeLike) -> Attribute:
+    """The IR's element type for a NumPy dtype. Raises ShapeError for one the IR has none for."""
+    name = np.dtype(dtype).name
+    if name not in _DTYPES:
+        raise ShapeError(f"no element type for {name}", expected=f"one of {', '.join(_DTYPES)}")
+    return _DTYPES[name]
+
+
+def dtype_of(type: Attribute) -> np.dtype[Any]:
+    """The NumPy dtype of an element type or of a tensor's elements."""
+    if isinstance(type, TensorType):
+        type = cast(Tensor, type).element_type
+    if type not in _ELEMENT_TYPES:
+        raise ShapeError(f"no NumPy dtype for {type}")
+    return _ELEMENT_TYPES[type]
+
+
+def tensor(element: Attribute, shape: Sequence[int]) -> Tensor:
+    """A tensor type without a place. Raises ShapeError for a shape that no array can have."""
+    if len(shape) > _MAX_RANK or any(size < 0 for size in shape):
+        raise ShapeError(
+            "a tensor has an impossible shape",
+            expected=f"at most {_MAX_RANK} dimensions, none of them negative",
+            found=shown(shape),
+        )
+    # sizes of zero do not count: NumPy refuses the others all the same
+    if math.prod(size or 1 for size in shape) > _MAX_ELEMENTS:
+        raise ShapeError(
+            "a tensor is too large",
+            expected=f"at most {_MAX_ELEMENTS} elements",
+            found=shown(shape),
+        )
+    return TensorType(element, list(shape))
+
+
+def shown(shape: Sequence[int]) -> str:
+    """A shape as errors show it: `2x3`, `scalar`; a long one is cut."""
+    cut = ["..."] if len(shape) > _MAX_SHOWN else []
+    return "x".join([*map(str, shape[:_MAX_SHOWN]), *cut]) or "scalar"
+
+
+def type_of(array: Array) -> Tensor:
+    """The tensor type of a NumPy array."""
+    return tensor(element_type(array.dtype), array.shape)
+
+
+def tensor_type(value: SSAValue | Attribute) -> Tensor:
+    """The value's tensor type. Raises InternalError for anything else."""
+    type = value.type if isinstance(value, SSAValue) else value
+    if not isinstance(type, TensorType):
+        raise InternalError(f"expected a tensor, found {type}")
+    return cast(Tensor, type)
+
+
+def shape_of(value: SSAValue | Attribute) -> tuple[int, ...]:
+    """The logical shape of a tensor value or type."""
+    return tensor_type(value).get_shape()
+
+
+def is_float(type: Attribute) -> bool:
+    """Whether an element type is a floating-point one."""
+    return isinstance(type, Float32Type | Float64Type)
+
+
+def _int64(value: int) -> int:
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ShapeError("a number does not fit into 64 bits", found=str(value))
+    return value
+
+
+def to_attribute(value: PyValue) -> Attribute:
+    """A property value from a Python value. Raises ShapeError for an integer beyond 64 bits."""
+    if isinstance(value, Attribute):
+        return value
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    if isinstance(value, int):
+        return IntegerAttr(_int64(value), i64)
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if any(isinstance(x, float) for x in value):
+        return DenseArrayBase.from_list(f64, [float(x) for x in value])
+    return DenseArrayBase.from_list(i64, [_int64(int(x)) for x in value])
+
+
+def to_python(attribute: Attribute) -> Any:
+    """The Python value of a property; a type becomes its NumPy dtype."""
+    match attribute:
+        case IntegerAttr():
+            value = attribute.value.data
+            return bool(value) if attribute.type == IntegerType(1) else value
+        case FloatAttr():
+            return attribute.value.data
+        case StringAttr():
+            return attribute.data
+        case DenseArrayBase():
+            return tuple(cast(Any, attribute).get_values())
+        case SymbolRefAttr():
+            return attribute.root_reference.data
+        case TypeAttribute():
+            return dtype_of(attribute)
+        case _:
+            raise InternalError(f"no Python value for the attribute {attribute}")
+
+
+class NnOp(IRDLOperation):
+    """Base of all ops of the `nn` dialect.
+
+    ``%y = nn.relu %x {node = "relu1"} : (tensor<4xf32>) -> tensor<4xf32>``
+
+    Discardable attributes: ``node`` (where it came from: an ONNX node's name), and once picked ``kernel``
+    (its kernel's name) and ``places`` (the places it wants: of each operand, then of each result).
+    """
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
+
+    RESULTS: ClassVar[int] = 1
+
+    @abstractmethod
+    def infer(self) -> Sequence[Tensor]:
+        """The types of the results (without places) from those of the operands and the properties.
+
+        Raises ShapeError where they do not fit together.
+        """
+
+    @classmethod
+    def make(
+        cls,
+        operands: Sequence[SSAValue | Operation],
+        *,
+        node: str | None = None,
+        **properties: PyValue | None,
+    ) -> Self:
+        """An op with inferred result types; properties that are None are left out.
+
+        Raises ShapeError where operands and properties do not fit together.
+        """
+        attributes = {k: to_attribute(v) for k, v in properties.items() if v is not None}
+        unknown = attributes.keys() - cls.get_irdl_definition().properties.keys()
+        if unknown:
+            raise InternalError(f"{cls.name} has no property {', '.join(sorted(unknown))}")
+        op = cls.create(
+            operands=[SSAValue.get(value) for value in operands],
+            result_types=[tensor(Float32Type(), [])] * cls.RESULTS,
+            properties=attributes,
+            attributes={"node": StringAttr(node)} if node else {},
+        )
+        try:
+            op.infer_types()
+        except ShapeError:
+            op.drop_all_references()
+            raise
+        return op
+
+    def infer_types(self) -> None:
+        """Give the results the inferred types; a place that a result already has is kept."""
+        for old, new in zip(tuple(self.results), self.infer(), strict=True):
+            place = place_of(old.type)
+            wanted = TensorType(new.element_type, new.get_shape(), place) if place else new
+            if old.type != wanted:
+                Rewriter.replace_value_with_new_type(old, wanted)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The properties as Python values, by name."""
+        return {name: to_python(value) for name, value in self.properties.items()}
+
+    def evaluate(self, *arrays: Array | None) -> list[Array]:
+        """The results for concrete operands, by the op's NumPy kernel."""
+        return host.run(self.name, arrays, self.settings)
+
+    @property
+    def node(self) -> str:
+        """The name of the node this op came from; the op's own name where there is none."""
+        attribute = self.attributes.get("node")
+        return attribute.data if isinstance(attribute, StringAttr) else self.name
+
+    @property
+    def kernel(self) -> str | None:
+        """The picked kernel's name."""
+        attribute = self.attributes.get("kernel")
+        return attribute.data if isinstance(attribute, StringAttr) else None
+
+    @property
+    def places(self) -> tuple[PlaceAttr, ...] | None:
+        """The places the picked kernel wants: of each operand, then of each result."""
+        attribute = self.attributes.get("places")
+        if not isinstance(attribute, ArrayAttr):
+            return None
+        entries = cast(ArrayAttr[Attribute], attribute)
+        return tuple(place for place in entries if isinstance(place, PlaceAttr))
+
+    def pick(self, kernel: str, places: Sequence[PlaceAttr]) -> None:
+        """Record the picked kernel and the places that it wants."""
+        self.attributes["kernel"] = StringAttr(kernel)
+        self.attributes["places"] = ArrayAttr(places)
+
+    def verify_(self) -> None:
+        self._verify_types()
+        self._verify_places()
+
+    def _verify_types(self) -> None:
+        for operand in self.operands:
+            if min(shape_of(operand), default=0) < 0:
+                raise VerifyException(
+                    f"{self.name} ({self.node}): expected static shapes, found {operand.type}"
+                )
+        try:
+            inferred = self.infer()
+        except ShapeError as error:
+            raise VerifyException(f"{self.name} ({self.node}): {error}") from error
+        for i, (result, expected) in enumerate(zip(self.results, inferred, strict=True)):
+            found = logical(tensor_type(result))
+            if found != expected:
+                raise VerifyException(
+                    f"{self.name} ({self.node}): result {i}: expected {expected}, found {found}"
+                )
+
+    def _verify_places(self) -> None:
+        wanted = self.places
+        if wanted is None:
+            return
+        values = (*self.operands, *self.results)
+        if len(wanted) != len(values):
+            raise VerifyException(
+                f"{self.name} ({self.node}): expected {len(values)} places, one for each operand and "
+                f"result, found {len(wanted)}"
+            )
+        for i, (value, place) in enumerate(zip(values, wanted, strict=True)):
+            found = place_of(value.type)
+            if found is not None and found != place:
+                count = len(self.operands)
+                which = f"operand {i}" if i < count else f"result {i - count}"
+                raise VerifyException(
+                    f"{self.name} ({self.node}): {which} (%{value.name_hint or '?'}): the kernel "
+                    f"{self.kernel} wants {place}, found {found}"
+                )
+
+
+def broadcast_shapes(
+    shapes: Mapping[str, Sequence[int]] | Sequence[Sequence[int]],
+) -> tuple[int, ...]:
+    """The NumPy broadcast of shapes. Raises ShapeError where they do not broadcast."""
+    values = list(shapes.values()) if isinstance(shapes, Mapping) else list(shapes)
+    rank = max((len(s) for s in values), default=0)
+    result: list[int] = []
+    for axis in range(rank):
+        extents = {s[axis - rank + len(s)] for s in values if axis - rank + len(s) >= 0} - {1}
+        if len(extents) > 1:
+            raise ShapeError(
+                "shapes do not broadcast",
+                found=" and ".join(map(shown, values)),
+                expected="equal sizes, or 1, in each dimension counted from the last",
+            )
+        result.append(extents.pop() if extents else 1)
+    return tuple(result)
+
+
+def normalise_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front. Raises ShapeError where it is out of range."""
+    if not -rank <= axis < max(rank, 1):
+        raise ShapeError(
+            "an axis is out of range", expected=f"in [-{rank}, {rank})", found=str(axis)
+        )
+    return axis % rank if rank else 0

@@ -1,0 +1,250 @@
+"""Values that depend on constants alone, computed at compile time within a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
+
+from tessella.dialects.layout import Layout, pack
+from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
+from tessella.dialects.nn.indexing import GatherElementsOp, GatherNdOp, GatherOp
+from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
+from tessella.dialects.nn.movement import (
+    ExpandOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TileOp,
+    TransposeOp,
+)
+from tessella.dialects.nn.normalization import LrnOp
+from tessella.dialects.nn.pooling import AvgPoolOp, MaxPoolOp
+from tessella.dialects.place import place_of
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import ExecutionError, InternalError
+
+DEFAULT_LIMIT = 64 << 20
+
+_KEPT = 1 << 16  # bytes: larger arrays are computed anew when they are asked for again
+_WIDE = 3 * 8  # bytes for each element: kernels compute in float64 and hold temporaries
+_STEPS = 16  # multiplications that weigh as much as one byte
+_POINT = 1 << 10  # bytes that one turn of a kernel's Python loop weighs
+
+
+def constant_value(
+    value: SSAValue, weights: WeightStore, limit: int = DEFAULT_LIMIT
+) -> Array | None:
+    """The array of a value that depends on constants only; None if it does not or is too large.
+
+    It must not be written to. Who asks for many values of one graph makes a ``Constants``.
+    """
+    return Constants(weights, limit).value(value)
+
+
+def weight_array(op: WeightOp, weights: WeightStore) -> Array:
+    """The logical array of a weight, whatever its memory order. Raises InternalError if absent."""
+    symbol = op.symbol.root_reference.data
+    array = weights.get(symbol)
+    if array is None:
+        raise InternalError(f"the weight @{symbol} is not in the store")
+    place = place_of(op.res.type)
+    return array if place is None else _unpack(array, place.layout, shape_of(op.res))
+
+
+def _unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
+    """The inverse of ``layout.pack``."""
+    numbers = np.arange(1, 1 + math.prod(shape))
+    order = pack(numbers.reshape(tuple(shape)), layout)
+    # all padding has the number 0
+    result = np.empty(numbers.size + 1, memory.dtype)
+    result[order] = memory.reshape(-1)
+    return result[1:].reshape(tuple(shape))
+
+
+def splat_array(op: SplatOp) -> Array:
+    """A splat as a view of one element, which takes no memory."""
+    return np.broadcast_to(np.asarray(op.number, dtype_of(op.res.type)), shape_of(op.res))
+
+
+class Constants:
+    """The constant values of one graph, remembered.
+
+    Each request may allocate about ``limit`` bytes. What is remembered stays true as long as ops
+    are only replaced by ops that compute the same.
+    """
+
+    def __init__(self, weights: WeightStore, limit: int = DEFAULT_LIMIT) -> None:
+        self._weights = weights
+        self._limit = limit
+        self._constant: dict[Operation, bool] = {}
+        self._arrays: dict[Operation, Sequence[Array]] = {}
+
+    def value(self, value: SSAValue) -> Array | None:
+        """The array of a value, not to be written to; None if not constant, or too large."""
+        op = value.owner
+        if not isinstance(op, NnOp) or not self._is_constant(op):
+            return None
+        if isinstance(op, SplatOp) and _bytes(value) > self._limit:
+            return None
+        arrays = self._evaluate(op)
+        return None if arrays is None else arrays[op.results.index(value)]
+
+    def _is_constant(self, root: NnOp) -> bool:
+        for op in _dependencies(root, self._constant):
+            # an operand's owner that is not known by now is part of a cycle
+            self._constant[op] = self._is_allowed(op) and all(
+                isinstance(x.owner, Operation) and self._constant.get(x.owner, False)
+                for x in op.operands
+            )
+        return self._constant[root]
+
+    def _is_allowed(self, op: Operation) -> bool:
+        """Whether an op can be evaluated once its operands are: judged by types alone."""
+        if isinstance(op, WeightOp):
+            return op.symbol.root_reference.data in self._weights
+        return isinstance(op, NnOp) and op.has_trait(Pure) and _work(op) <= self._limit
+
+    def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
+        """The arrays of a constant op's results; None where they take too much work or fail."""
+        todo = cast(list[NnOp], _dependencies(root, self._arrays))
+        if sum(map(_work, todo)) > self._limit:
+            return None
+        arrays: dict[Operation, Sequence[Array]] = {}
+        for op in todo:
+            operands = [_result(x, arrays, self._arrays) for x in op.operands]
+            try:
+                arrays[op] = self._run(op, operands)
+            except (ExecutionError, MemoryError):
+                # the program raises it when it runs
+                self._constant[op] = self._constant[root] = False
+                return None
+            if isinstance(op, ConstantOp) or sum(x.nbytes for x in arrays[op]) <= _KEPT:
+                self._arrays[op] = arrays[op]
+        return arrays[root] if root in arrays else self._arrays[root]
+
+    def _run(self, op: NnOp, operands: Sequence[Array]) -> Sequence[Array]:
+        if isinstance(op, WeightOp):
+            return [weight_array(op, self._weights)]
+        if isinstance(op, SplatOp):
+            return [splat_array(op)]
+        return op.evaluate(*operands)
+
+
+def _result(value: SSAValue, *tables: dict[Operation, Sequence[Array]]) -> Array:
+    op = cast(Operation, value.owner)
+    table = next(table for table in tables if op in table)
+    return table[op][op.results.index(value)]
+
+
+def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation]:
+    """The ops that an op depends on and itself, operands first; those done are left out.
+
+    Iterative, as graphs are deeper than Python's stack.
+    """
+    order: list[Operation] = []
+    entered: set[Operation] = set()
+    stack = [(root, False)]
+    while stack:
+        op, is_left = stack.pop()
+        if is_left:
+            order.append(op)
+        elif op not in entered and op not in done:
+            entered.add(op)
+            stack.append((op, True))
+            owners = (x.owner for x in reversed(op.operands))
+            stack += [(owner, False) for owner in owners if isinstance(owner, Operation)]
+    return order
+
+
+def _elements(value: SSAValue) -> int:
+    return math.prod(shape_of(value))
+
+
+def _bytes(value: SSAValue) -> int:
+    return _elements(value) * dtype_of(value.type).itemsize
+
+
+def _work(op: NnOp) -> int:
+    """Bytes that evaluating an op allocates at most, with its multiplications weighed in."""
+    if isinstance(op, ConstantOp):
+        return 0
+    if isinstance(op, _MOVES):
+        # splats have no memory of their own until they are read
+        read = (x for x in op.operands if isinstance(x.owner, SplatOp))
+        return sum(map(_bytes, (*read, *op.results))) + _WIDE * sum(map(_elements, op.operands[1:]))
+    elements = sum(map(_elements, (*op.operands, *op.results)))
+    more = _MORE_WORK.get(type(op))
+    return elements * _WIDE + (more(op) if more else 0)
+
+
+def _padded(op: NnOp) -> int:
+    """Elements of x with its padding: not seen in the types, as strides may skip it."""
+    n, c, *sizes = shape_of(op.operands[0])
+    pads = op.settings["pads"]
+    rank = len(sizes)
+    return n * c * math.prod(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
+
+
+def _pool_work(op: NnOp) -> int:
+    points = math.prod(op.settings["kernel_shape"])
+    # a window of ceil_mode may reach as far again over the end
+    room = _padded(op) << len(op.settings["strides"])
+    return room * _WIDE + points * (_POINT + _elements(op.results[0]))
+
+
+def _conv_work(op: NnOp) -> int:
+    o, per_in, *kernel = shape_of(op.operands[1])
+    points = math.prod(kernel) * op.settings["groups"]
+    products = _elements(op.results[0]) * per_in * math.prod(kernel)
+    return _padded(op) * _WIDE + points * _POINT + products // _STEPS + o
+
+
+def _conv_transpose_work(op: NnOp) -> int:
+    _, per_out, *kernel = shape_of(op.operands[1])
+    points = math.prod(kernel)
+    products = _elements(op.operands[0]) * per_out * points
+    n, channels, *sizes = shape_of(op.results[0])
+    pads, rank = op.settings["pads"], len(sizes)
+    full = math.prod(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
+    groups = op.settings["groups"]
+    return n * channels * full * _WIDE + points * groups * _POINT + products // _STEPS
+
+
+def _product_work(op: NnOp) -> int:
+    inner = shape_of(op.operands[0])[-1]
+    return _elements(op.results[0]) * inner // _STEPS
+
+
+def _lrn_work(op: NnOp) -> int:
+    channels = shape_of(op.operands[0])[1]
+    turns = min(op.settings["size"], 2 * channels)
+    return turns * (_POINT + _elements(op.operands[0]))
+
+
+_MOVES = (
+    ReshapeOp,
+    TransposeOp,
+    SliceOp,
+    PadOp,
+    ExpandOp,
+    TileOp,
+    GatherOp,
+    GatherElementsOp,
+    GatherNdOp,
+)
+
+_MORE_WORK: dict[type[NnOp], Callable[[NnOp], int]] = {
+    MaxPoolOp: _pool_work,
+    AvgPoolOp: _pool_work,
+    ConvOp: _conv_work,
+    ConvTransposeOp: _conv_transpose_work,
+    MatmulOp: _product_work,
+    FcOp: _product_work,
+    LrnOp: _lrn_work,
+}

@@ -1,0 +1,177 @@
+"""Gather and scatter.
+
+Indices may count from the back; one that is out of range is an ExecutionError when run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, TensorType
+from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import (
+    check_axes,
+    check_choice,
+    check_index,
+    check_number,
+    check_rank,
+    check_same_element,
+    check_shape,
+)
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.support.errors import ShapeError
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+class IndexedOp(NnOp):
+    """Base of the ops that read or write data, the first operand, at indices, the second."""
+
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def result(self, shape: Sequence[int]) -> Sequence[Tensor]:
+        """The result's type: data's element type and this shape."""
+        return [tensor(tensor_type(self.operands[0]).element_type, shape)]
+
+    def check_elements(self, axis: int) -> None:
+        """Raises ShapeError unless the indices pick single elements along `axis` of data."""
+        check_index(self, self.operands[1])
+        data, indices = map(shape_of, self.operands[:2])
+        check_axes(self, [axis], len(data))
+        if len(data) != len(indices):
+            raise ShapeError(f"{self.name}: ranks differ", found=f"data {data}, indices {indices}")
+        pairs = enumerate(zip(data, indices, strict=True))
+        if any(index > size for d, (size, index) in pairs if d != axis):
+            raise ShapeError(
+                f"{self.name}: indices exceed data in a dimension other than {axis}",
+                expected=f"at most {data}",
+                found=str(indices),
+            )
+
+    def check_tuples(self, batch_dims: int) -> int:
+        """The length of the index tuples in the last dimension of indices, checked against data."""
+        check_index(self, self.operands[1])
+        check_rank(self, self.operands[1], batch_dims + 1)
+        data, indices = map(shape_of, self.operands[:2])
+        rank, length = len(data) - batch_dims, indices[-1]
+        if not 1 <= length <= rank:
+            raise ShapeError(
+                f"{self.name}: index tuples of the wrong length",
+                expected=f"in [1, {rank}]",
+                found=str(length),
+            )
+        return length
+
+
+@irdl_op_definition
+class GatherOp(IndexedOp):
+    """data[:, .., indices, .., :]: the slices of data at `indices` along `axis`."""
+
+    name = "nn.gather"
+    data = operand_def(base(TensorType))
+    indices = operand_def(base(TensorType))
+    axis = prop_def(IntegerAttr[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        check_index(self, self.indices)
+        data, axis = shape_of(self.data), self.settings["axis"]
+        check_axes(self, [axis], len(data))
+        return self.result((*data[:axis], *shape_of(self.indices), *data[axis + 1 :]))
+
+
+@irdl_op_definition
+class GatherElementsOp(IndexedOp):
+    """The element of data at each position, with the index along `axis` taken from `indices`."""
+
+    name = "nn.gather_elements"
+    data = operand_def(base(TensorType))
+    indices = operand_def(base(TensorType))
+    axis = prop_def(IntegerAttr[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        self.check_elements(self.settings["axis"])
+        return self.result(shape_of(self.indices))
+
+
+@irdl_op_definition
+class GatherNdOp(IndexedOp):
+    """The slices of data at the index tuples in the last dimension of `indices`.
+
+    The first `batch_dims` dimensions of both run in parallel.
+    """
+
+    name = "nn.gather_nd"
+    data = operand_def(base(TensorType))
+    indices = operand_def(base(TensorType))
+    batch_dims = prop_def(IntegerAttr[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        data, indices, batch = (
+            shape_of(self.data),
+            shape_of(self.indices),
+            self.settings["batch_dims"],
+        )
+        if not 0 <= batch < min(len(data), len(indices)):
+            raise ShapeError(
+                "nn.gather_nd: batch_dims is out of range",
+                expected=f"in [0, {min(len(data), len(indices))})",
+                found=str(batch),
+            )
+        if data[:batch] != indices[:batch]:
+            raise ShapeError(
+                "nn.gather_nd: batches differ", found=f"data {data}, indices {indices}"
+            )
+        length = self.check_tuples(batch)
+        return self.result((*indices[:-1], *data[batch + length :]))
+
+
+class ScatterOp(IndexedOp):
+    """data with `updates` written, or combined by `reduction`, at `indices`.
+
+    Of several updates without a reduction at one place the last one stays.
+    """
+
+    reduction = prop_def(StringAttr)
+
+    def infer(self) -> Sequence[Tensor]:
+        data, _, updates = self.operands
+        check_same_element(self, (data, updates))
+        check_choice(self, "reduction", self.settings["reduction"], REDUCTIONS)
+        if self.settings["reduction"] != "none":
+            check_number(self, data)
+        return self.result(shape_of(data))
+
+
+@irdl_op_definition
+class ScatterElementsOp(ScatterOp):
+    """Each update goes to its own position, with the index along `axis` taken from `indices`."""
+
+    name = "nn.scatter_elements"
+    data = operand_def(base(TensorType))
+    indices = operand_def(base(TensorType))
+    updates = operand_def(base(TensorType))
+    axis = prop_def(IntegerAttr[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        self.check_elements(self.settings["axis"])
+        check_shape(self, self.updates, shape_of(self.indices))
+        return super().infer()
+
+
+@irdl_op_definition
+class ScatterNdOp(ScatterOp):
+    """The updates are slices of data, at the index tuples in the last dimension of `indices`."""
+
+    name = "nn.scatter_nd"
+    data = operand_def(base(TensorType))
+    indices = operand_def(base(TensorType))
+    updates = operand_def(base(TensorType))
+
+    def infer(self) -> Sequence[Tensor]:
+        length = self.check_tuples(0)
+        data, indices = shape_of(self.data), shape_of(self.indices)
+        check_shape(self, self.updates, (*indices[:-1], *data[length:]))
+        return super().infer()

@@ -1,0 +1,217 @@
+"""Matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, IntegerAttr, TensorType
+from xdsl.irdl import (
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import check_length, check_number, check_same_element
+from tessella.dialects.nn.core import (
+    NnOp,
+    Tensor,
+    broadcast_shapes,
+    shape_of,
+    tensor,
+    tensor_type,
+    to_python,
+)
+from tessella.support.errors import ShapeError
+
+
+def window_extent(
+    size: int, kernel: int, stride: int, before: int, after: int, dilation: int
+) -> int:
+    """Number of positions of a window of `kernel` elements over a padded dimension."""
+    if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
+        raise ShapeError(
+            "a window is malformed",
+            expected="kernel, stride and dilation of at least 1, no negative padding",
+            found=f"kernel {kernel}, stride {stride}, dilation {dilation}, pads {before}, {after}",
+        )
+    extent = size + before + after - (kernel - 1) * dilation - 1
+    if extent < 0:
+        raise ShapeError(
+            "a window is larger than the padded input",
+            found=f"size {size}, kernel {kernel}, dilation {dilation}, pads {before}, {after}",
+        )
+    return extent // stride + 1
+
+
+def transposed_extent(
+    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, output_pad: int
+) -> int:
+    """Number of positions that a transposed window writes to, without the padding."""
+    if min(size, kernel, stride, dilation) < 1 or min(before, after, output_pad) < 0:
+        raise ShapeError(
+            "a transposed window is malformed",
+            expected="size, kernel, stride and dilation of at least 1, no negative padding",
+            found=f"size {size}, kernel {kernel}, stride {stride}, dilation {dilation}, "
+            f"pads {before}, {after}, output pad {output_pad}",
+        )
+    extent = (size - 1) * stride + (kernel - 1) * dilation + 1 + output_pad - before - after
+    if extent < 0:
+        raise ShapeError(
+            "the padding is larger than a transposed convolution's result",
+            found=f"size {size}, kernel {kernel}, stride {stride}, pads {before}, {after}",
+        )
+    return extent
+
+
+@irdl_op_definition
+class MatmulOp(NnOp):
+    """NumPy's matrix product, with batches broadcast; `transpose_b` reads b as [.., N, K]."""
+
+    name = "nn.matmul"
+    a = operand_def(base(TensorType))
+    b = operand_def(base(TensorType))
+    transpose_b = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_number(self, self.a)
+        a, b = shape_of(self.a), shape_of(self.b)
+        if len(a) < 2 or len(b) < 2:
+            raise ShapeError("nn.matmul takes matrices", found=f"{self.a.type} and {self.b.type}")
+        k, n = (b[-1], b[-2]) if to_python(self.transpose_b) else (b[-2], b[-1])
+        if a[-1] != k:
+            raise ShapeError("nn.matmul: the inner sizes differ", found=f"{a[-1]} and {k}")
+        batch = broadcast_shapes([a[:-2], b[:-2]])
+        return [tensor(tensor_type(self.a).element_type, (*batch, a[-2], n))]
+
+
+@irdl_op_definition
+class FcOp(NnOp):
+    """A fully connected layer: x[.., K] * w[K, N] + b[N]; `transpose_w` reads w as [N, K]."""
+
+    name = "nn.fc"
+    x = operand_def(base(TensorType))
+    w = operand_def(base(TensorType))
+    b = operand_def(base(TensorType))
+    transpose_w = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_number(self, self.x)
+        x, w, b = shape_of(self.x), shape_of(self.w), shape_of(self.b)
+        if len(x) < 1 or len(w) != 2:
+            raise ShapeError(
+                "nn.fc takes x[.., K] and w[K, N]", found=f"{self.x.type}, {self.w.type}"
+            )
+        k, n = (w[1], w[0]) if to_python(self.transpose_w) else w
+        if x[-1] != k or b != (n,):
+            raise ShapeError(
+                "nn.fc: sizes differ", expected=f"x[.., {k}] and b[{n}]", found=f"{x} and {b}"
+            )
+        return [tensor(tensor_type(self.x).element_type, (*x[:-1], n))]
+
+
+@irdl_op_definition
+class ConvOp(NnOp):
+    """A convolution of x[N, C, spatial..] with w[O, C / groups, kernel..], and a bias b[O].
+
+    `pads` holds those before each spatial dimension, then those after.
+    """
+
+    name = "nn.conv"
+    x = operand_def(base(TensorType))
+    w = operand_def(base(TensorType))
+    b = opt_operand_def(base(TensorType))
+    strides = prop_def(DenseArrayBase[I64])
+    pads = prop_def(DenseArrayBase[I64])
+    dilations = prop_def(DenseArrayBase[I64])
+    groups = prop_def(IntegerAttr[I64])
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_number(self, self.x)
+        x, w = shape_of(self.x), shape_of(self.w)
+        settings = self.settings
+        groups, rank = settings["groups"], len(x) - 2
+        if rank < 1 or len(w) != len(x):
+            raise ShapeError("nn.conv: ranks differ", found=f"x {x}, w {w}")
+        if [len(settings[k]) for k in ("strides", "pads", "dilations")] != [rank, 2 * rank, rank]:
+            raise ShapeError(
+                "nn.conv: attributes of the wrong length",
+                expected=f"{rank} strides and dilations, {2 * rank} pads",
+                found=str(settings),
+            )
+        if groups < 1 or w[0] % groups or x[1] != w[1] * groups:
+            raise ShapeError("nn.conv: channels do not fit", found=f"x {x}, w {w}, groups {groups}")
+        if self.b is not None and shape_of(self.b) != (w[0],):
+            raise ShapeError(f"nn.conv: expected a bias of {w[0]} elements", found=str(self.b.type))
+        pads = settings["pads"]
+        spatial = [
+            window_extent(
+                x[2 + d], w[2 + d], settings["strides"][d], pads[d], pads[rank + d],
+                settings["dilations"][d],
+            )
+            for d in range(rank)
+        ]  # fmt: skip
+        return [tensor(tensor_type(self.x).element_type, (x[0], w[0], *spatial))]
+
+
+@irdl_op_definition
+class ConvTransposeOp(NnOp):
+    """A transposed convolution of x[N, C, spatial..] with w[C, O / groups, kernel..]; a bias b[O].
+
+    Element x[i] adds w[k] * x[i] to position i * stride + k * dilation; then `pads` are cut off and
+    `output_pads` more positions appear at the end of each spatial dimension (ONNX's ConvTranspose).
+    """
+
+    name = "nn.conv_transpose"
+    x = operand_def(base(TensorType))
+    w = operand_def(base(TensorType))
+    b = opt_operand_def(base(TensorType))
+    strides = prop_def(DenseArrayBase[I64])
+    pads = prop_def(DenseArrayBase[I64])
+    dilations = prop_def(DenseArrayBase[I64])
+    output_pads = prop_def(DenseArrayBase[I64])
+    groups = prop_def(IntegerAttr[I64])
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_number(self, self.x)
+        x, w = shape_of(self.x), shape_of(self.w)
+        settings = self.settings
+        groups, rank = settings["groups"], len(x) - 2
+        if rank < 1 or len(w) != len(x):
+            raise ShapeError("nn.conv_transpose: ranks differ", found=f"x {x}, w {w}")
+        for name, length in (("strides", 1), ("pads", 2), ("dilations", 1), ("output_pads", 1)):
+            check_length(self, name, settings[name], length * rank)
+        if groups < 1 or x[1] % groups or x[1] != w[0]:
+            raise ShapeError(
+                "nn.conv_transpose: channels do not fit", found=f"x {x}, w {w}, groups {groups}"
+            )
+        channels = w[1] * groups
+        if self.b is not None and shape_of(self.b) != (channels,):
+            raise ShapeError(
+                f"nn.conv_transpose: expected a bias of {channels} elements", found=str(self.b.type)
+            )
+        pads = settings["pads"]
+        spatial = [
+            transposed_extent(
+                x[2 + d], w[2 + d], settings["strides"][d], pads[d], pads[rank + d],
+                settings["dilations"][d], settings["output_pads"][d],
+            )
+            for d in range(rank)
+        ]  # fmt: skip
+        return [tensor(tensor_type(self.x).element_type, (x[0], channels, *spatial))]

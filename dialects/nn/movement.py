@@ -1,0 +1,259 @@
+"""Ops that move elements without looking at them, and `resize`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    I64,
+    DenseArrayBase,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+)
+from xdsl.irdl import (
+    base,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import (
+    check_axes,
+    check_choice,
+    check_float,
+    check_least,
+    check_length,
+    check_same_element,
+)
+from tessella.dialects.nn.core import (
+    NnOp,
+    Tensor,
+    broadcast_shapes,
+    is_float,
+    shape_of,
+    tensor,
+    tensor_type,
+)
+from tessella.support.errors import ShapeError
+
+PAD_MODES = ("constant", "reflect", "edge", "wrap")
+RESIZE_MODES = ("nearest", "linear")
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+)
+NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+Ints = tuple[int, ...]
+
+
+class MovementOp(NnOp):
+    """An op whose result has its operand's element type."""
+
+    x = operand_def(base(TensorType))
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def result(self, shape: Sequence[int]) -> Sequence[Tensor]:
+        """The result's type: x's element type and this shape."""
+        return [tensor(tensor_type(self.x).element_type, shape)]
+
+
+@irdl_op_definition
+class ReshapeOp(MovementOp):
+    """The same elements in row-major order in another shape."""
+
+    name = "nn.reshape"
+    shape = prop_def(DenseArrayBase[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        old, new = shape_of(self.x), self.settings["shape"]
+        check_least(self, "shape", new, 0)
+        if math.prod(old) != math.prod(new):
+            raise ShapeError(
+                "nn.reshape: the number of elements changes",
+                expected=f"{math.prod(old)}, as {old} has",
+                found=f"{math.prod(new)} in {new}",
+            )
+        return self.result(new)
+
+
+@irdl_op_definition
+class TransposeOp(MovementOp):
+    """Dimension d of the result is dimension perm[d] of x."""
+
+    name = "nn.transpose"
+    perm = prop_def(DenseArrayBase[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        shape = shape_of(self.x)
+        perm: Ints = self.settings["perm"]
+        check_length(self, "perm", perm, len(shape))
+        check_axes(self, perm, len(shape))
+        return self.result([shape[axis] for axis in perm])
+
+
+@irdl_op_definition
+class SliceOp(MovementOp):
+    """x[start], x[start + step], ... `size` of them in every dimension; steps may be negative."""
+
+    name = "nn.slice"
+    starts = prop_def(DenseArrayBase[I64])
+    sizes = prop_def(DenseArrayBase[I64])
+    steps = prop_def(DenseArrayBase[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        shape, settings = shape_of(self.x), self.settings
+        for name in ("starts", "sizes", "steps"):
+            check_length(self, name, settings[name], len(shape))
+        check_least(self, "sizes", settings["sizes"], 0)
+        columns = (shape, settings["starts"], settings["sizes"], settings["steps"])
+        for axis, (extent, start, size, step) in enumerate(zip(*columns, strict=True)):
+            if step == 0:
+                raise ShapeError(f"nn.slice: the step of axis {axis} is zero")
+            last = start + (size - 1) * step
+            if size and not (0 <= start < extent and 0 <= last < extent):
+                raise ShapeError(
+                    f"nn.slice: the slice leaves x along axis {axis}",
+                    expected=f"indices in [0, {extent})",
+                    found=f"{start} to {last}",
+                )
+        return self.result(settings["sizes"])
+
+
+@irdl_op_definition
+class PadOp(MovementOp):
+    """x with `low` elements before and `high` elements after it in every dimension.
+
+    `mode` says what they are: `constant` (the `value`, which saturates to an integer type's range),
+    `edge` (the nearest of x), `reflect` (x mirrored at its edges, again and again), `wrap` (x
+    repeated).
+    """
+
+    name = "nn.pad"
+    low = prop_def(DenseArrayBase[I64])
+    high = prop_def(DenseArrayBase[I64])
+    mode = prop_def(StringAttr)
+    value = prop_def(FloatAttr[Float64Type])
+
+    def infer(self) -> Sequence[Tensor]:
+        shape, settings = shape_of(self.x), self.settings
+        check_choice(self, "mode", settings["mode"], PAD_MODES)
+        for name in ("low", "high"):
+            check_length(self, name, settings[name], len(shape))
+            check_least(self, name, settings[name], 0)
+        if math.isnan(settings["value"]) and not is_float(tensor_type(self.x).element_type):
+            raise ShapeError("nn.pad: an integer cannot be NaN", found=str(self.x.type))
+        padding = [a + b for a, b in zip(settings["low"], settings["high"], strict=True)]
+        if settings["mode"] != "constant" and any(
+            more and not size for size, more in zip(shape, padding, strict=True)
+        ):
+            raise ShapeError(
+                f"nn.pad: nothing to pad with in mode {settings['mode']!r}", found=str(self.x.type)
+            )
+        return self.result([a + b for a, b in zip(shape, padding, strict=True)])
+
+
+@irdl_op_definition
+class ConcatOp(NnOp):
+    """The operands one after another along an axis."""
+
+    name = "nn.concat"
+    inputs = var_operand_def(base(TensorType))
+    axis = prop_def(IntegerAttr[I64])
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        if not self.operands:
+            raise ShapeError("nn.concat: there are no operands", expected="at least one")
+        check_same_element(self)
+        axis: int = self.settings["axis"]
+        shapes = [shape_of(x) for x in self.operands]
+        first = shapes[0]
+        check_axes(self, [axis], len(first))
+        kept = [(*s[:axis], *s[axis + 1 :]) for s in shapes]
+        if any(len(s) != len(first) for s in shapes) or any(k != kept[0] for k in kept):
+            raise ShapeError(
+                f"nn.concat: shapes differ in more than axis {axis}",
+                found=" and ".join(map(str, shapes)),
+            )
+        total = sum(s[axis] for s in shapes)
+        element = tensor_type(self.operands[0]).element_type
+        return [tensor(element, (*first[:axis], total, *first[axis + 1 :]))]
+
+
+@irdl_op_definition
+class ExpandOp(MovementOp):
+    """x broadcast to `shape`, which is the result's."""
+
+    name = "nn.expand"
+    shape = prop_def(DenseArrayBase[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        old, new = shape_of(self.x), self.settings["shape"]
+        check_least(self, "shape", new, 0)
+        if broadcast_shapes([old, new]) != new:
+            raise ShapeError(
+                "nn.expand: x does not broadcast to the shape", expected=str(new), found=str(old)
+            )
+        return self.result(new)
+
+
+@irdl_op_definition
+class TileOp(MovementOp):
+    """x repeated `repeats[d]` times along every dimension d."""
+
+    name = "nn.tile"
+    repeats = prop_def(DenseArrayBase[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        shape, repeats = shape_of(self.x), self.settings["repeats"]
+        check_length(self, "repeats", repeats, len(shape))
+        check_least(self, "repeats", repeats, 0)
+        return self.result([n * count for n, count in zip(shape, repeats, strict=True)])
+
+
+@irdl_op_definition
+class ResizeOp(MovementOp):
+    """x sampled at `sizes` points in each dimension: ONNX's Resize without cubic and regions.
+
+    Element i of a dimension is read at `coordinates`(i), which depends on the dimension's scale;
+    `nearest_mode` rounds that position, `linear` mixes the two (in each dimension) around it.
+    """
+
+    name = "nn.resize"
+    sizes = prop_def(DenseArrayBase[I64])
+    scales = prop_def(DenseArrayBase)
+    mode = prop_def(StringAttr)
+    coordinates = prop_def(StringAttr)
+    nearest_mode = prop_def(StringAttr)
+
+    def infer(self) -> Sequence[Tensor]:
+        shape, settings = shape_of(self.x), self.settings
+        sizes, scales = settings["sizes"], settings["scales"]
+        check_choice(self, "mode", settings["mode"], RESIZE_MODES)
+        check_choice(self, "coordinates", settings["coordinates"], COORDINATES)
+        check_choice(self, "nearest_mode", settings["nearest_mode"], NEAREST_MODES)
+        check_length(self, "sizes", sizes, len(shape))
+        check_length(self, "scales", scales, len(shape))
+        check_least(self, "sizes", sizes, 0)
+        if not all(math.isfinite(scale) and scale > 0 for scale in scales):
+            raise ShapeError("nn.resize: a scale is not positive", found=str(list(scales)))
+        if any(size and not extent for size, extent in zip(sizes, shape, strict=True)):
+            raise ShapeError("nn.resize: nothing to read from", found=str(self.x.type))
+        if settings["mode"] == "linear":
+            check_float(self, self.x)
+        return self.result(sizes)

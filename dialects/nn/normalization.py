@@ -1,0 +1,144 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, TensorType
+from xdsl.irdl import (
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import (
+    check_axes,
+    check_float,
+    check_least,
+    check_rank,
+    check_same_element,
+    check_shape,
+)
+from tessella.dialects.nn.core import (
+    NnOp,
+    Tensor,
+    broadcast_shapes,
+    shape_of,
+    shown,
+    tensor,
+    tensor_type,
+)
+from tessella.support.errors import ShapeError
+
+
+class NormalizationOp(NnOp):
+    """An op on floating-point operands of one type whose result has the type of the first, x."""
+
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_float(self, self.operands[0])
+        x = tensor_type(self.operands[0])
+        return [tensor(x.element_type, x.get_shape())]
+
+
+class TrailingNormOp(NormalizationOp):
+    """A normalization over all dimensions from `axis` on; the other operands broadcast to x."""
+
+    axis = prop_def(IntegerAttr[I64])
+    epsilon = prop_def(FloatAttr[Float64Type])
+
+    def infer(self) -> Sequence[Tensor]:
+        x, *others = self.operands
+        shape = shape_of(x)
+        check_axes(self, [self.settings["axis"]], len(shape))
+        for value in others:
+            if broadcast_shapes([shape, shape_of(value)]) != shape:
+                raise ShapeError(
+                    f"{self.name}: an operand does not broadcast to x",
+                    expected=f"at most {shown(shape)}",
+                    found=str(value.type),
+                )
+        return super().infer()
+
+
+class ChannelNormOp(NormalizationOp):
+    """A normalization of x[N, C, ..]; the other operands hold one number for each channel."""
+
+    epsilon = prop_def(FloatAttr[Float64Type])
+
+    def infer(self) -> Sequence[Tensor]:
+        x, *others = self.operands
+        check_rank(self, x, 2)
+        for value in others:
+            check_shape(self, value, shape_of(x)[1:2])
+        return super().infer()
+
+
+@irdl_op_definition
+class LayerNormOp(TrailingNormOp):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias (ONNX's LayerNormalization)."""
+
+    name = "nn.layer_norm"
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    bias = opt_operand_def(base(TensorType))
+
+
+@irdl_op_definition
+class RmsNormOp(TrailingNormOp):
+    """x / sqrt(mean(x^2) + epsilon) * scale (ONNX's RMSNormalization)."""
+
+    name = "nn.rms_norm"
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+
+
+@irdl_op_definition
+class InstanceNormOp(ChannelNormOp):
+    """x[N, C, spatial..] normalized over its spatial dimensions, then * scale[C] + bias[C]."""
+
+    name = "nn.instance_norm"
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    bias = operand_def(base(TensorType))
+
+    def infer(self) -> Sequence[Tensor]:
+        check_rank(self, self.x, 3)
+        return super().infer()
+
+
+@irdl_op_definition
+class BatchNormOp(ChannelNormOp):
+    """(x - mean[C]) / sqrt(variance[C] + epsilon) * scale[C] + bias[C] for x[N, C, ..]."""
+
+    name = "nn.batch_norm"
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    bias = operand_def(base(TensorType))
+    mean = operand_def(base(TensorType))
+    variance = operand_def(base(TensorType))
+
+
+@irdl_op_definition
+class LrnOp(NormalizationOp):
+    """x / (bias + alpha / size * s)^beta, s the sum of x^2 over the `size` nearest channels."""
+
+    name = "nn.lrn"
+    x = operand_def(base(TensorType))
+    size = prop_def(IntegerAttr[I64])
+    alpha = prop_def(FloatAttr[Float64Type])
+    beta = prop_def(FloatAttr[Float64Type])
+    bias = prop_def(FloatAttr[Float64Type])
+
+    def infer(self) -> Sequence[Tensor]:
+        check_rank(self, self.x, 2)
+        check_least(self, "size", [self.settings["size"]], 1)
+        return super().infer()

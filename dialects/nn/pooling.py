@@ -1,0 +1,82 @@
+"""Pooling: a window that moves over the spatial dimensions of x[N, C, spatial..]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, TensorType
+from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import check_float, check_length, check_number, check_rank
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.linear import window_extent
+
+
+def pool_extent(
+    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool
+) -> int:
+    """Number of windows over one padded dimension.
+
+    With `ceil_mode` a last window may reach over the padding's end, unless it would start in the
+    padding (the formula of ONNX's MaxPool-22 and of torch).
+    """
+    extent = window_extent(size, kernel, stride, before, after, dilation)
+    rest = size + before + after - (kernel - 1) * dilation - 1
+    fits = extent * stride < size + before
+    return extent + 1 if ceil_mode and rest % stride and fits else extent
+
+
+class PoolOp(NnOp):
+    """Base of the poolings; `pads` holds those before each spatial dimension, then those after."""
+
+    x = operand_def(base(TensorType))
+    kernel_shape = prop_def(DenseArrayBase[I64])
+    strides = prop_def(DenseArrayBase[I64])
+    pads = prop_def(DenseArrayBase[I64])
+    dilations = prop_def(DenseArrayBase[I64])
+    ceil_mode = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_rank(self, self.x, 3)
+        x, settings = shape_of(self.x), self.settings
+        rank = len(x) - 2
+        for name, length in (("kernel_shape", 1), ("strides", 1), ("pads", 2), ("dilations", 1)):
+            check_length(self, name, settings[name], length * rank)
+        pads: tuple[int, ...] = settings["pads"]
+        spatial = [
+            pool_extent(
+                x[2 + d], settings["kernel_shape"][d], settings["strides"][d], pads[d],
+                pads[rank + d], settings["dilations"][d], settings["ceil_mode"],
+            )
+            for d in range(rank)
+        ]  # fmt: skip
+        return [tensor(tensor_type(self.x).element_type, (*x[:2], *spatial))]
+
+
+@irdl_op_definition
+class MaxPoolOp(PoolOp):
+    """The largest element of each window; padding counts as the least value there is."""
+
+    name = "nn.max_pool"
+
+    def infer(self) -> Sequence[Tensor]:
+        check_number(self, self.x)
+        return super().infer()
+
+
+@irdl_op_definition
+class AvgPoolOp(PoolOp):
+    """The mean of each window's elements; with `count_include_pad` the padding counts as zeros.
+
+    What lies beyond the padding (see `ceil_mode`) never counts.
+    """
+
+    name = "nn.avg_pool"
+    count_include_pad = prop_def(BoolAttr)
+
+    def infer(self) -> Sequence[Tensor]:
+        check_float(self, self.x)
+        return super().infer()

@@ -1,0 +1,194 @@
+"""Reductions, and what else runs along axes: softmax, cumulative sums, the k largest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import check_axes, check_float, check_number
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.support.errors import ShapeError
+
+
+def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+    """The shape after a reduction: the axes have size 1 with `keepdims`, else they are gone."""
+    kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    return tuple(size for axis, size in enumerate(kept) if keepdims or axis not in axes)
+
+
+class ReduceOp(NnOp):
+    """A reduction over `axes`; no axes reduce nothing. Of no elements it is the identity."""
+
+    x = operand_def(base(TensorType))
+    axes = prop_def(DenseArrayBase[I64])
+    keepdims = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        shape, settings = shape_of(self.x), self.settings
+        axes = settings["axes"]
+        check_axes(self, axes, len(shape))
+        reduced = reduced_shape(shape, axes, settings["keepdims"])
+        return [tensor(tensor_type(self.x).element_type, reduced)]
+
+
+class ArithmeticReduceOp(ReduceOp):
+    """A reduction that computes: booleans are not numbers."""
+
+    def infer(self) -> Sequence[Tensor]:
+        check_number(self, self.x)
+        return super().infer()
+
+
+@irdl_op_definition
+class ReduceSumOp(ArithmeticReduceOp):
+    """The sum of the elements."""
+
+    name = "nn.reduce_sum"
+
+
+@irdl_op_definition
+class ReduceMeanOp(ArithmeticReduceOp):
+    """The mean of the elements (NaN of none); of integers rounded towards zero (0 of none)."""
+
+    name = "nn.reduce_mean"
+
+
+@irdl_op_definition
+class ReduceMaxOp(ReduceOp):
+    """The largest element; NaN if any is; the least value of the type where there are none."""
+
+    name = "nn.reduce_max"
+
+
+@irdl_op_definition
+class ReduceMinOp(ReduceOp):
+    """The smallest element; NaN if any is; the largest value of the type where there are none."""
+
+    name = "nn.reduce_min"
+
+
+@irdl_op_definition
+class ReduceProdOp(ArithmeticReduceOp):
+    """The product of the elements."""
+
+    name = "nn.reduce_prod"
+
+
+class ArgOp(NnOp):
+    """An index along `axis`: of the first such element, or the last with `select_last_index`."""
+
+    x = operand_def(base(TensorType))
+    axis = prop_def(IntegerAttr[I64])
+    keepdims = prop_def(BoolAttr)
+    select_last_index = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        shape, settings = shape_of(self.x), self.settings
+        axis = settings["axis"]
+        check_axes(self, [axis], len(shape))
+        if shape[axis] == 0:
+            raise ShapeError(
+                f"{self.name}: there are no elements along axis {axis}", found=str(shape)
+            )
+        return [tensor(i64, reduced_shape(shape, [axis], settings["keepdims"]))]
+
+
+@irdl_op_definition
+class ArgMaxOp(ArgOp):
+    """Where the largest element is; NaN counts as larger than all numbers."""
+
+    name = "nn.arg_max"
+
+
+@irdl_op_definition
+class ArgMinOp(ArgOp):
+    """Where the smallest element is; NaN counts as smaller than all numbers."""
+
+    name = "nn.arg_min"
+
+
+class AlongAxisOp(NnOp):
+    """An op along `axis` whose result has its operand's type."""
+
+    x = operand_def(base(TensorType))
+    axis = prop_def(IntegerAttr[I64])
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        x = tensor_type(self.x)
+        check_axes(self, [self.settings["axis"]], len(x.get_shape()))
+        return [tensor(x.element_type, x.get_shape())]
+
+
+@irdl_op_definition
+class SoftmaxOp(AlongAxisOp):
+    """e^x / sum(e^x) along an axis."""
+
+    name = "nn.softmax"
+
+    def infer(self) -> Sequence[Tensor]:
+        check_float(self, self.x)
+        return super().infer()
+
+
+@irdl_op_definition
+class LogSoftmaxOp(AlongAxisOp):
+    """x - log(sum(e^x)) along an axis."""
+
+    name = "nn.log_softmax"
+
+    def infer(self) -> Sequence[Tensor]:
+        check_float(self, self.x)
+        return super().infer()
+
+
+@irdl_op_definition
+class CumsumOp(AlongAxisOp):
+    """The sum of all elements up to each: without it if `exclusive`, from the end if `reverse`."""
+
+    name = "nn.cumsum"
+    exclusive = prop_def(BoolAttr)
+    reverse = prop_def(BoolAttr)
+
+    def infer(self) -> Sequence[Tensor]:
+        check_number(self, self.x)
+        return super().infer()
+
+
+@irdl_op_definition
+class TopkOp(NnOp):
+    """The k largest (or smallest) elements along an axis in order, and where they are.
+
+    Of equal elements the first comes first; NaN counts as larger than all numbers.
+    """
+
+    name = "nn.topk"
+    RESULTS: ClassVar[int] = 2
+    x = operand_def(base(TensorType))
+    k = prop_def(IntegerAttr[I64])
+    axis = prop_def(IntegerAttr[I64])
+    largest = prop_def(BoolAttr)
+    values = result_def(base(TensorType))
+    indices = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_number(self, self.x)
+        shape, settings = list(shape_of(self.x)), self.settings
+        axis, k = settings["axis"], settings["k"]
+        check_axes(self, [axis], len(shape))
+        if not 0 <= k <= shape[axis]:
+            raise ShapeError(
+                "nn.topk: k is out of range", expected=f"in [0, {shape[axis]}]", found=str(k)
+            )
+        shape[axis] = k
+        return [tensor(tensor_type(self.x).element_type, shape), tensor(i64, shape)]

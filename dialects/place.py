@@ -1,0 +1,249 @@
+"""The `place` dialect: where a tensor lives, and the conversions between places.
+
+`#place.at<x86, f32, nhwc>` is the encoding of a tensor type; the type's shape stays logical.
+
+    %1 = place.relayout %0 : tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>>
+      -> tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    StringAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    base,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    param_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.layout import ANY_LAYOUT, LAYOUT_NAMES, Layout, Piece
+from tessella.support.errors import InternalError, OptionError
+
+TARGETS = ("host", "x86", "arm", "opencl", "cuda", "any")
+PRECISIONS = ("f32", "f64", "f16", "bf16", "i8", "ui8", "i16", "i32", "i64", "bool", "any")
+
+
+@irdl_attr_definition
+class LayoutAttr(Data[Layout]):
+    """A layout as part of a place: `nchw`, `nhwc`, `any`, `packed<[0 floordiv 32, 1, 0 mod 32]>`."""
+
+    name = "place.layout"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Layout:
+        name = parser.parse_identifier(" a layout")
+        if name not in LAYOUT_NAMES:
+            parser.raise_error(f"expected a layout ({', '.join(LAYOUT_NAMES)}), found {name!r}")
+        if name != "packed":
+            return Layout(name)
+        with parser.in_angle_brackets():
+            pieces = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: _parse_piece(parser)
+            )
+        return Layout("packed", tuple(pieces))
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(str(self.data))
+
+
+def _parse_piece(parser: AttrParser) -> Piece:
+    dim = parser.parse_integer(allow_negative=False)
+    if parser.parse_optional_keyword("floordiv"):
+        return Piece(dim, div=parser.parse_integer(allow_negative=False))
+    if parser.parse_optional_keyword("mod"):
+        return Piece(dim, mod=parser.parse_integer(allow_negative=False))
+    return Piece(dim)
+
+
+@irdl_attr_definition
+class PlaceAttr(ParametrizedAttribute):
+    """Where and how a tensor lives: `#place.at<x86, f32, nhwc>`."""
+
+    name = "place.at"
+
+    target: StringAttr = param_def()
+    precision: StringAttr = param_def()
+    layout_attr: LayoutAttr = param_def()
+
+    @classmethod
+    def get(cls, target: str, precision: str, layout: Layout = ANY_LAYOUT) -> PlaceAttr:
+        return cls(StringAttr(target), StringAttr(precision), LayoutAttr(layout))
+
+    @property
+    def layout(self) -> Layout:
+        return self.layout_attr.data
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            target = parser.parse_identifier(" a target")
+            parser.parse_punctuation(",")
+            precision = parser.parse_identifier(" a precision")
+            parser.parse_punctuation(",")
+            layout = LayoutAttr(LayoutAttr.parse_parameter(parser))
+        return StringAttr(target), StringAttr(precision), layout
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.target.data}, {self.precision.data}, {self.layout}>")
+
+    def verify(self) -> None:
+        if self.target.data not in TARGETS:
+            raise VerifyException(
+                f"expected a target ({', '.join(TARGETS)}), found {self.target.data!r}"
+            )
+        if self.precision.data not in PRECISIONS:
+            raise VerifyException(
+                f"expected a precision ({', '.join(PRECISIONS)}), found {self.precision.data!r}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.target.data}/{self.precision.data}/{self.layout}"
+
+
+def parse_place(text: str) -> PlaceAttr:
+    """A place as users write it: ``x86/f32/nhwc``; parts left out are ``any``.
+
+    Raises OptionError for an unknown target, precision or layout.
+    """
+    parts = text.split("/")
+    known = (TARGETS, PRECISIONS, ("nchw", "nhwc", "any"))
+    if len(parts) > len(known):
+        raise OptionError(
+            "a place has too many parts", expected="target/precision/layout", found=repr(text)
+        )
+    for part, names in zip(parts, known, strict=False):
+        if part not in names:
+            raise OptionError(
+                f"unknown part {part!r} in the place {text!r}",
+                expected=f"one of {', '.join(names)}",
+            )
+    target, precision, layout = (*parts, "any", "any")[:3]
+    return PlaceAttr.get(target, precision, Layout(layout))
+
+
+_FLOAT_PRECISIONS: dict[type[Attribute], str] = {
+    Float32Type: "f32",
+    Float64Type: "f64",
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+}
+
+
+def precision_of(element_type: Attribute) -> str:
+    """The precision of tensors with this element type, such as ``f32``, ``ui8`` or ``bool``."""
+    if isinstance(element_type, IntegerType):
+        if element_type.width.data == 1:
+            return "bool"
+        unsigned = element_type.signedness.data is Signedness.UNSIGNED
+        return f"{'ui' if unsigned else 'i'}{element_type.width.data}"
+    name = _FLOAT_PRECISIONS.get(type(element_type))
+    if name is None:
+        raise InternalError(f"no precision for the element type {element_type}")
+    return name
+
+
+def place_of(type: Attribute) -> PlaceAttr | None:
+    """The place of a tensor type, or None where it has none yet."""
+    if isinstance(type, TensorType) and isinstance(type.encoding, PlaceAttr):
+        return type.encoding
+    return None
+
+
+def placed(type: TensorType, place: PlaceAttr) -> TensorType:
+    """The same tensor at a place."""
+    return TensorType(type.element_type, type.get_shape(), place)
+
+
+def logical(type: TensorType) -> TensorType:
+    """The same tensor without a place."""
+    if isinstance(type.encoding, NoneAttr):
+        return type
+    return TensorType(type.element_type, type.get_shape())
+
+
+class _Conversion(IRDLOperation):
+    """A change of place; shape and values are kept (values are rounded by a cast)."""
+
+    source = operand_def(base(TensorType))
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($res)"
+
+    CHANGES: ClassVar[str] = ""
+
+    def __init__(self, source: SSAValue, to: PlaceAttr) -> None:
+        assert isinstance(source.type, TensorType)
+        super().__init__(operands=[source], result_types=[placed(source.type, to)])
+
+    def verify_(self) -> None:
+        source, res = self.source.type, self.res.type
+        assert isinstance(source, TensorType) and isinstance(res, TensorType)
+        if source.get_shape() != res.get_shape():
+            raise VerifyException(
+                f"{self.name}: expected the shape {source.get_shape()}, found {res.get_shape()}"
+            )
+        start, end = place_of(source), place_of(res)
+        if start is None or end is None:
+            raise VerifyException(
+                f"{self.name}: expected tensors with a place, found {source}, {res}"
+            )
+        changed = {
+            "target": start.target != end.target,
+            "precision": start.precision != end.precision,
+            "layout": start.layout != end.layout,
+        }
+        wrong = [part for part, differs in changed.items() if differs != (part == self.CHANGES)]
+        if wrong:
+            raise VerifyException(
+                f"{self.name} changes the {self.CHANGES} alone: from {start} to {end} "
+                f"the {wrong[0]} {'differs' if changed[wrong[0]] else 'stays'}"
+            )
+
+
+@irdl_op_definition
+class CopyOp(_Conversion):
+    """A copy to another target's memory."""
+
+    name = "place.copy"
+    CHANGES: ClassVar[str] = "target"
+
+
+@irdl_op_definition
+class CastOp(_Conversion):
+    """A change of precision."""
+
+    name = "place.cast"
+    CHANGES: ClassVar[str] = "precision"
+
+
+@irdl_op_definition
+class RelayoutOp(_Conversion):
+    """A change of the order in memory."""
+
+    name = "place.relayout"
+    CHANGES: ClassVar[str] = "layout"
+
+
+Place = Dialect("place", [CopyOp, CastOp, RelayoutOp], [LayoutAttr, PlaceAttr])

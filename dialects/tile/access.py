@@ -1,0 +1,123 @@
+"""Linear forms over named indices, and the accesses made of them.
+
+An access lists one linear form for each logical dimension of a tensor: ``[n, ci, y + i - 1, 2*x + j]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.parser import AttrParser
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``sum(coefficient * index) + constant``, over integer indices known by name."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+
+    @staticmethod
+    def of(name: str, coefficient: int = 1) -> Linear:
+        """The form of a single index."""
+        return Linear(((name, coefficient),)) if coefficient else Linear()
+
+    def coefficient(self, name: str) -> int:
+        """The coefficient of an index; 0 where it does not occur."""
+        return next((c for n, c in self.terms if n == name), 0)
+
+    def __add__(self, other: Linear | int) -> Linear:
+        if isinstance(other, int):
+            return Linear(self.terms, self.constant + other)
+        sums = dict(self.terms)
+        for name, c in other.terms:
+            sums[name] = sums.get(name, 0) + c
+        terms = tuple((n, c) for n, c in sums.items() if c)
+        return Linear(terms, self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Linear:
+        if factor == 0:
+            return Linear()
+        return Linear(tuple((n, c * factor) for n, c in self.terms), self.constant * factor)
+
+    def __sub__(self, other: Linear | int) -> Linear:
+        return self + (-other if isinstance(other, int) else other * -1)
+
+    def substitute(self, forms: Mapping[str, Linear]) -> Linear:
+        """The form with indices replaced by forms; others stay."""
+        result = Linear((), self.constant)
+        for name, c in self.terms:
+            result += forms.get(name, Linear.of(name)) * c
+        return result
+
+    def bounds(self, ranges: Mapping[str, int]) -> tuple[int, int]:
+        """Least and greatest value when each index runs over 0 <= index < its range."""
+        low = high = self.constant
+        for name, c in self.terms:
+            span = c * (ranges[name] - 1)
+            low, high = low + min(span, 0), high + max(span, 0)
+        return low, high
+
+    @property
+    def single(self) -> str | None:
+        """The index's name where the form is just one index, else None."""
+        if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
+            return self.terms[0][0]
+        return None
+
+    def __str__(self) -> str:
+        text = ""
+        for name, c in self.terms:
+            sign = "-" if c < 0 else "+" if text else ""
+            factor = "" if abs(c) == 1 else f"{abs(c)}*"
+            text += f" {sign} {factor}{name}" if text else f"{sign}{factor}{name}"
+        if self.constant or not text:
+            sign = "-" if self.constant < 0 else "+"
+            text += f" {sign} {abs(self.constant)}" if text else str(self.constant)
+        return text
+
+
+Access = tuple[Linear, ...]
+
+
+def access(*forms: Linear | str | int) -> Access:
+    """An access from forms, index names and constants."""
+    return tuple(
+        f if isinstance(f, Linear) else Linear.of(f) if isinstance(f, str) else Linear((), f)
+        for f in forms
+    )
+
+
+def parse_linear(parser: AttrParser) -> Linear:
+    """Parse ``2*x + i - 1``."""
+    result = Linear()
+    sign = -1 if parser.parse_optional_punctuation("-") else 1
+    while True:
+        result += _parse_term(parser) * sign
+        if parser.parse_optional_punctuation("+"):
+            sign = 1
+        elif parser.parse_optional_punctuation("-"):
+            sign = -1
+        else:
+            return result
+
+
+def _parse_term(parser: AttrParser) -> Linear:
+    number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if number is None:
+        return Linear.of(parser.parse_identifier(" an index or a number"))
+    if parser.parse_optional_punctuation("*"):
+        return Linear.of(parser.parse_identifier(" an index"), number)
+    return Linear((), number)
+
+
+def parse_access(parser: AttrParser) -> Access:
+    """Parse ``[n, ci, y + i - 1]``."""
+    forms = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parse_linear(parser))
+    return tuple(forms)
+
+
+def print_access(forms: Access) -> str:
+    """The text that ``parse_access`` reads."""
+    return f"[{', '.join(map(str, forms))}]"

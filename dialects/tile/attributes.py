@@ -1,0 +1,137 @@
+"""Attributes of the `tile` dialect: index spaces, accesses, aggregations, schedules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from tessella.dialects.tile.access import Access, parse_access, print_access
+
+AGGREGATIONS = ("+", "*", ">", "<", "=")
+"""Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """A named index that runs over ``0 <= index < range``."""
+
+    name: str
+    range: int
+    reduced: bool = False
+    """Whether the index is aggregated over: it does not occur in the output's access."""
+
+
+@irdl_attr_definition
+class IndicesAttr(Data[tuple[Index, ...]]):
+    """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
+
+    Those behind the bar are reduced.
+    """
+
+    name = "tile.indices"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:
+        indices: list[Index] = []
+        parser.parse_punctuation("[")
+        reduced = False
+        while not parser.parse_optional_punctuation("]"):
+            if parser.parse_optional_punctuation("|"):
+                reduced = True
+                continue
+            name = parser.parse_identifier(" an index")
+            parser.parse_punctuation(":")
+            indices.append(Index(name, parser.parse_integer(allow_negative=False), reduced))
+            parser.parse_optional_punctuation(",")
+        return tuple(indices)
+
+    def print_parameter(self, printer: Printer) -> None:
+        groups = [
+            ", ".join(f"{x.name}: {x.range}" for x in self.data if x.reduced == reduced)
+            for reduced in (False, True)
+        ]
+        text = " | ".join(groups) if groups[1] else groups[0]
+        printer.print_string(f"[{text.strip()}]")
+
+
+@irdl_attr_definition
+class AccessAttr(Data[Access]):
+    """The element of a tensor that a point of the index space touches: `[n, ci, y + i - 1]`."""
+
+    name = "tile.access"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Access:
+        with parser.in_angle_brackets():
+            return parse_access(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{print_access(self.data)}>")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the loops of a statement run, over its simplified indices (see ``flat.simplify``).
+
+    ``order`` lists the free indices from the outermost loop to the innermost; ``rows`` is blocked by ``row_tile``
+    and ``vector`` by ``lanes * vectors``. The vector index may be a reduced one: then lanes accumulate apart and
+    are added up at the end.
+    """
+
+    order: tuple[str, ...]
+    reduction: tuple[str, ...]
+    vector: str | None = None
+    lanes: int = 1
+    vectors: int = 1
+    rows: str | None = None
+    row_tile: int = 1
+
+    @property
+    def width(self) -> int:
+        """Elements of the vector index in one register tile."""
+        return self.lanes * self.vectors
+
+
+@irdl_attr_definition
+class ScheduleAttr(Data[Schedule]):
+    """`#tile.schedule<[co, y, x] reduce [i, j, ci] vector co 16 x 2 rows x 14>`."""
+
+    name = "tile.schedule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Schedule:
+        def names() -> tuple[str, ...]:
+            return tuple(
+                parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, lambda: parser.parse_identifier(" an index")
+                )
+            )
+
+        vector = rows = None
+        lanes = vectors = row_tile = 1
+        with parser.in_angle_brackets():
+            order = names()
+            parser.parse_keyword("reduce")
+            reduction = names()
+            if parser.parse_optional_keyword("vector"):
+                vector = parser.parse_identifier(" an index")
+                lanes = parser.parse_integer(allow_negative=False)
+                parser.parse_keyword("by")
+                vectors = parser.parse_integer(allow_negative=False)
+            if parser.parse_optional_keyword("rows"):
+                rows = parser.parse_identifier(" an index")
+                row_tile = parser.parse_integer(allow_negative=False)
+        return Schedule(order, reduction, vector, lanes, vectors, rows, row_tile)
+
+    def print_parameter(self, printer: Printer) -> None:
+        s = self.data
+        text = f"[{', '.join(s.order)}] reduce [{', '.join(s.reduction)}]"
+        if s.vector is not None:
+            text += f" vector {s.vector} {s.lanes} by {s.vectors}"
+        if s.rows is not None:
+            text += f" rows {s.rows} {s.row_tile}"
+        printer.print_string(f"<{text}>")

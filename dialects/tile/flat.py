@@ -1,0 +1,184 @@
+"""Flattening: every access of a statement becomes strides and an offset, as in PlaidML's stride tables.
+
+``flatten`` reads a ``tile.contract``; ``simplify`` drops indices of range 1 and merges indices that move through
+all operands as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import NCHW, Layout
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.place import place_of
+from tessella.dialects.tile.access import Access, Linear
+from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.ops import ContractOp, IndexOp
+from tessella.support.errors import InternalError
+
+
+@dataclass(frozen=True)
+class FlatAccess:
+    """An operand's address as a function of the indices: ``offset + sum(stride * index)``, in elements."""
+
+    strides: Mapping[str, int]
+    """Elements per step of each index; for a split dimension, per step of whole tiles."""
+    offset: int
+    size: int
+    """Elements in memory."""
+    lanes: Mapping[str, int]
+    """Elements per step inside a tile, for the indices of split dimensions."""
+
+    def stride(self, name: str) -> int:
+        return self.strides.get(name, 0)
+
+    def lane_stride(self, name: str) -> int:
+        """Elements between neighbours within one tile of the index."""
+        return self.lanes.get(name, self.stride(name))
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A point counts only where ``0 <= form < extent``: an operand's access stays in its tensor."""
+
+    form: Linear
+    extent: int
+    operand: int
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A flattened statement. ``accesses`` are those of the inputs, the post inputs, and the output."""
+
+    indices: tuple[Index, ...]
+    accesses: tuple[FlatAccess, ...]
+    inputs: int
+    constraints: tuple[Constraint, ...]
+    pinned: frozenset[str]
+    """Indices whose values the body or a constraint reads: they keep their names."""
+
+    @cached_property
+    def ranges(self) -> dict[str, int]:
+        return {index.name: index.range for index in self.indices}
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        return tuple(i.name for i in self.indices if not i.reduced)
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        return tuple(i.name for i in self.indices if i.reduced)
+
+    @property
+    def out(self) -> FlatAccess:
+        return self.accesses[-1]
+
+
+def layout_of(value: SSAValue) -> Layout:
+    """The layout of a tensor value; row-major where it has no place."""
+    place = place_of(value.type)
+    return place.layout if place is not None else NCHW
+
+
+def flatten_access(forms: Access, shape: Sequence[int], layout: Layout) -> FlatAccess:
+    """The address of an access to a tensor of this shape and layout."""
+    strides: dict[str, int] = {}
+    lanes: dict[str, int] = {}
+    offset = 0
+    pieces = layout.order(len(shape))
+    for piece, step in zip(pieces, layout.strides(shape), strict=True):
+        form = forms[piece.dim]
+        if piece.mod or piece.div > 1:
+            if form == Linear():
+                continue
+            name = form.single
+            if name is None:
+                raise InternalError(f"a split dimension is accessed by {form}, not by one index")
+            if piece.mod:
+                lanes[name] = step
+            else:
+                strides[name] = strides.get(name, 0) + step // piece.div
+            continue
+        offset += step * form.constant
+        for name, c in form.terms:
+            strides[name] = strides.get(name, 0) + step * c
+    return FlatAccess(strides, offset, layout.size(shape), lanes)
+
+
+def _constraints(op: ContractOp, ranges: Mapping[str, int]) -> list[Constraint]:
+    found: dict[tuple[Linear, int], Constraint] = {}
+    values = (*op.inputs, *op.post_inputs, op.res)
+    for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True)):
+        for form, extent in zip(forms, shape_of(value), strict=True):
+            low, high = form.bounds(ranges)
+            if low < 0 or high >= extent:
+                found.setdefault((form, extent), Constraint(form, extent, i))
+    return list(found.values())
+
+
+def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
+    """Flatten a statement; ``layouts`` overrides those of operands by number."""
+    ranges = {index.name: index.range for index in op.index_list}
+    values = (*op.inputs, *op.post_inputs, op.res)
+    overrides = layouts or {}
+    accesses = tuple(
+        flatten_access(forms, shape_of(value), overrides.get(i, layout_of(value)))
+        for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True))
+    )
+    constraints = _constraints(op, ranges)
+    pinned = {name for c in constraints for name, _ in c.form.terms}
+    for region in (op.combine, op.post):
+        pinned |= {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
+    return Flat(op.index_list, accesses, len(op.inputs), tuple(constraints), frozenset(pinned))
+
+
+def simplify(flat: Flat) -> Flat:
+    """Drop indices of range 1, then merge pairs as long as there are any to merge."""
+    flat = _drop_units(flat)
+    while (pair := _mergeable(flat)) is not None:
+        flat = _merge(flat, *pair)
+    return flat
+
+
+def _drop_units(flat: Flat) -> Flat:
+    units = {i.name for i in flat.indices if i.range == 1 and i.name not in flat.pinned}
+    accesses = tuple(
+        replace(a, strides={n: s for n, s in a.strides.items() if n not in units})
+        for a in flat.accesses
+    )
+    indices = tuple(i for i in flat.indices if i.name not in units)
+    return replace(flat, indices=indices, accesses=accesses)
+
+
+def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
+    """A pair (outer, inner) such that one step of the outer equals a full run of the inner, everywhere."""
+    for outer in flat.indices:
+        for inner in flat.indices:
+            if outer is inner or outer.reduced != inner.reduced:
+                continue
+            if {outer.name, inner.name} & flat.pinned:
+                continue
+            if any({outer.name, inner.name} & set(a.lanes) for a in flat.accesses):
+                continue
+            if all(
+                a.stride(outer.name) == a.stride(inner.name) * inner.range for a in flat.accesses
+            ):
+                return outer, inner
+    return None
+
+
+def _merge(flat: Flat, outer: Index, inner: Index) -> Flat:
+    name = f"{outer.name}_{inner.name}"
+    merged = Index(name, outer.range * inner.range, outer.reduced)
+    indices = tuple(merged if i is inner else i for i in flat.indices if i is not outer)
+    accesses: list[FlatAccess] = []
+    for a in flat.accesses:
+        strides = {n: s for n, s in a.strides.items() if n not in (outer.name, inner.name)}
+        if a.stride(inner.name):
+            strides[name] = a.stride(inner.name)
+        accesses.append(replace(a, strides=strides))
+    return replace(flat, indices=indices, accesses=tuple(accesses))

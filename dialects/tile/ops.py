@@ -1,0 +1,510 @@
+"""Ops of the `tile` dialect: kernels over index spaces.
+
+tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, ...) -> (...) {
+  %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3]
+         (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x]
+       {^bb0(%d: f32, %k: f32): ...}, {^bb0(%sum: f32, %b: f32): ...} : (...) -> ...
+  tile.return %O : ...
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FlatSymbolRefAttr,
+    FunctionType,
+    IndexType,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
+from tessella.dialects.tile.access import Access, Linear, parse_access, print_access
+from tessella.dialects.tile.attributes import (
+    AGGREGATIONS,
+    AccessAttr,
+    Index,
+    IndicesAttr,
+    ScheduleAttr,
+)
+
+CONSTANT = "tile.constant"
+"""Argument attribute of a kernel: every caller passes a weight."""
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The value of a statement's scalar body."""
+
+    name = "tile.yield"
+    value = operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "$value attr-dict `:` type($value)"
+
+    def __init__(self, value: SSAValue) -> None:
+        super().__init__(operands=[value])
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The results of a kernel."""
+
+    name = "tile.return"
+    values = var_operand_def(base(TensorType))
+    traits = traits_def(IsTerminator())
+    assembly_format = "$values attr-dict `:` type($values)"
+
+    def __init__(self, values: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[list(values)])
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """The value of an index at this point: `%n = tile.index "x"`."""
+
+    name = "tile.index"
+    index = prop_def(StringAttr)
+    res = result_def(IndexType)
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$index attr-dict"
+
+    def __init__(self, index: str) -> None:
+        super().__init__(properties={"index": StringAttr(index)}, result_types=[IndexType()])
+
+
+@irdl_op_definition
+class ExtractOp(IRDLOperation):
+    """The element of a tensor at computed coordinates: `%v = tile.extract %T[%i, %j] : tensor<..>`.
+
+    A coordinate out of range fails the call's check; the element read is then one inside the tensor.
+    """
+
+    name = "tile.extract"
+    source = operand_def(base(TensorType))
+    coordinates = var_operand_def(IndexType)
+    res = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source `[` $coordinates `]` attr-dict `:` type($source) `->` type($res)"
+
+    def __init__(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> None:
+        super().__init__(
+            operands=[source, list(coordinates)],
+            result_types=[tensor_type(source).element_type],
+        )
+
+    def verify_(self) -> None:
+        rank = len(shape_of(self.source))
+        if rank != len(self.coordinates):
+            raise VerifyException(
+                f"tile.extract: expected {rank} coordinates, found {len(self.coordinates)}"
+            )
+
+
+@irdl_op_definition
+class EmptyOp(IRDLOperation):
+    """A tensor whose elements are written later, by statements that have it as `init`."""
+
+    name = "tile.empty"
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($res)"
+
+    def __init__(self, type: Tensor) -> None:
+        super().__init__(result_types=[type])
+
+
+@irdl_op_definition
+class ContractOp(IRDLOperation):
+    """A statement: an aggregation over an index space.
+
+    For every point of the index space at which all accesses stay inside their tensors, the scalar `combine` body is
+    applied to the operands' elements and aggregated into the output's element. Then `post` maps the
+    aggregated value and the elements of the post operands, which are accessed by free indices only. Output elements that
+    no point reaches hold `default` (for `=`), the aggregation's identity, or what `init` holds.
+    """
+
+    name = "tile.contract"
+    inputs = var_operand_def(base(TensorType))
+    post_inputs = var_operand_def(base(TensorType))
+    init = opt_operand_def(base(TensorType))
+    aggregation = prop_def(StringAttr)
+    indices = prop_def(IndicesAttr)
+    accesses = prop_def(ArrayAttr[AccessAttr])
+    """Of the inputs, then of the post inputs, then of the output."""
+    default = opt_prop_def(Attribute)
+    schedule = opt_prop_def(ScheduleAttr)
+    combine = region_def("single_block")
+    post = region_def()
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def __init__(
+        self,
+        aggregation: str,
+        indices: Sequence[Index],
+        inputs: Sequence[tuple[SSAValue, Access]],
+        out: Access,
+        type: Tensor,
+        combine: Region,
+        *,
+        post_inputs: Sequence[tuple[SSAValue, Access]] = (),
+        post: Region | None = None,
+        init: SSAValue | None = None,
+        default: Attribute | None = None,
+        schedule: ScheduleAttr | None = None,
+    ) -> None:
+        accesses = [a for _, a in inputs] + [a for _, a in post_inputs] + [out]
+        super().__init__(
+            operands=[[v for v, _ in inputs], [v for v, _ in post_inputs], init],
+            properties={
+                "aggregation": StringAttr(aggregation),
+                "indices": IndicesAttr(tuple(indices)),
+                "accesses": ArrayAttr(AccessAttr(a) for a in accesses),
+                "default": default,
+                "schedule": schedule,
+            },
+            regions=[combine, post if post is not None else Region()],
+            result_types=[type],
+        )
+
+    @property
+    def index_list(self) -> tuple[Index, ...]:
+        return self.indices.data
+
+    @property
+    def access_list(self) -> tuple[Access, ...]:
+        return tuple(a.data for a in self.accesses)
+
+    @property
+    def input_accesses(self) -> tuple[Access, ...]:
+        return self.access_list[: len(self.inputs)]
+
+    @property
+    def post_accesses(self) -> tuple[Access, ...]:
+        return self.access_list[len(self.inputs) : -1]
+
+    @property
+    def out_access(self) -> Access:
+        return self.access_list[-1]
+
+    @property
+    def post_block(self) -> Block | None:
+        """The block of the post region, or None where there is no post region."""
+        return self.post.blocks.first
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the statement aggregates nothing: each output element is written once."""
+        return self.aggregation.data == "="
+
+    def verify_(self) -> None:
+        if self.aggregation.data not in AGGREGATIONS:
+            raise VerifyException(
+                f"tile.contract: expected an aggregation ({' '.join(AGGREGATIONS)}), found "
+                f"{self.aggregation.data!r}"
+            )
+        self._verify_accesses()
+        self._verify_bodies()
+
+    def _verify_accesses(self) -> None:
+        known = {index.name: index for index in self.index_list}
+        if len(known) != len(self.index_list):
+            raise VerifyException("tile.contract: an index is declared twice")
+        values = (*self.inputs, *self.post_inputs, self.res)
+        if len(self.accesses) != len(values):
+            raise VerifyException(
+                f"tile.contract: expected {len(values)} accesses, found {len(self.accesses)}"
+            )
+        free_only = len(self.inputs)
+        for i, (value, forms) in enumerate(zip(values, self.access_list, strict=True)):
+            text = print_access(forms)
+            rank = len(shape_of(value))
+            if len(forms) != rank:
+                raise VerifyException(
+                    f"tile.contract: the access {text} has {len(forms)} dimensions, the tensor {rank}"
+                )
+            for name, _ in (term for form in forms for term in form.terms):
+                if name not in known:
+                    raise VerifyException(
+                        f"tile.contract: the index {name} of {text} is not declared"
+                    )
+                if known[name].reduced and i >= free_only:
+                    raise VerifyException(
+                        f"tile.contract: {text} is accessed after the reduction over {name}"
+                    )
+        if self.is_map and any(index.reduced for index in self.index_list):
+            raise VerifyException("tile.contract: an assignment has no reduced indices")
+
+    def _verify_bodies(self) -> None:
+        element = tensor_type(self.res).element_type
+        bodies = [(self.combine.block, [tensor_type(v).element_type for v in self.inputs])]
+        if self.post_block is not None:
+            first = yielded(self.combine.block).type
+            rest = [tensor_type(v).element_type for v in self.post_inputs]
+            bodies.append((self.post_block, [first, *rest]))
+        elif self.post_inputs:
+            raise VerifyException("tile.contract: post operands without a post body")
+        for block, expected in bodies:
+            found = [argument.type for argument in block.args]
+            if found != expected:
+                raise VerifyException(
+                    f"tile.contract: expected a body over ({', '.join(map(str, expected))}), found "
+                    f"({', '.join(map(str, found))})"
+                )
+        last = yielded(bodies[-1][0]).type
+        if last != element:
+            raise VerifyException(
+                f"tile.contract: the body yields {last}, the output holds {element}"
+            )
+
+    def print(self, printer: Printer) -> None:
+        def operands(values: Sequence[SSAValue], accesses: Sequence[Access]) -> None:
+            printer.print_string("(")
+            for i, (value, forms) in enumerate(zip(values, accesses, strict=True)):
+                printer.print_string(", " if i else "")
+                printer.print_ssa_value(value)
+                printer.print_string(print_access(forms))
+            printer.print_string(")")
+
+        printer.print_string(f" {self.aggregation.data} ")
+        self.indices.print_parameter(printer)
+        printer.print_string(" ")
+        operands(self.inputs, self.input_accesses)
+        if self.post_block is not None:
+            printer.print_string(" post ")
+            operands(self.post_inputs, self.post_accesses)
+        if self.init is not None:
+            printer.print_string(" init ")
+            printer.print_ssa_value(self.init)
+        printer.print_string(f" -> {print_access(self.out_access)}")
+        for name, attribute in (("default", self.default), ("schedule", self.schedule)):
+            if attribute is not None:
+                printer.print_string(f" {name} ")
+                printer.print_attribute(attribute)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.combine)
+        if self.post_block is not None:
+            printer.print_string(", ")
+            printer.print_region(self.post)
+        printer.print_string(" : (")
+        printer.print_list(self.operands, lambda v: printer.print_attribute(v.type))
+        printer.print_string(") -> ")
+        printer.print_attribute(self.res.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ContractOp:
+        def operand() -> tuple[UnresolvedOperand, Access]:
+            return parser.parse_unresolved_operand(), parse_access(parser)
+
+        def operand_list() -> list[tuple[UnresolvedOperand, Access]]:
+            return parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
+
+        aggregation = next(
+            (a for a in AGGREGATIONS if parser.parse_optional_punctuation(cast(Any, a))), None
+        )
+        if aggregation is None:
+            parser.raise_error(f"expected an aggregation: {' '.join(AGGREGATIONS)}")
+        indices = IndicesAttr.parse_parameter(parser)
+        inputs = operand_list()
+        posts = operand_list() if parser.parse_optional_keyword("post") else []
+        init = parser.parse_unresolved_operand() if parser.parse_optional_keyword("init") else None
+        parser.parse_punctuation("->")
+        out = parse_access(parser)
+        default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
+        schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        combine = parser.parse_region()
+        post = parser.parse_region() if parser.parse_optional_punctuation(",") else None
+        parser.parse_punctuation(":")
+        position = parser.pos
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        parser.parse_punctuation("->")
+        res = parser.parse_type()
+        unresolved = [v for v, _ in (*inputs, *posts)] + ([init] if init is not None else [])
+        values = parser.resolve_operands(cast(Any, unresolved), types, position)
+        accesses = [a for _, a in (*inputs, *posts)]
+        pairs = list(zip(values, accesses, strict=False))
+        if not isinstance(schedule, ScheduleAttr | None):
+            parser.raise_error("expected a #tile.schedule")
+        op = cls(
+            aggregation,
+            indices,
+            pairs[: len(inputs)],
+            out,
+            tensor_type(res),
+            combine,
+            post_inputs=pairs[len(inputs) : len(inputs) + len(posts)],
+            post=post,
+            init=values[-1] if init is not None else None,
+            default=default,
+            schedule=schedule,
+        )
+        if attributes is not None:
+            op.attributes |= attributes.data
+        return op
+
+
+def yielded(block: Block) -> SSAValue:
+    """The value a statement's body yields."""
+    last = block.last_op
+    if not isinstance(last, YieldOp):
+        raise VerifyException("a body of tile.contract ends in tile.yield")
+    return last.value
+
+
+def scalar_region(types: Sequence[Attribute], body: Callable[..., SSAValue]) -> Region:
+    """A region whose block takes these scalars; ``body(block, *arguments)`` fills it and gives the result."""
+    block = Block(arg_types=types)
+    block.add_op(YieldOp(body(block, *block.args)))
+    return Region(block)
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """A kernel: statements over tensors with places, run by `tile.call`."""
+
+    name = "tile.kernel"
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    def __init__(
+        self,
+        name: str,
+        type: FunctionType,
+        body: Region,
+        arg_attrs: ArrayAttr[DictionaryAttr] | None = None,
+    ) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": type,
+                "arg_attrs": arg_attrs,
+            },
+            regions=[body],
+        )
+
+    def is_constant(self, argument: int) -> bool:
+        """Whether every caller passes a weight as this argument."""
+        return self.arg_attrs is not None and CONSTANT in self.arg_attrs.data[argument].data
+
+    def update_type(self) -> None:
+        """Make the function type follow the block's arguments and the returned values."""
+        last = self.body.block.last_op
+        assert isinstance(last, ReturnOp)
+        inputs = [a.type for a in self.body.block.args]
+        self.function_type = FunctionType.from_lists(inputs, [v.type for v in last.values])
+
+    def verify_(self) -> None:
+        block = self.body.block
+        if not isinstance(block.last_op, ReturnOp):
+            raise VerifyException("tile.kernel ends in tile.return")
+        found = [v.type for v in block.last_op.values]
+        if list(self.function_type.outputs) != found:
+            raise VerifyException("tile.kernel: the returned types differ from the function type")
+        if list(self.function_type.inputs) != [a.type for a in block.args]:
+            raise VerifyException("tile.kernel: the argument types differ from the function type")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string("(")
+        for i, argument in enumerate(self.body.block.args):
+            printer.print_string(", " if i else "")
+            printer.print_block_argument(argument)
+            if self.is_constant(i):
+                printer.print_string(" {" + CONSTANT + "}")
+        printer.print_string(") -> (")
+        printer.print_list(self.function_type.outputs, printer.print_attribute)
+        printer.print_string(")")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        def argument() -> tuple[Parser.Argument, DictionaryAttr]:
+            parsed = parser.parse_argument()
+            attributes = parser.parse_optional_attr_dict()
+            return parsed, DictionaryAttr(attributes)
+
+        name = parser.parse_symbol_name().data
+        arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+        parser.parse_punctuation("->")
+        outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region([a for a, _ in arguments])
+        type = FunctionType.from_lists([a.type for a, _ in arguments], outputs)
+        op = cls(name, type, body, ArrayAttr(d for _, d in arguments))
+        if attributes is not None:
+            op.attributes |= attributes.data
+        return op
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """Run a kernel: `%y = tile.call @conv(%x, %w) : (...) -> ...`."""
+
+    name = "tile.call"
+    callee = prop_def(FlatSymbolRefAttr)
+    arguments = var_operand_def(base(TensorType))
+    res = var_result_def(base(TensorType))
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
+
+    def __init__(
+        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
+    ) -> None:
+        super().__init__(
+            operands=[list(arguments)],
+            properties={"callee": SymbolRefAttr(callee)},
+            result_types=[list(types)],
+        )
+
+    @property
+    def kernel_name(self) -> str:
+        return self.callee.root_reference.data
+
+
+def constant_mark(constants: Sequence[bool]) -> ArrayAttr[DictionaryAttr]:
+    """Argument attributes of a kernel from which arguments are weights."""
+    return ArrayAttr(DictionaryAttr({CONSTANT: UnitAttr()} if c else {}) for c in constants)
+
+
+def identity_access(rank: int, prefix: str = "d") -> Access:
+    """The access ``[d0, d1, ...]``."""
+    return tuple(Linear.of(f"{prefix}{i}") for i in range(rank))

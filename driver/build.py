@@ -1,0 +1,210 @@
+"""From a module at some stage to an executable program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import SSAValue
+
+from tessella import targets
+from tessella.codegen.emit import emit
+from tessella.codegen.emit_segment import weight_offsets
+from tessella.codegen.link import Library, link
+from tessella.codegen.llvm import assembly, optimize_and_emit
+from tessella.dialects.graph import CompileContext, Graph, main_function
+from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.evaluate import constant_value
+from tessella.dialects.rt import LaunchOp
+from tessella.driver.pipeline import IR_STAGES, Options, pipeline
+from tessella.lowering.nn_to_tile import CODE, NODES
+from tessella.passes.plan_arena import ARENA_BYTES
+from tessella.runtime.program import (
+    HostStep,
+    NativeStep,
+    Program,
+    Step,
+    TensorSpec,
+    pack_weights,
+)
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import InternalError, OptionError
+from tessella.support.knobs import KNOBS
+from tessella.targets import Target
+
+Progress = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    """Report no progress."""
+
+
+@dataclass
+class Lowered:
+    """A program lowered to the `loops` stage, with what it was at the stages before."""
+
+    stages: dict[str, ModuleOp]
+    weights: WeightStore
+    options: Options
+    timings: dict[str, float] = field(default_factory=dict[str, float])
+    """Seconds by pass."""
+
+    @property
+    def target(self) -> Target:
+        return targets.get(self.options.target) if self.options.target != "host" else targets.host()
+
+    def llvm(self) -> dict[str, str]:
+        """LLVM IR by function."""
+        return emit(self.stages["loops"], self.target)
+
+
+def lower(
+    graph: Graph,
+    options: Options,
+    *,
+    start: str = "nn",
+    stop: str = "loops",
+    progress: Progress = quiet,
+) -> Lowered:
+    """Run the pipeline from one stage to another. The graph's module and weights are used up."""
+    ctx = CompileContext(graph.weights)
+    module = graph.module
+    lowered = Lowered({start: module}, graph.weights, options)
+    first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
+    for stage, passes in pipeline(options)[first:last]:
+        lowered.stages[_before(stage)] = module
+        module = module.clone()
+        for step in passes:
+            progress(step.name)
+            began = perf_counter()
+            step.apply(ctx, module)
+            lowered.timings[step.name] = (
+                lowered.timings.get(step.name, 0.0) + perf_counter() - began
+            )
+            if KNOBS.verify:
+                module.verify()
+        lowered.stages[stage] = module
+    if not KNOBS.verify:
+        module.verify()
+    return lowered
+
+
+def _before(stage: str) -> str:
+    return IR_STAGES[IR_STAGES.index(stage) - 1]
+
+
+def load_native(lowered: Lowered, progress: Progress = quiet) -> Program:
+    """Generate code for this machine and make the program. The weight store is emptied."""
+    module = lowered.stages["loops"]
+    target = lowered.target
+    if not targets.can_run(target):
+        raise OptionError(
+            f"this machine cannot run code for {target.name}",
+            hint="inspect it with as_text(), or compile with target='host'",
+        )
+    objects: dict[str, bytes] = {}
+    texts = lowered.llvm()
+    began = perf_counter()
+    for i, (name, text) in enumerate(texts.items()):
+        progress(f"code {i + 1}/{len(texts)}: {name}")
+        objects[name] = optimize_and_emit(text, target)
+    lowered.timings["llvm"] = perf_counter() - began
+    library = link(objects)
+    offsets = weight_offsets(module)
+    return _Assembler(lowered, library, offsets).program()
+
+
+def as_text(lowered: Lowered, stage: str) -> str:
+    """The program at a stage as text. Raises OptionError for a stage that is unknown or was not kept."""
+    if stage in lowered.stages:
+        return f"{lowered.stages[stage]}\n"
+    if stage == "llvm":
+        return "\n".join(lowered.llvm().values())
+    if stage == "asm":
+        return "\n".join(assembly(text, lowered.target) for text in lowered.llvm().values())
+    known = [*lowered.stages, "llvm", "asm"]
+    raise OptionError(f"no stage {stage!r}", expected=f"one of {', '.join(known)}")
+
+
+class _Assembler:
+    """Makes the steps of a program from ``@main``."""
+
+    def __init__(self, lowered: Lowered, library: Library, offsets: Mapping[str, int]) -> None:
+        self.lowered = lowered
+        self.library = library
+        self.offsets = offsets
+        self.main = main_function(lowered.stages["loops"])
+        self.functions = {
+            op.sym_name.data: op
+            for op in lowered.stages["loops"].body.block.ops
+            if isinstance(op, FuncOp)
+        }
+        self.numbers: dict[SSAValue, int] = {}
+
+    def program(self) -> Program:
+        for argument in self.main.body.block.args:
+            self._number(argument)
+        steps: list[Step] = []
+        constants: dict[int, object] = {}
+        results: tuple[int, ...] = ()
+        weights = self.lowered.weights
+        for op in self.main.body.block.ops:
+            inputs = tuple(self.numbers[v] for v in op.operands)
+            outputs = tuple(self._number(r) for r in op.results)
+            match op:
+                case ConstantOp():
+                    array = constant_value(op.res, weights)
+                    if array is None:
+                        raise InternalError(f"the value of {op.name} is not known")
+                    constants[outputs[0]] = array
+                case LaunchOp():
+                    steps.append(self._native(op, inputs, outputs))
+                case NnOp():
+                    steps.append(HostStep(op.name, op.node, inputs, outputs, op.settings))
+                case ReturnOp():
+                    results = inputs
+                case _:
+                    raise InternalError(f"{op.name} is no step of a program")
+        block = _weights(weights, self.offsets)
+        return Program(
+            inputs=len(self.main.body.block.args),
+            steps=tuple(steps),
+            results=results,
+            constants=constants,  # pyright: ignore[reportArgumentType]
+            weights=block,
+            nodes=self._nodes(),
+            keep=self.library,
+        )
+
+    def _number(self, value: SSAValue) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def _native(
+        self, op: LaunchOp, inputs: tuple[int, ...], outputs: tuple[int, ...]
+    ) -> NativeStep:
+        name = op.callee.root_reference.data
+        size = self.functions[name].attributes.get(ARENA_BYTES)
+        specs = tuple(
+            TensorSpec(shape_of(r), dtype_of(tensor_type(r).element_type)) for r in op.res
+        )
+        address = self.library.address(name)
+        arena = size.value.data if isinstance(size, IntegerAttr) else 0
+        return NativeStep(name, address, arena, inputs, outputs, specs)
+
+    def _nodes(self) -> dict[int, list[str]]:
+        nodes: dict[int, list[str]] = {}
+        for function in self.functions.values():
+            code, names = function.attributes.get(CODE), function.attributes.get(NODES)
+            if isinstance(code, IntegerAttr) and isinstance(names, ArrayAttr):
+                nodes[code.value.data] = [n.data for n in names if isinstance(n, StringAttr)]
+        return nodes
+
+
+def _weights(store: WeightStore, offsets: Mapping[str, int]):
+    arrays = {name: store[name] for name in offsets}
+    ends = [offset + arrays[name].nbytes for name, offset in offsets.items()]
+    return pack_weights(arrays, offsets, max(ends, default=0))

@@ -1,0 +1,176 @@
+"""A compiled model: what users call and inspect."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.dialects.graph import Source, ValueInfo
+from tessella.driver.build import Lowered, Progress, as_text, load_native, lower, quiet
+from tessella.driver.explain import Explanation, explain
+from tessella.driver.pipeline import Options
+from tessella.runtime.program import Program
+from tessella.support.errors import InputError, ShapeError
+
+Array = npt.NDArray[Any]
+
+MAX_EXECUTABLES = 8
+"""Concrete sets of shapes that a model keeps programs for; the one used longest ago is dropped."""
+
+
+@dataclass(frozen=True)
+class Executable:
+    """The program for one concrete set of input shapes."""
+
+    program: Program
+    lowered: Lowered
+    explanation: Explanation
+
+
+class Model:
+    """A signature, whose dimensions may be symbolic, and a bounded table of executables."""
+
+    def __init__(self, source: Source, options: Options, progress: Progress = quiet) -> None:
+        self._source = source
+        self._options = options
+        self._progress = progress
+        self._table: OrderedDict[tuple[tuple[int, ...], ...], Executable] = OrderedDict()
+        self._lock = threading.Lock()
+        self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
+        self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
+        if all(isinstance(d, int) for info in self.inputs for d in info.shape):
+            self._executable([tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs])
+
+    def run(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
+    ) -> list[Array]:
+        """The outputs of these names (all of them for None), for inputs by name.
+
+        Raises InputError for wrong names, shapes or element types.
+        """
+        names = [info.name for info in self.inputs]
+        unknown = [n for n in feeds if n not in names]
+        missing = [n for n in names if n not in feeds]
+        if unknown or missing:
+            raise InputError(
+                "the names of the inputs are wrong",
+                expected=", ".join(names) or "none",
+                found=", ".join(map(str, feeds)) or "none",
+            )
+        chosen = self._positions(output_names)
+        arrays = [self._checked(info, feeds[info.name]) for info in self.inputs]
+        self._check_symbols(arrays)
+        results = self._executable([a.shape for a in arrays]).program.run(arrays)
+        return [results[i] for i in chosen]
+
+    def __call__(self, *arrays: npt.ArrayLike) -> Any:
+        """The output for inputs in order; a list where there are several outputs."""
+        if len(arrays) != len(self.inputs):
+            raise InputError(
+                "wrong number of inputs",
+                expected=f"{len(self.inputs)}: {', '.join(i.name for i in self.inputs)}",
+                found=str(len(arrays)),
+            )
+        feeds = {info.name: a for info, a in zip(self.inputs, arrays, strict=True)}
+        results = self.run(None, feeds)
+        return results[0] if len(results) == 1 else results
+
+    def get_inputs(self) -> tuple[ValueInfo, ...]:
+        """Name, shape and type of each input."""
+        return self.inputs
+
+    def get_outputs(self) -> tuple[ValueInfo, ...]:
+        """Name, shape and type of each output."""
+        return self.outputs
+
+    def as_text(self, stage: str = "nn") -> str:
+        """The program at a stage: nn, placed, tile, loops, llvm or asm."""
+        return as_text(self._latest().lowered, stage)
+
+    def explain(self) -> Explanation:
+        """Which kernel runs each op, and at which place."""
+        return self._latest().explanation
+
+    @property
+    def timings(self) -> Mapping[str, float]:
+        """Seconds that each step of the latest compilation took."""
+        return dict(self._latest().lowered.timings)
+
+    def _latest(self) -> Executable:
+        if not self._table:
+            raise ShapeError(
+                "the model has symbolic dimensions and was not called yet",
+                hint="call it once, or give shapes to compile()",
+            )
+        return next(reversed(self._table.values()))
+
+    def _positions(self, names: Sequence[str] | None) -> list[int]:
+        known = [info.name for info in self.outputs]
+        if names is None:
+            return list(range(len(known)))
+        wrong = [n for n in names if n not in known]
+        if wrong:
+            raise InputError(
+                f"no output {', '.join(map(repr, wrong))}", expected=", ".join(known)
+            )
+        return [known.index(n) for n in names]
+
+    def _checked(self, info: ValueInfo, value: npt.ArrayLike) -> Array:
+        array = np.asarray(value)
+        if array.dtype != np.dtype(info.dtype):
+            raise InputError(
+                f"input {info.name!r} has the wrong element type",
+                expected=info.dtype,
+                found=str(array.dtype),
+                hint=f"pass x.astype({info.dtype!r})",
+            )
+        fits = len(array.shape) == len(info.shape) and all(
+            isinstance(want, str) or want == have
+            for want, have in zip(info.shape, array.shape, strict=True)
+        )
+        if not fits:
+            raise InputError(
+                f"input {info.name!r} has the wrong shape",
+                expected=str(info.shape),
+                found=str(array.shape),
+            )
+        return np.require(array, requirements=["C", "A"])
+
+    def _check_symbols(self, arrays: Sequence[Array]) -> None:
+        """A symbol stands for one size in all inputs."""
+        sizes: dict[str, int] = {}
+        for info, array in zip(self.inputs, arrays, strict=True):
+            for symbol, size in zip(info.shape, array.shape, strict=True):
+                if isinstance(symbol, str) and sizes.setdefault(symbol, size) != size:
+                    raise InputError(
+                        f"the dimension {symbol!r} has two sizes",
+                        where=f"input {info.name!r}",
+                        expected=str(sizes[symbol]),
+                        found=str(size),
+                    )
+
+    def _executable(self, shapes: Sequence[tuple[int, ...]]) -> Executable:
+        key = tuple(shapes)
+        with self._lock:
+            known = self._table.get(key)
+            if known is None:
+                known = self._compile(key)
+                self._table[key] = known
+                if len(self._table) > MAX_EXECUTABLES:
+                    self._table.popitem(last=False)
+            else:
+                self._table.move_to_end(key)
+            return known
+
+    def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Executable:
+        named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
+        lowered = lower(self._source.graph(named), self._options, progress=self._progress)
+        program = load_native(lowered, self._progress)
+        lowered.weights.keep(set())
+        return Executable(program, lowered, explain(lowered.stages["placed"]))

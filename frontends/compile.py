@@ -1,0 +1,40 @@
+"""``tessella.compile``: a model of any kind that a frontend reads, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tessella.dialects.graph import Source
+from tessella.driver.build import Progress, quiet
+from tessella.driver.compile import compile_source
+from tessella.driver.model import Model
+from tessella.frontends.onnx import OnnxSource
+
+if TYPE_CHECKING:
+    import onnx
+
+def open_source(model: str | Path | bytes | onnx.ModelProto) -> Source:
+    """The source behind a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError."""
+    return OnnxSource(model)
+
+
+def compile(
+    model: str | Path | bytes | onnx.ModelProto,
+    *,
+    places: Sequence[str] | None = None,
+    threads: int | None = None,
+    target: str | None = None,
+    progress: Progress = quiet,
+) -> Model:
+    """Compile a model for this machine.
+
+    ``places`` are tried in order for each op, such as ``["x86/f32/nhwc", "x86", "host"]``; ``target`` names another machine
+    (``avx2``, ``aarch64``), whose code can be inspected; ``progress`` is called with what is being done.
+
+    Raises TessellaError: UnsupportedError lists all that is not supported at once.
+    """
+    return compile_source(
+        open_source(model), places=places, target=target, threads=threads, progress=progress
+    )

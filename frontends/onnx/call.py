@@ -1,0 +1,207 @@
+"""What a converter sees: one node, its operands as `nn` values, and means to emit ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import PyValue, dtype_of, element_type, normalise_axis, shape_of
+from tessella.frontends.onnx.build import Array, Builder, arguments_behind
+from tessella.frontends.onnx.model import Graph, Node, Tensor
+from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, UnsupportedError
+
+
+class UnknownValueError(ShapeError):
+    """A value has to be known when the model is imported, and is not."""
+
+    def __init__(self, call: Call, what: str, names: Sequence[str]) -> None:
+        shown = ", ".join(map(repr, names))
+        give = f"it depends on the values of {shown}: give them as constants=" if names else None
+        super().__init__(
+            f"{what} has to be known when the model is imported",
+            where=call.node.where,
+            expected="a value that constants and the shapes of inputs determine",
+            found=f"one that depends on the values of {shown or 'inputs'}",
+            hint=give,
+        )
+        self.inputs = tuple(names)
+        """The model's inputs that it depends on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A node in the course of its conversion."""
+
+    node: Node
+    version: int
+    """The since version of the op."""
+    inputs: tuple[SSAValue | None, ...]
+    """The operands; None for one that is left out."""
+    build: Builder
+    defaults: Mapping[str, Any]
+    input_names: Sequence[str]
+    """Names of the arguments of the function that is being built."""
+    branch: Callable[[Graph], list[SSAValue | None]]
+    """Convert a graph of an attribute in place; the values of its outputs."""
+
+    # operands
+
+    @property
+    def x(self) -> SSAValue:
+        """The first operand."""
+        return self.operand(0)
+
+    def optional(self, index: int) -> SSAValue | None:
+        """The operand of this index, or None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def operand(self, index: int) -> SSAValue:
+        """The operand of this index. Raises InvalidModelError where it is left out."""
+        value = self.optional(index)
+        if value is None:
+            raise InvalidModelError(
+                f"input {index} is left out, but not optional", where=self.node.where
+            )
+        return value
+
+    def operands(self) -> list[SSAValue]:
+        """All operands, of which none may be left out."""
+        return [self.operand(i) for i in range(len(self.inputs))]
+
+    # attributes
+
+    def attribute(self, name: str) -> Any:
+        """The value of an attribute, or its default; None without one."""
+        value = self.node.attributes.get(name)
+        return self.defaults.get(name) if value is None else value
+
+    def _typed(self, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
+        value = self.attribute(name)
+        if value is None:
+            value = default
+        if value is None or not isinstance(value, kind):
+            raise InvalidModelError(
+                f"attribute {name!r} is missing or of the wrong kind", where=self.node.where
+            )
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An integer attribute."""
+        return self._typed(name, int, default)
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A floating-point attribute."""
+        return self._typed(name, float, default)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string attribute."""
+        return self._typed(name, str, default)
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that lists integers, or None."""
+        value = self.attribute(name)
+        return None if value is None else tuple(self._typed(name, (tuple, list), None))
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """An attribute that lists floating-point numbers, or None."""
+        value = self.attribute(name)
+        return None if value is None else tuple(self._typed(name, (tuple, list), None))
+
+
+    def tensor(self, name: str) -> Tensor | None:
+        """An attribute that is a tensor, or None."""
+        return None if self.attribute(name) is None else self._typed(name, Tensor, None)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An integer attribute that is 0 or not."""
+        return bool(self.integer(name, int(default)))
+
+    # values known at import
+
+    def static(self, index: int, what: str) -> Array:
+        """The elements of an operand. Raises ShapeError where constants do not determine them."""
+        value = self.operand(index)
+        array = self.build.static(value)
+        if array is None:
+            raise self.unknown(value, what)
+        return array
+
+    def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
+        """The error for a value that is not known at import."""
+        names = [self.input_names[argument.index] for argument in arguments_behind(value)]
+        return UnknownValueError(self, what, names)
+
+    def static_ints(self, index: int, what: str) -> tuple[int, ...]:
+        """The elements of an integer operand of any shape."""
+        array = self.static(index, what)
+        if array.dtype.kind not in "iu":
+            raise ShapeError(f"{what} holds integers", found=array.dtype.name)
+        return tuple(int(x) for x in array.reshape(-1))
+
+    def static_int(self, index: int, what: str) -> int:
+        """The one element of an integer operand."""
+        values = self.static_ints(index, what)
+        if len(values) != 1:
+            raise ShapeError(f"{what} holds one integer", found=f"{len(values)}")
+        return values[0]
+
+    def listed(self, name: str, index: int) -> tuple[int, ...] | None:
+        """Integers that older versions hold in an attribute and newer ones in an operand, or None."""
+        if self.optional(index) is not None:
+            return self.static_ints(index, name)
+        return self.integers(name)
+
+    # emission
+
+    def emit(self, op: type[nn.NnOp], *operands: SSAValue, **properties: PyValue | None) -> SSAValue:
+        """Append an op with one result."""
+        return self.build.emit(op, operands, **properties)[0]
+
+    def scalar(self, value: float, like: SSAValue) -> SSAValue:
+        """A tensor of rank 0 that has the element type of ``like``."""
+        return self.build.splat(value, (), dtype_of(like.type))
+
+    def constant(self, array: Array) -> SSAValue:
+        """A tensor that holds these elements."""
+        return self.build.constant(array)
+
+    def cast(self, value: SSAValue, dtype: npt.DTypeLike) -> SSAValue:
+        """The value converted to a type; the value itself where it has it."""
+        if dtype_of(value.type) == np.dtype(dtype):
+            return value
+        return self.emit(nn.CastOp, value, to=element_type(dtype))
+
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """The value in another shape; the value itself where it has it."""
+        if shape_of(value) == tuple(shape):
+            return value
+        return self.emit(nn.ReshapeOp, value, shape=tuple(shape))
+
+    def transpose(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
+        """The value with permuted dimensions; the value itself where nothing moves."""
+        if list(perm) == list(range(len(perm))):
+            return value
+        return self.emit(nn.TransposeOp, value, perm=tuple(perm))
+
+    def expand(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """The value broadcast to a shape; the value itself where it has it."""
+        if shape_of(value) == tuple(shape):
+            return value
+        return self.emit(nn.ExpandOp, value, shape=tuple(shape))
+
+    # checks
+
+    def axis(self, value: SSAValue, default: int | None = None) -> int:
+        """The attribute ``axis``, counted from the front of the value's dimensions."""
+        return normalise_axis(self.integer("axis", default), len(shape_of(value)))
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """Raises UnsupportedError for this node."""
+        raise UnsupportedError([Unsupported(self.node.title, self.node.name, reason)])
+

@@ -1,0 +1,211 @@
+"""From ONNX nodes to `nn` ops: names, scopes, function bodies, and errors that say where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.frontends.onnx import ops, registry
+from tessella.frontends.onnx.build import Builder
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
+from tessella.frontends.onnx.functions import defined_in, fixed_body, typed_body
+from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
+from tessella.support.errors import (
+    InternalError,
+    InvalidModelError,
+    ResourceError,
+    TessellaError,
+    Unsupported,
+    UnsupportedError,
+)
+
+Results = Sequence[SSAValue | None]
+_T = TypeVar("_T")
+
+_DEPTH = 64
+_MAX_NODES = 1_000_000  # functions that call functions can make 2^n nodes of n
+
+# What a converter raises where its own code is at fault.
+_BUGS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, VerifyException)
+
+
+class Scope:
+    """Values by ONNX name; a value is None where the node that makes it is not supported."""
+
+    def __init__(
+        self,
+        build: Builder,
+        opsets: Mapping[str, int],
+        tensors: Mapping[str, Tensor] | None = None,
+        outer: Scope | None = None,
+    ) -> None:
+        self.opsets = opsets
+        self._build = build
+        self._tensors = tensors or {}
+        self._outer = outer
+        self._values: dict[str, SSAValue | None] = {}
+
+    def __setitem__(self, name: str, value: SSAValue | None) -> None:
+        self._values[name] = value
+        if value is not None:
+            _set_hint(value, name)
+
+    def __getitem__(self, name: str) -> SSAValue | None:
+        if name not in self._values:
+            if name in self._tensors:
+                self[name] = self._build.tensor(self._tensors[name])
+            elif self._outer is not None:
+                return self._outer[name]
+            else:
+                raise InvalidModelError("a value is not defined", found=repr(name))
+        return self._values[name]
+
+
+class Conversion:
+    """The conversion of one model's graph into one block."""
+
+    def __init__(self, model: Model, build: Builder, input_names: Sequence[str]) -> None:
+        self._model = model
+        self._build = build
+        self._input_names = input_names
+        self._issues: list[Unsupported] = []
+        self._count = 0
+        self._depth = 0
+
+    def run(
+        self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
+    ) -> list[SSAValue]:
+        """The values of the graph's outputs. Raises UnsupportedError with all issues there are."""
+        graph = self._model.graph
+        scope = Scope(self._build, self._model.opsets, {**graph.tensors, **constants})
+        for name, value in arguments.items():
+            scope[name] = value
+        results = self._graph(graph, scope)
+        found = [value for value in results if value is not None]
+        if self._issues or len(found) < len(results):
+            raise UnsupportedError(list(dict.fromkeys(self._issues)))
+        return found
+
+    def _graph(self, graph: Graph, scope: Scope) -> list[SSAValue | None]:
+        outputs = [value.name for value in graph.outputs]
+        self._nodes(live_nodes(graph.nodes, outputs), scope)
+        return [scope[name] for name in outputs]
+
+    def _nodes(self, nodes: Iterable[Node], scope: Scope) -> None:
+        for node in nodes:
+            self._count += 1
+            if self._count > _MAX_NODES:
+                raise ResourceError(
+                    "the model's functions call each other too often",
+                    where=node.where,
+                    expected=f"at most {_MAX_NODES} nodes in all",
+                )
+            self._build.node = node.name
+            with _located(node):
+                inputs = [scope[name] if name else None for name in node.inputs]
+                # what depends on an unsupported node is passed over, to find all such nodes
+                poisoned = any(
+                    value is None and name for value, name in zip(inputs, node.inputs, strict=True)
+                )
+                results = () if poisoned else self._node(node, inputs, scope)
+            for i, name in enumerate(node.outputs):
+                if name:
+                    scope[name] = results[i] if i < len(results) else None
+
+    def _node(self, node: Node, inputs: Results, scope: Scope) -> Results:
+        function = defined_in(self._model, node)
+        if function is not None:
+            return self._function(function, node, inputs)
+        opset = scope.opsets.get("", 1)
+        schema = None if node.domain else registry.schema(node.op, "", opset)
+        entry = schema and ops.find(node.op, schema.since_version)
+        issues = [Unsupported(node.title, node.name, r) for r in reasons(node, scope.opsets)]
+        if schema is None or entry is None:
+            body = fixed_body(node.op, node.domain, opset) or typed_body(node, opset, inputs)
+            if body is not None:
+                return self._function(body, node, inputs)
+        if schema is None or entry is None or issues:
+            self._issues += issues or [Unsupported(node.title, node.name, "no body for its types")]
+            return ()
+        call = Call(
+            node,
+            schema.since_version,
+            tuple(inputs),
+            self._build,
+            registry.defaults(node.op, node.domain, opset),
+            self._input_names,
+            lambda graph: self._branch(graph, scope, node),
+        )
+        return self._convert(call, entry.convert)
+
+    def _convert(self, call: Call, convert: registry.Converter) -> Results:
+        try:
+            results = convert(call)
+        except UnsupportedError as error:
+            self._issues += error.issues
+            return ()
+        return [results] if isinstance(results, SSAValue) else results
+
+    def _function(self, function: Function, node: Node, inputs: Results) -> Results:
+        scope = Scope(self._build, function.opsets)
+        for i, name in enumerate(function.inputs):
+            scope[name] = inputs[i] if i < len(inputs) else None
+        self._nested(node, lambda: self._nodes(called_nodes(function, node), scope))
+        used = [name for name, out in zip(function.outputs, node.outputs, strict=False) if out]
+        made = {name: scope[name] for name in used}
+        return [made.get(name) for name in function.outputs]
+
+    def _branch(self, graph: Graph, scope: Scope, node: Node) -> list[SSAValue | None]:
+        inner = Scope(self._build, scope.opsets, graph.tensors, scope)
+        return self._nested(node, lambda: self._graph(graph, inner))
+
+    def _nested(self, node: Node, work: Callable[[], _T]) -> _T:
+        if self._depth >= _DEPTH:
+            raise InvalidModelError(
+                "functions or branches are nested too deeply",
+                where=node.where,
+                expected=f"at most {_DEPTH} levels, and no function that calls itself",
+            )
+        self._depth += 1
+        try:
+            return work()
+        finally:
+            self._depth -= 1
+
+
+@contextmanager
+def _located(node: Node) -> Iterator[None]:
+    """Say in every error which node it comes from."""
+    try:
+        yield
+    except UnsupportedError:
+        raise
+    except TessellaError as error:
+        if error.where is not None:
+            raise
+        raise type(error)(
+            error.what,
+            where=node.where,
+            expected=error.expected,
+            found=error.found,
+            hint=error.hint,
+        ) from error
+    except _BUGS as error:
+        raise InternalError(
+            f"the conversion of an ONNX node failed: {error}",
+            where=node.where,
+            hint="please report this model",
+        ) from error
+
+
+def _set_hint(value: SSAValue, name: str) -> None:
+    """Let the printed IR use the ONNX name, as far as it can be one there."""
+    text = re.sub(r"\W", "_", name, flags=re.ASCII)
+    if value.name_hint is None and text[:1].isalpha():
+        value.name_hint = text

@@ -1,0 +1,153 @@
+"""Tensor data in files beside the model: read only from inside the model's folder, and checked."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from tessella.support.errors import InvalidModelError
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a tensor's data is: ``size`` bytes at ``offset`` of a file."""
+
+    path: str
+    offset: int
+    size: int
+
+
+def location(entries: Mapping[str, str], size: int, where: str) -> Location:
+    """The location that a tensor's ``external_data`` tells, for a tensor of ``size`` bytes."""
+    path = entries.get("location", "")
+    offset, length = (_number(entries, key, default, where) for key, default in _FIELDS)
+    if length not in (-1, size):
+        raise InvalidModelError(
+            "external data of the wrong length",
+            where=where,
+            expected=f"{size} bytes",
+            found=str(length),
+        )
+    return Location(path, offset, size)
+
+
+_FIELDS = (("offset", 0), ("length", -1))
+
+
+def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> int:
+    if key not in entries:
+        return default
+    text = entries[key]
+    # int() alone would take "1_0", " 1 " and digits of other scripts
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise InvalidModelError(
+            f"external data with a malformed {key}",
+            where=where,
+            expected="a number that is not negative",
+            found=repr(text[:40]),
+        )
+    return int(text)
+
+
+class ExternalFiles:
+    """The files that a model may name: those in the folder of the model's file, or none at all.
+
+    Where the model's path is a link, the folder it points to counts too: caches of downloads keep
+    all files there, under other names.
+    """
+
+    def __init__(self, model: Path | None) -> None:
+        self._folder = model.parent.resolve() if model else None
+        self._roots = (model.parent.resolve(), model.resolve().parent) if model else ()
+
+    def check(self, place: Location, where: str) -> None:
+        """Raises InvalidModelError unless the file holds the data."""
+        os.close(self._open(place, where))
+
+    def read(self, place: Location, where: str) -> bytearray:
+        """The data. Raises InvalidModelError where the file does not hold it."""
+        descriptor = self._open(place, where)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            file.seek(place.offset)
+            data = bytearray(place.size)
+            view, done = memoryview(data), 0
+            while done < place.size:
+                count = file.readinto(view[done:])
+                if not count:
+                    raise InvalidModelError("the external data file became shorter", where=where)
+                done += count
+            return data
+
+    def _open(self, place: Location, where: str) -> int:
+        path = self._resolve(place.path, where)
+        # the path is resolved, so no link is followed; NONBLOCK: a pipe does not hold us up
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+        except OSError as error:
+            raise InvalidModelError(
+                f"cannot read external data: {error.strerror}",
+                where=where,
+                found=repr(place.path),
+                hint="keep the data file in the model's folder, under the name that the model gives",
+            ) from error
+        try:
+            _check_file(descriptor, place, where)
+        except InvalidModelError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _resolve(self, name: str, where: str) -> Path:
+        if self._folder is None:
+            raise InvalidModelError(
+                "the model keeps tensors in other files",
+                where=where,
+                found=f"external data in {name!r}",
+                hint="pass the model's path, so that its folder is known",
+            )
+        if not _is_inside(name):
+            raise _escape(name, where)
+        try:
+            path = (self._folder / name).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise InvalidModelError(f"cannot read external data: {error}", where=where) from error
+        if not any(path.is_relative_to(root) for root in self._roots):
+            raise _escape(name, where)
+        return path
+
+
+def _is_inside(name: str) -> bool:
+    """Whether the name, by itself, stays inside the folder it is relative to, on every system."""
+    posix, windows = PurePosixPath(name), PureWindowsPath(name)
+    if not name or "\0" in name or posix.is_absolute() or windows.drive or windows.root:
+        return False
+    return ".." not in posix.parts and ".." not in windows.parts
+
+
+def _escape(name: str, where: str) -> InvalidModelError:
+    return InvalidModelError(
+        "external data outside the model's folder",
+        where=where,
+        expected="a file inside the model's folder, not reached through `..` or a link",
+        found=repr(name),
+        hint="copy the data file into the model's folder",
+    )
+
+
+def _check_file(descriptor: int, place: Location, where: str) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidModelError(
+            "external data is not a plain file", where=where, found=repr(place.path)
+        )
+    if place.offset + place.size > status.st_size:
+        raise InvalidModelError(
+            "external data reaches over its file's end",
+            where=where,
+            expected=f"{place.size} bytes from byte {place.offset} on",
+            found=f"{place.path!r} of {status.st_size} bytes",
+        )

@@ -1,0 +1,136 @@
+"""A model as a source of programs: one `nn` graph for each set of input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+
+from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main
+from tessella.dialects.nn.core import element_type, tensor
+from tessella.frontends.onnx.build import Array, Builder
+from tessella.frontends.onnx.unsupported import unsupported
+from tessella.frontends.onnx.convert import Conversion
+from tessella.frontends.onnx.load import Origin, open_model
+from tessella.frontends.onnx.model import DTYPES, Tensor, Value
+from tessella.support.errors import InputError, ShapeError, UnsupportedError
+
+MAX_BYTES = 16 << 30
+"""The largest tensor that a model may have, where the caller does not say."""
+
+
+class OnnxSource:
+    """An ONNX model, from a path, bytes or ``ModelProto``.
+
+    ``constants`` fixes the values of inputs, which then are no inputs any more: a shape that depends on
+    the values of an input can be known in no other way. No tensor may have more than ``max_bytes``.
+    Raises InvalidModelError for what is no model, and InputError for constants that do not fit.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        constants: Mapping[str, npt.ArrayLike] | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._model = open_model(origin)
+        self._max_bytes = max_bytes
+        values = {value.name: value for value in self._model.graph.free_inputs}
+        self._constants = {
+            name: _constant(name, values, array) for name, array in (constants or {}).items()
+        }
+        self._inputs = [value for name, value in values.items() if name not in self._constants]
+
+    @property
+    def inputs(self) -> list[ValueInfo]:
+        """The inputs that a caller gives; unknown dimensions are symbols."""
+        return [_info(value) for value in self._inputs]
+
+    @property
+    def outputs(self) -> list[ValueInfo]:
+        """The outputs as the model declares them; unknown dimensions are symbols."""
+        return [_info(value) for value in self._model.graph.outputs]
+
+    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+        """The program for these shapes of the inputs.
+
+        Raises UnsupportedError with all that is not supported, ShapeError for shapes that do not fit or
+        cannot be known, ResourceError for a tensor that is too large.
+        """
+        issues = unsupported(self._model)
+        if issues:
+            raise UnsupportedError(issues)
+        sizes = self._shapes(shapes)
+        names = [value.name for value in self._inputs]
+        types = [
+            tensor(element_type(value.type), sizes[value.name]) for value in self._inputs
+        ]
+        func = make_main(names, types)
+        build = Builder(func.body.block, self._max_bytes)
+        for value in self._inputs:
+            build.check_size(sizes[value.name], value.type, f"input {value.name!r}")
+        arguments = dict(zip(names, func.body.block.args, strict=True))
+        conversion = Conversion(self._model, build, names)
+        results = conversion.run(arguments, self._constants)
+        finish_main(func, [value.name for value in self._model.graph.outputs], results)
+        build.clean()
+        return Graph(ModuleOp([func]), build.weights)
+
+    def _shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        missing = [value.name for value in self._inputs if value.name not in shapes]
+        extra = sorted(shapes.keys() - {value.name for value in self._inputs})
+        if missing or extra:
+            raise InputError(
+                "shapes for the wrong inputs",
+                expected=", ".join(value.name for value in self._inputs) or "none",
+                found=", ".join(shapes) or "none",
+            )
+        symbols: dict[str, int] = {}
+        return {v.name: _matched(v, tuple(shapes[v.name]), symbols) for v in self._inputs}
+
+
+def _info(value: Value) -> ValueInfo:
+    return ValueInfo(value.name, value.type, value.shape or ())
+
+
+def _matched(value: Value, shape: tuple[int, ...], symbols: dict[str, int]) -> tuple[int, ...]:
+    """The shape, if it is what the model declares for the input and equal symbols are equal."""
+    declared = value.shape or ()
+    fits = len(shape) == len(declared) and all(
+        size >= 0 and size == (dim if isinstance(dim, int) else symbols.setdefault(dim, size))
+        for size, dim in zip(shape, declared, strict=True)
+    )
+    if not fits:
+        known = [
+            f"{dim}={symbols[dim]}" for dim in declared if isinstance(dim, str) and dim in symbols
+        ]
+        raise ShapeError(
+            "an input's shape does not fit the model",
+            where=f"input {value.name!r}",
+            expected=f"[{', '.join(map(str, declared))}]"
+            + (f" with {', '.join(known)}" if known else ""),
+            found=str(list(shape)),
+        )
+    return shape
+
+
+def _constant(name: str, values: Mapping[str, Value], given: npt.ArrayLike) -> Tensor:
+    if name not in values:
+        raise InputError(
+            "a constant for an input that the model does not have",
+            expected=f"one of {', '.join(values)}",
+            found=repr(name),
+        )
+    array: Array = np.asarray(given)
+    if values[name].type in DTYPES and array.dtype.name != values[name].type:
+        raise InputError(
+            "a constant of the wrong type",
+            where=f"input {name!r}",
+            expected=values[name].type,
+            found=array.dtype.name,
+        )
+    _matched(values[name], array.shape, {})
+    return Tensor.of(name, array)

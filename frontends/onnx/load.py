@@ -1,0 +1,115 @@
+"""Reading a model from a path, bytes or protobuf, whatever is in it: never runs code, never guesses.
+
+Raises InvalidModelError for all that is no ONNX model or breaks the format's rules.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from tessella.frontends.onnx.external import ExternalFiles
+from tessella.frontends.onnx.model import Model
+from tessella.frontends.onnx.parse import parse_model
+from tessella.frontends.onnx.tensors import TensorReader
+from tessella.frontends.onnx.validate import check_format, check_names
+from tessella.support.errors import InvalidModelError
+
+Origin = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+_LARGEST = 2**31 - 1  # bytes in one protobuf message
+
+
+def open_model(origin: Origin) -> Model:
+    """The checked model. Its external data is checked now and read when used."""
+    proto, files = _read(origin)
+    return _checked(proto, files)
+
+
+def load_model(origin: Origin) -> onnx.ModelProto:
+    """The checked model as protobuf, with all external data read into it."""
+    proto, files = _read(origin)
+    _checked(proto, files)
+    reader = TensorReader(files)
+    for tensor in _external(proto.graph):
+        array = reader.tensor(tensor, f"tensor {tensor.name!r}").array
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
+        tensor.raw_data = array.tobytes()
+    return proto
+
+
+def _checked(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
+    model = parse_model(proto, files)
+    check_names(model)
+    check_format(proto)
+    return model
+
+
+def _read(origin: Origin) -> tuple[onnx.ModelProto, ExternalFiles]:
+    if isinstance(origin, onnx.ModelProto):
+        return _with_graph(origin, "the ModelProto"), ExternalFiles(None)
+    if isinstance(origin, bytes | bytearray | memoryview):
+        return _decode(bytes(origin), "the bytes"), ExternalFiles(None)
+    path = Path(origin)
+    return _decode(_contents(path), str(path)), ExternalFiles(path)
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidModelError("a model is read from a plain file", where=str(path))
+        size = status.st_size
+        if size > _LARGEST:
+            raise InvalidModelError(
+                "the file is too large to be an ONNX model",
+                where=str(path),
+                expected=f"at most {_LARGEST} bytes",
+                found=str(size),
+                hint="larger models keep their tensors in a file beside them (external data)",
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidModelError(
+            f"cannot read the model: {error.strerror or error}", where=str(path)
+        ) from error
+
+
+def _decode(data: bytes, where: str) -> onnx.ModelProto:
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except (DecodeError, ValueError) as error:
+        raise _no_model(where, f"{len(data)} bytes that do not parse: {error}") from error
+    return _with_graph(proto, where)
+
+
+def _with_graph(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    if not proto.HasField("graph"):
+        raise _no_model(where, "nothing" if not proto.ByteSize() else "a message without a graph")
+    return proto
+
+
+def _no_model(where: str, found: str) -> InvalidModelError:
+    return InvalidModelError(
+        "this is no ONNX model, or it is cut short",
+        where=where,
+        expected="a serialized onnx.ModelProto",
+        found=found,
+    )
+
+
+def _external(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of the graph, and of the graphs in it, whose data is in files."""
+    tensors = list(graph.initializer)
+    for attribute in (a for node in graph.node for a in node.attribute):
+        tensors += [attribute.t, *attribute.tensors]
+        for inner in (attribute.g, *attribute.graphs):
+            yield from _external(inner)
+    yield from (t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL)

@@ -1,0 +1,108 @@
+"""Tensors that a model states instead of computing them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.model import DTYPES, Node, Tensor
+from tessella.frontends.onnx.registry import Rule, converts
+from tessella.frontends.onnx.tensors import element_name
+from tessella.support.errors import InvalidModelError, ResourceError, ShapeError
+
+_VALUES = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
+def _numeric(node: Node) -> str | None:
+    texts = [name for name in ("value_string", "value_strings") if name in node.attributes]
+    return "type string is not supported" if texts else None
+
+
+@converts("Constant", 1, 25, Rule("not strings", _numeric))
+def constant(call: Call) -> SSAValue:
+    """A tensor, a sparse tensor, a number or numbers."""
+    for name in ("value", "sparse_value"):
+        tensor = call.tensor(name)
+        if tensor is not None:
+            return call.build.tensor(tensor, call.node.outputs[0])
+    for name, dtype in _VALUES.items():
+        value = call.attribute(name)
+        if value is not None:
+            return call.constant(np.array(value, dtype))
+    raise InvalidModelError("a constant without a value")
+
+
+@converts("ConstantOfShape", 9, 25, note="shape known at import")
+def constant_of_shape(call: Call) -> SSAValue:
+    """A splat."""
+    shape = call.static_ints(0, "shape")
+    if min(shape, default=0) < 0:
+        raise ShapeError("a dimension is negative", found=str(list(shape)))
+    value = call.tensor("value") or Tensor.of("zero", np.zeros(1, np.float32))
+    if math.prod(value.shape) != 1:
+        raise InvalidModelError("the value is not one element", found=str(list(value.shape)))
+    return call.build.splat(value.array.reshape(-1)[0].item(), shape, value.type)
+
+
+def _known_type(node: Node) -> str | None:
+    code = node.attributes.get("dtype")
+    if isinstance(code, int) and element_name(code) not in DTYPES:
+        return f"type {element_name(code)} is not supported"
+    return None
+
+
+@converts("EyeLike", 9, 22, Rule("to types that tessella has", _known_type))
+def eye_like(call: Call) -> SSAValue:
+    """Ones on a diagonal."""
+    shape, code = shape_of(call.x), call.attribute("dtype")
+    if len(shape) != 2:
+        raise ShapeError("EyeLike takes a matrix", found=str(call.x.type))
+    dtype = dtype_of(call.x.type) if code is None else np.dtype(element_name(code))
+    offset = call.integer("k") - np.subtract.outer(np.arange(shape[1]), np.arange(shape[0])).T
+    return call.constant((offset == 0).astype(dtype))
+
+
+@converts("Range", 11, 27, note="operands known at import")
+def range_(call: Call) -> SSAValue:
+    """From start to limit, which is not in it."""
+    start, limit, delta = (
+        call.static(i, name).reshape(-1)[0].item()
+        for i, name in enumerate(("start", "limit", "delta"))
+    )
+    dtype = dtype_of(call.x.type)
+    if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
+        raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
+    count = max(math.ceil((limit - start) / delta), 0)
+    if isinstance(start, int):
+        count = max(-((start - limit) // delta), 0)
+    call.build.check_size((count,), dtype)
+    if count > _LARGEST:
+        raise ResourceError("a range is too long", found=str(count), expected=f"<= {_LARGEST}")
+    return call.constant(np.asarray(start + np.arange(count) * delta, dtype))
+
+
+_LARGEST = 1 << 26
+
+
+@converts("Trilu", 14, 14, note="k known at import")
+def trilu(call: Call) -> SSAValue:
+    """The upper or lower triangle of matrices; 0 elsewhere."""
+    shape = shape_of(call.x)
+    if len(shape) < 2:
+        raise ShapeError("Trilu takes matrices", found=str(call.x.type))
+    k = 0 if call.optional(1) is None else call.static_int(1, "k")
+    k = max(min(k, shape[-1]), -shape[-2])
+    call.build.check_size(shape[-2:], np.bool_)
+    rows, columns = np.arange(shape[-2]).reshape(-1, 1), np.arange(shape[-1])
+    kept = columns - rows >= k if call.flag("upper") else columns - rows <= k
+    return call.emit(nn.WhereOp, call.constant(kept), call.x, call.scalar(0, call.x))

@@ -1,0 +1,218 @@
+"""Functions of one tensor: activations, conversions of type, tests of single elements."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.model import DTYPES
+from tessella.frontends.onnx.registry import Converter, Rule, converts
+from tessella.frontends.onnx.tensors import element_name
+
+_UNARY: dict[str, tuple[type[nn.NnOp], int, int]] = {
+    "Abs": (nn.AbsOp, 1, 13),
+    "Acos": (nn.AcosOp, 7, 22),
+    "Acosh": (nn.AcoshOp, 9, 22),
+    "Asin": (nn.AsinOp, 7, 22),
+    "Asinh": (nn.AsinhOp, 9, 22),
+    "Atan": (nn.AtanOp, 7, 22),
+    "Atanh": (nn.AtanhOp, 9, 22),
+    "Ceil": (nn.CeilOp, 1, 13),
+    "Cos": (nn.CosOp, 7, 22),
+    "Cosh": (nn.CoshOp, 9, 22),
+    "Erf": (nn.ErfOp, 9, 13),
+    "Exp": (nn.ExpOp, 1, 13),
+    "Floor": (nn.FloorOp, 1, 13),
+    "HardSwish": (nn.HardSwishOp, 14, 22),
+    "IsNaN": (nn.IsNanOp, 9, 20),
+    "Log": (nn.LogOp, 1, 13),
+    "Neg": (nn.NegOp, 1, 13),
+    "Not": (nn.NotOp, 1, 1),
+    "Reciprocal": (nn.ReciprocalOp, 1, 13),
+    "Relu": (nn.ReluOp, 1, 14),
+    "Round": (nn.RoundOp, 11, 22),
+    "Sigmoid": (nn.SigmoidOp, 1, 13),
+    "Sign": (nn.SignOp, 9, 13),
+    "Sin": (nn.SinOp, 7, 22),
+    "Sinh": (nn.SinhOp, 9, 22),
+    "Softplus": (nn.SoftplusOp, 1, 22),
+    "Softsign": (nn.SoftsignOp, 1, 22),
+    "Sqrt": (nn.SqrtOp, 1, 13),
+    "Tan": (nn.TanOp, 7, 22),
+    "Tanh": (nn.TanhOp, 1, 13),
+}
+
+# With the ONNX attributes that become the properties of the same place in the row.
+_PARAMETERS: dict[str, tuple[type[nn.NnOp], int, int, dict[str, str]]] = {
+    "Celu": (nn.CeluOp, 12, 28, {"alpha": "alpha"}),
+    "Elu": (nn.EluOp, 1, 22, {"alpha": "alpha"}),
+    "HardSigmoid": (nn.HardSigmoidOp, 1, 22, {"alpha": "alpha", "beta": "beta"}),
+    "LeakyRelu": (nn.LeakyReluOp, 1, 16, {"alpha": "alpha"}),
+    "Selu": (nn.SeluOp, 1, 22, {"alpha": "alpha", "beta": "gamma"}),
+    "ThresholdedRelu": (nn.ThresholdedReluOp, 10, 22, {"alpha": "alpha"}),
+}
+
+
+def _unary(op: type[nn.NnOp], names: dict[str, str]) -> Converter:
+    return lambda call: call.emit(op, call.x, **{k: call.number(v) for k, v in names.items()})
+
+
+for _name, (_op, _first, _last) in _UNARY.items():
+    converts(_name, _first, _last)(_unary(_op, {}))
+for _name, (_op, _first, _last, _names) in _PARAMETERS.items():
+    converts(_name, _first, _last)(_unary(_op, _names))
+
+
+@converts("IsInf", 10, 20)
+def is_inf(call: Call) -> SSAValue:
+    """One sign alone is an infinity that compares."""
+    negative, positive = call.flag("detect_negative"), call.flag("detect_positive")
+    infinite = call.emit(nn.IsInfOp, call.x)
+    if negative and positive:
+        return infinite
+    if not negative and not positive:
+        return call.build.splat(False, shape_of(call.x), np.bool_)
+    side = nn.GreaterOp if positive else nn.LessOp
+    return call.emit(nn.AndOp, infinite, call.emit(side, call.x, call.scalar(0, call.x)))
+
+
+@converts("Gelu", 20, 20)
+def gelu(call: Call) -> SSAValue:
+    """Exact, or with tanh."""
+    return call.emit(nn.GeluTanhOp if call.text("approximate") == "tanh" else nn.GeluOp, call.x)
+
+
+@converts("Mish", 18, 22)
+def mish(call: Call) -> SSAValue:
+    """x * tanh(softplus(x))."""
+    return call.emit(nn.MulOp, call.x, call.emit(nn.TanhOp, call.emit(nn.SoftplusOp, call.x)))
+
+
+@converts("Swish", 24, 24)
+def swish(call: Call) -> SSAValue:
+    """x * sigmoid(alpha * x)."""
+    alpha = call.number("alpha")
+    if alpha == 1:
+        return call.emit(nn.SiluOp, call.x)
+    scaled = call.emit(nn.MulOp, call.x, call.scalar(alpha, call.x))
+    return call.emit(nn.MulOp, call.x, call.emit(nn.SigmoidOp, scaled))
+
+
+@converts("PRelu", 1, 16)
+def prelu(call: Call) -> SSAValue:
+    """x where x >= 0, slope * x below; before version 7 a slope for each channel."""
+    x, slope = call.x, call.operand(1)
+    rank, size = len(shape_of(x)), shape_of(slope)
+    if call.version < 7 and len(size) == 1 and size[0] > 1 and rank > 1:
+        slope = call.reshape(slope, (*size, *[1] * (rank - 2)))
+    below = call.emit(nn.LessOp, x, call.scalar(0, x))
+    return call.emit(nn.WhereOp, below, call.emit(nn.MulOp, x, slope), x)
+
+
+@converts("Clip", 1, 13)
+def clip(call: Call) -> SSAValue:
+    """Bounds that are known numbers are properties of `nn.clip`; others are operands of min and max."""
+    if call.version < 11:
+        low, high = (call.attribute(name) for name in ("min", "max"))
+        return _clip(call, low, high)
+    low, high = (_bound(call, i) for i in (1, 2))
+    if not isinstance(low, SSAValue) and not isinstance(high, SSAValue):
+        return _clip(call, low, high)
+    x = call.x
+    for i, op in ((1, nn.MaxOp), (2, nn.MinOp)):
+        bound = call.optional(i)
+        if bound is not None:
+            x = call.emit(op, x, call.reshape(bound, ()))
+    return x
+
+
+def _clip(call: Call, low: float | None, high: float | None) -> SSAValue:
+    return call.emit(
+        nn.ClipOp,
+        call.x,
+        low=-math.inf if low is None else float(low),
+        high=math.inf if high is None else float(high),
+    )
+
+
+def _bound(call: Call, index: int) -> float | SSAValue | None:
+    """A bound as a number where a float64 holds it, else as it is."""
+    value = call.optional(index)
+    array = None if value is None else call.build.static(value)
+    if array is None or array.size != 1:
+        return value
+    number = array.reshape(-1)[0].item()
+    return float(number) if float(number) == number else value
+
+
+@converts(
+    "Cast", 1, 28, Rule("to types that tessella has", lambda node: _foreign(node.attributes.get("to", 1)))
+)
+def cast(call: Call) -> SSAValue:
+    """Version 1 names the type with a word, later ones with a number."""
+    return call.cast(call.x, _target(call.attribute("to")))
+
+
+@converts("CastLike", 15, 25)
+def cast_like(call: Call) -> SSAValue:
+    """The type of the second operand."""
+    return call.cast(call.x, dtype_of(call.operand(1).type))
+
+
+def _target(to: int | str) -> str:
+    if isinstance(to, int):
+        return element_name(to)
+    return {"float": "float32", "double": "float64"}.get(to.lower(), to.lower())
+
+
+def _foreign(to: int | str) -> str | None:
+    name = _target(to)
+    return None if name in DTYPES else f"type {name} is not supported"
+
+
+@converts("Dropout", 1, 22, note="inference only")
+def dropout(call: Call) -> tuple[SSAValue, SSAValue]:
+    """The identity, and a mask that keeps everything."""
+    if _trains(call):
+        call.unsupported("dropout in training mode, which is random")
+    mask_type = np.bool_ if call.version >= 10 else dtype_of(call.x.type)
+    return call.x, call.build.splat(True, shape_of(call.x), mask_type)
+
+
+def _trains(call: Call) -> bool:
+    if call.version < 7:
+        return not call.flag("is_test") and call.number("ratio") != 0
+    if call.version < 12 or call.optional(2) is None:
+        return False
+    if not call.static(2, "training_mode").any():
+        return False
+    ratio = call.static(1, "ratio") if call.optional(1) is not None else np.float32(0.5)
+    return bool(np.any(ratio != 0))
+
+
+@converts("Where", 9, 16)
+def where(call: Call) -> SSAValue:
+    """Element by element."""
+    return call.emit(nn.WhereOp, *call.operands())
+
+
+@converts("Shrink", 9, 9)
+def shrink(call: Call) -> SSAValue:
+    """x + bias below -lambd, x - bias above lambd, 0 between."""
+    x, dtype = call.x, dtype_of(call.x.type)
+    bias, lambd = (call.build.splat(call.number(n), (), np.float32) for n in ("bias", "lambd"))
+    wide = call.cast(x, np.float32 if dtype.kind != "f" else dtype)
+    bias, lambd = call.cast(bias, dtype_of(wide.type)), call.cast(lambd, dtype_of(wide.type))
+    zero = call.scalar(0, wide)
+    above = call.emit(nn.GreaterOp, wide, lambd)
+    below = call.emit(nn.LessOp, wide, call.emit(nn.NegOp, lambd))
+    upper = call.emit(nn.WhereOp, above, call.emit(nn.SubOp, wide, bias), zero)
+    lower = call.emit(nn.WhereOp, below, call.emit(nn.AddOp, wide, bias), upper)
+    return call.cast(lower, dtype)
+
+

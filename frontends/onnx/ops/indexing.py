@@ -1,0 +1,125 @@
+"""Ops that read or write at indices."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.registry import converts
+from tessella.support.errors import ShapeError
+
+
+def _indices(call: Call, index: int) -> SSAValue:
+    """An operand of indices; types that `nn` has no gather for become int64."""
+    value = call.operand(index)
+    is_index = dtype_of(value.type).name in ("int32", "int64")
+    return value if is_index else call.cast(value, np.int64)
+
+
+@converts("Gather", 1, 13)
+def gather(call: Call) -> SSAValue:
+    """Slices along an axis."""
+    return call.emit(nn.GatherOp, call.x, _indices(call, 1), axis=call.axis(call.x))
+
+
+@converts("GatherElements", 11, 13)
+def gather_elements(call: Call) -> SSAValue:
+    """Single elements along an axis."""
+    return call.emit(nn.GatherElementsOp, call.x, _indices(call, 1), axis=call.axis(call.x))
+
+
+@converts("GatherND", 11, 13)
+def gather_nd(call: Call) -> SSAValue:
+    """Slices at index tuples."""
+    batch = call.integer("batch_dims", 0)
+    return call.emit(nn.GatherNdOp, call.x, _indices(call, 1), batch_dims=batch)
+
+
+@converts("Scatter", 9, 10)
+@converts("ScatterElements", 11, 18)
+def scatter_elements(call: Call) -> SSAValue:
+    """Single elements along an axis."""
+    return call.emit(
+        nn.ScatterElementsOp,
+        call.x,
+        _indices(call, 1),
+        call.operand(2),
+        axis=call.axis(call.x),
+        reduction=call.text("reduction", "none"),
+    )
+
+
+@converts("ScatterND", 11, 18)
+def scatter_nd(call: Call) -> SSAValue:
+    """Slices at index tuples."""
+    reduction = call.text("reduction", "none")
+    return call.emit(
+        nn.ScatterNdOp, call.x, _indices(call, 1), call.operand(2), reduction=reduction
+    )
+
+
+@converts("OneHot", 9, 28, note="depth known at import")
+def one_hot(call: Call) -> SSAValue:
+    """Indices compared with each position along a new axis."""
+    indices = call.cast(call.x, np.int64)
+    depth = int(call.static(1, "depth").reshape(-1)[0])
+    rank = len(shape_of(indices)) + 1
+    axis = normalise_axis(call.integer("axis"), rank)
+    negative = call.emit(nn.LessOp, indices, call.scalar(0, indices))
+    wrapped = call.emit(nn.AddOp, indices, call.scalar(depth, indices))
+    indices = call.emit(nn.WhereOp, negative, wrapped, indices)
+    shape = shape_of(indices)
+    column = call.reshape(indices, (*shape[:axis], 1, *shape[axis:]))
+    call.build.check_size((max(depth, 0),), np.int64)
+    positions = np.arange(depth).reshape(-1, *[1] * (rank - 1 - axis))
+    hit = call.emit(nn.EqualOp, column, call.constant(positions))
+    off, on = (_element(call, call.operand(2), i) for i in (0, 1))
+    return call.emit(nn.WhereOp, hit, on, off)
+
+
+def _element(call: Call, vector: SSAValue, index: int) -> SSAValue:
+    picked = call.emit(nn.SliceOp, vector, starts=(index,), sizes=(1,), steps=(1,))
+    return call.reshape(picked, ())
+
+
+@converts("NonZero", 9, 13, note="operand known at import")
+def non_zero(call: Call) -> SSAValue:
+    """How many there are must be known."""
+    array = call.static(0, "the operand of NonZero")
+    return call.constant(np.array(np.nonzero(np.atleast_1d(array)), np.int64))
+
+
+@converts("Compress", 9, 28, note="condition known at import")
+def compress(call: Call) -> SSAValue:
+    """The slices along an axis, or the elements, for which a condition holds."""
+    x, axis = call.x, call.attribute("axis")
+    if axis is None:
+        x, axis = _flat(call, x), 0
+    axis = normalise_axis(axis, len(shape_of(x)))
+    chosen = np.flatnonzero(call.static(1, "condition"))
+    if chosen.size and chosen[-1] >= shape_of(x)[axis]:
+        raise ShapeError("the condition is longer than the data", found=str(call.operand(1).type))
+    return call.emit(nn.GatherOp, x, call.constant(chosen.astype(np.int64)), axis=axis)
+
+
+def _flat(call: Call, x: SSAValue) -> SSAValue:
+    return call.reshape(x, (int(np.prod(shape_of(x))),))
+
+
+@converts("ReverseSequence", 10, 28)
+def reverse_sequence(call: Call) -> SSAValue:
+    """Where the position is inside its sequence, the mirrored one is read."""
+    x, shape = call.x, shape_of(call.x)
+    time, batch = (normalise_axis(call.integer(n), len(shape)) for n in ("time_axis", "batch_axis"))
+    lengths = call.cast(call.operand(1), np.int64)
+    lengths = call.reshape(lengths, [shape[d] if d == batch else 1 for d in range(len(shape))])
+    steps = np.arange(shape[time]).reshape(-1, *[1] * (len(shape) - 1 - time))
+    positions = call.constant(steps)
+    last = call.emit(nn.SubOp, lengths, call.scalar(1, lengths))
+    mirrored = call.emit(nn.SubOp, last, positions)
+    inside = call.emit(nn.LessOp, positions, lengths)
+    indices = call.emit(nn.WhereOp, inside, mirrored, positions)
+    return call.emit(nn.GatherElementsOp, x, call.expand(indices, shape), axis=time)

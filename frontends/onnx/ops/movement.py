@@ -1,0 +1,232 @@
+"""Ops that move elements: shapes, order, parts, copies."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import broadcast_shapes, normalise_axis, shape_of
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.registry import converts
+from tessella.support.errors import ShapeError
+
+
+@converts("Identity", 1, 25)
+def identity(call: Call) -> SSAValue:
+    """The operand itself."""
+    return call.x
+
+
+@converts("Reshape", 1, 25, note="shape known at import")
+def reshape(call: Call) -> SSAValue:
+    """0 copies a dimension (unless ``allowzero``), -1 takes what is left."""
+    shape = call.listed("shape", 1)
+    if shape is None:
+        raise ShapeError("there is no shape to reshape to")
+    return call.reshape(call.x, resolved_shape(shape_of(call.x), shape, call.flag("allowzero")))
+
+
+def resolved_shape(
+    old: Sequence[int], wanted: Sequence[int], allow_zero: bool = False
+) -> tuple[int, ...]:
+    """The shape that a Reshape means. Raises ShapeError where there is none."""
+    new = list(wanted)
+    for d, size in enumerate(new):
+        if size == 0 and not allow_zero:
+            if d >= len(old):
+                raise ShapeError("there is no dimension to copy", found=str(list(wanted)))
+            new[d] = old[d]
+    known = math.prod(size for size in new if size != -1)
+    if new.count(-1) == 1:
+        if known == 0 or math.prod(old) % known:
+            raise ShapeError(
+                "the size of dimension -1 cannot be known",
+                expected=f"a shape of {math.prod(old)} elements",
+                found=str(list(wanted)),
+            )
+        new[new.index(-1)] = math.prod(old) // known
+    if min(new, default=0) < 0 or math.prod(new) != math.prod(old):
+        raise ShapeError(
+            "the shape does not fit the data",
+            expected=f"a shape of {math.prod(old)} elements, as {list(old)} has",
+            found=str(list(wanted)),
+        )
+    return tuple(new)
+
+
+@converts("Flatten", 1, 25)
+def flatten(call: Call) -> SSAValue:
+    """A matrix: the dimensions before the axis, and the others."""
+    shape, axis = shape_of(call.x), call.integer("axis")
+    if not -len(shape) <= axis <= len(shape):
+        raise ShapeError("axis is out of range", found=str(axis))
+    axis += len(shape) if axis < 0 else 0
+    return call.reshape(call.x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+
+
+@converts("Transpose", 1, 25)
+def transpose(call: Call) -> SSAValue:
+    """Reversed where no order is given."""
+    rank = len(shape_of(call.x))
+    perm = call.integers("perm")
+    return call.transpose(call.x, range(rank - 1, -1, -1) if perm is None else perm)
+
+
+@converts("Squeeze", 1, 25, note="axes known at import")
+def squeeze(call: Call) -> SSAValue:
+    """Without axes, all dimensions of size 1 go."""
+    shape, axes = shape_of(call.x), call.listed("axes", 1)
+    if axes is None:
+        gone = {d for d, size in enumerate(shape) if size == 1}
+    else:
+        gone = {normalise_axis(axis, len(shape)) for axis in axes}
+    if any(shape[axis] != 1 for axis in gone):
+        raise ShapeError("only dimensions of size 1 can go", found=f"{list(shape)}, axes {axes}")
+    return call.reshape(call.x, [size for d, size in enumerate(shape) if d not in gone])
+
+
+@converts("Unsqueeze", 1, 25, note="axes known at import")
+def unsqueeze(call: Call) -> SSAValue:
+    """The axes count in the result."""
+    axes, sizes = call.listed("axes", 1) or (), iter(shape_of(call.x))
+    rank = len(shape_of(call.x)) + len(axes)
+    new = {normalise_axis(axis, rank) for axis in axes}
+    if len(new) != len(axes):
+        raise ShapeError("an axis is given twice", found=str(list(axes)))
+    return call.reshape(call.x, [1 if d in new else next(sizes) for d in range(rank)])
+
+
+@converts("Concat", 1, 13)
+def concat(call: Call) -> SSAValue:
+    """Along an axis, which is 1 by default before version 4."""
+    inputs = call.operands()
+    axis = call.axis(inputs[0], default=1 if call.version < 4 else None)
+    return inputs[0] if len(inputs) == 1 else call.emit(nn.ConcatOp, *inputs, axis=axis)
+
+
+@converts("Split", 1, 18, note="sizes known at import")
+def split(call: Call) -> list[SSAValue]:
+    """Into given sizes, or into equal parts of which the last may be smaller."""
+    shape = shape_of(call.x)
+    axis = call.axis(call.x, default=0)
+    sizes = call.listed("split", 1)
+    if sizes is None:
+        count = call.attribute("num_outputs") or len(call.node.outputs)
+        sizes = _equal_parts(shape[axis], count, uneven=call.version >= 18)
+    if sum(sizes) != shape[axis] or min(sizes, default=0) < 0:
+        raise ShapeError(
+            "the sizes of a split do not fit", expected=f"sum {shape[axis]}", found=str(sizes)
+        )
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [
+        part(call, call.x, axis, start, size) for start, size in zip(starts, sizes, strict=True)
+    ]
+
+
+def _equal_parts(size: int, count: int, uneven: bool) -> tuple[int, ...]:
+    if not uneven and size % count:
+        raise ShapeError("a dimension does not split into equal parts", found=f"{size} by {count}")
+    each = -(-size // count)
+    return tuple(min(each, max(size - i * each, 0)) for i in range(count))
+
+
+def part(call: Call, x: SSAValue, axis: int, start: int, size: int) -> SSAValue:
+    """``size`` elements from ``start`` on along an axis."""
+    shape = shape_of(x)
+    if size == shape[axis]:
+        return x
+    starts = tuple(start if d == axis else 0 for d in range(len(shape)))
+    sizes = tuple(size if d == axis else extent for d, extent in enumerate(shape))
+    return call.emit(nn.SliceOp, x, starts=starts, sizes=sizes, steps=(1,) * len(shape))
+
+
+@converts("Slice", 1, 13, note="starts, ends, axes and steps known at import")
+def slice(call: Call) -> SSAValue:
+    """As NumPy slices: bounds are clamped, and count from the back where negative."""
+    shape = shape_of(call.x)
+    starts, ends = call.listed("starts", 1) or (), call.listed("ends", 2) or ()
+    axes = call.listed("axes", 3)
+    axes = range(len(starts)) if axes is None else axes
+    steps = call.listed("steps", 4) or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ShapeError(
+            "starts, ends, axes and steps differ in length",
+            found=f"{list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}",
+        )
+    ranges = [range(size) for size in shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step == 0:
+            raise ShapeError("a step is 0")
+        d = normalise_axis(axis, len(shape))
+        ranges[d] = range(shape[d])[_bounds(start, end, step, shape[d])]
+    if all(r == range(size) for r, size in zip(ranges, shape, strict=True)):
+        return call.x
+    return call.emit(
+        nn.SliceOp,
+        call.x,
+        starts=tuple(r.start if len(r) else 0 for r in ranges),
+        sizes=tuple(len(r) for r in ranges),
+        steps=tuple(r.step for r in ranges),
+    )
+
+
+def _bounds(start: int, end: int, step: int, size: int) -> builtins.slice:
+    # backwards, an end before the first element includes it, which Python writes as None
+    return builtins.slice(start, None if step < 0 and end < -size else end, step)
+
+
+@converts("Expand", 8, 13, note="shape known at import")
+def expand(call: Call) -> SSAValue:
+    """Both shapes broadcast."""
+    wanted = call.static_ints(1, "shape")
+    return call.expand(call.x, broadcast_shapes([shape_of(call.x), wanted]))
+
+
+@converts("Tile", 1, 13, note="repeats known at import")
+def tile(call: Call) -> SSAValue:
+    """Version 1 repeats along one axis."""
+    rank = len(shape_of(call.x))
+    repeats = list(call.static_ints(1, "repeats"))
+    if call.version < 6:
+        axis = normalise_axis(call.static_int(2, "axis"), rank)
+        repeats = [repeats[0] if d == axis else 1 for d in range(rank)]
+    return call.emit(nn.TileOp, call.x, repeats=tuple(repeats))
+
+
+@converts("DepthToSpace", 1, 28)
+def depth_to_space(call: Call) -> SSAValue:
+    """Blocks of the channels become blocks of the image."""
+    (n, c, h, w), size = _image(call), call.integer("blocksize")
+    if size < 1 or c % size**2:
+        raise ShapeError("the channels are no multiple of blocksize squared", found=str(c))
+    depth = c // size**2
+    if call.text("mode", "DCR") == "DCR":
+        blocks = call.reshape(call.x, (n, size, size, depth, h, w))
+        blocks = call.transpose(blocks, (0, 3, 4, 1, 5, 2))
+    else:
+        blocks = call.reshape(call.x, (n, depth, size, size, h, w))
+        blocks = call.transpose(blocks, (0, 1, 4, 2, 5, 3))
+    return call.reshape(blocks, (n, depth, h * size, w * size))
+
+
+@converts("SpaceToDepth", 1, 28)
+def space_to_depth(call: Call) -> SSAValue:
+    """Blocks of the image become blocks of the channels."""
+    (n, c, h, w), size = _image(call), call.integer("blocksize")
+    if size < 1 or h % size or w % size:
+        raise ShapeError("the image is no multiple of blocksize", found=f"{h}x{w}, {size}")
+    blocks = call.reshape(call.x, (n, c, h // size, size, w // size, size))
+    dcr = call.text("mode", "DCR") == "DCR"
+    blocks = call.transpose(blocks, (0, 3, 5, 1, 2, 4) if dcr else (0, 1, 3, 5, 2, 4))
+    return call.reshape(blocks, (n, c * size**2, h // size, w // size))
+
+
+def _image(call: Call) -> tuple[int, int, int, int]:
+    shape = shape_of(call.x)
+    if len(shape) != 4:
+        raise ShapeError("an image x[N, C, H, W] is expected", found=str(call.x.type))
+    return shape

@@ -1,0 +1,117 @@
+"""Pooling over windows and over all of the spatial dimensions."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.pooling import pool_extent
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.ops.windows import Window, window
+from tessella.frontends.onnx.registry import converts, no_output, only
+from tessella.support.errors import ShapeError
+
+
+def _pool_window(call: Call) -> Window:
+    kernel, sizes = call.integers("kernel_shape") or (), shape_of(call.x)[2:]
+    return window(call, kernel, sizes)
+
+
+def _ceil_mode(call: Call) -> bool:
+    # with SAME the padding is what makes all windows fit
+    return call.flag("ceil_mode") and not call.text("auto_pad", "NOTSET").startswith("SAME")
+
+
+@converts("MaxPool", 1, 22, no_output(1, "Indices"), only("storage_order", 0))
+def max_pool(call: Call) -> SSAValue:
+    """Without where the largest elements are."""
+    settings = _pool_window(call)
+    return call.emit(
+        nn.MaxPoolOp,
+        call.x,
+        kernel_shape=settings.kernel,
+        strides=settings.strides,
+        pads=settings.pads,
+        dilations=settings.dilations,
+        ceil_mode=_ceil_mode(call),
+    )
+
+
+@converts("AveragePool", 1, 22)
+def average_pool(call: Call) -> SSAValue:
+    """Padding counts, as zeros, where the attribute says so."""
+    settings = _pool_window(call)
+    return call.emit(
+        nn.AvgPoolOp,
+        call.x,
+        kernel_shape=settings.kernel,
+        strides=settings.strides,
+        pads=settings.pads,
+        dilations=settings.dilations,
+        ceil_mode=_ceil_mode(call),
+        count_include_pad=call.flag("count_include_pad"),
+    )
+
+
+def _global(call: Call, op: type[nn.NnOp], x: SSAValue) -> SSAValue:
+    rank = len(shape_of(x))
+    if rank < 2:
+        raise ShapeError("global pooling takes x[N, C, spatial..]", found=str(x.type))
+    return call.emit(op, x, axes=tuple(range(2, rank)), keepdims=True)
+
+
+@converts("GlobalAveragePool", 1, 22)
+def global_average_pool(call: Call) -> SSAValue:
+    """A mean over the spatial dimensions."""
+    return _global(call, nn.ReduceMeanOp, call.x)
+
+
+@converts("GlobalMaxPool", 1, 22)
+def global_max_pool(call: Call) -> SSAValue:
+    """A maximum over the spatial dimensions."""
+    return _global(call, nn.ReduceMaxOp, call.x)
+
+
+def _power(call: Call, x: SSAValue, exponent: float) -> SSAValue:
+    return call.emit(nn.PowOp, x, call.scalar(exponent, x))
+
+
+@converts("GlobalLpPool", 1, 22)
+def global_lp_pool(call: Call) -> SSAValue:
+    """The p-norm over the spatial dimensions."""
+    p = float(call.attribute("p"))
+    powers = _power(call, call.emit(nn.AbsOp, call.x), p)
+    return _power(call, _global(call, nn.ReduceSumOp, powers), 1 / p)
+
+
+@converts("LpPool", 1, 22)
+def lp_pool(call: Call) -> SSAValue:
+    """The p-norm of each window: a sum of powers, which is a convolution with ones."""
+    p, settings = float(call.attribute("p")), _pool_window(call)
+    powers = _power(call, call.emit(nn.AbsOp, call.x), p)
+    channels, sizes = shape_of(powers)[1], shape_of(powers)[2:]
+    ones = call.build.splat(1, (channels, 1, *settings.kernel), dtype_of(powers.type))
+    sums = call.emit(
+        nn.ConvOp,
+        powers,
+        ones,
+        strides=settings.strides,
+        pads=_ceil_pads(call, settings, sizes),
+        dilations=settings.dilations,
+        groups=channels,
+    )
+    return _power(call, sums, 1 / p)
+
+
+def _ceil_pads(call: Call, settings: Window, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The padding with which a last window that reaches over the end fits."""
+    rank, pads = len(sizes), list(settings.pads)
+    if not _ceil_mode(call):
+        return settings.pads
+    for d, size in enumerate(sizes):
+        kernel, stride, dilation = settings.kernel[d], settings.strides[d], settings.dilations[d]
+        count = pool_extent(size, kernel, stride, pads[d], pads[rank + d], dilation, True)
+        reach = (count - 1) * stride + (kernel - 1) * dilation + 1
+        pads[rank + d] = max(reach - size - pads[d], pads[rank + d])
+    return tuple(pads)

@@ -1,0 +1,65 @@
+"""Attributes that convolutions and poolings share: kernel, strides, dilations and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tessella.frontends.onnx.call import Call
+from tessella.support.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over spatial dimensions; ``pads`` holds those before each one, then those after."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+
+
+def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
+    """The node's window of this kernel over dimensions of these sizes, with its padding resolved."""
+    rank = len(sizes)
+    check_length("kernel_shape", kernel, rank)
+    strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))
+    mode = call.text("auto_pad", "NOTSET")
+    if mode.startswith("SAME"):
+        columns = zip(sizes, kernel, strides, dilations, strict=True)
+        pads = split_padding(mode, [_same_padding(*column) for column in columns])
+    else:
+        pads = call.integers("pads") if mode == "NOTSET" else None
+        pads = pads or (0,) * (2 * rank)
+    check_length("pads", pads, 2 * rank)
+    return Window(tuple(kernel), strides, dilations, pads)
+
+
+def check_length(name: str, values: Sequence[int], length: int) -> None:
+    """Raises ShapeError unless an attribute holds this many values."""
+    if len(values) != length:
+        raise ShapeError(
+            f"attribute {name!r} has the wrong length",
+            expected=f"{length} integers",
+            found=str(list(values)),
+        )
+
+
+def _per_axis(call: Call, name: str, rank: int) -> tuple[int, ...]:
+    values = call.integers(name) or (1,) * rank
+    check_length(name, values, rank)
+    if min(values, default=1) < 1:
+        raise ShapeError(f"attribute {name!r} is not positive", found=str(list(values)))
+    return values
+
+
+def _same_padding(size: int, kernel: int, stride: int, dilation: int) -> int:
+    """The padding for which ceil(size / stride) windows fit."""
+    count = -(-size // stride)
+    return max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+
+
+def split_padding(mode: str, totals: Sequence[int]) -> tuple[int, ...]:
+    """Padding before and after; an odd one goes to the end with SAME_UPPER, else to the start."""
+    halves = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
+    return (*halves, *(total - half for total, half in zip(totals, halves, strict=True)))

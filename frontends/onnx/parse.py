@@ -1,0 +1,161 @@
+"""From ``onnx.ModelProto`` to plain typed values: the one place that walks the protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import onnx
+
+from tessella.frontends.onnx.external import ExternalFiles
+from tessella.frontends.onnx.model import Function, Graph, Model, Node, Opaque, Reference, Value
+from tessella.frontends.onnx.tensors import TensorReader, element_name
+from tessella.support.errors import InvalidModelError
+
+
+def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
+    """The model; tensors in ``files`` are checked now and read when used."""
+    parser = _Parser(TensorReader(files))
+    functions = [parser.function(f) for f in proto.functions]
+    keys = [(_domain(f.domain), f.name, f.overload) for f in proto.functions]
+    for i, key in enumerate(keys):
+        if key in keys[:i]:
+            raise InvalidModelError("a function is defined twice", found=f"{key[0]}.{key[1]}")
+    return Model(
+        parser.graph(proto.graph),
+        _opsets(proto.opset_import),
+        dict(zip(keys, functions, strict=True)),
+    )
+
+
+def parse_function(data: bytes) -> Function:
+    """A function from its serialized form, as ``onnx.defs`` gives the bodies of ops."""
+    return _Parser(TensorReader(ExternalFiles(None))).function(
+        onnx.FunctionProto.FromString(data)
+    )
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {_domain(entry.domain): entry.version for entry in imports}
+
+
+class _Parser:
+    def __init__(self, tensors: TensorReader) -> None:
+        self._tensors = tensors
+        table: dict[int, Callable[[onnx.AttributeProto, str], Any]] = {
+            onnx.AttributeProto.FLOAT: lambda a, _: a.f,
+            onnx.AttributeProto.INT: lambda a, _: a.i,
+            onnx.AttributeProto.STRING: lambda a, where: _text(a.s, where),
+            onnx.AttributeProto.TENSOR: lambda a, where: tensors.tensor(a.t, where),
+            onnx.AttributeProto.SPARSE_TENSOR: lambda a, where: tensors.sparse(
+                a.sparse_tensor, where
+            ),
+            onnx.AttributeProto.GRAPH: lambda a, _: self.graph(a.g),
+            onnx.AttributeProto.FLOATS: lambda a, _: tuple(a.floats),
+            onnx.AttributeProto.INTS: lambda a, _: tuple(a.ints),
+            onnx.AttributeProto.STRINGS: lambda a, where: tuple(_text(s, where) for s in a.strings),
+        }
+        self._table = table
+
+    def graph(self, proto: onnx.GraphProto) -> Graph:
+        tensors = [self._tensors.tensor(t, f"initializer {t.name!r}") for t in proto.initializer]
+        tensors += [
+            self._tensors.sparse(t, f"initializer {t.values.name!r}")
+            for t in proto.sparse_initializer
+        ]
+        by_name = {tensor.name: tensor for tensor in tensors}
+        if len(by_name) != len(tensors):
+            names = [tensor.name for tensor in tensors]
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise InvalidModelError("two initializers have one name", found=repr(twice))
+        return Graph(
+            proto.name,
+            self._nodes(proto.node),
+            tuple(_value(value) for value in proto.input),
+            tuple(_value(value) for value in proto.output),
+            by_name,
+        )
+
+    def function(self, proto: onnx.FunctionProto) -> Function:
+        where = f"function {proto.name!r}"
+        defaults = {a.name: self._attribute(a, where) for a in proto.attribute_proto}
+        return Function(
+            proto.name,
+            tuple(proto.input),
+            tuple(proto.output),
+            self._nodes(proto.node),
+            defaults,
+            _opsets(proto.opset_import),
+        )
+
+    def _nodes(self, protos: Iterable[onnx.NodeProto]) -> tuple[Node, ...]:
+        return tuple(self._node(proto, index) for index, proto in enumerate(protos))
+
+    def _node(self, proto: onnx.NodeProto, index: int) -> Node:
+        name = proto.name or f"{proto.op_type}_{index}"
+        where = f"node {name!r} ({proto.op_type})"
+        return Node(
+            proto.op_type,
+            _domain(proto.domain),
+            proto.overload,
+            name,
+            tuple(proto.input),
+            tuple(proto.output),
+            self._attributes(proto, where),
+        )
+
+    def _attributes(self, proto: onnx.NodeProto, where: str) -> Mapping[str, Any]:
+        attributes: dict[str, Any] = {}
+        for attribute in proto.attribute:
+            if attribute.name in attributes:
+                raise InvalidModelError(
+                    "an attribute is given twice", where=where, found=repr(attribute.name)
+                )
+            attributes[attribute.name] = self._attribute(attribute, where)
+        return attributes
+
+    def _attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
+        if proto.ref_attr_name:
+            return Reference(proto.ref_attr_name)
+        if proto.type in self._table:
+            return self._table[proto.type](proto, f"{where}, attribute {proto.name!r}")
+        return Opaque(str(proto.type))
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidModelError("a text is not UTF-8", where=where) from error
+
+
+def _value(proto: onnx.ValueInfoProto) -> Value:
+    kind = proto.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return Value(proto.name, (kind or "no type").removesuffix("_type"), None)
+    tensor = proto.type.tensor_type
+    dims = tensor.shape.dim if tensor.HasField("shape") else None
+    type = element_name(tensor.elem_type)
+    if dims is None:
+        return Value(proto.name, type, None)
+    return Value(
+        proto.name, type, tuple(_dim(dim, f"{proto.name}:{i}") for i, dim in enumerate(dims))
+    )
+
+
+def _dim(proto: onnx.TensorShapeProto.Dimension, unknown: str) -> int | str:
+    """A dimension: its size, its symbol, or a symbol made of the value's name and its index."""
+    if proto.HasField("dim_value"):
+        if proto.dim_value < 0:
+            raise InvalidModelError(
+                "a dimension is negative",
+                where=f"value {unknown.rpartition(':')[0]!r}",
+                found=str(proto.dim_value),
+                hint="a dimension that is not known has a name or nothing in its place",
+            )
+        return proto.dim_value
+    return proto.dim_param or unknown

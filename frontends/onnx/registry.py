@@ -1,0 +1,141 @@
+"""The table of ONNX ops: one function for each op and range of versions, registered by decorator.
+
+    @converts("Flatten", 1, 25)
+    def flatten(call: Call) -> SSAValue: ...
+
+A version is a schema's *since version*: what `onnx.defs` gives for an op in a model's op set. A range holds all
+since versions from the first to the last, the last being the newest that the function is known to fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from onnx import defs, helper
+from xdsl.ir import SSAValue
+
+from tessella.frontends.onnx.model import Node
+
+if TYPE_CHECKING:
+    from tessella.frontends.onnx.call import Call
+
+Results = SSAValue | Sequence[SSAValue | None]
+Converter = Callable[["Call"], Results]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A restriction: ``check`` says why a node is not supported, from its attributes and names."""
+
+    note: str
+    check: Callable[[Node], str | None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How an op is converted in the versions ``first`` to ``last``."""
+
+    op: str
+    first: int
+    last: int
+    convert: Converter
+    rules: tuple[Rule, ...]
+    note: str
+    """Its restrictions, for the documentation."""
+
+
+_ENTRIES: dict[str, list[Entry]] = {}
+
+
+def converts(
+    op: str, first: int, last: int, *rules: Rule, note: str = ""
+) -> Callable[[Converter], Converter]:
+    """Register the converter of an op of the ONNX domain in the versions ``first`` to ``last``."""
+
+    def register(function: Converter) -> Converter:
+        told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
+        _ENTRIES.setdefault(op, []).append(Entry(op, first, last, function, rules, told))
+        return function
+
+    return register
+
+
+def entries() -> dict[str, list[Entry]]:
+    """All entries by op, in the order of versions."""
+    return {op: sorted(rows, key=lambda row: row.first) for op, rows in sorted(_ENTRIES.items())}
+
+
+def find(op: str, version: int) -> Entry | None:
+    """The entry of an op in a since version."""
+    rows = (row for row in _ENTRIES.get(op, ()) if row.first <= version <= row.last)
+    return next(rows, None)
+
+
+def covers(op: str) -> bool:
+    """Whether any version of the op is supported."""
+    return op in _ENTRIES
+
+
+@lru_cache(maxsize=4096)
+def schema(op: str, domain: str, opset: int) -> defs.OpSchema | None:
+    """The op's schema in this version of its op set; None where there is none."""
+    try:
+        return defs.get_schema(op, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def defaults(op: str, domain: str, opset: int) -> dict[str, Any]:
+    """The default values of an op's attributes, as Python values."""
+    found = schema(op, domain, opset)
+    if found is None:
+        return {}
+    values = {
+        name: helper.get_attribute_value(attribute.default_value)
+        for name, attribute in found.attributes.items()
+        if attribute.default_value.name
+    }
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
+
+
+def refuse(reason: str, **values: object) -> Rule:
+    """Not supported where an attribute has this value."""
+
+    def check(node: Node) -> str | None:
+        hit = any(node.attributes.get(key) == value for key, value in values.items())
+        return reason if hit else None
+
+    return Rule(f"not {reason}", check)
+
+
+def only(attribute: str, *values: object) -> Rule:
+    """Supported only where the attribute is left out or has one of these values."""
+    shown = ", ".join(map(str, values))
+
+    def check(node: Node) -> str | None:
+        value = node.attributes.get(attribute, values[0])
+        return None if value in values else f"{attribute}={value}; supported: {shown}"
+
+    return Rule(f"{attribute}: {shown}", check)
+
+
+def no_output(index: int, name: str) -> Rule:
+    """Not supported where this output is used."""
+
+    def check(node: Node) -> str | None:
+        return f"output {name} is used" if node.uses(index) else None
+
+    return Rule(f"not output {name}", check)
+
+
+def no_input(index: int, name: str) -> Rule:
+    """Not supported where this input is given."""
+
+    def check(node: Node) -> str | None:
+        return f"input {name} is given" if node.gives(index) else None
+
+    return Rule(f"not input {name}", check)

@@ -1,0 +1,128 @@
+"""Tensors of a model: their types, shapes and data, checked before they are decoded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tessella.frontends.onnx.external import ExternalFiles, location
+from tessella.frontends.onnx.model import DTYPES, Array, Tensor
+from tessella.support.errors import InvalidModelError
+
+_NAMES = {"float": "float32", "double": "float64"}
+
+# Where a tensor without raw data keeps its elements.
+_FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
+    "float32": lambda t: t.float_data,
+    "float64": lambda t: t.double_data,
+    "int64": lambda t: t.int64_data,
+    "uint32": lambda t: t.uint64_data,
+    "uint64": lambda t: t.uint64_data,
+    **{n: lambda t: t.int32_data for n in ("bool", "int8", "int16", "int32", "uint8", "uint16")},
+}
+
+
+def element_name(code: int) -> str:
+    """NumPy's name of an ONNX element type; ONNX's own name where NumPy has none."""
+    try:
+        name = onnx.TensorProto.DataType.Name(code).lower()
+    except ValueError:
+        return f"type number {code}"
+    return _NAMES.get(name, name)
+
+
+class TensorReader:
+    """Makes ``Tensor`` values of one model's protobuf tensors."""
+
+    def __init__(self, files: ExternalFiles) -> None:
+        self._files = files
+
+    def tensor(self, proto: onnx.TensorProto, where: str) -> Tensor:
+        """The tensor. Raises InvalidModelError where shape and data do not fit together."""
+        type, shape = element_name(proto.data_type), checked_shape(proto.dims, where)
+        if proto.HasField("segment"):
+            raise InvalidModelError("a tensor in segments, which nothing writes", where=where)
+        if type not in DTYPES:
+            return Tensor(proto.name, type, shape, _unreadable(type, where))
+        return Tensor(proto.name, type, shape, self._reader(proto, type, shape, where))
+
+    def sparse(self, proto: onnx.SparseTensorProto, where: str) -> Tensor:
+        """The dense form of a sparse tensor, made when it is read."""
+        values = self.tensor(proto.values, where)
+        indices = self.tensor(proto.indices, where)
+        shape = checked_shape(proto.dims, where)
+        if not values.supported:
+            return Tensor(values.name, values.type, shape, values.read)
+        return Tensor(values.name, values.type, shape, lambda: _dense(values, indices, shape, where))
+
+    def _reader(
+        self, proto: onnx.TensorProto, type: str, shape: tuple[int, ...], where: str
+    ) -> Callable[[], Array]:
+        dtype = np.dtype(type).newbyteorder("<")
+        size = math.prod(shape) * dtype.itemsize
+        if proto.data_location == onnx.TensorProto.EXTERNAL:
+            entries = {entry.key: entry.value for entry in proto.external_data}
+            place = location(entries, size, where)
+            self._files.check(place, where)
+            return lambda: _from_bytes(self._files.read(place, where), dtype, shape)
+        if proto.HasField("raw_data"):
+            raw = proto.raw_data
+            _check_size(len(raw), size, "bytes", where)
+            return lambda: _from_bytes(raw, dtype, shape)
+        field = _FIELDS[type](proto)
+        _check_size(len(field), math.prod(shape), "elements", where)
+        array = np.array(field, np.uint64 if type.startswith("u") else None)
+        # unsafe: int32_data holds small integers, which are in range unless the file is odd
+        decoded = array.astype(np.dtype(type), casting="unsafe").reshape(shape)
+        return lambda: decoded
+
+
+def checked_shape(dims: Any, where: str) -> tuple[int, ...]:
+    """The shape of a tensor. Raises InvalidModelError for a negative dimension."""
+    shape = tuple(int(dim) for dim in dims)
+    if any(dim < 0 for dim in shape):
+        raise InvalidModelError("a dimension is negative", where=where, found=str(list(shape)))
+    return shape
+
+
+def _check_size(found: int, expected: int, unit: str, where: str) -> None:
+    if found != expected:
+        raise InvalidModelError(
+            "a tensor's data does not fit its shape and type",
+            where=where,
+            expected=f"{expected} {unit}",
+            found=str(found),
+        )
+
+
+def _from_bytes(data: bytes | bytearray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    if dtype.kind == "b":
+        # any byte but 0 and 1 would be a bool that is neither true nor false
+        return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
+    array = np.frombuffer(data, dtype).reshape(shape)
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _unreadable(type: str, where: str) -> Callable[[], Array]:
+    def read() -> Array:
+        raise InvalidModelError(f"a tensor of type {type} cannot be read", where=where)
+
+    return read
+
+
+def _dense(values: Tensor, indices: Tensor, shape: tuple[int, ...], where: str) -> Array:
+    dense = np.zeros(math.prod(shape), values.type)
+    places = indices.array.astype(np.int64)
+    broken = InvalidModelError("a sparse tensor's indices do not fit its shape", where=where)
+    if places.ndim == 2 and places.shape == (values.array.size, len(shape)):
+        if not ((places >= 0) & (places < np.array(shape, np.int64))).all():
+            raise broken
+        places = np.ravel_multi_index(tuple(places.T), shape)
+    if places.shape != (values.array.size,) or not ((places >= 0) & (places < dense.size)).all():
+        raise broken
+    dense[places] = values.array.reshape(-1)
+    return dense.reshape(shape)

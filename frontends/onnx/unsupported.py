@@ -1,0 +1,131 @@
+"""What a model has that tessella cannot run: all of it at once, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from onnx import defs
+
+from tessella.frontends.onnx import ops, registry
+from tessella.frontends.onnx.functions import defined_in, fixed_body, has_typed_body
+from tessella.frontends.onnx.load import Origin, open_model
+from tessella.frontends.onnx.model import DTYPES, Function, Graph, Model, Node, Tensor
+from tessella.support.errors import Unsupported
+
+_DEPTH = 64
+
+
+def check(origin: Origin) -> list[Unsupported]:
+    """All that is not supported in a model; an empty list for a model that can be imported.
+
+    Raises InvalidModelError for what is no model. A restriction that depends on shapes shows when the
+    model is imported for them.
+    """
+    return unsupported(open_model(origin))
+
+
+def unsupported(model: Model) -> list[Unsupported]:
+    """All that is not supported in a model that was read."""
+    graph = model.graph
+    found = [
+        Unsupported("input", value.name, _type_reason(value.type))
+        for value in graph.free_inputs
+        if value.type not in DTYPES
+    ]
+    found += _foreign_opset(model)
+    nodes = live_nodes(graph.nodes, [value.name for value in graph.outputs])
+    used = {name for node in nodes for name in node.inputs} | {v.name for v in graph.outputs}
+    found += [
+        Unsupported("initializer", tensor.name, _type_reason(tensor.type))
+        for tensor in graph.tensors.values()
+        if tensor.name in used and not tensor.supported
+    ]
+    found += _in_nodes(model, nodes, model.opsets, 0)
+    return list(dict.fromkeys(found))
+
+
+def live_nodes(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
+    """The nodes that the outputs depend on, in order."""
+    wanted, live = set(outputs), list[Node]()
+    for node in reversed(nodes):
+        if wanted.intersection(filter(None, node.outputs)):
+            live.append(node)
+            wanted.update(node.inputs, _captured(node))
+    return live[::-1]
+
+
+def _captured(node: Node) -> Iterator[str]:
+    """Names that the graphs in a node's attributes may take from outside."""
+    for graph in node.attributes.values():
+        if isinstance(graph, Graph):
+            yield from (value.name for value in graph.outputs)
+            for inner in graph.nodes:
+                yield from inner.inputs
+                yield from _captured(inner)
+
+
+def _foreign_opset(model: Model) -> list[Unsupported]:
+    known, found = defs.onnx_opset_version(), model.opsets.get("", 1)
+    if found <= known:
+        return []
+    reason = f"opset {found} is newer than {known}, the newest that the installed onnx knows"
+    return [Unsupported("opset", model.graph.name, reason)]
+
+
+def _type_reason(type: str) -> str:
+    return f"type {type} is not supported"
+
+
+def _in_nodes(
+    model: Model, nodes: Iterable[Node], opsets: Mapping[str, int], depth: int
+) -> Iterator[Unsupported]:
+    for node in nodes:
+        function = defined_in(model, node) or _replaced_by(node, opsets)
+        if function is not None and depth < _DEPTH:
+            yield from _in_nodes(model, called_nodes(function, node), function.opsets, depth + 1)
+        else:
+            yield from (Unsupported(node.title, node.name, r) for r in reasons(node, opsets))
+
+
+def _replaced_by(node: Node, opsets: Mapping[str, int]) -> Function | None:
+    if node.domain or ops.covers(node.op):
+        return None
+    return fixed_body(node.op, node.domain, opsets.get("", 1))
+
+
+def called_nodes(function: Function, call: Node) -> list[Node]:
+    """The live nodes of a function's body, with the attributes of the call and without absent inputs."""
+    outer = {**function.defaults, **call.attributes}
+    absent = {name for i, name in enumerate(function.inputs) if not call.gives(i)}
+    nodes = [node.resolved(outer, f"{call.name}/", absent) for node in function.nodes]
+    outputs = (name for i, name in enumerate(function.outputs) if call.uses(i))
+    return live_nodes(nodes, outputs)
+
+
+def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
+    """Why a node that calls no function of the model is not supported, from its text alone."""
+    if node.domain:
+        yield f"domain {node.domain!r} is not supported"
+        return
+    opset = opsets.get("", 1)
+    schema = registry.schema(node.op, "", opset)
+    if schema is None:
+        yield f"ONNX has no such op in opset {opset}"
+        return
+    entry = ops.find(node.op, schema.since_version)
+    if entry is None:
+        if not has_typed_body(node.op, "", opset):
+            yield _missing(node.op, schema.since_version)
+        return
+    yield from filter(None, (rule.check(node) for rule in entry.rules))
+    for name, value in node.attributes.items():
+        if isinstance(value, Tensor) and not value.supported:
+            yield f"attribute {name!r}: {_type_reason(value.type)}"
+
+
+def _missing(op: str, version: int) -> str:
+    rows = ops.entries().get(op)
+    if rows is None:
+        return "this op is not supported"
+    ranges = " and ".join(f"{row.first} to {row.last}" for row in rows)
+    return f"version {version} of this op is not supported; versions {ranges} are"

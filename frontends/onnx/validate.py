@@ -1,0 +1,145 @@
+"""Whether a model obeys the format: names, order of nodes, and what ``onnx.checker`` knows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+
+import onnx
+from onnx import checker, defs
+
+from tessella.frontends.onnx.model import Graph, Model, Node
+from tessella.support.errors import InvalidModelError
+
+_FOREIGN = "tessella.unchecked"
+
+
+def check_names(model: Model) -> None:
+    """Raises InvalidModelError unless every value is defined once, and before it is used."""
+    _check_graph(model.graph, frozenset())
+    for function in model.functions.values():
+        where = f"function {function.name!r}"
+        _check_nodes(function.nodes, _unique(function.inputs, where), function.outputs, where)
+
+
+def _check_graph(graph: Graph, outer: frozenset[str]) -> None:
+    where = f"graph {graph.name!r}"
+    inputs = _unique([value.name for value in graph.inputs], where)
+    outputs = [value.name for value in graph.outputs]
+    _check_nodes(graph.nodes, outer | inputs | graph.tensors.keys(), outputs, where, outer)
+
+
+def _unique(names: Iterable[str], where: str) -> frozenset[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidModelError("two inputs have one name", where=where, found=repr(name))
+        seen.add(name)
+    return frozenset(seen)
+
+
+def _check_nodes(
+    nodes: Sequence[Node],
+    given: frozenset[str],
+    outputs: Sequence[str],
+    where: str,
+    outer: frozenset[str] = frozenset(),
+) -> None:
+    defined, local = set(given), set(given - outer)
+    for node in nodes:
+        for name in node.inputs:
+            if name and name not in defined:
+                raise _undefined(name, node, nodes)
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                _check_graph(value, frozenset(defined))
+        for name in filter(None, node.outputs):
+            if name in local:
+                raise InvalidModelError(
+                    "a value is defined twice", where=node.where, found=repr(name)
+                )
+            local.add(name)
+            defined.add(name)
+    for name in outputs:
+        if name not in defined:
+            raise InvalidModelError(
+                "nothing computes an output", where=where, found=f"output {name!r}"
+            )
+
+
+def _undefined(name: str, node: Node, nodes: Sequence[Node]) -> InvalidModelError:
+    maker = next((n for n in nodes if name in n.outputs), None)
+    if maker is None:
+        found = f"{name!r}, which no node, input or initializer defines"
+        return InvalidModelError("an input is not defined", where=node.where, found=found)
+    if _reaches(node, maker, nodes):
+        found = f"{name!r} of {maker.where} depends on this node's output"
+        return InvalidModelError("the graph has a cycle", where=node.where, found=found)
+    return InvalidModelError(
+        "a value is used before the node that computes it",
+        where=node.where,
+        found=f"{name!r}, the output of {maker.where}, which comes later",
+        expected="nodes in an order in which they can run",
+    )
+
+
+def _reaches(start: Node, goal: Node, nodes: Sequence[Node]) -> bool:
+    """Whether an output of ``start`` feeds ``goal``, over any number of nodes in any order."""
+    users: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.inputs:
+            users.setdefault(name, []).append(node)
+    seen, queue = {id(start)}, [start]
+    while queue:
+        node = queue.pop()
+        if node is goal:
+            return True
+        for user in (user for name in node.outputs if name for user in users.get(name, ())):
+            if id(user) not in seen:
+                seen.add(id(user))
+                queue.append(user)
+    return False
+
+
+def check_format(proto: onnx.ModelProto) -> None:
+    """Run ``onnx.checker`` on the model without its weights, which are checked elsewhere.
+
+    Ops that onnx does not know are left out: that they are not supported is told with all the others.
+    """
+    if proto.ir_version > onnx.IR_VERSION:
+        warnings.warn(
+            f"the model's IR version {proto.ir_version} is newer than {onnx.IR_VERSION}, the newest "
+            "that the installed onnx knows; going on as if it were that",
+            stacklevel=3,
+        )
+    skeleton = _skeleton(proto)
+    if skeleton.ByteSize() > checker.MAXIMUM_PROTOBUF:
+        return
+    try:
+        checker.check_model(skeleton)
+    except checker.ValidationError as error:
+        raise InvalidModelError(
+            f"onnx.checker refuses the model: {str(error).strip()}",
+            hint="export the model again, or tell the exporter's developers",
+        ) from error
+
+
+def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
+    graph = onnx.GraphProto(name=proto.graph.name or "graph")
+    graph.input.extend(proto.graph.input)
+    graph.output.extend(proto.graph.output)
+    listed = {value.name for value in proto.graph.input}
+    tensors = [t.name for t in proto.graph.initializer]
+    tensors += [t.values.name for t in proto.graph.sparse_initializer]
+    for name in tensors:
+        if name not in listed:
+            graph.input.append(onnx.helper.make_tensor_value_info(name, 1, []))
+    graph.node.extend(proto.graph.node)
+    for node in graph.node:
+        if node.domain in ("", "ai.onnx") and not defs.has(node.op_type):
+            node.domain = _FOREIGN
+    skeleton = onnx.ModelProto(ir_version=min(proto.ir_version, onnx.IR_VERSION), graph=graph)
+    skeleton.opset_import.extend(proto.opset_import)
+    skeleton.opset_import.append(onnx.helper.make_opsetid(_FOREIGN, 1))
+    skeleton.functions.extend(proto.functions)
+    return skeleton

@@ -1,0 +1,15 @@
+"""The kernel registry and the kernels of each op. ``load`` brings in all declarations."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+FAMILIES = ("elementwise", "linear", "pooling", "reduction", "normalization", "movement", "indexing")
+
+
+@cache
+def load() -> None:
+    """Import every module that declares kernels."""
+    for family in FAMILIES:
+        import_module(f"tessella.kernels.{family}")

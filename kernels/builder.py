@@ -1,0 +1,174 @@
+"""Building the statements of a `tile.kernel`: what a kernel's lowering is written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tessella.dialects.nn.core import Array, NnOp, Tensor, is_float, shape_of, tensor_type
+from tessella.dialects.place import placed
+from tessella.dialects.tile import (
+    Access,
+    ContractOp,
+    EmptyOp,
+    ExtractOp,
+    Index,
+    IndexOp,
+    Linear,
+    access,
+    identity_access,
+    scalar_region,
+)
+
+Body = Callable[["Scalars", Sequence[SSAValue]], SSAValue]
+Form = Linear | str | int
+
+
+class Scalars:
+    """Builds the scalar body of a statement, op by op."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+
+    def op(self, op: Operation) -> SSAValue:
+        """Add an op; its result."""
+        self._block.add_op(op)
+        return op.results[0]
+
+    def constant(self, value: float, type: Attribute) -> SSAValue:
+        """A constant of an element type (or `index`)."""
+        if is_float(type):
+            return self.op(arith.ConstantOp(FloatAttr(float(value), type)))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
+        assert isinstance(type, IntegerType | IndexType)
+        if isinstance(type, IntegerType):
+            type = IntegerType(type.width.data)
+        return self.op(arith.ConstantOp(IntegerAttr(int(value), type)))
+
+    def like(self, value: float, other: SSAValue) -> SSAValue:
+        """A constant of another value's type."""
+        return self.constant(value, other.type)
+
+    def index(self, name: str) -> SSAValue:
+        """The value of an index of the statement."""
+        return self.op(IndexOp(name))
+
+    def extract(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> SSAValue:
+        """The element of a tensor at computed coordinates, which are checked."""
+        return self.op(ExtractOp(source, coordinates))
+
+
+def access_of(forms: Sequence[Form]) -> Access:
+    """An access from forms, index names and constants."""
+    return access(*forms)
+
+
+def broadcast_access(shape: Sequence[int], out: Sequence[int], prefix: str = "d") -> Access:
+    """The access to an operand that is broadcast (as NumPy does) to the output's index space."""
+    skip = len(out) - len(shape)
+    forms: list[Form] = [
+        f"{prefix}{skip + d}" if shape[d] == out[skip + d] else 0 for d in range(len(shape))
+    ]
+    return access_of(forms)
+
+
+class KernelBuilder:
+    """Adds statements to a kernel's block.
+
+    Lowerings receive the op's operands as values of the kernel and return the results; ``constant`` brings in
+    further weights, and ``reshaped`` views an operand under another shape.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        constant: Callable[[Array, str], SSAValue],
+        reshaped: Callable[[SSAValue, Sequence[int]], SSAValue],
+        splat: Callable[[SSAValue], float | None],
+    ) -> None:
+        self._block = block
+        self.constant = constant
+        self.reshaped = reshaped
+        self.splat = splat
+        """The value of an operand whose elements are equal and known, else None."""
+
+    def result_type(self, op: NnOp, result: int = 0) -> Tensor:
+        """The type of an op's result, at the place its kernel gives it."""
+        places = op.places
+        type = tensor_type(op.results[result])
+        return placed(type, places[len(op.operands) + result]) if places else type
+
+    def contract(
+        self,
+        aggregation: str,
+        free: Mapping[str, int],
+        reduced: Mapping[str, int],
+        inputs: Sequence[tuple[SSAValue, Sequence[Form]]],
+        out: tuple[Tensor, Sequence[Form]],
+        body: Body,
+        *,
+        init: SSAValue | None = None,
+        default: float | None = None,
+    ) -> SSAValue:
+        """Add a statement; ``free`` and ``reduced`` give the ranges of the indices by name."""
+        indices = [Index(n, r) for n, r in free.items()]
+        indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
+        types = [tensor_type(value).element_type for value, _ in inputs]
+        region = scalar_region(types, lambda block, *args: body(Scalars(block), args))
+        type, forms = out
+        attribute: Attribute | None = None
+        if default is not None:
+            element = type.element_type
+            attribute = (
+                FloatAttr(default, element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+                if is_float(element)
+                else IntegerAttr(int(default), element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+            )
+        op = ContractOp(
+            aggregation,
+            indices,
+            [(value, access_of(f)) for value, f in inputs],
+            access_of(forms),
+            type,
+            region,
+            init=init,
+            default=attribute,
+        )
+        self._block.add_op(op)
+        return op.res
+
+    def map(self, inputs: Sequence[SSAValue], type: Tensor, body: Body) -> SSAValue:
+        """An elementwise statement over the output's index space, operands broadcast as NumPy does."""
+        shape = type.get_shape()
+        return self.contract(
+            "=",
+            {f"d{i}": n for i, n in enumerate(shape)},
+            {},
+            [(value, broadcast_access(shape_of(value), shape)) for value in inputs],
+            (type, identity_access(len(shape))),
+            body,
+        )
+
+    def elementwise(self, operands: Sequence[SSAValue], op: NnOp, body: Body) -> SSAValue:
+        """The map of an elementwise op; operands that are splats become constants of the body."""
+        result = self.result_type(op)
+        known = [self.splat(value) for value in operands]
+        tensors = [v for v, number in zip(operands, known, strict=True) if number is None]
+
+        def scalar(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+            rest = iter(args)
+            full = [
+                next(rest) if number is None else s.constant(number, tensor_type(v).element_type)
+                for v, number in zip(operands, known, strict=True)
+            ]
+            return body(s, full)
+
+        return self.map(tensors, result, scalar)
+
+    def empty(self, type: Tensor) -> SSAValue:
+        """A tensor that later statements write."""
+        op = EmptyOp(type)
+        self._block.add_op(op)
+        return op.res

@@ -1,0 +1,326 @@
+"""Kernels of the elementwise ops: one scalar body each, over `arith` and `math`."""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import Float32Type, IndexType, IntegerType
+from xdsl.ir import Attribute, SSAValue
+
+from tessella.dialects.nn import elementwise as ew
+from tessella.dialects.nn.core import NnOp, is_float, tensor_type
+from tessella.dialects.tile import IndexOp
+from tessella.kernels.builder import KernelBuilder, Scalars
+from tessella.kernels.registry import native
+
+Args = Sequence[SSAValue]
+ScalarBody = Callable[[Any, Scalars, Args], SSAValue]
+"""The scalar semantics of an op: ``body(op, scalars, arguments)``."""
+
+BOOL = IntegerType(1)
+
+
+def _declare(op: type[ew.ElementwiseOp], body: ScalarBody, floats: tuple[int, ...] = ()) -> None:
+    """Register the kernel of an elementwise op; ``floats`` limits the widths of floats it can compute with."""
+
+    def applies(candidate: NnOp) -> str | None:
+        element = tensor_type(candidate.operands[0]).element_type
+        if floats and is_float(element) and not isinstance(element, Float32Type):
+            return f"there is no native code for {op.name} of {element}"
+        return None
+
+    @native(op, op.name.removeprefix("nn."), applies=applies)
+    def lower(k: KernelBuilder, concrete: ew.ElementwiseOp, *operands: SSAValue) -> SSAValue:
+        return k.elementwise(operands, concrete, lambda s, args: body(concrete, s, args))
+
+
+def _pure(op: type[Any]) -> ScalarBody:
+    """The body that is one op."""
+    return lambda _, s, a: s.op(op(*a))
+
+
+def _either(float_op: type[Any], integer_op: type[Any]) -> ScalarBody:
+    """One op for floats, another for integers."""
+    return lambda _, s, a: s.op((float_op if is_float(a[0].type) else integer_op)(*a))
+
+
+def _compare(float_kind: str, integer_kind: str) -> ScalarBody:
+    def body(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+        if is_float(a[0].type):
+            return s.op(arith.CmpfOp(a[0], a[1], float_kind))
+        # booleans order as 0 and 1: i1 is signed to arith, hence the unsigned kinds
+        kind = "u" + integer_kind[1:] if a[0].type == BOOL and integer_kind[0] == "s" else integer_kind
+        return s.op(arith.CmpiOp(a[0], a[1], kind))
+
+    return body
+
+
+def _select(s: Scalars, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
+    return s.op(arith.SelectOp(condition, then, otherwise))
+
+
+def _zero(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.like(0, x)
+
+
+def _max(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+    return s.op((arith.MaximumfOp if is_float(a.type) else arith.MaxSIOp)(a, b))
+
+
+def _min(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+    return s.op((arith.MinimumfOp if is_float(a.type) else arith.MinSIOp)(a, b))
+
+
+def _mul(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+    return s.op(arith.MulfOp(a, b))
+
+
+def _add(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+    return s.op(arith.AddfOp(a, b))
+
+
+def _neg(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    if is_float(a[0].type):
+        return s.op(arith.NegfOp(a[0]))
+    return s.op(arith.SubiOp(_zero(s, a[0]), a[0]))
+
+
+def _sign(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    x, zero = a[0], _zero(s, a[0])
+    one, minus = s.like(1, x), s.like(-1, x)
+    if not is_float(x.type):
+        below = _select(s, s.op(arith.CmpiOp(x, zero, "slt")), minus, zero)
+        return _select(s, s.op(arith.CmpiOp(x, zero, "sgt")), one, below)
+    # NaN compares false both times and is kept
+    below = _select(s, s.op(arith.CmpfOp(x, zero, "olt")), minus, x)
+    return _select(s, s.op(arith.CmpfOp(x, zero, "ogt")), one, below)
+
+
+def _sigmoid_of(s: Scalars, x: SSAValue) -> SSAValue:
+    one = s.like(1, x)
+    e = s.op(math.ExpOp(s.op(arith.NegfOp(x))))
+    return s.op(arith.DivfOp(one, _add(s, one, e)))
+
+
+def _gelu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    t = s.op(math.ErfOp(_mul(s, x, s.like(1 / numbers.sqrt(2), x))))
+    return _mul(s, _mul(s, x, s.like(0.5, x)), _add(s, s.like(1, x), t))
+
+
+def _gelu_tanh(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    cube = _mul(s, _mul(s, x, x), x)
+    inner = _add(s, x, _mul(s, cube, s.like(0.044715, x)))
+    t = s.op(math.TanhOp(_mul(s, inner, s.like(numbers.sqrt(2 / numbers.pi), x))))
+    return _mul(s, _mul(s, x, s.like(0.5, x)), _add(s, s.like(1, x), t))
+
+
+def _softplus(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    # log(1 + e^x) = max(x, 0) + log1p(e^-|x|) does not overflow
+    x = a[0]
+    e = s.op(math.ExpOp(s.op(arith.NegfOp(s.op(math.AbsFOp(x))))))
+    return _add(s, _max(s, x, _zero(s, x)), s.op(math.Log1pOp(e)))
+
+
+def _softsign(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    return s.op(arith.DivfOp(x, _add(s, s.like(1, x), s.op(math.AbsFOp(x)))))
+
+
+def _unit_clip(s: Scalars, x: SSAValue) -> SSAValue:
+    return _min(s, _max(s, x, _zero(s, x)), s.like(1, x))
+
+
+def _hard_swish(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    gate = _add(s, _mul(s, x, s.like(1 / 6, x)), s.like(0.5, x))
+    return _mul(s, x, _unit_clip(s, gate))
+
+
+def _hard_sigmoid(op: ew.HardSigmoidOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    alpha, beta = (s.like(v, x) for v in (op.settings["alpha"], op.settings["beta"]))
+    return _unit_clip(s, _add(s, _mul(s, x, alpha), beta))
+
+
+def _positive(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.op(arith.CmpfOp(x, _zero(s, x), "oge"))
+
+
+def _leaky_relu(op: ew.LeakyReluOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    return _select(s, _positive(s, x), x, _mul(s, x, s.like(op.settings["alpha"], x)))
+
+
+def _elu(op: ew.EluOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    below = _mul(s, s.op(math.ExpM1Op(x)), s.like(op.settings["alpha"], x))
+    return _select(s, _positive(s, x), x, below)
+
+
+def _celu(op: ew.CeluOp, s: Scalars, a: Args) -> SSAValue:
+    x, alpha = a[0], op.settings["alpha"]
+    inner = s.op(math.ExpM1Op(_mul(s, x, s.like(1 / alpha, x))))
+    below = _min(s, _zero(s, x), _mul(s, inner, s.like(alpha, x)))
+    return _add(s, _max(s, x, _zero(s, x)), below)
+
+
+def _selu(op: ew.SeluOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    below = _mul(s, s.op(math.ExpM1Op(x)), s.like(op.settings["alpha"], x))
+    return _mul(s, _select(s, _positive(s, x), x, below), s.like(op.settings["beta"], x))
+
+
+def _thresholded_relu(op: ew.ThresholdedReluOp, s: Scalars, a: Args) -> SSAValue:
+    x = a[0]
+    above = s.op(arith.CmpfOp(x, s.like(op.settings["alpha"], x), "ogt"))
+    return _select(s, above, x, _zero(s, x))
+
+
+def _clip(op: ew.ClipOp, s: Scalars, a: Args) -> SSAValue:
+    x, low, high = a[0], op.settings["low"], op.settings["high"]
+    if not is_float(x.type):
+        assert isinstance(x.type, IntegerType)
+        half = 1 << (x.type.width.data - 1)
+        low, high = max(low, -half), min(high, half - 1)
+    if low != -numbers.inf:
+        x = _max(s, x, s.like(low, x))
+    return _min(s, x, s.like(high, x)) if high != numbers.inf else x
+
+
+def _reciprocal(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    return s.op(arith.DivfOp(s.like(1, a[0]), a[0]))
+
+
+def _pow(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    return s.op(math.PowFOp(a[0], a[1]))
+
+
+def _fmod(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    # x - trunc(x / y) * y
+    quotient = s.op(math.TruncOp(s.op(arith.DivfOp(a[0], a[1]))))
+    return s.op(arith.SubfOp(a[0], _mul(s, quotient, a[1])))
+
+
+def _not(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    return s.op(arith.XOrIOp(a[0], s.constant(1, BOOL)))
+
+
+def _is_nan(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    return s.op(arith.CmpfOp(a[0], a[0], "uno"))
+
+
+def _is_inf(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    infinity = s.like(numbers.inf, a[0])
+    return s.op(arith.CmpfOp(s.op(math.AbsFOp(a[0])), infinity, "oeq"))
+
+
+def _cast(op: ew.CastOp, s: Scalars, a: Args) -> SSAValue:
+    return cast_scalar(s, a[0], tensor_type(op.res).element_type)
+
+
+def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
+    """Convert a scalar to another element type, as NumPy's astype does."""
+    start = x.type
+    if start == to:
+        return x
+    if to == BOOL:
+        if is_float(start):
+            return s.op(arith.CmpfOp(x, _zero(s, x), "une"))
+        return s.op(arith.CmpiOp(x, _zero(s, x), "ne"))
+    if is_float(start) and is_float(to):
+        narrow = isinstance(to, Float32Type)
+        return s.op((arith.TruncFOp if narrow else arith.ExtFOp)(x, to))  # pyright: ignore[reportArgumentType]
+    if is_float(start):
+        return s.op(arith.FPToSIOp(x, to))  # pyright: ignore[reportArgumentType]
+    if is_float(to):
+        return s.op((arith.UIToFPOp if start == BOOL else arith.SIToFPOp)(x, to))  # pyright: ignore[reportArgumentType]
+    assert isinstance(start, IntegerType) and isinstance(to, IntegerType)
+    if start == BOOL:
+        return s.op(arith.ExtUIOp(x, to))
+    wider = to.width.data > start.width.data
+    return s.op((arith.ExtSIOp if wider else arith.TruncIOp)(x, to))
+
+
+def index_scalar(s: Scalars, x: SSAValue) -> SSAValue:
+    """An integer scalar as an index."""
+    if isinstance(x.owner, IndexOp):
+        return x
+    return s.op(arith.IndexCastOp(x, IndexType()))
+
+
+def _relu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    return _max(s, a[0], _zero(s, a[0]))
+
+
+ANY: tuple[int, ...] = ()
+F32 = (32,)
+
+BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, tuple[int, ...]]] = {
+    ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), ANY),
+    ew.SubOp: (_either(arith.SubfOp, arith.SubiOp), ANY),
+    ew.MulOp: (_either(arith.MulfOp, arith.MuliOp), ANY),
+    ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp), ANY),
+    ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp), ANY),
+    ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp), ANY),
+    ew.PowOp: (_pow, F32),
+    ew.FmodOp: (_fmod, ANY),
+    ew.EqualOp: (_compare("oeq", "eq"), ANY),
+    ew.LessOp: (_compare("olt", "slt"), ANY),
+    ew.LessEqualOp: (_compare("ole", "sle"), ANY),
+    ew.GreaterOp: (_compare("ogt", "sgt"), ANY),
+    ew.GreaterEqualOp: (_compare("oge", "sge"), ANY),
+    ew.AndOp: (_pure(arith.AndIOp), ANY),
+    ew.OrOp: (_pure(arith.OrIOp), ANY),
+    ew.XorOp: (_pure(arith.XOrIOp), ANY),
+    ew.NotOp: (_not, ANY),
+    ew.WhereOp: (lambda _, s, a: _select(s, *a), ANY),
+    ew.CastOp: (_cast, ANY),
+    ew.AbsOp: (_either(math.AbsFOp, math.AbsIOp), ANY),
+    ew.NegOp: (_neg, ANY),
+    ew.SignOp: (_sign, ANY),
+    ew.ReluOp: (_relu, ANY),
+    ew.ClipOp: (_clip, ANY),
+    ew.IsNanOp: (_is_nan, ANY),
+    ew.IsInfOp: (_is_inf, ANY),
+    ew.SqrtOp: (_pure(math.SqrtOp), ANY),
+    ew.ReciprocalOp: (_reciprocal, ANY),
+    ew.FloorOp: (_pure(math.FloorOp), ANY),
+    ew.CeilOp: (_pure(math.CeilOp), ANY),
+    ew.RoundOp: (_pure(math.RoundEvenOp), ANY),
+    ew.ExpOp: (_pure(math.ExpOp), F32),
+    ew.LogOp: (_pure(math.LogOp), F32),
+    ew.SinOp: (_pure(math.SinOp), F32),
+    ew.CosOp: (_pure(math.CosOp), F32),
+    ew.TanOp: (_pure(math.TanOp), F32),
+    ew.AsinOp: (_pure(math.AsinOp), F32),
+    ew.AcosOp: (_pure(math.AcosOp), F32),
+    ew.AtanOp: (_pure(math.AtanOp), F32),
+    ew.SinhOp: (_pure(math.SinhOp), F32),
+    ew.CoshOp: (_pure(math.CoshOp), F32),
+    ew.TanhOp: (_pure(math.TanhOp), F32),
+    ew.AsinhOp: (_pure(math.AsinhOp), F32),
+    ew.AcoshOp: (_pure(math.AcoshOp), F32),
+    ew.AtanhOp: (_pure(math.AtanhOp), F32),
+    ew.ErfOp: (_pure(math.ErfOp), F32),
+    ew.SigmoidOp: (lambda _, s, a: _sigmoid_of(s, a[0]), F32),
+    ew.SiluOp: (lambda _, s, a: _mul(s, a[0], _sigmoid_of(s, a[0])), F32),
+    ew.SoftplusOp: (_softplus, F32),
+    ew.SoftsignOp: (_softsign, ANY),
+    ew.HardSwishOp: (_hard_swish, ANY),
+    ew.HardSigmoidOp: (_hard_sigmoid, ANY),
+    ew.GeluOp: (_gelu, F32),
+    ew.GeluTanhOp: (_gelu_tanh, F32),
+    ew.LeakyReluOp: (_leaky_relu, ANY),
+    ew.EluOp: (_elu, F32),
+    ew.CeluOp: (_celu, F32),
+    ew.SeluOp: (_selu, F32),
+    ew.ThresholdedReluOp: (_thresholded_relu, ANY),
+}
+
+for _op, (_body, _floats) in BODIES.items():
+    _declare(_op, _body, _floats)

@@ -1,0 +1,81 @@
+"""Kernels of gathers: elements extracted at computed coordinates, which are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn import indexing
+from tessella.dialects.nn.core import shape_of
+from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.registry import native
+
+
+def coordinate(s: Scalars, value: SSAValue, extent: int) -> SSAValue:
+    """An index that may count from the back, as a coordinate."""
+    index = s.op(arith.IndexCastOp(value, IndexType()))
+    negative = s.op(arith.CmpiOp(index, s.like(0, index), "slt"))
+    wrapped = s.op(arith.AddiOp(index, s.like(extent, index)))
+    return s.op(arith.SelectOp(negative, wrapped, index))
+
+
+@native(indexing.GatherOp, "gather", NCHW)
+def gather(
+    k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue
+) -> SSAValue:
+    """R[a.., i.., b..] = D[a.., I[i..], b..]."""
+    axis, type = op.settings["axis"], k.result_type(op)
+    shape, chosen = shape_of(data), shape_of(indices)
+    names = [f"d{i}" for i in range(len(type.get_shape()))]
+    before, middle, after = (
+        names[:axis],
+        names[axis : axis + len(chosen)],
+        names[axis + len(chosen) :],
+    )
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        at = coordinate(s, a[0], shape[axis])
+        return s.extract(data, [*map(s.index, before), at, *map(s.index, after)])
+
+    free = dict(zip(names, type.get_shape(), strict=True))
+    return k.contract("=", free, {}, [(indices, list(middle))], (type, list(names)), body)
+
+
+@native(indexing.GatherElementsOp, "gather_elements", NCHW)
+def gather_elements(
+    k: KernelBuilder, op: indexing.GatherElementsOp, data: SSAValue, indices: SSAValue
+) -> SSAValue:
+    """R[d0, .., d_n] = D[d0, .., I[d0, .., d_n], .., d_n]."""
+    axis, type = op.settings["axis"], k.result_type(op)
+    names = [f"d{i}" for i in range(len(type.get_shape()))]
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        at = coordinate(s, a[0], shape_of(data)[axis])
+        return s.extract(data, [at if n == names[axis] else s.index(n) for n in names])
+
+    free = dict(zip(names, type.get_shape(), strict=True))
+    return k.contract("=", free, {}, [(indices, list(names))], (type, list(names)), body)
+
+
+@native(indexing.GatherNdOp, "gather_nd", NCHW)
+def gather_nd(
+    k: KernelBuilder, op: indexing.GatherNdOp, data: SSAValue, indices: SSAValue
+) -> SSAValue:
+    """R[i.., b..] = D[batch.., I[i.., 0], .., I[i.., q - 1], b..]."""
+    batch, type = op.settings["batch_dims"], k.result_type(op)
+    shape, depth = shape_of(data), shape_of(indices)[-1]
+    rank = len(shape_of(indices)) - 1
+    names = [f"d{i}" for i in range(len(type.get_shape()))]
+    reads: list[tuple[SSAValue, list[Form]]] = [(indices, [*names[:rank], q]) for q in range(depth)]
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        at = [coordinate(s, value, shape[batch + q]) for q, value in enumerate(a)]
+        outer, inner = map(s.index, names[:batch]), map(s.index, names[rank:])
+        return s.extract(data, [*outer, *at, *inner])
+
+    free = dict(zip(names, type.get_shape(), strict=True))
+    return k.contract("=", free, {}, reads, (type, list(names)), body)

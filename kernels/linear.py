@@ -1,0 +1,147 @@
+"""Kernels of matrix products and convolutions: contractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import NCHW, NHWC
+from tessella.dialects.nn import linear
+from tessella.dialects.nn.core import is_float, shape_of, tensor_type
+from tessella.dialects.tile import Linear
+from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.registry import native
+
+
+def multiply(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+    """The product of two elements."""
+    return s.op((arith.MulfOp if is_float(args[0].type) else arith.MuliOp)(*args))
+
+
+def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SSAValue:
+    """A map that adds a vector along one axis of the result."""
+    type = tensor_type(total)
+    free = {f"d{i}": n for i, n in enumerate(type.get_shape())}
+    forms = list(free)
+    add = arith.AddfOp if is_float(type.element_type) else arith.AddiOp
+    return k.contract(
+        "=",
+        free,
+        {},
+        [(total, forms), (bias, [forms[axis]])],
+        (type, forms),
+        lambda s, args: s.op(add(*args)),
+    )
+
+
+def _batch_forms(shape: Sequence[int], out: Sequence[int]) -> list[Form]:
+    skip = len(out) - len(shape)
+    return [f"b{skip + d}" if n > 1 or out[skip + d] == 1 else 0 for d, n in enumerate(shape)]
+
+
+@native(linear.MatmulOp, "matmul", NCHW)
+def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> SSAValue:
+    """R[b.., m, n] = +(A[b.., m, k] * B[b.., k, n])."""
+    type = k.result_type(op)
+    *batch, m, n = type.get_shape()
+    inner: list[Form] = ["n", "k"] if op.settings["transpose_b"] else ["k", "n"]
+    free = {**{f"b{i}": extent for i, extent in enumerate(batch)}, "m": m, "n": n}
+    return k.contract(
+        "+",
+        free,
+        {"k": shape_of(a)[-1]},
+        [
+            (a, [*_batch_forms(shape_of(a)[:-2], batch), "m", "k"]),
+            (b, [*_batch_forms(shape_of(b)[:-2], batch), *inner]),
+        ],
+        (type, list(free)),
+        multiply,
+    )
+
+
+@native(linear.FcOp, "fc", NCHW)
+def fc(k: KernelBuilder, op: linear.FcOp, x: SSAValue, w: SSAValue, b: SSAValue) -> SSAValue:
+    """R[m.., n] = +(X[m.., k] * W[k, n]), then + B[n]."""
+    type = k.result_type(op)
+    *rows, n = type.get_shape()
+    free = {**{f"m{i}": extent for i, extent in enumerate(rows)}, "n": n}
+    forms: list[Form] = ["n", "k"] if op.settings["transpose_w"] else ["k", "n"]
+    total = k.contract(
+        "+",
+        free,
+        {"k": shape_of(x)[-1]},
+        [(x, [*list(free)[:-1], "k"]), (w, forms)],
+        (type, list(free)),
+        multiply,
+    )
+    return add_bias(k, total, b, len(rows))
+
+
+def spatial_names(rank: int) -> tuple[list[str], list[str]]:
+    """Names of the output's spatial indices and of the kernel's, for a spatial rank."""
+    if rank == 2:
+        return ["y", "x"], ["i", "j"]
+    return [f"x{d}" for d in range(rank)], [f"k{d}" for d in range(rank)]
+
+
+def window_forms(
+    out: Sequence[str],
+    kernel: Sequence[str],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+) -> list[Form]:
+    """``stride * x + dilation * k - pad`` for each spatial dimension."""
+    return [
+        Linear.of(o, s) + Linear.of(j, d) - p
+        for o, j, s, d, p in zip(out, kernel, strides, dilations, pads, strict=False)
+    ]
+
+
+@native(linear.ConvOp, "conv", NHWC, layouts={1: NCHW})
+def conv(
+    k: KernelBuilder,
+    op: linear.ConvOp,
+    x: SSAValue,
+    w: SSAValue,
+    b: SSAValue | None = None,
+) -> SSAValue:
+    """R[n, g*O + o, y, x] = +(X[n, g*C + c, y + i - 1, x + j - 1] * W[g*O + o, c, i, j]), then + B."""
+    settings, type = op.settings, k.result_type(op)
+    groups = settings["groups"]
+    out_channels, per_in, *kernel = shape_of(w)
+    per_out = out_channels // groups
+    batch, _, *extents = type.get_shape()
+    spatial, taps = spatial_names(len(kernel))
+    window = window_forms(
+        spatial, taps, settings["strides"], settings["dilations"], settings["pads"]
+    )
+    free = {"n": batch}
+    reduced = dict(zip(taps, kernel, strict=True))
+    if groups == 1:
+        free |= {"o": per_out}
+        source, target, weight = Linear.of("c"), Linear.of("o"), ["o", "c"]
+    elif per_in == per_out == 1:
+        free |= {"g": groups}
+        source = target = Linear.of("g")
+        weight = ["g", 0]
+    else:
+        free |= {"g": groups, "o": per_out}
+        source = Linear.of("g", per_in) + Linear.of("c")
+        target = Linear.of("g", per_out) + Linear.of("o")
+        w = k.reshaped(w, [groups, per_out, per_in, *kernel])
+        weight = ["g", "o", "c"]
+    free |= dict(zip(spatial, extents, strict=True))
+    if per_in > 1 or groups == 1:
+        reduced |= {"c": per_in}
+    total = k.contract(
+        "+",
+        free,
+        reduced,
+        [(x, ["n", source, *window]), (w, [*weight, *taps])],
+        (type, ["n", target, *spatial]),
+        multiply,
+    )
+    return total if b is None else add_bias(k, total, b, 1)

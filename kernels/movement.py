@@ -1,0 +1,107 @@
+"""Kernels that move elements: maps whose accesses do the work."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import ANY_LAYOUT, NCHW
+from tessella.dialects.nn import movement
+from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.tile import Linear
+from tessella.kernels.builder import Form, KernelBuilder
+from tessella.kernels.reduction import first
+from tessella.kernels.registry import VIEW_KERNEL, native
+
+
+def _no_lowering(k: KernelBuilder, op: NnOp, x: SSAValue) -> SSAValue:
+    """A view has no code."""
+    return x
+
+
+native(movement.ReshapeOp, VIEW_KERNEL, NCHW)(_no_lowering)
+
+
+def _names(rank: int) -> list[Form]:
+    return [f"d{i}" for i in range(rank)]
+
+
+def _move(k: KernelBuilder, op: NnOp, x: SSAValue, forms: list[Form]) -> SSAValue:
+    """R[d0, d1, ..] = X[forms]."""
+    type = k.result_type(op)
+    shape = type.get_shape()
+    free = {f"d{i}": n for i, n in enumerate(shape)}
+    return k.contract("=", free, {}, [(x, forms)], (type, _names(len(shape))), first)
+
+
+@native(movement.TransposeOp, "transpose", NCHW, layouts={0: ANY_LAYOUT})
+def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAValue:
+    """R[.., d_i, ..] = X[.., d_i at perm[i], ..]."""
+    perm = op.settings["perm"]
+    forms: list[Form] = [0] * len(perm)
+    for i, source in enumerate(perm):
+        forms[source] = f"d{i}"
+    return _move(k, op, x, forms)
+
+
+@native(movement.SliceOp, "slice")
+def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
+    """R[d] = X[start + step * d]."""
+    settings = op.settings
+    pairs = zip(settings["starts"], settings["steps"], strict=True)
+    forms: list[Form] = [Linear.of(f"d{i}", step) + start for i, (start, step) in enumerate(pairs)]
+    return _move(k, op, x, forms)
+
+
+@native(movement.ExpandOp, "expand")
+def expand(k: KernelBuilder, op: movement.ExpandOp, x: SSAValue) -> SSAValue:
+    """X broadcast to a shape."""
+    return k.map([x], k.result_type(op), first)
+
+
+def _constant_mode(op: NnOp) -> str | None:
+    mode = op.settings["mode"]
+    return None if mode == "constant" else f"padding with mode {mode!r} has no native kernel"
+
+
+@native(movement.PadOp, "pad", applies=_constant_mode)
+def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
+    """R[d] = X[d - low], a constant where that is outside."""
+    settings, type = op.settings, k.result_type(op)
+    free = {f"d{i}": n for i, n in enumerate(type.get_shape())}
+    forms: list[Form] = [Linear.of(f"d{i}") - low for i, low in enumerate(settings["low"])]
+    return k.contract(
+        "=",
+        free,
+        {},
+        [(x, forms)],
+        (type, list(free)),
+        first,
+        default=settings["value"],
+    )
+
+
+@native(movement.ConcatOp, "concat")
+def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAValue:
+    """One map for each operand, into its part of the result."""
+    axis, type = op.settings["axis"], k.result_type(op)
+    rank, start = len(type.get_shape()), 0
+    result = k.empty(type)
+    for x in inputs:
+        shape = shape_of(x)
+        names = _names(rank)
+        out = list(names)
+        out[axis] = Linear.of(f"d{axis}") + start
+        free = {f"d{i}": n for i, n in enumerate(shape)}
+        result = k.contract("=", free, {}, [(x, names)], (type, out), first, init=result)
+        start += shape[axis]
+    return result
+
+
+@native(movement.TileOp, "tile")
+def tile(k: KernelBuilder, op: movement.TileOp, x: SSAValue) -> SSAValue:
+    """R[r * n + d] = X[d]."""
+    shape, type = shape_of(x), k.result_type(op)
+    free = {f"r{i}": r for i, r in enumerate(op.settings["repeats"])}
+    free |= {f"d{i}": n for i, n in enumerate(shape)}
+    out: list[Form] = [Linear.of(f"r{i}", n) + Linear.of(f"d{i}") for i, n in enumerate(shape)]
+    return k.contract("=", free, {}, [(x, _names(len(shape)))], (type, out), first)

@@ -1,0 +1,173 @@
+"""Kernels of normalizations: reductions and maps as statements of one kernel."""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, math
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import NCHW, NHWC
+from tessella.dialects.nn import normalization
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.tile import Linear
+from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.reduction import f32_only, inner_type, kept_shape, reduce_axes, scaled
+from tessella.kernels.registry import native
+
+Args = Sequence[SSAValue]
+
+
+def _square(s: Scalars, a: Args) -> SSAValue:
+    return s.op(arith.MulfOp(a[0], a[0]))
+
+
+def _centred_square(s: Scalars, a: Args) -> SSAValue:
+    centred = s.op(arith.SubfOp(a[0], a[1]))
+    return s.op(arith.MulfOp(centred, centred))
+
+
+def _inverse_root(s: Scalars, variance: SSAValue, epsilon: float) -> SSAValue:
+    root = s.op(math.SqrtOp(s.op(arith.AddfOp(variance, s.like(epsilon, variance)))))
+    return s.op(arith.DivfOp(s.like(1, root), root))
+
+
+def _moments(k: KernelBuilder, x: SSAValue, axes: Sequence[int]) -> tuple[SSAValue, SSAValue]:
+    """Mean and variance over axes, in two passes."""
+    count = numbers.prod(shape_of(x)[d] for d in axes)
+    type = inner_type(x, kept_shape(x, axes))
+    total = reduce_axes(k, "+", [x], axes, type, lambda _, a: a[0], keepdims=False)
+    mean = scaled(k, total, 1.0 / count)
+    squares = reduce_axes(k, "+", [x, mean], axes, type, _centred_square, keepdims=False)
+    return mean, scaled(k, squares, 1.0 / count)
+
+
+def _names(x: SSAValue) -> list[str]:
+    return [f"d{i}" for i in range(len(shape_of(x)))]
+
+
+def _affine(
+    k: KernelBuilder,
+    op: normalization.NormalizationOp,
+    x: SSAValue,
+    statistics: Sequence[SSAValue],
+    axes: Sequence[int],
+    parameters: Sequence[tuple[SSAValue, Sequence[Form]]],
+    epsilon: float,
+) -> SSAValue:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias; mean and bias where they are given."""
+    names = _names(x)
+    kept = [n for d, n in enumerate(names) if d not in axes]
+    has_mean = len(statistics) == 2
+
+    def body(s: Scalars, a: Args) -> SSAValue:
+        value, rest = a[0], list(a[1:])
+        if has_mean:
+            value = s.op(arith.SubfOp(value, rest.pop(0)))
+        value = s.op(arith.MulfOp(value, _inverse_root(s, rest.pop(0), epsilon)))
+        value = s.op(arith.MulfOp(value, rest.pop(0)))
+        return s.op(arith.AddfOp(value, rest.pop(0))) if rest else value
+
+    return k.contract(
+        "=",
+        dict(zip(names, shape_of(x), strict=True)),
+        {},
+        [(x, list(names)), *((v, list(kept)) for v in statistics), *parameters],
+        (k.result_type(op), list(names)),
+        body,
+    )
+
+
+def _trailing(x: SSAValue, value: SSAValue) -> tuple[SSAValue, list[Form]]:
+    """A parameter over the last dimensions of x, broadcast as NumPy does."""
+    names, shape = _names(x), shape_of(value)
+    skip = len(names) - len(shape)
+    return value, [
+        names[skip + d] if n == shape_of(x)[skip + d] else 0 for d, n in enumerate(shape)
+    ]
+
+
+@native(normalization.LayerNormOp, "layer_norm", NCHW, applies=f32_only)
+def layer_norm(
+    k: KernelBuilder,
+    op: normalization.LayerNormOp,
+    x: SSAValue,
+    scale: SSAValue,
+    bias: SSAValue | None = None,
+) -> SSAValue:
+    """Mean, then variance, then the normalized and scaled value, over the last axes."""
+    settings = op.settings
+    axes = range(settings["axis"], len(shape_of(x)))
+    moments = _moments(k, x, axes)
+    parameters = [_trailing(x, v) for v in (scale, bias) if v is not None]
+    return _affine(k, op, x, moments, axes, parameters, settings["epsilon"])
+
+
+@native(normalization.RmsNormOp, "rms_norm", NCHW, applies=f32_only)
+def rms_norm(
+    k: KernelBuilder, op: normalization.RmsNormOp, x: SSAValue, scale: SSAValue
+) -> SSAValue:
+    """x / sqrt(mean(x²) + epsilon) * scale, over the last axes."""
+    settings = op.settings
+    axes = range(settings["axis"], len(shape_of(x)))
+    type = inner_type(x, kept_shape(x, axes))
+    total = reduce_axes(k, "+", [x], axes, type, _square, keepdims=False)
+    mean = scaled(k, total, 1.0 / numbers.prod(shape_of(x)[d] for d in axes))
+    return _affine(k, op, x, [mean], axes, [_trailing(x, scale)], settings["epsilon"])
+
+
+@native(normalization.InstanceNormOp, "instance_norm", NCHW, applies=f32_only)
+def instance_norm(
+    k: KernelBuilder,
+    op: normalization.InstanceNormOp,
+    x: SSAValue,
+    scale: SSAValue,
+    bias: SSAValue,
+) -> SSAValue:
+    """Moments over the spatial dimensions of each image and channel."""
+    axes = range(2, len(shape_of(x)))
+    moments = _moments(k, x, axes)
+    parameters: list[tuple[SSAValue, Sequence[Form]]] = [(scale, ["d1"]), (bias, ["d1"])]
+    return _affine(k, op, x, moments, axes, parameters, op.settings["epsilon"])
+
+
+@native(normalization.BatchNormOp, "batch_norm", applies=f32_only)
+def batch_norm(
+    k: KernelBuilder,
+    op: normalization.BatchNormOp,
+    x: SSAValue,
+    scale: SSAValue,
+    bias: SSAValue,
+    mean: SSAValue,
+    variance: SSAValue,
+) -> SSAValue:
+    """A map with the parameters of each channel."""
+    axes = [d for d in range(len(shape_of(x))) if d != 1]
+    parameters: list[tuple[SSAValue, Sequence[Form]]] = [(scale, ["d1"]), (bias, ["d1"])]
+    return _affine(k, op, x, [mean, variance], axes, parameters, op.settings["epsilon"])
+
+
+@native(normalization.LrnOp, "lrn", NHWC, applies=f32_only)
+def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
+    """S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size * S)^-beta."""
+    settings, names, type = op.settings, _names(x), k.result_type(op)
+    size = settings["size"]
+    window = Linear.of("d1") + Linear.of("k") - (size - 1) // 2
+    free = dict(zip(names, shape_of(x), strict=True))
+    total = k.contract(
+        "+",
+        free,
+        {"k": size},
+        [(x, [names[0], window, *names[2:]])],
+        (type, list(names)),
+        _square,
+    )
+
+    def body(s: Scalars, a: Args) -> SSAValue:
+        scaled_sum = s.op(arith.MulfOp(a[1], s.like(settings["alpha"] / size, a[1])))
+        base = s.op(arith.AddfOp(scaled_sum, s.like(settings["bias"], a[1])))
+        factor = s.op(math.PowFOp(base, s.like(-settings["beta"], base)))
+        return s.op(arith.MulfOp(a[0], factor))
+
+    return k.map([x, total], tensor_type(total), body)

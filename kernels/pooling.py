@@ -1,0 +1,87 @@
+"""Kernels of pooling: contractions over a window."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import NHWC
+from tessella.dialects.nn import pooling
+from tessella.dialects.nn.core import Array, NnOp, dtype_of, is_float, shape_of, tensor_type
+from tessella.kernels.builder import Form, KernelBuilder
+from tessella.kernels.linear import spatial_names, window_forms
+from tessella.kernels.registry import native
+
+
+def _window(
+    k: KernelBuilder, op: pooling.PoolOp, x: SSAValue, aggregation: str
+) -> tuple[SSAValue, list[str]]:
+    """The aggregate of each window, and the names of the output's indices."""
+    settings, type = op.settings, k.result_type(op)
+    batch, channels, *extents = type.get_shape()
+    taps_shape = settings["kernel_shape"]
+    spatial, taps = spatial_names(len(extents))
+    forms: list[Form] = window_forms(
+        spatial, taps, settings["strides"], settings["dilations"], settings["pads"]
+    )
+    free = {"n": batch, "c": channels, **dict(zip(spatial, extents, strict=True))}
+    total = k.contract(
+        aggregation,
+        free,
+        dict(zip(taps, taps_shape, strict=True)),
+        [(x, ["n", "c", *forms])],
+        (type, list(free)),
+        lambda _, args: args[0],
+    )
+    return total, list(free)
+
+
+@native(pooling.MaxPoolOp, "max_pool", NHWC)
+def max_pool(k: KernelBuilder, op: pooling.MaxPoolOp, x: SSAValue) -> SSAValue:
+    """R[n, c, y, x] = >(X[n, c, 2*y + i - 1, 2*x + j - 1])."""
+    return _window(k, op, x, ">")[0]
+
+
+def window_counts(op: pooling.AvgPoolOp) -> Array:
+    """By how many elements the sum of each window is divided: shape of the output's spatial dimensions."""
+    settings = op.settings
+    sizes, extents = shape_of(op.x)[2:], shape_of(op.res)[2:]
+    rank = len(sizes)
+    low = settings["pads"][:rank] if settings["count_include_pad"] else (0,) * rank
+    high = settings["pads"][rank:] if settings["count_include_pad"] else (0,) * rank
+    total = np.ones(extents)
+    for d in range(rank):
+        counts = np.zeros(extents[d])
+        for o, t in itertools.product(range(extents[d]), range(settings["kernel_shape"][d])):
+            at = o * settings["strides"][d] + t * settings["dilations"][d] - settings["pads"][d]
+            counts[o] += -low[d] <= at < sizes[d] + high[d]
+        total = total * counts.reshape([-1 if e == d else 1 for e in range(rank)])
+    return total
+
+
+def _average_limits(op: NnOp) -> str | None:
+    return None if is_float(tensor_type(op.operands[0]).element_type) else "integers are not averaged"
+
+
+@native(pooling.AvgPoolOp, "avg_pool", NHWC, applies=_average_limits)
+def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
+    """The sum of each window, then times the reciprocal of its count."""
+    total, names = _window(k, op, x, "+")
+    type = k.result_type(op)
+    counts = window_counts(op)
+    ranges = dict(zip(names, type.get_shape(), strict=True))
+    if (counts == counts.flat[0]).all():
+        scale = 1.0 / float(counts.flat[0])
+        return k.map([total], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(scale, a[0]))))
+    factors = k.constant((1.0 / counts).astype(dtype_of(type.element_type)), "window_scale")
+    return k.contract(
+        "=",
+        ranges,
+        {},
+        [(total, list(names)), (factors, names[2:])],
+        (type, list(names)),
+        lambda s, a: s.op(arith.MulfOp(a[0], a[1])),
+    )

@@ -1,0 +1,182 @@
+"""Kernels of reductions along axes, and of softmax."""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn import reduction
+from tessella.dialects.nn.core import NnOp, Tensor, is_float, shape_of, tensor, tensor_type
+from tessella.dialects.place import PlaceAttr, place_of, placed
+from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
+from tessella.kernels.registry import native
+
+
+def first(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+    """The first operand's element."""
+    return args[0]
+
+
+def reduce_axes(
+    k: KernelBuilder,
+    aggregation: str,
+    inputs: Sequence[SSAValue],
+    axes: Sequence[int],
+    type: Tensor,
+    body: Body,
+    *,
+    keepdims: bool,
+) -> SSAValue:
+    """Aggregate over axes of the first input; further inputs are indexed by the axes that stay."""
+    shape = shape_of(inputs[0])
+    names = [f"d{i}" for i in range(len(shape))]
+    kept = [d for d in range(len(shape)) if d not in axes]
+    out: list[Form] = (
+        [0 if d in axes else names[d] for d in range(len(shape))]
+        if keepdims
+        else [names[d] for d in kept]
+    )
+    others = [(value, [names[d] for d in kept]) for value in inputs[1:]]
+    return k.contract(
+        aggregation,
+        {names[d]: shape[d] for d in kept},
+        {names[d]: shape[d] for d in sorted(axes)},
+        [(inputs[0], list(names)), *others],
+        (type, out),
+        body,
+    )
+
+
+def inner_type(value: SSAValue, shape: Sequence[int]) -> Tensor:
+    """The type of an intermediate tensor: row-major, where and of what the value is."""
+    type, place = tensor_type(value), place_of(value.type)
+    inner = tensor(type.element_type, shape)
+    if place is None:
+        return inner
+    return placed(inner, PlaceAttr.get(place.target.data, place.precision.data, NCHW))
+
+
+def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[int]:
+    """The shape without some axes."""
+    return [n for d, n in enumerate(shape_of(value)) if d not in axes]
+
+
+def scaled(k: KernelBuilder, value: SSAValue, factor: float) -> SSAValue:
+    """A map that multiplies by a constant."""
+    type = tensor_type(value)
+    return k.map([value], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(factor, a[0]))))
+
+
+def _declare(op: type[reduction.ReduceOp], aggregation: str) -> None:
+    @native(op, op.name.removeprefix("nn."))
+    def lower(k: KernelBuilder, concrete: reduction.ReduceOp, x: SSAValue) -> SSAValue:
+        settings = concrete.settings
+        return reduce_axes(
+            k,
+            aggregation,
+            [x],
+            settings["axes"],
+            k.result_type(concrete),
+            first,
+            keepdims=settings["keepdims"],
+        )
+
+
+_declare(reduction.ReduceSumOp, "+")
+_declare(reduction.ReduceProdOp, "*")
+_declare(reduction.ReduceMaxOp, ">")
+_declare(reduction.ReduceMinOp, "<")
+
+
+def _float_only(op: NnOp) -> str | None:
+    element = tensor_type(op.operands[0]).element_type
+    return None if is_float(element) else f"{element} is not averaged natively"
+
+
+def f32_only(op: NnOp) -> str | None:
+    """Functions for which there is vector code of f32 alone."""
+    element = tensor_type(op.operands[0]).element_type
+    return None if isinstance(element, Float32Type) else f"there is no native code for {element}"
+
+
+@native(reduction.ReduceMeanOp, "reduce_mean", applies=_float_only)
+def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SSAValue:
+    """The sum, then times the reciprocal of the count."""
+    settings = op.settings
+    count = numbers.prod(shape_of(x)[d] for d in settings["axes"])
+    total = reduce_axes(
+        k, "+", [x], settings["axes"], k.result_type(op), first, keepdims=settings["keepdims"]
+    )
+    return scaled(k, total, 1.0 / count)
+
+
+def _along(x: SSAValue, axis: int) -> tuple[dict[str, int], list[str]]:
+    """The index space of a tensor, and the indices without the axis."""
+    names = [f"d{i}" for i in range(len(shape_of(x)))]
+    free = dict(zip(names, shape_of(x), strict=True))
+    return free, [n for d, n in enumerate(names) if d != axis]
+
+
+def _shifted(k: KernelBuilder, op: NnOp, x: SSAValue, axis: int, *, exp: bool) -> SSAValue:
+    """x minus its maximum along the axis, exponentiated or not."""
+    most = reduce_axes(
+        k, ">", [x], [axis], inner_type(x, kept_shape(x, [axis])), first, keepdims=False
+    )
+    free, kept = _along(x, axis)
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        shifted = s.op(arith.SubfOp(a[0], a[1]))
+        return s.op(math.ExpOp(shifted)) if exp else shifted
+
+    return k.contract(
+        "=", free, {}, [(x, list(free)), (most, list(kept))], (k.result_type(op), list(free)), body
+    )
+
+
+@native(reduction.SoftmaxOp, "softmax", NCHW, applies=f32_only)
+def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
+    """E = exp(X - max X), then E / sum E, along one axis."""
+    axis = op.settings["axis"]
+    e = _shifted(k, op, x, axis, exp=True)
+    total = reduce_axes(
+        k, "+", [e], [axis], inner_type(e, kept_shape(e, [axis])), first, keepdims=False
+    )
+    free, kept = _along(x, axis)
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        inverse = s.op(arith.DivfOp(s.like(1, a[1]), a[1]))
+        return s.op(arith.MulfOp(a[0], inverse))
+
+    return k.contract(
+        "=", free, {}, [(e, list(free)), (total, list(kept))], (k.result_type(op), list(free)), body
+    )
+
+
+@native(reduction.LogSoftmaxOp, "log_softmax", NCHW, applies=f32_only)
+def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SSAValue:
+    """S = X - max X, then S - log(sum exp S), along one axis."""
+    axis = op.settings["axis"]
+    shifted = _shifted(k, op, x, axis, exp=False)
+    total = reduce_axes(
+        k,
+        "+",
+        [shifted],
+        [axis],
+        inner_type(x, kept_shape(x, [axis])),
+        lambda s, a: s.op(math.ExpOp(a[0])),
+        keepdims=False,
+    )
+    free, kept = _along(x, axis)
+    return k.contract(
+        "=",
+        free,
+        {},
+        [(shifted, list(free)), (total, list(kept))],
+        (k.result_type(op), list(free)),
+        lambda s, a: s.op(arith.SubfOp(a[0], s.op(math.LogOp(a[1])))),
+    )

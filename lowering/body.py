@@ -1,0 +1,149 @@
+"""Scalar bodies run for a whole vector: values that are equal in all lanes stay scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, MemRefType, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tessella.dialects.nn.core import is_float, shape_of
+from tessella.dialects.rt import CheckOp, IotaOp
+from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp
+from tessella.dialects.tile.flat import layout_of
+from tessella.lowering.values import Emitter, Pos, Val
+from tessella.support.errors import InternalError
+
+BOOL = IntegerType(1)
+
+
+class Bodies:
+    """Runs the bodies of one statement; loads are shared within a register tile."""
+
+    def __init__(
+        self, emitter: Emitter, schedule: Schedule, buffers: Mapping[SSAValue, SSAValue], code: int = 0
+    ) -> None:
+        self.e = emitter
+        self.s = schedule
+        self.buffers = buffers
+        self.code = code
+        self._cache: dict[Hashable, Val] = {}
+
+    def cached(self, key: Hashable, make: Callable[[], Val]) -> Val:
+        """A value made once for a key until ``forget``."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
+    def forget(self) -> None:
+        """Drop the shared values: the register tile is done."""
+        self._cache.clear()
+
+    def zero(self, type: VectorType) -> SSAValue:
+        """A vector of zeros."""
+        element = type.element_type
+        return self.e.spread(Val(self.e.constant(_zero(element), element)))
+
+    def lanes(self, factor: int) -> SSAValue:
+        """The lane numbers times a factor, as a vector of indices."""
+        iota = self.e.op(IotaOp(self.e.lanes))
+        if factor == 1:
+            return iota
+        return self.e.op(arith.MuliOp(iota, self.e.spread(Val(self.e.index(factor)))))
+
+    def run(
+        self,
+        block: Block,
+        args: Sequence[Val],
+        indices: Mapping[str, Pos],
+        row: int,
+        vector: int,
+        tail: int,
+    ) -> Val:
+        """The yielded value for these arguments at a row and a vector of the register tile."""
+        values: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
+        for op in block.ops:
+            if isinstance(op, YieldOp):
+                return values[op.value]
+            if isinstance(op, arith.ConstantOp):
+                value = Val(self.e.constant(op.value, op.result.type))
+            elif isinstance(op, IndexOp):
+                value = self._index(op.index.data, indices, row, vector)
+            elif isinstance(op, ExtractOp):
+                value = self._extract(op, [values[c] for c in op.coordinates], tail)
+            else:
+                value = self._clone(op, [values[v] for v in op.operands])
+            values[op.results[0]] = value
+        raise InternalError("a body without tile.yield")
+
+    def _clone(self, op: Operation, operands: Sequence[Val]) -> Val:
+        varying = any(v.varying for v in operands)
+        args = [self.e.spread(v) if varying else v.ssa for v in operands]
+        types: list[Attribute] = [
+            self.e.vector_type(r.type) if varying else r.type for r in op.results
+        ]
+        clone = op.create(
+            operands=args,
+            result_types=types,
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+        )
+        return Val(self.e.op(clone), varying)
+
+    def _index(self, name: str, indices: Mapping[str, Pos], row: int, vector: int) -> Val:
+        pos = indices.get(name, Pos())
+        if name == self.s.rows:
+            pos += row
+        if name != self.s.vector:
+            return Val(self.e.at(pos))
+        pos += vector * self.s.lanes
+        base = self.e.spread(Val(self.e.at(pos)))
+        return Val(self.e.op(arith.AddiOp(base, self.lanes(1))), varying=True, contiguous=pos)
+
+    def _extract(self, op: ExtractOp, coordinates: Sequence[Val], tail: int) -> Val:
+        shape = shape_of(op.source)
+        layout = layout_of(op.source)
+        strides = {
+            p.dim: s for p, s in zip(layout.order(len(shape)), layout.strides(shape), strict=True)
+        }
+        terms: list[tuple[SSAValue, int]] = []
+        constant, contiguous = 0, False
+        for d, coordinate in enumerate(coordinates):
+            owner = op.coordinates[d].owner
+            if coordinate.contiguous is not None and strides[d] == 1:
+                contiguous = True
+                constant += coordinate.contiguous.constant
+                if coordinate.contiguous.ssa is not None:
+                    terms.append((coordinate.contiguous.ssa, 1))
+                continue
+            if coordinate.varying:
+                raise InternalError("tile.extract: a coordinate varies within a vector")
+            value = coordinate.ssa
+            if not isinstance(owner, IndexOp):
+                value = self._checked(value, shape[d])
+            terms.append((value, strides[d]))
+        buffer = self.buffers[op.source]
+        at = self.e.linear(terms, constant)
+        if not contiguous:
+            return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
+        assert isinstance(buffer.type, MemRefType)
+        type = self.e.vector_type(buffer.type.element_type)
+        if not tail:
+            return Val(self.e.op(vector.LoadOp(buffer, [at], type)), varying=True)
+        mask = self.e.op(vector.CreateMaskOp([self.e.index(tail)], self.e.vector_type(BOOL)))
+        masked = vector.MaskedLoadOp(buffer, [at], mask, self.zero(type), type)
+        return Val(self.e.op(masked), varying=True)
+
+    def _checked(self, value: SSAValue, extent: int) -> SSAValue:
+        """The coordinate if it is inside, else 0 after failing the check."""
+        inside = self.e.op(arith.CmpiOp(value, self.e.index(extent), "ult"))
+        self.e.effect(CheckOp(inside, self.code))
+        return self.e.op(arith.SelectOp(inside, value, self.e.index(0)))
+
+
+def _zero(element: Attribute) -> Attribute:
+    if is_float(element):
+        return FloatAttr(0.0, element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+    assert isinstance(element, IntegerType)
+    return IntegerAttr(0, element)

@@ -1,0 +1,253 @@
+"""Lower the native ops of segments to kernels over index spaces; equal kernels are one.
+
+    %y = nn.relu %x {kernel = "relu", ...} : (tensor<4xf32, #p>) -> tensor<4xf32, #p>
+    ->
+    tile.kernel @relu_0(%x: tensor<4xf32, #p>) -> (tensor<4xf32, #p>) {
+      %r = tile.contract = [d0: 4] (%x[d0]) -> [d0] {...} : ...
+      tile.return %r : ...
+    }
+    %y = tile.call @relu_0(%x) : (tensor<4xf32, #p>) -> tensor<4xf32, #p>
+
+Ops whose result is their operand's memory (kernel ``view``) stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.printer import Printer
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella import kernels
+from tessella.dialects.graph import weights_of
+from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type, type_of
+from tessella.dialects.nn.fused import FusedOp, YieldOp
+from tessella.dialects.nn.movement import ReshapeOp
+from tessella.dialects.place import PlaceAttr, RelayoutOp, place_of, placed
+from tessella.dialects.tile import CallOp, KernelOp, ReturnOp as TileReturnOp, constant_mark
+from tessella.kernels.builder import KernelBuilder
+from tessella.kernels.registry import VIEW_KERNEL, find
+from tessella.passes.base import functions
+from tessella.passes.outline_segments import SEGMENT
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import InternalError
+
+NODES = "nodes"
+"""Attribute of a kernel: the names of the nodes that it computes."""
+CODE = "code"
+"""Attribute of a kernel: what its failed checks write to the status."""
+
+
+@dataclass
+class KernelTable:
+    """The kernels of a module by their text: equal ones are made once."""
+
+    module: ModuleOp
+    by_text: dict[str, KernelOp] = field(default_factory=dict[str, KernelOp])
+
+    def add(self, kernel: KernelOp, hint: str, nodes: Sequence[str]) -> KernelOp:
+        """The kernel, or an equal one that is there already; it gets its name here."""
+        text = StringIO()
+        Printer(stream=text).print_op(kernel)
+        known = self.by_text.get(text.getvalue())
+        if known is None:
+            number = sum(isinstance(op, KernelOp) for op in self.module.body.block.ops)
+            self.by_text[text.getvalue()] = known = kernel
+            kernel.sym_name = StringAttr(f"{hint}_{number}")
+            kernel.attributes[CODE] = IntegerAttr(number, i64)
+            kernel.attributes[NODES] = ArrayAttr[StringAttr]([])
+            Rewriter.insert_op(kernel, InsertPoint.at_start(self.module.body.block))
+        old = known.attributes[NODES]
+        assert isinstance(old, ArrayAttr)
+        known.attributes[NODES] = ArrayAttr([*old.data, *(StringAttr(n) for n in nodes)])
+        return known
+
+
+class _Group:
+    """Lowers the ops of one group into one kernel."""
+
+    def __init__(self, weights: WeightStore, anchor: Operation) -> None:
+        self.weights = weights
+        self.anchor = anchor
+        self.block = Block()
+        self.arguments: list[SSAValue] = []
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.outer: dict[SSAValue, SSAValue] = {}
+        self.splats: dict[SSAValue, float] = {}
+        self.names: list[str] = []
+        self.nodes: list[str] = []
+        self.builder = KernelBuilder(self.block, self._constant, self._reshaped, self.splats.get)
+
+    def argument(self, value: SSAValue) -> SSAValue:
+        """The kernel's argument for a value of the segment."""
+        argument = self.block.insert_arg(value.type, len(self.block.args))
+        argument.name_hint = value.name_hint
+        self.arguments.append(value)
+        self.outer[argument] = value
+        if isinstance(value.owner, SplatOp):
+            self.splats[argument] = float(value.owner.number)
+        return argument
+
+    def _constant(self, array: Array, hint: str) -> SSAValue:
+        weight = WeightOp(self.weights.add(hint, array), type_of(array))
+        Rewriter.insert_op(weight, InsertPoint.before(self.anchor))
+        return self.argument(weight.res)
+
+    def _reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        outer = self.outer.get(value)
+        if outer is None:
+            raise InternalError("only an operand of the kernel can be viewed under another shape")
+        op = ReshapeOp.make([outer], shape=tuple(shape))
+        place = place_of(outer.type)
+        if place is not None:
+            Rewriter.replace_value_with_new_type(op.res, placed(tensor_type(op.res), place))
+        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
+        return self.argument(op.res)
+
+    def lower(self, op: NnOp) -> None:
+        """Add the statements of one op."""
+        places = op.places
+        kernel = find(op, places[-1].target.data) if places else None
+        if kernel is None or kernel.lower is None:
+            raise InternalError(f"{op.name} ({op.node}) has no lowering: kernel {op.kernel}")
+        results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
+        listed = [results] if isinstance(results, SSAValue) else list(results)
+        for result, value in zip(op.results, listed, strict=True):
+            self.values[result] = value
+            value.name_hint = value.name_hint or result.name_hint
+        self.names.append(kernel.name)
+        self.nodes.append(op.node)
+
+    def finish(self, results: Sequence[SSAValue], table: KernelTable) -> CallOp:
+        """Close the kernel and call it where the group stands."""
+        self.block.add_op(TileReturnOp(results))
+        self._drop_unused()
+        types = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
+        constants = [_is_weight(v) for v in self.arguments]
+        kernel = KernelOp("kernel", types, Region(self.block), constant_mark(constants))
+        kernel = table.add(kernel, "_".join(self.names[:3]), self.nodes)
+        return CallOp(kernel.sym_name.data, self.arguments, list(types.outputs))
+
+    def _drop_unused(self) -> None:
+        for i in reversed(range(len(self.arguments))):
+            argument = self.block.args[i]
+            if argument.first_use is None:
+                self.block.erase_arg(argument)
+                del self.arguments[i]
+            elif isinstance(self.arguments[i].owner, SplatOp):
+                self.arguments[i] = self._materialise(self.arguments[i])
+
+    def _materialise(self, value: SSAValue) -> SSAValue:
+        """A splat that is read from memory becomes a weight."""
+        assert isinstance(value.owner, SplatOp)
+        array = np.full(shape_of(value), value.owner.number, dtype_of(tensor_type(value)))
+        weight = WeightOp(self.weights.add("splat", array), tensor_type(value))
+        Rewriter.insert_op(weight, InsertPoint.before(self.anchor))
+        return weight.res
+
+
+def _is_weight(value: SSAValue) -> bool:
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.x
+    return isinstance(value.owner, WeightOp)
+
+
+@dataclass(frozen=True)
+class ConvertNnToTilePass(ModulePass):
+    """Make kernels of the native ops in segments."""
+
+    name = "convert-nn-to-tile"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels.load()
+        table = KernelTable(op)
+        for function in list(functions(op)):
+            if SEGMENT in function.attributes:
+                _convert_segment(function, weights_of(ctx), table)
+
+
+def _convert_segment(function: FuncOp, weights: WeightStore, table: KernelTable) -> None:
+    for op in list(function.body.block.ops):
+        match op:
+            case FusedOp():
+                call = _convert_fused(op, weights, table)
+            case RelayoutOp():
+                call = _convert_relayout(op, weights, table)
+            case NnOp() if not isinstance(op, ConstantOp) and op.kernel != VIEW_KERNEL:
+                call = _convert_single(op, weights, table)
+            case _:
+                continue
+        Rewriter.insert_op(call, InsertPoint.before(op))
+        for old, new in zip(op.results, call.res, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        Rewriter.erase_op(op)
+    for op in list(function.body.block.ops):
+        if isinstance(op, ConstantOp) and op.res.first_use is None:
+            Rewriter.erase_op(op)
+        elif isinstance(op, SplatOp):
+            _splat_to_weight(op, weights)
+
+
+def _splat_to_weight(op: SplatOp, weights: WeightStore) -> None:
+    """A splat that is returned, or viewed, has to be in memory."""
+    array = np.full(shape_of(op.res), op.number, dtype_of(tensor_type(op.res)))
+    weight = WeightOp(weights.add("splat", array), tensor_type(op.res))
+    Rewriter.insert_op(weight, InsertPoint.before(op))
+    op.res.replace_all_uses_with(weight.res)
+    Rewriter.erase_op(op)
+
+
+def _convert_fused(op: FusedOp, weights: WeightStore, table: KernelTable) -> CallOp:
+    group = _Group(weights, op)
+    for argument, value in zip(op.body.block.args, op.inputs, strict=True):
+        group.values[argument] = group.argument(value)
+    for inner in op.body.block.ops:
+        if isinstance(inner, NnOp):
+            group.lower(inner)
+    last = op.body.block.last_op
+    assert isinstance(last, YieldOp)
+    return group.finish([group.values[v] for v in last.values], table)
+
+
+def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallOp:
+    group = _Group(weights, op)
+    for value in op.operands:
+        if value not in group.values:
+            group.values[value] = group.argument(value)
+    group.lower(op)
+    return group.finish([group.values[r] for r in op.results], table)
+
+
+def _convert_relayout(op: RelayoutOp, weights: WeightStore, table: KernelTable) -> CallOp:
+    return relayout(op, op.source, place_of(op.res.type), weights, table)
+
+
+def relayout(
+    anchor: Operation,
+    source: SSAValue,
+    place: PlaceAttr | None,
+    weights: WeightStore,
+    table: KernelTable,
+) -> CallOp:
+    """A call of a kernel that copies a value into another order in memory."""
+    assert place is not None
+    group = _Group(weights, anchor)
+    group.names, group.nodes = ["relayout"], ["place.relayout"]
+    argument = group.argument(source)
+    result = group.builder.map(
+        [argument], placed(tensor_type(source), place), lambda _, args: args[0]
+    )
+    return group.finish([result], table)
+
+
+__all__ = ["CODE", "NODES", "ConvertNnToTilePass", "KernelTable", "relayout"]

@@ -1,0 +1,105 @@
+"""Make the callers of kernels pass operands in the layouts that the kernels want.
+
+    %w = nn.weight @w : tensor<384x384xf32, #place.at<x86, f32, nchw>>
+    %y = tile.call @fc_0(%x, %w)      // which wants packed<[1 floordiv 64, 0, 1 mod 64]>
+    ->
+    %w = nn.weight @w.packed : tensor<384x384xf32, #place.at<x86, f32, packed<..>>>
+    %y = tile.call @fc_0(%x, %w)
+
+A weight is packed at compile time; another operand goes through a kernel that copies it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella.dialects.graph import weights_of
+from tessella.dialects.layout import Layout, pack
+from tessella.dialects.nn.constants import WeightOp
+from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
+from tessella.dialects.nn.movement import ReshapeOp
+from tessella.dialects.place import place_of, placed
+from tessella.dialects.tile import CallOp, KernelOp
+from tessella.lowering.nn_to_tile import KernelTable, relayout
+from tessella.passes.base import functions
+from tessella.passes.outline_segments import SEGMENT
+from tessella.runtime.weights import WeightStore
+
+
+@dataclass(frozen=True)
+class PackOperandsPass(ModulePass):
+    """Pack weights, and insert copies, so that every call matches its kernel."""
+
+    name = "pack-operands"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        _Packer(op, weights_of(ctx)).run()
+
+
+class _Packer:
+    def __init__(self, module: ModuleOp, weights: WeightStore) -> None:
+        self.module = module
+        self.weights = weights
+        self.kernels = {
+            k.sym_name.data: k for k in module.body.block.ops if isinstance(k, KernelOp)
+        }
+        self.table = KernelTable(module)
+        self.symbols: dict[tuple[str, tuple[int, ...], Layout], str] = {}
+
+    def run(self) -> None:
+        for function in functions(self.module):
+            if SEGMENT in function.attributes:
+                for op in list(function.body.block.ops):
+                    if isinstance(op, CallOp):
+                        self._call(op)
+                for op in reversed(list(function.body.block.ops)):
+                    if isinstance(op, WeightOp | ReshapeOp) and op.res.first_use is None:
+                        Rewriter.erase_op(op)
+        self._drop_unused()
+
+    def _call(self, call: CallOp) -> None:
+        wanted = self.kernels[call.kernel_name].function_type.inputs
+        for i, (value, type) in enumerate(zip(call.arguments, wanted, strict=True)):
+            if value.type != type:
+                call.operands[i] = self._convert(call, value, tensor_type(type))
+
+    def _convert(self, call: CallOp, value: SSAValue, type: Tensor) -> SSAValue:
+        weight = value
+        while isinstance(weight.owner, ReshapeOp):
+            weight = weight.owner.x
+        if isinstance(weight.owner, WeightOp):
+            return self._pack(weight.owner, type)
+        place = place_of(type)
+        copy = relayout(call, value, place, self.weights, self.table)
+        self.kernels[copy.kernel_name] = next(
+            k for k in self.table.by_text.values() if k.sym_name.data == copy.kernel_name
+        )
+        Rewriter.insert_op(copy, InsertPoint.before(call))
+        return copy.res[0]
+
+    def _pack(self, op: WeightOp, type: Tensor) -> SSAValue:
+        place = place_of(type)
+        assert place is not None
+        symbol = op.symbol.root_reference.data
+        key = (symbol, shape_of(type), place.layout)
+        if key not in self.symbols:
+            array = self.weights.get(symbol)
+            if array is None:
+                self.symbols[key] = f"{symbol}.packed"
+            else:
+                packed = pack(array.reshape(shape_of(type)), place.layout)
+                self.symbols[key] = self.weights.add(f"{symbol}.packed", packed)
+        new = WeightOp(self.symbols[key], placed(type, place))
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        return new.res
+
+    def _drop_unused(self) -> None:
+        """Forget weights that nothing names any more: a packed one is held once."""
+        used = {op.symbol.root_reference.data for op in self.module.walk() if isinstance(op, WeightOp)}
+        self.weights.keep(used)

@@ -1,0 +1,392 @@
+"""One statement of a kernel as loops: the register tile and the loops around it.
+
+A register tile computes ``rows x vectors`` vectors of the output: accumulators stay in registers over the whole
+reduction, operands that do not move with the vector index are loaded once and broadcast, and the post body runs before
+the one store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith, math, memref, vector
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import ContractOp, Linear, YieldOp
+from tessella.dialects.tile.attributes import Schedule
+from tessella.dialects.tile.flat import Constraint, Flat
+from tessella.lowering.aggregate import accumulate, horizontal, identity, is_multiply_add
+from tessella.lowering.body import Bodies
+from tessella.lowering.tiles import Tiles, classify, split
+from tessella.lowering.values import Emitter, Pos, Val
+
+BOOL = IntegerType(1)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where the loops stand: the value of each index, the offset of each operand, and the register tile."""
+
+    indices: Mapping[str, Pos]
+    offsets: tuple[Pos, ...]
+    rows: tuple[int, ...] = (0,)
+    edge: bool = False
+    vectors: int = 1
+    tail: int = 0
+    """Lanes of the last vector that count; 0 where all do."""
+
+
+class Statement:
+    """Emits the loops of one ``tile.contract``."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        op: ContractOp,
+        flat: Flat,
+        schedule: Schedule,
+        buffers: Mapping[SSAValue, SSAValue],
+        code: int = 0,
+    ) -> None:
+        self.e = emitter
+        self.op = op
+        self.flat = flat
+        self.s = schedule
+        self.buffers = [buffers[v] for v in (*op.inputs, *op.post_inputs, op.res)]
+        self.constraints = classify(flat, schedule)
+        self.reduces_lanes = schedule.vector in flat.reduced
+        self.bodies = Bodies(emitter, schedule, buffers, code)
+        self.element = tensor_type(op.res).element_type
+        last = op.combine.block.last_op
+        assert isinstance(last, YieldOp)
+        self.combined = last.value.type
+
+    def emit(self) -> None:
+        """Append the loops to the emitter's block."""
+        self.e.lanes = self.s.lanes
+        offsets = tuple(Pos(None, a.offset) for a in self.flat.accesses)
+        self._free(self.s.order, Point({}, offsets))
+
+    # ** free indices **
+
+    def _move(self, point: Point, name: str, value: Pos) -> Point:
+        offsets = tuple(
+            self.e.step(offset, value, a.stride(name))
+            for offset, a in zip(point.offsets, self.flat.accesses, strict=True)
+        )
+        return replace(point, indices={**point.indices, name: value}, offsets=offsets)
+
+    def _free(self, order: Sequence[str], point: Point) -> None:
+        if not order:
+            self._tile(point)
+            return
+        name, rest = order[0], order[1:]
+        extent = self.flat.ranges[name]
+        if name == self.s.rows:
+            clean = self.constraints.clean_rows(self.flat, name)
+            for tiles in split(extent, self.s.row_tile, clean):
+                shaped = replace(point, rows=tuple(range(tiles.size)), edge=tiles.edge)
+                self._run(name, tiles, rest, shaped)
+        elif name == self.s.vector:
+            for tiles in split(extent, self.s.width, (0, extent)):
+                full, tail = divmod(tiles.size, self.s.lanes)
+                shaped = replace(point, vectors=full + (tail > 0), tail=tail)
+                self._run(name, tiles, rest, shaped)
+        else:
+            self._run(name, Tiles(0, 1, extent), rest, point)
+
+    def _run(self, name: str, tiles: Tiles, rest: Sequence[str], point: Point) -> None:
+        if tiles.count == 1:
+            self._free(rest, self._move(point, name, Pos(None, tiles.start)))
+            return
+
+        def body(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            iv.name_hint = name
+            self._free(rest, self._move(point, name, Pos(iv)))
+            return ()
+
+        start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
+        self.e.loop(start, stop, tiles.size, (), body)
+
+    # ** the register tile **
+
+    def _tile(self, point: Point) -> None:
+        if self.op.is_map:
+            values = self._combine(point, [], point.rows)
+        else:
+            zero = identity(self.e, self.op.aggregation.data, self.combined, self.s.vector)
+            count = self.s.vectors if self.reduces_lanes else point.vectors
+            start = [zero] * (len(point.rows) * count)
+            sums = self._reduce(self.s.reduction, point, start, point.rows)
+            varying = self.s.vector is not None
+            if self.reduces_lanes:
+                kind = self.op.aggregation.data
+                groups = [sums[i : i + count] for i in range(0, len(sums), count)]
+                sums = [horizontal(self.e, kind, group) for group in groups]
+                varying = False
+            values = [Val(v, varying) for v in sums]
+        self._finish(point, values)
+
+    def _finish(self, point: Point, values: Sequence[Val]) -> None:
+        for i, value in enumerate(values):
+            row, u = divmod(i, point.vectors)
+            block = self.op.post_block
+            if block is not None:
+                posts = [
+                    self._load(n, point, point.rows[row], u, None)
+                    for n in range(self.flat.inputs, len(self.buffers) - 1)
+                ]
+                value = self.bodies.run(block, [value, *posts], point.indices, row, u, self._tail(point, u))
+            self._store(point, point.rows[row], u, value)
+        self.bodies.forget()
+
+    def _tail(self, point: Point, u: int) -> int:
+        return point.tail if u == point.vectors - 1 else 0
+
+    def _store(self, point: Point, row: int, u: int, value: Val) -> None:
+        buffer = self.buffers[-1]
+        at = self.e.at(self._address(-1, point, row, u))
+        if self.s.vector is None or self.reduces_lanes:
+            self.e.effect(memref.StoreOp.get(value.ssa, buffer, [at]))
+            return
+        spread, tail = self.e.spread(value), self._tail(point, u)
+        if tail:
+            mask = self._lane_mask(tail)
+            self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))
+        else:
+            self.e.effect(vector.StoreOp(spread, buffer, [at]))
+
+    # ** reduced indices **
+
+    def _reduce(
+        self, names: Sequence[str], point: Point, sums: list[SSAValue], rows: Sequence[int]
+    ) -> list[SSAValue]:
+        if not names:
+            return [v.ssa for v in self._combine(point, sums, rows)]
+        name, rest = names[0], names[1:]
+        if name == self.s.vector:
+            return self._reduce_lanes(name, rest, point, sums, rows)
+        unrolled = [c for c in self.constraints.rows if c.form.coefficient(name)]
+        if unrolled and point.edge:
+            return self._unroll(unrolled[0], name, rest, point, sums, rows)
+        start, stop = self._bounds(name, point)
+        if start == Pos() and stop == Pos(None, 1):
+            return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
+
+        def body(iv: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            iv.name_hint = name
+            return self._reduce(rest, self._move(point, name, Pos(iv)), list(carried), rows)
+
+        return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body)
+
+    def _reduce_lanes(
+        self,
+        name: str,
+        rest: Sequence[str],
+        point: Point,
+        sums: list[SSAValue],
+        rows: Sequence[int],
+    ) -> list[SSAValue]:
+        extent = self.flat.ranges[name]
+        for tiles in split(extent, self.s.width, (0, extent)):
+            full, tail = divmod(tiles.size, self.s.lanes)
+            shaped = replace(point, vectors=full + (tail > 0), tail=tail)
+            if tiles.count == 1:
+                moved = self._move(shaped, name, Pos(None, tiles.start))
+                sums = self._reduce(rest, moved, sums, rows)
+                continue
+
+            def body(
+                iv: SSAValue, carried: Sequence[SSAValue], shaped: Point = shaped
+            ) -> Sequence[SSAValue]:
+                iv.name_hint = name
+                return self._reduce(rest, self._move(shaped, name, Pos(iv)), list(carried), rows)
+
+            start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
+            sums = self.e.loop(start, stop, tiles.size, sums, body)
+        return sums
+
+    def _unroll(
+        self,
+        constraint: Constraint,
+        name: str,
+        rest: Sequence[str],
+        point: Point,
+        sums: list[SSAValue],
+        rows: Sequence[int],
+    ) -> list[SSAValue]:
+        """Each value of the reduced index apart, with the rows for which the point is inside."""
+        assert self.s.rows is not None
+        first = point.indices[self.s.rows].constant
+        for value in range(self.flat.ranges[name]):
+            known = {name: Linear((), value)}
+            active = [
+                row
+                for row in rows
+                if 0
+                <= constraint.form.substitute({**known, self.s.rows: Linear((), first + row)}).constant
+                < constraint.extent
+            ]
+            if active:
+                sums = self._reduce(rest, self._move(point, name, Pos(None, value)), sums, active)
+        return sums
+
+    def _bounds(self, name: str, point: Point) -> tuple[Pos, Pos]:
+        """The loop bounds of a reduced index, cut to where its constraints hold."""
+        start, stop = Pos(), Pos(None, self.flat.ranges[name])
+        for c in self.constraints.bounds:
+            scale = c.form.coefficient(name)
+            if not scale:
+                continue
+            others = [(point.indices[n], k) for n, k in c.form.terms if n != name]
+            constant = c.form.constant + sum(k * pos.constant for pos, k in others)
+            terms = [(pos.ssa, k) for pos, k in others if pos.ssa is not None]
+            low, high = -constant, c.extent - 1 - constant
+            if not terms:
+                start = self._max(start, Pos(None, -(-low // scale)))
+                stop = self._min(stop, Pos(None, high // scale + 1))
+                continue
+            (value, k), *_ = terms
+            moved = AffineExpr.dimension(0) * -k
+            start = self._max(start, Pos(self.e.apply((moved + low).ceil_div(scale), [value])))
+            stop = self._min(stop, Pos(self.e.apply((moved + high) // scale + 1, [value])))
+        return start, stop
+
+    def _max(self, a: Pos, b: Pos) -> Pos:
+        if a.ssa is None and b.ssa is None:
+            return Pos(None, max(a.constant, b.constant))
+        return Pos(self.e.op(arith.MaxSIOp(self.e.at(a), self.e.at(b))))
+
+    def _min(self, a: Pos, b: Pos) -> Pos:
+        if a.ssa is None and b.ssa is None:
+            return Pos(None, min(a.constant, b.constant))
+        return Pos(self.e.op(arith.MinSIOp(self.e.at(a), self.e.at(b))))
+
+    # ** points **
+
+    def _combine(self, point: Point, sums: list[SSAValue], rows: Sequence[int]) -> list[Val]:
+        """The tile's values after this point; for a map, the values themselves."""
+        width = self.s.vectors if self.reduces_lanes else point.vectors
+        results = [Val(v, self.s.vector is not None) for v in sums]
+        maps = self.op.is_map
+        fused = is_multiply_add(self.op)
+        for row in rows:
+            for u in range(point.vectors):
+                mask = self._mask(point, row, u)
+                args = [self._load(n, point, row, u, mask) for n in range(self.flat.inputs)]
+                slot = row * width + u
+                if fused and mask is None:
+                    results[slot] = Val(self._fma(args, results[slot].ssa), self.s.vector is not None)
+                    continue
+                block, tail = self.op.combine.block, self._tail(point, u)
+                value = self.bodies.run(block, args, point.indices, row, u, tail)
+                if maps:
+                    results.append(self._default(value, mask))
+                    continue
+                kind, old = self.op.aggregation.data, results[slot].ssa
+                new = accumulate(self.e, kind, old, self.e.spread(value))
+                if mask is not None:
+                    new = self.e.op(arith.SelectOp(self.e.spread(mask), new, old))
+                results[slot] = Val(new, self.s.vector is not None)
+        self.bodies.forget()
+        return results
+
+    def _default(self, value: Val, mask: Val | None) -> Val:
+        if mask is None:
+            return value
+        default = self.op.default
+        assert default is not None, "an assignment that leaves its operands has a default"
+        other = self.e.constant(default, self.element)
+        if not (mask.varying or value.varying):
+            return Val(self.e.op(arith.SelectOp(mask.ssa, value.ssa, other)))
+        spread = self.e.spread(Val(other))
+        chosen = arith.SelectOp(self.e.spread(mask), self.e.spread(value), spread)
+        return Val(self.e.op(chosen), varying=True)
+
+    def _fma(self, args: Sequence[Val], total: SSAValue) -> SSAValue:
+        if self.s.vector is None:
+            return self.e.op(math.FmaOp(args[0].ssa, args[1].ssa, total))
+        a, b = (self.e.spread(x) for x in args)
+        return self.e.op(vector.FMAOp(a, b, total))
+
+    def _address(self, operand: int, point: Point, row: int, u: int) -> Pos:
+        a = self.flat.accesses[operand]
+        pos = point.offsets[operand]
+        if self.s.rows is not None:
+            pos += row * a.stride(self.s.rows)
+        if self.s.vector is not None:
+            pos += u * self.s.lanes * a.lane_stride(self.s.vector)
+        return pos
+
+    def _load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
+        a = self.flat.accesses[operand]
+        buffer = self.buffers[operand]
+        pos = self._address(operand, point, row, u)
+        guarded = mask is not None and any(c.operand == operand for c in self.constraints.masks)
+        tail = self._tail(point, u)
+        varying = self.s.vector is not None and a.lane_stride(self.s.vector) != 0
+        padded = varying and self.s.vector in a.lanes
+        key = (operand, pos, mask.ssa if mask and guarded else None, tail if varying else 0)
+        return self.bodies.cached(
+            key, lambda: self._load_now(buffer, pos, mask if guarded else None, varying, 0 if padded else tail)
+        )
+
+    def _load_now(
+        self, buffer: SSAValue, pos: Pos, mask: Val | None, varying: bool, tail: int
+    ) -> Val:
+        at = self.e.at(pos)
+        if not varying:
+            if mask is not None:
+                at = self.e.op(arith.SelectOp(mask.ssa, at, self.e.index(0)))
+            return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
+        assert isinstance(buffer.type, memref.MemRefType)
+        type = self.e.vector_type(buffer.type.element_type)
+        masks = [self._lane_mask(tail)] if tail else []
+        masks += [self.e.spread(mask)] if mask is not None else []
+        if not masks:
+            return Val(self.e.op(vector.LoadOp(buffer, [at], type)), varying=True)
+        both = masks[0] if len(masks) == 1 else self.e.op(arith.AndIOp(masks[0], masks[1]))
+        zero = self.bodies.zero(type)
+        return Val(self.e.op(vector.MaskedLoadOp(buffer, [at], both, zero, type)), varying=True)
+
+    def _lane_mask(self, lanes: int) -> SSAValue:
+        return self.e.op(vector.CreateMaskOp([self.e.index(lanes)], self.e.vector_type(BOOL)))
+
+    def _mask(self, point: Point, row: int, u: int) -> Val | None:
+        """Whether the point counts, where that is not known already; None where it does."""
+        masks: list[Val] = [self._holds(c, point, row, u) for c in self.constraints.masks]
+        if self.reduces_lanes and (tail := self._tail(point, u)):
+            masks.append(Val(self._lane_mask(tail), varying=True))
+        if not masks:
+            return None
+        total = masks[0]
+        for other in masks[1:]:
+            varying = total.varying or other.varying
+            a, b = (self.e.spread(m) if varying else m.ssa for m in (total, other))
+            total = Val(self.e.op(arith.AndIOp(a, b)), varying)
+        return total
+
+    def _holds(self, c: Constraint, point: Point, row: int, u: int) -> Val:
+        """``0 <= form < extent``, by one unsigned comparison."""
+        terms: list[tuple[SSAValue, int]] = []
+        constant, lane = c.form.constant, 0
+        for name, k in c.form.terms:
+            pos = point.indices.get(name, Pos())
+            constant += k * pos.constant
+            if pos.ssa is not None:
+                terms.append((pos.ssa, k))
+            if name == self.s.rows:
+                constant += k * row
+            if name == self.s.vector:
+                constant, lane = constant + k * u * self.s.lanes, k
+        scalar = self.e.linear(terms, constant)
+        extent = self.e.index(c.extent)
+        if not lane:
+            return Val(self.e.op(arith.CmpiOp(scalar, extent, "ult")))
+        lanes = self.bodies.lanes(lane)
+        value = self.e.op(arith.AddiOp(self.e.spread(Val(scalar)), lanes))
+        return Val(self.e.op(arith.CmpiOp(value, self.e.spread(Val(extent)), "ult")), varying=True)

@@ -1,0 +1,88 @@
+"""How the range of a blocked index splits into tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tessella.dialects.tile.attributes import Schedule
+from tessella.dialects.tile.flat import Constraint, Flat
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Equal tiles run by a loop (``count`` of them from ``start``), or one tile unrolled at ``start``."""
+
+    start: int
+    size: int
+    count: int = 1
+    edge: bool = False
+    """Whether constraints have to be checked point by point."""
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.size * self.count
+
+
+def split(range_: int, tile: int, clean: tuple[int, int]) -> Iterator[Tiles]:
+    """The tiles of ``0 .. range_``; those wholly inside ``clean`` and full are looped over."""
+    low, high = clean
+    start = 0
+    while start < range_:
+        size = min(tile, range_ - start)
+        count = 0
+        while size == tile and low <= start + count * tile and start + (count + 1) * tile <= high:
+            count += 1
+        if count:
+            yield Tiles(start, tile, count)
+            start += count * tile
+        else:
+            yield Tiles(start, size, edge=start < low or start + size > high)
+            start += size
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """The constraints of a statement, sorted by how the loops keep to them."""
+
+    rows: tuple[Constraint, ...]
+    """On the blocked rows and one reduced index: edge tiles are unrolled, others need no check."""
+    bounds: tuple[Constraint, ...]
+    """On one reduced index and at most one plain free index: they bound the reduced index's loop."""
+    masks: tuple[Constraint, ...]
+    """The rest: checked at each point."""
+
+    def clean_rows(self, flat: Flat, rows: str | None) -> tuple[int, int]:
+        """The row indices at which every rows constraint holds, whatever the reduced index is."""
+        if rows is None:
+            return 0, 0
+        low, high = 0, flat.ranges[rows]
+        for c in self.rows:
+            scale = c.form.coefficient(rows)
+            rest = c.form.substitute({rows: type(c.form)()})
+            least, greatest = rest.bounds(flat.ranges)
+            low = max(low, -(least // scale))
+            high = min(high, (c.extent - 1 - greatest) // scale + 1)
+        return low, max(low, high)
+
+
+def classify(flat: Flat, schedule: Schedule) -> Constraints:
+    """Sort the constraints by how they are kept."""
+    rows: list[Constraint] = []
+    bounds: list[Constraint] = []
+    masks: list[Constraint] = []
+    for c in flat.constraints:
+        names = {n for n, _ in c.form.terms}
+        reduced = names & set(flat.reduced)
+        plain = names - reduced - {schedule.rows}
+        positive = all(k > 0 for _, k in c.form.terms)
+        taken = {n for other in (*rows, *bounds) for n, _ in other.form.terms} & reduced
+        if c.operand >= flat.inputs or schedule.vector in names or len(reduced) != 1 or not positive:
+            masks.append(c)
+        elif schedule.rows in names and not plain and not taken:
+            rows.append(c)
+        elif schedule.rows not in names and len(plain) <= 1:
+            bounds.append(c)
+        else:
+            masks.append(c)
+    return Constraints(tuple(rows), tuple(bounds), tuple(masks))

@@ -1,0 +1,148 @@
+"""Small values of the loop emitter: positions, vector or scalar values, and the block being filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects import affine, arith, scf, vector
+from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, VectorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+INDEX = IndexType()
+
+
+@dataclass(frozen=True)
+class Pos:
+    """An integer known as ``ssa + constant``."""
+
+    ssa: SSAValue | None = None
+    constant: int = 0
+
+    def __add__(self, constant: int) -> Pos:
+        return Pos(self.ssa, self.constant + constant)
+
+
+@dataclass(frozen=True)
+class Val:
+    """A value of a body: one scalar for all lanes, or a vector with a value for each."""
+
+    ssa: SSAValue
+    varying: bool = False
+    contiguous: Pos | None = None
+    """For a vector of consecutive integers: the first one."""
+
+
+@dataclass
+class Emitter:
+    """Appends ops to the current block; constants go to the function's entry, once each."""
+
+    entry: Block
+    lanes: int = 1
+    block: Block = field(init=False)
+    _constants: dict[tuple[Attribute, Attribute], SSAValue] = field(
+        default_factory=dict[tuple[Attribute, Attribute], SSAValue]
+    )
+    _prologue: list[Operation] = field(default_factory=list[Operation])
+    _local: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
+
+    def __post_init__(self) -> None:
+        self.block = self.entry
+
+    def op(self, op: Operation) -> SSAValue:
+        """Append an op; its first result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def effect(self, op: Operation) -> None:
+        """Append an op without results."""
+        self.block.add_op(op)
+
+    def constant(self, value: Attribute, type: Attribute) -> SSAValue:
+        """A scalar constant, at the function's entry."""
+        key = (value, type)
+        if key not in self._constants:
+            assert isinstance(value, IntegerAttr | FloatAttr)
+            op = arith.ConstantOp(value)
+            self._prologue.append(op)
+            self._constants[key] = op.result
+        return self._constants[key]
+
+    def index(self, value: int) -> SSAValue:
+        """An index constant."""
+        return self.constant(IntegerAttr(value, INDEX), INDEX)
+
+    def finish(self) -> None:
+        """Put the constants at the front of the entry block."""
+        first = self.entry.first_op
+        if first is None:
+            self.entry.add_ops(self._prologue)
+        else:
+            self.entry.insert_ops_before(self._prologue, first)
+
+    def linear(self, terms: Sequence[tuple[SSAValue, int]], constant: int) -> SSAValue:
+        """``sum(coefficient * value) + constant`` by one affine.apply, shared within the block."""
+        if not terms:
+            return self.index(constant)
+        if len(terms) == 1 and terms[0][1] == 1 and constant == 0:
+            return terms[0][0]
+        key = (tuple(terms), constant)
+        if key not in self._local:
+            expr = AffineExpr.constant(constant)
+            for i, (_, c) in enumerate(terms):
+                dim = AffineExpr.dimension(i)
+                expr = (dim * c if c != 1 else dim) + expr if i == 0 else expr + dim * c
+            self._local[key] = self.apply(expr.simplify(len(terms), 0), [v for v, _ in terms])
+        return self._local[key]
+
+    def apply(self, expr: AffineExpr, values: Sequence[SSAValue]) -> SSAValue:
+        """An affine.apply of an expression over these values."""
+        return self.op(affine.ApplyOp(values, AffineMapAttr(AffineMap(len(values), 0, (expr,)))))
+
+    def at(self, pos: Pos) -> SSAValue:
+        """The value of a position."""
+        return self.linear([(pos.ssa, 1)] if pos.ssa is not None else [], pos.constant)
+
+    def step(self, pos: Pos, value: Pos, stride: int) -> Pos:
+        """``pos + stride * value``."""
+        constant = pos.constant + stride * value.constant
+        if stride == 0 or value.ssa is None:
+            return Pos(pos.ssa, constant)
+        terms = ([(pos.ssa, 1)] if pos.ssa is not None else []) + [(value.ssa, stride)]
+        return Pos(self.linear(terms, 0), constant)
+
+    def loop(
+        self,
+        start: SSAValue,
+        stop: SSAValue,
+        step: int,
+        carried: Sequence[SSAValue],
+        body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """An scf.for; ``body(iv, carried)`` gives the values carried on."""
+        inner = Block(arg_types=[INDEX, *(v.type for v in carried)])
+        outer, local = self.block, self._local
+        self.block, self._local = inner, {}
+        results = body(inner.args[0], inner.args[1:])
+        inner.add_op(scf.YieldOp(*results))
+        self.block, self._local = outer, local
+        op = scf.ForOp(start, stop, self.index(step), list(carried), Region(inner))
+        self.block.add_op(op)
+        return list(op.results)
+
+    def vector_type(self, element: Attribute) -> VectorType[Any]:
+        """The vector type of this statement's lanes."""
+        return VectorType(element, [self.lanes])
+
+    def spread(self, value: Val) -> SSAValue:
+        """The value as a vector (as it is, where there is one lane)."""
+        if value.varying or self.lanes == 1:
+            return value.ssa
+        key = ("spread", value.ssa)
+        if key not in self._local:
+            self._local[key] = self.op(
+                vector.BroadcastOp(value.ssa, self.vector_type(value.ssa.type))
+            )
+        return self._local[key]

@@ -1,0 +1,136 @@
+"""Cut the program into steps: native segments, and ops that run in NumPy.
+
+    func.func @main(%x) { %1 = nn.conv %x, .. {kernel = "conv"}   %2, %3 = nn.topk %1 {kernel = "host"} ... }
+    ->
+    func.func @segment_0(%x) attributes {rt.segment} { %1 = nn.conv .. }
+    func.func @main(%x) { %1 = rt.launch @segment_0(%x)   %2, %3 = nn.topk %1 {kernel = "host"} ... }
+
+A program whose ops are all native becomes one segment. Copies between the host's memory and a CPU's vanish: they are
+the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import CopyOp
+from tessella.dialects.rt import LaunchOp
+from tessella.kernels.registry import HOST_KERNEL
+from tessella.passes.base import find_function
+from tessella.support.errors import InternalError
+
+SEGMENT = "rt.segment"
+
+
+@dataclass(frozen=True)
+class OutlineSegmentsPass(ModulePass):
+    """Move native stretches of `@main` into functions of their own."""
+
+    name = "outline-segments"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        main = find_function(op, "main")
+        _drop_copies(main)
+        for i, stretch in enumerate(_stretches(main)):
+            _outline(op, main, stretch, f"segment_{i}")
+
+
+def _drop_copies(main: FuncOp) -> None:
+    for op in list(main.body.block.ops):
+        if isinstance(op, CopyOp):
+            op.res.replace_all_uses_with(op.source)
+            Rewriter.erase_op(op)
+
+
+def _is_native(op: Operation) -> bool:
+    return not (isinstance(op, NnOp) and op.kernel == HOST_KERNEL)
+
+
+def _stretches(main: FuncOp) -> list[list[Operation]]:
+    """The native stretches; the ops of @main are put in an order that makes them few."""
+    ops = [op for op in main.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
+    done = {op for op in main.body.block.ops if isinstance(op, ConstantOp)}
+    stretches: list[list[Operation]] = []
+    ordered: list[Operation] = []
+    native = True
+    while ops:
+        taken = _ready(ops, done, _is_native if native else lambda op: not _is_native(op))
+        if native and taken:
+            stretches.append(taken)
+        ordered += taken
+        ops = [op for op in ops if op not in done]
+        native = not native
+    last = main.body.block.last_op
+    if last is None:
+        raise InternalError("@main has no terminator")
+    for op in ordered:
+        op.detach()
+        Rewriter.insert_op(op, InsertPoint.before(last))
+    return stretches
+
+
+def _ready(
+    ops: list[Operation], done: set[Operation], wanted: Callable[[Operation], bool]
+) -> list[Operation]:
+    """The wanted ops that can run now, in order; they are added to those done."""
+    taken: list[Operation] = []
+    for op in ops:
+        owners = (v.owner for v in op.operands)
+        if wanted(op) and all(o in done for o in owners if isinstance(o, Operation)):
+            taken.append(op)
+            done.add(op)
+    return taken
+
+
+def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str) -> None:
+    members = set(stretch)
+    outside: list[SSAValue] = []
+    constants: list[ConstantOp] = []
+    for op in stretch:
+        for value in op.operands:
+            if isinstance(value.owner, ConstantOp):
+                if value.owner not in constants:
+                    constants.append(value.owner)
+            elif value.owner not in members and value not in outside:
+                outside.append(value)
+    results = [
+        r for op in stretch for r in op.results if any(u.operation not in members for u in r.uses)
+    ]
+    types = [r.type for r in results]
+    function = FuncOp(name, ([v.type for v in outside], types))
+    function.attributes[SEGMENT] = UnitAttr()
+    launch = LaunchOp(name, outside, types)
+    Rewriter.insert_op(launch, InsertPoint.before(stretch[0]))
+    block = function.body.block
+    inner: dict[SSAValue, SSAValue] = dict(zip(outside, block.args, strict=True))
+    for value, argument in zip(outside, block.args, strict=True):
+        argument.name_hint = value.name_hint
+    for result, new in zip(results, launch.res, strict=True):
+        new.name_hint = result.name_hint
+        result.replace_uses_with_if(new, lambda use: use.operation not in members)
+    for constant in constants:
+        clone = constant.clone()
+        block.add_op(clone)
+        inner[constant.res] = clone.results[0]
+        clone.results[0].name_hint = constant.res.name_hint
+    for op in stretch:
+        op.detach()
+        block.add_op(op)
+        for i, value in enumerate(op.operands):
+            if value in inner:
+                op.operands[i] = inner[value]
+    block.add_op(ReturnOp(*results))
+    for constant in constants:
+        if constant.res.first_use is None:
+            Rewriter.erase_op(constant)
+    Rewriter.insert_op(function, InsertPoint.before(main))

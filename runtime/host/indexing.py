@@ -1,0 +1,91 @@
+"""NumPy semantics of gather and scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tessella.runtime.host.registry import Array, kernel
+from tessella.support.errors import ExecutionError
+
+_COMBINE: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def _wrapped(indices: Array, size: int) -> Array:
+    """Indices counted from the front. Raises ExecutionError where one is out of range."""
+    wide = indices.astype(np.int64)
+    wrong = (wide < -size) | (wide >= size)
+    if wrong.any():
+        raise ExecutionError(
+            "an index is out of range",
+            expected=f"in [{-size}, {size})",
+            found=str(int(wide[wrong][0])),
+        )
+    return np.where(wide < 0, wide + size, wide)
+
+
+@kernel("gather")
+def gather(data: Array, indices: Array, *, axis: int) -> Array:
+    """NumPy's take along an axis."""
+    return np.take(data, _wrapped(indices, data.shape[axis]), axis=axis)
+
+
+def _grid(shape: Sequence[int]) -> list[Array]:
+    """For each dimension its indices, shaped so that all broadcast to ``shape``."""
+    return [np.arange(n).reshape(-1, *[1] * (len(shape) - 1 - d)) for d, n in enumerate(shape)]
+
+
+def _positions(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
+    """The coordinates of every element of indices, the one along `axis` read from indices."""
+    own: list[Any] = list(_grid(indices.shape))
+    own[axis] = _wrapped(indices, data.shape[axis])
+    return tuple(own)
+
+
+@kernel("gather_elements")
+def gather_elements(data: Array, indices: Array, *, axis: int) -> Array:
+    """The element of data at each position of indices, which replaces the position along `axis`."""
+    return data[_positions(data, indices, axis)]
+
+
+def _tuples(shape: Sequence[int], indices: Array) -> tuple[Array, ...]:
+    """The index tuples in the last dimension of indices as one array for each dimension."""
+    return tuple(_wrapped(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
+
+
+@kernel("gather_nd")
+def gather_nd(data: Array, indices: Array, *, batch_dims: int) -> Array:
+    """The slices of data at index tuples, the first `batch_dims` dimensions in parallel."""
+    rest = indices.ndim - 1 - batch_dims
+    own = [b.reshape(*b.shape, *[1] * rest) for b in _grid(data.shape[:batch_dims])]
+    return data[(*own, *_tuples(data.shape[batch_dims:], indices))]
+
+
+def _scatter(data: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+    result = np.array(data)
+    if reduction == "none":
+        result[at] = updates
+    else:
+        _COMBINE[reduction].at(result, at, updates)
+    return result
+
+
+@kernel("scatter_elements")
+def scatter_elements(
+    data: Array, indices: Array, updates: Array, *, axis: int, reduction: str
+) -> Array:
+    """data with each update at its own position, the one along `axis` read from indices."""
+    return _scatter(data, _positions(data, indices, axis), updates, reduction)
+
+
+@kernel("scatter_nd")
+def scatter_nd(data: Array, indices: Array, updates: Array, *, reduction: str) -> Array:
+    """data with the slices `updates` at index tuples."""
+    return _scatter(data, _tuples(data.shape, indices), updates, reduction)

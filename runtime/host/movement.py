@@ -1,0 +1,153 @@
+"""NumPy semantics of the ops that move elements, and of `resize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tessella.runtime.host.registry import Array, kernel
+from tessella.runtime.host.values import saturate
+
+Ints = Sequence[int]
+
+
+@kernel("reshape")
+def reshape(x: Array, *, shape: Ints) -> Array:
+    """NumPy's reshape."""
+    return np.reshape(x, tuple(shape))
+
+
+@kernel("transpose")
+def transpose(x: Array, *, perm: Ints) -> Array:
+    """NumPy's transpose."""
+    return np.transpose(x, tuple(perm))
+
+
+@kernel("slice")
+def slice_(x: Array, *, starts: Ints, sizes: Ints, steps: Ints) -> Array:
+    """`sizes` elements from `starts` in `steps` along each dimension."""
+    window: list[slice] = []
+    for start, size, step in zip(starts, sizes, steps, strict=True):
+        end = start + size * step
+        # a negative end would count from the back
+        window.append(slice(start, end if end >= 0 else None, step) if size else slice(0))
+    return x[tuple(window)]
+
+
+@kernel("pad")
+def pad(x: Array, *, low: Ints, high: Ints, mode: str, value: float) -> Array:
+    """NumPy's pad."""
+    widths = list(zip(low, high, strict=True))
+    if mode == "constant":
+        return np.pad(x, widths, constant_values=saturate(value, x.dtype))
+    if mode == "edge":
+        return np.pad(x, widths, mode="edge")
+    return np.pad(x, widths, mode="reflect" if mode == "reflect" else "wrap")
+
+
+@kernel("concat")
+def concat(*inputs: Array, axis: int) -> Array:
+    """NumPy's concatenate."""
+    return np.concatenate(inputs, axis)
+
+
+@kernel("expand")
+def expand(x: Array, *, shape: Ints) -> Array:
+    """NumPy's broadcast_to."""
+    return np.broadcast_to(x, tuple(shape))
+
+
+@kernel("tile")
+def tile(x: Array, *, repeats: Ints) -> Array:
+    """NumPy's tile."""
+    return np.tile(x, tuple(repeats))
+
+
+Float = np.float32
+
+
+def _half_pixel(i: Array, scale: Float, old: int, new: int) -> Array:
+    return (i + Float(0.5)) / scale - Float(0.5)
+
+
+def _half_pixel_symmetric(i: Array, scale: Float, old: int, new: int) -> Array:
+    adjustment = Float(new) / (scale * Float(old))
+    offset = Float(old) / Float(2) * (Float(1) - adjustment)
+    return offset + _half_pixel(i, scale, old, new)
+
+
+def _pytorch_half_pixel(i: Array, scale: Float, old: int, new: int) -> Array:
+    return _half_pixel(i, scale, old, new) if new > 1 else np.zeros_like(i)
+
+
+def _align_corners(i: Array, scale: Float, old: int, new: int) -> Array:
+    return i * Float(old - 1) / Float(max(new - 1, 1))
+
+
+def _asymmetric(i: Array, scale: Float, old: int, new: int) -> Array:
+    return i / scale
+
+
+_COORDINATES: dict[str, Callable[[Array, Float, int, int], Array]] = {
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _half_pixel_symmetric,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+}
+
+_NEAREST: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - Float(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x + Float(0.5)),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+def resize_positions(old: int, new: int, scale: float, coordinates: str) -> Array:
+    """Where each of ``new`` elements of a resized dimension lies among the ``old`` (ONNX's Resize).
+
+    In single precision as onnxruntime and ONNX's reference: which element is nearest hangs on it.
+    """
+    return _COORDINATES[coordinates](np.arange(new, dtype=Float), Float(scale), old, new)
+
+
+def nearest_indices(positions: Array, old: int, nearest_mode: str) -> Array:
+    """The element at each position, rounded by ``nearest_mode`` and kept inside the dimension."""
+    return np.clip(_NEAREST[nearest_mode](positions), 0, old - 1).astype(np.int64)
+
+
+def linear_weights(positions: Array, old: int) -> tuple[Array, Array, Array]:
+    """The elements below and above each position, kept inside, and the weight of the one above."""
+    below = np.floor(positions)
+    low, high = (np.clip(i, 0, old - 1).astype(np.int64) for i in (below, below + 1))
+    return low, high, positions - below
+
+
+@kernel("resize")
+def resize(
+    x: Array,
+    *,
+    sizes: Ints,
+    scales: Sequence[float],
+    mode: str,
+    coordinates: str,
+    nearest_mode: str,
+) -> Array:
+    """Dimension by dimension (ONNX's Resize-19); `linear` mixes in float64, rounded once."""
+    result = x.astype(np.float64) if mode == "linear" else x
+    # shrinking dimensions first, so that nothing in between is larger than x and the result
+    for axis in sorted(range(x.ndim), key=lambda d: sizes[d] / max(x.shape[d], 1)):
+        old, new, scale = x.shape[axis], sizes[axis], scales[axis]
+        if new == old and scale == 1:
+            continue
+        positions = resize_positions(old, new, scale, coordinates)
+        if mode == "nearest":
+            result = np.take(result, nearest_indices(positions, old, nearest_mode), axis=axis)
+        else:
+            low, high, weight = linear_weights(positions, old)
+            above = weight.astype(np.float64).reshape(-1, *[1] * (x.ndim - 1 - axis))
+            below = 1 - above
+            result = np.take(result, low, axis) * below + np.take(result, high, axis) * above
+    return result.astype(x.dtype)

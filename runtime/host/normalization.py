@@ -1,0 +1,69 @@
+"""NumPy semantics of the normalizations: computed in float64 and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tessella.runtime.host.registry import Array, kernel
+
+
+def _standardised(x: Array, axes: Sequence[int], epsilon: float) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) over axes, in float64."""
+    exact, over = x.astype(np.float64), tuple(axes)
+    count = np.float64(np.prod([x.shape[axis] for axis in over]))
+    centred = exact - np.sum(exact, axis=over, keepdims=True) / count
+    variance = np.sum(centred**2, axis=over, keepdims=True) / count
+    return centred / np.sqrt(variance + epsilon)
+
+
+def _channels(values: Array, rank: int) -> Array:
+    """values[C] in float64 as [C, 1, 1, ..], which broadcasts to [N, C, spatial..]."""
+    return values.astype(np.float64).reshape(-1, *[1] * (rank - 2))
+
+
+@kernel("layer_norm")
+def layer_norm(
+    x: Array, scale: Array, bias: Array | None = None, *, axis: int, epsilon: float
+) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from `axis` on."""
+    result = _standardised(x, range(axis, x.ndim), epsilon) * scale
+    return (result if bias is None else result + bias).astype(x.dtype)
+
+
+@kernel("rms_norm")
+def rms_norm(x: Array, scale: Array, *, axis: int, epsilon: float) -> Array:
+    """x / sqrt(mean(x^2) + epsilon) * scale over the dimensions from `axis` on."""
+    exact, over = x.astype(np.float64), tuple(range(axis, x.ndim))
+    count = np.float64(np.prod(x.shape[axis:]))
+    square = np.sum(exact**2, axis=over, keepdims=True) / count
+    return (exact / np.sqrt(square + epsilon) * scale).astype(x.dtype)
+
+
+@kernel("instance_norm")
+def instance_norm(x: Array, scale: Array, bias: Array, *, epsilon: float) -> Array:
+    """x[N, C, spatial..] standardised over its spatial dimensions, * scale[C] + bias[C]."""
+    standard = _standardised(x, range(2, x.ndim), epsilon)
+    return (standard * _channels(scale, x.ndim) + _channels(bias, x.ndim)).astype(x.dtype)
+
+
+@kernel("batch_norm")
+def batch_norm(
+    x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float
+) -> Array:
+    """(x - mean[C]) / sqrt(variance[C] + epsilon) * scale[C] + bias[C] for x[N, C, ..]."""
+    s, b, m, v = (_channels(values, x.ndim) for values in (scale, bias, mean, variance))
+    return ((x - m) / np.sqrt(v + epsilon) * s + b).astype(x.dtype)
+
+
+@kernel("lrn")
+def lrn(x: Array, *, size: int, alpha: float, beta: float, bias: float) -> Array:
+    """x / (bias + alpha / size * sum)^beta; sum of x^2 from c - (size-1)//2 to c + size//2."""
+    exact, channels = x.astype(np.float64), x.shape[1]
+    sums = np.zeros(exact.shape)
+    for offset in range(max(-((size - 1) // 2), -channels), min(size // 2, channels) + 1):
+        to = slice(max(0, -offset), channels - max(0, offset))
+        start = slice(max(0, offset), channels + min(0, offset))
+        sums[:, to] += exact[:, start] ** 2
+    return (exact / (bias + alpha / size * sums) ** beta).astype(x.dtype)

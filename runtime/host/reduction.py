@@ -1,0 +1,106 @@
+"""NumPy semantics of the reductions, softmax, cumulative sums and topk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tessella.runtime.host.registry import Array, kernel
+from tessella.runtime.host.values import greatest, least, wide
+
+
+@kernel("reduce_sum")
+def reduce_sum(x: Array, *, axes: Sequence[int], keepdims: bool) -> Array:
+    """The sum, of floats in float64 and rounded once."""
+    return np.sum(x, axis=tuple(axes), dtype=wide(x), keepdims=keepdims).astype(x.dtype)
+
+
+@kernel("reduce_prod")
+def reduce_prod(x: Array, *, axes: Sequence[int], keepdims: bool) -> Array:
+    """The product, of floats in float64 and rounded once."""
+    return np.prod(x, axis=tuple(axes), dtype=wide(x), keepdims=keepdims).astype(x.dtype)
+
+
+@kernel("reduce_mean")
+def reduce_mean(x: Array, *, axes: Sequence[int], keepdims: bool) -> Array:
+    """The mean, of floats in float64 and rounded once; of integers rounded towards zero."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    if x.dtype.kind == "f":
+        total = np.sum(x, axis=tuple(axes), dtype=np.float64, keepdims=keepdims)
+        return (total / np.float64(count)).astype(x.dtype)
+    total = np.sum(x, axis=tuple(axes), keepdims=keepdims)
+    return (np.sign(total) * (np.abs(total) // total.dtype.type(max(count, 1)))).astype(x.dtype)
+
+
+@kernel("reduce_max")
+def reduce_max(x: Array, *, axes: Sequence[int], keepdims: bool) -> Array:
+    """The largest element; NaN if any is."""
+    return np.max(x, axis=tuple(axes), keepdims=keepdims, initial=least(x.dtype))
+
+
+@kernel("reduce_min")
+def reduce_min(x: Array, *, axes: Sequence[int], keepdims: bool) -> Array:
+    """The smallest element; NaN if any is."""
+    return np.min(x, axis=tuple(axes), keepdims=keepdims, initial=greatest(x.dtype))
+
+
+@kernel("arg_max")
+def arg_max(x: Array, *, axis: int, keepdims: bool, select_last_index: bool) -> Array:
+    """NumPy's argmax; with `select_last_index` the last of equal elements."""
+    if not select_last_index:
+        return np.argmax(x, axis=axis, keepdims=keepdims)
+    return x.shape[axis] - 1 - np.argmax(np.flip(x, axis), axis=axis, keepdims=keepdims)
+
+
+@kernel("arg_min")
+def arg_min(x: Array, *, axis: int, keepdims: bool, select_last_index: bool) -> Array:
+    """NumPy's argmin; with `select_last_index` the last of equal elements."""
+    if not select_last_index:
+        return np.argmin(x, axis=axis, keepdims=keepdims)
+    return x.shape[axis] - 1 - np.argmin(np.flip(x, axis), axis=axis, keepdims=keepdims)
+
+
+def _shifted(x: Array, axis: int) -> Array:
+    """x in float64 minus its largest element along an axis, so that no power overflows."""
+    exact = x.astype(np.float64)
+    return exact - np.max(exact, axis=axis, keepdims=True, initial=-np.inf)
+
+
+@kernel("softmax")
+def softmax(x: Array, *, axis: int) -> Array:
+    """e^x / sum(e^x) along an axis, in float64 and rounded once."""
+    powers = np.exp(_shifted(x, axis))
+    return (powers / np.sum(powers, axis=axis, keepdims=True)).astype(x.dtype)
+
+
+@kernel("log_softmax")
+def log_softmax(x: Array, *, axis: int) -> Array:
+    """x - log(sum(e^x)) along an axis, in float64 and rounded once."""
+    shifted = _shifted(x, axis)
+    return (shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))).astype(x.dtype)
+
+
+@kernel("cumsum")
+def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """The running sum along an axis, of floats in float64 and rounded once."""
+    ordered = np.flip(x, axis) if reverse else x
+    total = np.cumsum(ordered, axis=axis, dtype=wide(x))
+    if exclusive:
+        zero = np.zeros_like(np.take(total, range(min(1, x.shape[axis])), axis=axis))
+        total = np.concatenate([zero, np.take(total, range(x.shape[axis] - 1), axis=axis)], axis)
+    return (np.flip(total, axis) if reverse else total).astype(x.dtype)
+
+
+@kernel("topk")
+def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    """The k largest or smallest in order; equal ones in their order, NaN as the largest."""
+    if largest:
+        # a stable sort of the mirrored array, read backwards, keeps equal elements in order
+        mirrored = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+        order = np.flip(x.shape[axis] - 1 - mirrored, axis)
+    else:
+        order = np.argsort(x, axis=axis, kind="stable")
+    indices = np.take(order, range(k), axis=axis).astype(np.int64)
+    return np.take_along_axis(x, indices, axis), indices

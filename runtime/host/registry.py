@@ -1,0 +1,23 @@
+"""The table of NumPy kernels by op name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+HostKernel = Callable[..., Array | tuple[Array, ...]]
+
+KERNELS: dict[str, HostKernel] = {}
+
+
+def kernel(name: str) -> Callable[[HostKernel], HostKernel]:
+    """Register the NumPy kernel of the op ``nn.<name>``."""
+
+    def register(function: HostKernel) -> HostKernel:
+        KERNELS[f"nn.{name}"] = function
+        return function
+
+    return register

@@ -1,0 +1,86 @@
+"""The weight store: the constant tensors of a program, beside its IR, keyed by symbol."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.support.errors import InvalidModelError
+
+Array = npt.NDArray[Any]
+
+_KEY = "w:"  # so that no symbol collides with an argument name of savez
+
+
+class WeightStore:
+    """Arrays by symbol. Arrays are never written to once stored, so that they can be shared."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+        self._suffixes: dict[str, int] = {}
+
+    def __contains__(self, symbol: str) -> bool:
+        return symbol in self._arrays
+
+    def __getitem__(self, symbol: str) -> Array:
+        return self._arrays[symbol]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def get(self, symbol: str) -> Array | None:
+        """The array, or None where the store does not hold the symbol."""
+        return self._arrays.get(symbol)
+
+    def add(self, hint: str, array: Array) -> str:
+        """Store an array under ``hint``, or ``hint_1``, ``hint_2``... where that is taken; the symbol."""
+        symbol = hint = hint or "weight"
+        while symbol in self._arrays:
+            self._suffixes[hint] = self._suffixes.get(hint, 0) + 1
+            symbol = f"{hint}_{self._suffixes[hint]}"
+        self._arrays[symbol] = array
+        return symbol
+
+    def copy(self) -> WeightStore:
+        """A store of its own with the same arrays (which are shared, not copied)."""
+        other = WeightStore()
+        other._arrays = dict(self._arrays)
+        other._suffixes = dict(self._suffixes)
+        return other
+
+    def keep(self, symbols: set[str]) -> None:
+        """Drop every array whose symbol is not among these."""
+        self._arrays = {k: v for k, v in self._arrays.items() if k in symbols}
+
+    def nbytes(self) -> int:
+        """Total size in bytes."""
+        return sum(array.nbytes for array in self._arrays.values())
+
+    def save(self, path: str | Path) -> None:
+        """Write the store as an uncompressed ``.npz`` archive at exactly this path."""
+        with open(path, "wb") as file:
+            np.savez(file, allow_pickle=False, **{_KEY + k: v for k, v in self._arrays.items()})
+
+    @staticmethod
+    def load(path: str | Path) -> WeightStore:
+        """Read what ``save`` wrote. Raises InvalidModelError for anything else; never unpickles."""
+        store = WeightStore()
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                for name in archive.files:
+                    store._arrays[name.removeprefix(_KEY)] = archive[name]
+        except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+            raise InvalidModelError(
+                f"cannot read the weights: {error}",
+                where=str(path),
+                expected="the .weights file that was written beside the stage's text",
+            ) from error
+        return store

@@ -1,0 +1,1 @@
+"""Errors, knobs and text: what every other folder may use. Imports nothing of ours."""

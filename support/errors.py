@@ -1,0 +1,85 @@
+"""Every error that a user can cause: what was expected, what was found, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class TessellaError(Exception):
+    """Base of all errors that tessella raises on purpose.
+
+    The message reads ``what``, then one indented line each for the parts that are known.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        parts = (("where", where), ("expected", expected), ("found", found), ("hint", hint))
+        lines = [what, *(f"  {name}: {text}" for name, text in parts if text is not None)]
+        super().__init__("\n".join(lines))
+
+
+class InvalidModelError(TessellaError):
+    """The model's file or graph is broken: it cannot be read, or breaks the format's own rules."""
+
+
+class ShapeError(TessellaError):
+    """Shapes or element types that do not fit together, or a shape that cannot be known."""
+
+
+class InputError(TessellaError):
+    """A call with wrong names, shapes, element types or number of arrays."""
+
+
+class OptionError(TessellaError):
+    """An option, target, place or stage that does not exist or does not apply."""
+
+
+class ResourceError(TessellaError):
+    """Something that would take more memory than is allowed or than there is."""
+
+
+class ExecutionError(TessellaError):
+    """A compiled model met values that it cannot compute with, such as an index out of range."""
+
+
+class InternalError(TessellaError):
+    """An invariant of the compiler does not hold: a bug in tessella."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """One thing in a model that tessella has no way to run."""
+
+    op: str
+    node: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.op} (node {self.node!r}): {self.reason}"
+
+
+class UnsupportedError(TessellaError):
+    """Ops, attributes or types that are not supported; ``issues`` lists all of them at once."""
+
+    def __init__(self, issues: Sequence[Unsupported], *, where: str | None = None) -> None:
+        self.issues = tuple(issues)
+        count = len(self.issues)
+        listed = "\n".join(f"  - {issue}" for issue in self.issues)
+        super().__init__(
+            f"{count} unsupported {'thing' if count == 1 else 'things'} in the model\n{listed}",
+            where=where,
+            hint="`tessella check MODEL` prints this list; docs/operators.md tells what is supported",
+        )

@@ -1,0 +1,38 @@
+"""Environment variables, in one place: typed, documented, and settable for a while in tests.
+
+| variable | meaning |
+|---|---|
+| `TESSELLA_VERIFY` | 1: verify the IR after every pass |
+| `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+@dataclass
+class Knobs:
+    """The settings of this process."""
+
+    verify: bool = field(default_factory=lambda: _flag("TESSELLA_VERIFY"))
+    """Verify the IR after every pass."""
+
+    @contextmanager
+    def set(self, *, verify: bool) -> Iterator[None]:
+        """Change knobs for the length of a block."""
+        old, self.verify = self.verify, verify
+        try:
+            yield
+        finally:
+            self.verify = old
+
+
+KNOBS = Knobs()

@@ -1,0 +1,168 @@
+"""This machine as a target: found from /proc and /sys on Linux, by a safe guess elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from dataclasses import replace
+from pathlib import Path
+
+from tessella.support.errors import OptionError
+from tessella.targets.table import TARGETS, get
+from tessella.targets.target import Target
+
+KNOB = "TESSELLA_TARGET"
+"""The environment variable that names the host's target, instead of finding it."""
+
+_ARCHS = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}
+_TRIPLES = {
+    ("x86", "Linux"): "x86_64-unknown-linux-gnu",
+    ("x86", "Darwin"): "x86_64-apple-darwin",
+    ("x86", "Windows"): "x86_64-pc-windows-msvc",
+    ("arm", "Linux"): "aarch64-unknown-linux-gnu",
+    ("arm", "Darwin"): "arm64-apple-darwin",
+}
+_V2_FLAGS = frozenset("cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2".split())
+_V3_FLAGS = _V2_FLAGS | frozenset("avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split())
+_V4_FLAGS = _V3_FLAGS | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+_CPU_FLAGS = {
+    "sse": _V2_FLAGS,
+    "avx2": _V3_FLAGS,
+    "avx512": _V4_FLAGS,
+    "neon": frozenset(("asimd",)),
+}
+"""What /proc/cpuinfo must list for each target: the x86-64 psABI's levels v2, v3 and v4."""
+
+_SAFE = {"x86": "sse", "arm": "neon"}
+"""What every machine on which the required Python runs has, where nothing tells more."""
+
+_EXTRA_FLAGS = {
+    "avx512_vnni": "avx512vnni",
+    "avx512_bf16": "avx512bf16",
+    "avx512_fp16": "avx512fp16",
+    "avx_vnni": "avxvnni",
+    "asimddp": "dotprod",
+    "i8mm": "i8mm",
+    "bf16": "bf16",
+}
+"""Features beyond the level: the name in /proc/cpuinfo, and LLVM's."""
+
+_EXTRA_OF_TARGET = {
+    "avx512": frozenset(("avx512vnni", "avx512bf16", "avx512fp16", "avxvnni")),
+    "avx2": frozenset(("avxvnni",)),
+    "sse": frozenset[str](),
+    "neon": frozenset(("dotprod", "i8mm", "bf16")),
+}
+
+_CACHE_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
+_CACHE_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+def host() -> Target:
+    """This machine, or the target that the environment variable TESSELLA_TARGET names.
+
+    Raises OptionError where that is unknown or has instructions that this machine lacks.
+    """
+    name = os.environ.get(KNOB)
+    if not name:
+        return _detect()
+    try:
+        target = get(name)
+    except OptionError as error:
+        raise OptionError(
+            error.what, where=f"{KNOB}={name}", expected=error.expected, hint=error.hint
+        ) from error
+    if not can_run(target):
+        raise OptionError(
+            f"this machine cannot run target {target.name!r}",
+            where=f"{KNOB}={name}",
+            expected=f"one of {', '.join(t.name for t in TARGETS.values() if can_run(t))}",
+        )
+    return _with_facts(target)
+
+
+def can_run(target: Target) -> bool:
+    """Whether this machine has the target's architecture and all of its instructions."""
+    if target.arch != _arch():
+        return False
+    flags = cpu_flags()
+    if not flags:
+        return target.name == _SAFE[target.arch] and not target.features
+    extra = {llvm for flag, llvm in _EXTRA_FLAGS.items() if flag in flags}
+    return _CPU_FLAGS[target.name] <= flags and extra | {"neon"} >= set(target.features)
+
+
+@functools.cache
+def cpu_flags() -> frozenset[str]:
+    """What /proc/cpuinfo lists for the first core; empty where there is no such file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    return parse_flags(lines)
+
+
+def parse_flags(lines: list[str]) -> frozenset[str]:
+    """The flags in lines of /proc/cpuinfo: `flags : ...` on x86, `Features : ...` on Arm."""
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def parse_size(text: str) -> int:
+    """Bytes from the size file of a cache, such as `48K`; 0 where it cannot be read."""
+    text = text.strip()
+    unit = _CACHE_UNITS.get(text[-1:], 1)
+    digits = text.rstrip("KMG")
+    return int(digits) * unit if digits.isdigit() else 0
+
+
+@functools.cache
+def _detect() -> Target:
+    arch = _arch()
+    if arch is None:
+        raise OptionError(
+            f"cannot generate code for a {platform.machine()!r} processor",
+            expected=f"one of {', '.join(_ARCHS)}",
+        )
+    best = next((t for t in TARGETS.values() if can_run(t)), TARGETS[_SAFE[arch]])
+    return _with_facts(best)
+
+
+def _arch() -> str | None:
+    return _ARCHS.get(platform.machine().lower())
+
+
+def _with_facts(target: Target) -> Target:
+    """The target with this machine's triple, further features and cache sizes put in."""
+    wanted = _EXTRA_OF_TARGET[target.name]
+    flags = cpu_flags()
+    extra = tuple(llvm for flag, llvm in _EXTRA_FLAGS.items() if flag in flags and llvm in wanted)
+    caches = _caches()
+    return replace(
+        target,
+        triple=_TRIPLES.get((target.arch, platform.system()), target.triple),
+        features=tuple(dict.fromkeys((*target.features, *extra))),
+        l1=caches.get(1, target.l1),
+        l2=caches.get(2, target.l2),
+        l3=caches.get(3, target.l3),
+    )
+
+
+@functools.cache
+def _caches() -> dict[int, int]:
+    """Bytes of data cache by level, of the first core; empty where /sys does not tell."""
+    sizes: dict[int, int] = {}
+    for index in sorted(_CACHE_ROOT.glob("index*")):
+        try:
+            kind = (index / "type").read_text().strip()
+            level = int((index / "level").read_text())
+            size = parse_size((index / "size").read_text())
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction" and size:
+            sizes[level] = size
+    return sizes

@@ -1,0 +1,112 @@
+"""The known targets, with the figures of a typical recent core; `host()` puts in its caches."""
+
+from __future__ import annotations
+
+import difflib
+
+from tessella.support.errors import OptionError
+from tessella.targets.target import Target
+
+_KIB = 1024
+_X86_LINUX = "x86_64-unknown-linux-gnu"
+
+AVX512 = Target(
+    name="avx512",
+    arch="x86",
+    triple=_X86_LINUX,
+    cpu="x86-64-v4",
+    features=(),
+    vector_bits=512,
+    vector_registers=32,
+    mask_registers=8,
+    fused_multiply_add=True,
+    fma_ports=2,
+    fma_latency=4,
+    load_ports=2,
+    l1=48 * _KIB,
+    l2=1024 * _KIB,
+    l3=16 * _KIB * _KIB,
+    cache_line=64,
+    ghz=4.0,
+)
+AVX2 = Target(
+    name="avx2",
+    arch="x86",
+    triple=_X86_LINUX,
+    cpu="x86-64-v3",
+    features=(),
+    vector_bits=256,
+    vector_registers=16,
+    mask_registers=0,
+    fused_multiply_add=True,
+    fma_ports=2,
+    fma_latency=4,
+    load_ports=2,
+    l1=32 * _KIB,
+    l2=512 * _KIB,
+    l3=16 * _KIB * _KIB,
+    cache_line=64,
+    ghz=4.0,
+)
+SSE = Target(
+    name="sse",
+    arch="x86",
+    triple=_X86_LINUX,
+    cpu="x86-64-v2",
+    features=(),
+    vector_bits=128,
+    vector_registers=16,
+    mask_registers=0,
+    fused_multiply_add=False,
+    fma_ports=1,
+    fma_latency=8,
+    load_ports=2,
+    l1=32 * _KIB,
+    l2=256 * _KIB,
+    l3=8 * _KIB * _KIB,
+    cache_line=64,
+    ghz=3.0,
+)
+NEON = Target(
+    name="neon",
+    arch="arm",
+    triple="aarch64-unknown-linux-gnu",
+    cpu="generic",
+    features=("neon",),
+    vector_bits=128,
+    vector_registers=32,
+    mask_registers=0,
+    fused_multiply_add=True,
+    fma_ports=2,
+    fma_latency=4,
+    load_ports=2,
+    l1=64 * _KIB,
+    l2=1024 * _KIB,
+    l3=16 * _KIB * _KIB,
+    cache_line=64,
+    ghz=2.6,
+)
+
+TARGETS = {target.name: target for target in (AVX512, AVX2, SSE, NEON)}
+"""By name, best first within an architecture."""
+
+ALIASES = {"aarch64": "neon", "arm64": "neon"}
+
+
+def names() -> tuple[str, ...]:
+    """Every name that `get` knows, aliases included."""
+    return (*TARGETS, *ALIASES)
+
+
+def get(name: str) -> Target:
+    """The target of that name. Raises OptionError, which lists the known names."""
+    target = TARGETS.get(ALIASES.get(name, name))
+    if target is not None:
+        return target
+    close = difflib.get_close_matches(name.lower(), names(), n=1)
+    raise OptionError(
+        f"there is no target {name!r}",
+        expected=f"one of {', '.join(names())}",
+        found=repr(name),
+        hint=f"did you mean {close[0]!r}?" if close else None,
+    )

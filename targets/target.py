@@ -1,0 +1,77 @@
+"""The description of a machine that kernels, the tile model and code generation read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_X86_LAYOUT = "p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
+_ARM_LAYOUT = "p270:32:32-p271:32:32-p272:64:64"
+_DATA_LAYOUTS = {
+    ("x86", "linux"): f"e-m:e-{_X86_LAYOUT}",
+    ("x86", "darwin"): f"e-m:o-{_X86_LAYOUT}",
+    ("x86", "windows"): f"e-m:w-{_X86_LAYOUT}",
+    ("arm", "linux"): f"e-m:e-{_ARM_LAYOUT}-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
+    ("arm", "darwin"): f"e-m:o-{_ARM_LAYOUT}-i64:64-i128:128-n32:64-S128-Fn32",
+}
+"""LLVM's data layout by (arch, system): what its TargetMachine for the triple reports."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine to generate code for. All sizes are in bytes unless a name says bits."""
+
+    name: str
+    """The name by which `get` finds it: `avx512`, `avx2`, `sse`, `neon`."""
+
+    arch: str
+    """The target part of a place: `x86` or `arm`."""
+
+    triple: str
+    cpu: str
+    """LLVM's name of the instruction set level, not of a product: `x86-64-v4`."""
+
+    features: tuple[str, ...]
+    """LLVM's names of what the machine has beyond ``cpu``, such as `avx512vnni`."""
+
+    vector_bits: int
+    vector_registers: int
+    mask_registers: int
+    """Registers that hold nothing but lane masks; 0 where masks live in vector registers."""
+
+    fused_multiply_add: bool
+    fma_ports: int
+    """Vector multiply-adds that can start in one cycle."""
+
+    fma_latency: int
+    """Cycles from a multiply-add's start to its result."""
+
+    load_ports: int
+    """Vector loads that can start in one cycle."""
+
+    l1: int
+    l2: int
+    l3: int
+    """Bytes of level 1 data, level 2 and level 3 cache that one core can use."""
+
+    cache_line: int
+    ghz: float
+    """Clock under vector load, for cost estimates; not a promise."""
+
+    def lanes(self, element_bits: int) -> int:
+        """Elements of ``element_bits`` bits in one vector register; at least 1."""
+        return max(1, self.vector_bits // max(8, element_bits))
+
+    @property
+    def system(self) -> str:
+        """The operating system's part of the triple: `linux`, `darwin` or `windows`."""
+        return next((s for s in ("darwin", "windows") if s in self.triple), "linux")
+
+    @property
+    def data_layout(self) -> str:
+        """LLVM's data layout string of the triple."""
+        return _DATA_LAYOUTS[self.arch, self.system]
+
+    @property
+    def feature_string(self) -> str:
+        """``features`` as LLVM writes them: `+avx512vnni,+avx512bf16`."""
+        return ",".join(f"+{feature}" for feature in self.features)

@@ -1,0 +1,49 @@
+"""Which `math` ops have vector code, and how accurate it is: facts for the choice of kernels."""
+
+from __future__ import annotations
+
+EXACT = 0.5
+"""ULP of a result that is rounded correctly."""
+
+BOUNDS: dict[str, dict[int, float]] = {
+    "math.absf": {32: 0.0, 64: 0.0},
+    "math.ceil": {32: 0.0, 64: 0.0},
+    "math.copysign": {32: 0.0, 64: 0.0},
+    "math.floor": {32: 0.0, 64: 0.0},
+    "math.round": {32: 0.0, 64: 0.0},
+    "math.roundeven": {32: 0.0, 64: 0.0},
+    "math.trunc": {32: 0.0, 64: 0.0},
+    "math.fma": {32: EXACT, 64: EXACT},
+    "math.sqrt": {32: EXACT, 64: EXACT},
+    "math.rsqrt": {32: 1.5, 64: 1.5},
+    "math.exp": {32: 2.0, 64: 2.0},
+    "math.exp2": {32: 2.0, 64: 2.0},
+    "math.expm1": {32: 2.0, 64: 2.0},
+    "math.log": {32: 2.0, 64: 2.0},
+    "math.log1p": {32: 2.0, 64: 2.0},
+    "math.log2": {32: 2.0, 64: 2.0},
+    "math.sinh": {32: 3.0, 64: 3.0},
+    "math.cosh": {32: 3.0, 64: 3.0},
+    "math.tanh": {32: 4.0, 64: 4.0},
+    "math.asinh": {32: 4.0, 64: 4.0},
+    "math.acosh": {32: 4.0, 64: 4.0},
+    "math.atanh": {32: 4.0, 64: 4.0},
+    "math.erf": {32: 4.0},
+    "math.sin": {32: 3.0},
+    "math.cos": {32: 3.0},
+    "math.tan": {32: 4.0},
+    "math.asin": {32: 3.0},
+    "math.acos": {32: 3.0},
+    "math.atan": {32: 3.0},
+    "math.powf": {32: 1.0},
+}
+"""The largest error in units in the last place, by the op's name and the bits of its elements.
+
+Over all arguments, denormal ones too. On machines without fused multiply-add (`sse`) functions may
+be off by one unit more. Infinities, NaN and the sign of zero follow IEEE 754 and C's math.h.
+"""
+
+
+def supports(name: str, element_bits: int) -> bool:
+    """Whether the op, such as `math.exp`, has vector code for floats of that many bits."""
+    return element_bits in BOUNDS.get(name, {})

@@ -1,0 +1,105 @@
+"""Whole models for tests and benchmarks: known graphs, with weights drawn from a seed.
+
+The graphs are the fixtures (``tests/fixtures/*.onnx``) and the light models that the onnx package
+carries. Weights are drawn so that activations keep their scale from layer to layer and outputs
+depend on the input: an error anywhere shows in the output.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+
+from tests.fixtures.light import LIGHT_MODELS, light_model
+from tests.fixtures.weights import fill_weights
+
+__all__ = [
+    "FIXTURES",
+    "LIGHT_MODELS",
+    "fill_weights",
+    "graph_inputs",
+    "light_model",
+    "load_fixture",
+    "random_inputs",
+    "run_onnxruntime",
+]
+
+Array = npt.NDArray[Any]
+
+FIXTURES = ("encoder_opset14", "encoder_opset18", "mobilenet_opset11", "mobilenet_opset18")
+
+_FOLDER = Path(__file__).parent / "fixtures"
+
+
+def load_fixture(name: str, seed: int = 0) -> onnx.ModelProto:
+    """The fixture of this name (see ``FIXTURES``), with weights."""
+    return fill_weights(onnx.ModelProto.FromString((_FOLDER / f"{name}.onnx").read_bytes()), seed)
+
+
+def random_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
+    """Arrays for the inputs that are not initializers.
+
+    Floats are N(0, 1), with the coarse and fine structure of an image where they have its rank;
+    integers that index a table are in its range; other integers are a mask of ones with a tail of
+    zeros along the last axis.
+    """
+    graph = model.graph
+    rng = np.random.default_rng(seed)
+    tables = {tensor.name: tensor.dims[0] for tensor in graph.initializer if tensor.dims}
+    rows = {n.input[1]: tables.get(n.input[0]) for n in graph.node if n.op_type == "Gather"}
+    feeds: dict[str, Array] = {}
+    for value in graph_inputs(model):
+        tensor_type = value.type.tensor_type
+        dtype = helper.tensor_dtype_to_np_dtype(tensor_type.elem_type)
+        shape = [dim.dim_value for dim in tensor_type.shape.dim]
+        if dtype.kind == "f":
+            array = _random_floats(shape, rng)
+        elif (count := rows.get(value.name)) is not None:
+            array = rng.integers(0, count, shape)
+        else:
+            tail = shape[-1] // 4
+            array = np.broadcast_to(np.arange(shape[-1]) < shape[-1] - tail, shape)
+        feeds[value.name] = np.ascontiguousarray(array, dtype)
+    return feeds
+
+
+def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that a caller has to give: those that are not initializers."""
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in initializers]
+
+
+def run_onnxruntime(
+    model: onnx.ModelProto, feeds: dict[str, Array], threads: int = 1
+) -> list[Array]:
+    """The outputs of a model, by ONNX Runtime on the CPU."""
+    ort: Any = importlib.import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # warnings about unused initializers are of no interest
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return [np.asarray(output) for output in session.run(None, feeds)]
+
+
+def _random_floats(shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """N(0, 1), float64 [shape]; for images half of the variance is in blocks of 32x32 pixels.
+
+    White noise alone looks the same to every network that averages over the image at its end.
+    """
+    fine = rng.standard_normal(tuple(shape))
+    if len(shape) != 4:
+        return fine
+    n, c, h, w = shape
+    blocks = rng.standard_normal((n, c, -(-h // 32), -(-w // 32)))
+    coarse = blocks.repeat(32, axis=2).repeat(32, axis=3)[:, :, :h, :w]
+    return (fine + coarse) / math.sqrt(2)
