@@ -18,7 +18,7 @@ from tessella.codegen.lltypes import (
     splat,
     type_of,
 )
-from tessella.codegen.minmax import MINMAX
+from tessella.codegen.minmax import minmax
 from tessella.codegen.writer import Handler, Writer
 from tessella.support.errors import InternalError
 
@@ -77,6 +77,10 @@ def _binary(function: Binary) -> Handler:
     return lambda w, op: w.set(op, function(w, w.get(op, 0), w.get(op, 1)))
 
 
+def _extreme(kind: str) -> Handler:
+    return lambda w, op: w.set(op, minmax(w, kind, w.get(op, 0), w.get(op, 1)))
+
+
 def _shift_out(opcode: str) -> Binary:
     """A shift that gives 0 for an amount of the type's bits or more."""
 
@@ -120,10 +124,10 @@ ARITH: dict[type[Operation], Handler] = {
     arith.MulfOp: _instruction("fmul"),
     arith.DivfOp: _instruction("fdiv"),
     arith.NegfOp: _negate,
-    arith.MaximumfOp: _binary(MINMAX["maximumf"]),
-    arith.MinimumfOp: _binary(MINMAX["minimumf"]),
-    arith.MaxnumfOp: _binary(MINMAX["maxnumf"]),
-    arith.MinnumfOp: _binary(MINMAX["minnumf"]),
+    arith.MaximumfOp: _extreme("maximumf"),
+    arith.MinimumfOp: _extreme("minimumf"),
+    arith.MaxnumfOp: _extreme("maxnumf"),
+    arith.MinnumfOp: _extreme("minnumf"),
     arith.AddiOp: _wrapping("add"),
     arith.SubiOp: _wrapping("sub"),
     arith.MuliOp: _wrapping("mul"),

@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 
 from tessella.codegen.lltypes import I64, LLType, Value, constant, type_of
 from tessella.codegen.lltypes import vector as vector_type
-from tessella.codegen.minmax import MINMAX
+from tessella.codegen.minmax import MINMAX, minmax, reduce_minmax
 from tessella.codegen.writer import Handler, Writer
 from tessella.support.errors import InternalError
 
@@ -48,7 +48,7 @@ def _create_mask(w: Writer, op: Operation) -> None:
     w.set(op, w.compare("icmp ult", iota(narrow), limit))
 
 
-_INTRINSICS = {
+_REDUCTIONS = {
     "add": "add",
     "mul": "mul",
     "minsi": "smin",
@@ -58,72 +58,32 @@ _INTRINSICS = {
     "and": "and",
     "or": "or",
     "xor": "xor",
-    "maximumf": "fmaximum",
-    "minimumf": "fminimum",
-    "maxnumf": "fmax",
-    "minnumf": "fmin",
 }
-"""`llvm.vector.reduce.NAME` by `vector.kind`, for integers, and for floats on Arm."""
+"""`llvm.vector.reduce.NAME` of integers by `vector.kind`; joining two values has the same name."""
 
-_COMBINE = {
-    "add": "add",
-    "mul": "mul",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-}
-"""The instruction that joins the accumulator to an integer reduction; others are intrinsics."""
+_INSTRUCTIONS = frozenset(("add", "mul", "and", "or", "xor"))
+"""Those of which joining two values is an instruction, and not an intrinsic."""
 
 
 def _reduce_float_sum(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
     """A tree, which LLVM may order as it likes (`reassoc`); a chain of additions would be slow."""
     neutral = constant(value.type.scalar, -0.0 if kind == "add" else 1.0)
-    return w.call(
-        value.type.scalar,
-        f"llvm.vector.reduce.f{kind}.{value.type.mangled}",
-        start or neutral,
-        value,
-        flags="reassoc ",
-    )
+    name = f"llvm.vector.reduce.f{kind}.{value.type.mangled}"
+    return w.call(value.type.scalar, name, start or neutral, value, flags="reassoc ")
 
 
-def _halves(w: Writer, value: Value) -> tuple[Value, Value]:
-    half = value.type.lanes // 2
-    to = vector_type(value.type.element, half)
-    low = ", ".join(f"i32 {i}" for i in range(half))
-    high = ", ".join(f"i32 {i + half}" for i in range(half))
-    poison = f"{value.type.text} poison"
-    return (
-        w.push(to, f"shufflevector {value.typed}, {poison}, <{half} x i32> <{low}>"),
-        w.push(to, f"shufflevector {value.typed}, {poison}, <{half} x i32> <{high}>"),
-    )
+def _reduce_extreme(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
+    result = reduce_minmax(w, kind, value)
+    return minmax(w, kind, start, result) if start else result
 
 
-def _lane(w: Writer, value: Value, lane: int) -> Value:
-    return w.push(value.type.scalar, f"extractelement {value.typed}, i64 {lane}")
-
-
-def _reduce_float_extreme(w: Writer, kind: str, value: Value) -> Value:
-    combine = MINMAX[kind]
-    while value.type.lanes > 1 and value.type.lanes % 2 == 0:
-        value = combine(w, *_halves(w, value))
-    result = _lane(w, value, 0)
-    for lane in range(1, value.type.lanes):
-        result = combine(w, result, _lane(w, value, lane))
-    return result
-
-
-def _reduce_plain(w: Writer, kind: str, value: Value) -> Value:
-    name = f"llvm.vector.reduce.{_INTRINSICS[kind]}.{value.type.mangled}"
-    return w.call(value.type.scalar, name, value)
-
-
-def _join(w: Writer, kind: str, start: Value, value: Value) -> Value:
-    if kind in MINMAX:
-        return MINMAX[kind](w, start, value)
-    if kind in _COMBINE:
-        return w.binary(_COMBINE[kind], start, value)
-    return w.intrinsic(_INTRINSICS[kind], start, value)
+def _reduce_integers(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
+    name = _REDUCTIONS[kind]
+    result = w.call(value.type.scalar, f"llvm.vector.reduce.{name}.{value.type.mangled}", value)
+    if start is None:
+        return result
+    join = w.binary if name in _INSTRUCTIONS else w.intrinsic
+    return join(name, start, result)
 
 
 def _reduction(w: Writer, op: Operation) -> None:
@@ -132,14 +92,11 @@ def _reduction(w: Writer, op: Operation) -> None:
     kind = attribute.data.value
     value = w.get(op, 0)
     start = w.get(op, 1) if len(op.operands) > 1 else None
-    if value.type.is_float and kind in ("add", "mul"):
-        w.set(op, _reduce_float_sum(w, kind, value, start))
-        return
-    if kind in MINMAX and w.target.arch != "arm":
-        result = _reduce_float_extreme(w, kind, value)
+    if not value.type.is_float:
+        reduce = _reduce_integers
     else:
-        result = _reduce_plain(w, kind, value)
-    w.set(op, _join(w, kind, start, result) if start else result)
+        reduce = _reduce_extreme if kind in MINMAX else _reduce_float_sum
+    w.set(op, reduce(w, kind, value, start))
 
 
 VECTOR: dict[type[Operation], Handler] = {

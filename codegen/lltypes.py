@@ -211,17 +211,6 @@ def _bfloat_bits(value: float) -> int:
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 
 
-def is_number(value: Value) -> bool:
-    """Whether the value is an f32 or f64 constant, the same in all lanes, that is not NaN."""
-    if not value.is_constant or value.type.element not in ("f32", "f64"):
-        return False
-    head, mark, digits = value.text.partition("0x")
-    if not mark or head not in ("", f"splat ({value.type.scalar_text} "):
-        return False
-    bits = int(digits.rstrip(")"), 16)
-    return bits & 0x7FFF_FFFF_FFFF_FFFF <= 0x7FF0_0000_0000_0000
-
-
 def quote(name: str) -> str:
     """A symbol as LLVM writes it; quoted, because names from models hold any character."""
     escaped = "".join(

@@ -8,14 +8,13 @@ from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, SelectOp
 from tessella.dialects.nn.core import is_float, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
 from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import layout_of
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.support.errors import InternalError
-
-BOOL = IntegerType(1)
 
 
 class Bodies:
@@ -83,7 +82,7 @@ class Bodies:
         types: list[Attribute] = [
             self.e.vector_type(r.type) if varying else r.type for r in op.results
         ]
-        clone = op.create(
+        clone = VECTOR_FORMS.get(op.name, type(op)).create(
             operands=args,
             result_types=types,
             properties=dict(op.properties),
@@ -131,15 +130,15 @@ class Bodies:
         type = self.e.vector_type(buffer.type.element_type)
         if not tail:
             return Val(self.e.op(vector.LoadOp(buffer, [at], type)), varying=True)
-        mask = self.e.op(vector.CreateMaskOp([self.e.index(tail)], self.e.vector_type(BOOL)))
+        mask = self.e.lane_mask(tail)
         masked = vector.MaskedLoadOp(buffer, [at], mask, self.zero(type), type)
         return Val(self.e.op(masked), varying=True)
 
     def _checked(self, value: SSAValue, extent: int) -> SSAValue:
         """The coordinate if it is inside, else 0 after failing the check."""
-        inside = self.e.op(arith.CmpiOp(value, self.e.index(extent), "ult"))
+        inside = self.e.op(CmpiOp(value, self.e.index(extent), "ult"))
         self.e.effect(CheckOp(inside, self.code))
-        return self.e.op(arith.SelectOp(inside, value, self.e.index(0)))
+        return self.e.op(SelectOp(inside, value, self.e.index(0)))
 
 
 def _zero(element: Attribute) -> Attribute:

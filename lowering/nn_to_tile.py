@@ -56,12 +56,11 @@ class KernelTable:
 
     def add(self, kernel: KernelOp, hint: str, nodes: Sequence[str]) -> KernelOp:
         """The kernel, or an equal one that is there already; it gets its name here."""
-        text = StringIO()
-        Printer(stream=text).print_op(kernel)
-        known = self.by_text.get(text.getvalue())
+        text = _signature(kernel)
+        known = self.by_text.get(text)
         if known is None:
             number = sum(isinstance(op, KernelOp) for op in self.module.body.block.ops)
-            self.by_text[text.getvalue()] = known = kernel
+            self.by_text[text] = known = kernel
             kernel.sym_name = StringAttr(f"{hint}_{number}")
             kernel.attributes[CODE] = IntegerAttr(number, i64)
             kernel.attributes[NODES] = ArrayAttr[StringAttr]([])
@@ -70,6 +69,20 @@ class KernelTable:
         assert isinstance(old, ArrayAttr)
         known.attributes[NODES] = ArrayAttr([*old.data, *(StringAttr(n) for n in nodes)])
         return known
+
+
+def _signature(kernel: KernelOp) -> str:
+    """The kernel's text with numbers for names, so that equal kernels have equal text."""
+    nameless = kernel.clone()
+    for op in nameless.walk():
+        for block in (b for region in op.regions for b in region.blocks):
+            for argument in block.args:
+                argument.name_hint = None
+        for result in op.results:
+            result.name_hint = None
+    text = StringIO()
+    Printer(stream=text).print_op(nameless)
+    return text.getvalue()
 
 
 class _Group:

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, math, memref, vector
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from tessella.dialects.arith import CmpiOp, SelectOp
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Linear, YieldOp
 from tessella.dialects.tile.attributes import Schedule
@@ -23,8 +23,6 @@ from tessella.lowering.aggregate import accumulate, horizontal, identity, is_mul
 from tessella.lowering.body import Bodies
 from tessella.lowering.tiles import Tiles, classify, split
 from tessella.lowering.values import Emitter, Pos, Val
-
-BOOL = IntegerType(1)
 
 
 @dataclass(frozen=True)
@@ -290,7 +288,7 @@ class Statement:
                 kind, old = self.op.aggregation.data, results[slot].ssa
                 new = accumulate(self.e, kind, old, self.e.spread(value))
                 if mask is not None:
-                    new = self.e.op(arith.SelectOp(self.e.spread(mask), new, old))
+                    new = self.e.op(SelectOp(self.e.spread(mask), new, old))
                 results[slot] = Val(new, self.s.vector is not None)
         self.bodies.forget()
         return results
@@ -302,9 +300,9 @@ class Statement:
         assert default is not None, "an assignment that leaves its operands has a default"
         other = self.e.constant(default, self.element)
         if not (mask.varying or value.varying):
-            return Val(self.e.op(arith.SelectOp(mask.ssa, value.ssa, other)))
+            return Val(self.e.op(SelectOp(mask.ssa, value.ssa, other)))
         spread = self.e.spread(Val(other))
-        chosen = arith.SelectOp(self.e.spread(mask), self.e.spread(value), spread)
+        chosen = SelectOp(self.e.spread(mask), self.e.spread(value), spread)
         return Val(self.e.op(chosen), varying=True)
 
     def _fma(self, args: Sequence[Val], total: SSAValue) -> SSAValue:
@@ -341,7 +339,7 @@ class Statement:
         at = self.e.at(pos)
         if not varying:
             if mask is not None:
-                at = self.e.op(arith.SelectOp(mask.ssa, at, self.e.index(0)))
+                at = self.e.op(SelectOp(mask.ssa, at, self.e.index(0)))
             return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
         assert isinstance(buffer.type, memref.MemRefType)
         type = self.e.vector_type(buffer.type.element_type)
@@ -354,7 +352,7 @@ class Statement:
         return Val(self.e.op(vector.MaskedLoadOp(buffer, [at], both, zero, type)), varying=True)
 
     def _lane_mask(self, lanes: int) -> SSAValue:
-        return self.e.op(vector.CreateMaskOp([self.e.index(lanes)], self.e.vector_type(BOOL)))
+        return self.e.lane_mask(lanes)
 
     def _mask(self, point: Point, row: int, u: int) -> Val | None:
         """Whether the point counts, where that is not known already; None where it does."""
@@ -386,7 +384,7 @@ class Statement:
         scalar = self.e.linear(terms, constant)
         extent = self.e.index(c.extent)
         if not lane:
-            return Val(self.e.op(arith.CmpiOp(scalar, extent, "ult")))
+            return Val(self.e.op(CmpiOp(scalar, extent, "ult")))
         lanes = self.bodies.lanes(lane)
         value = self.e.op(arith.AddiOp(self.e.spread(Val(scalar)), lanes))
-        return Val(self.e.op(arith.CmpiOp(value, self.e.spread(Val(extent)), "ult")), varying=True)
+        return Val(self.e.op(CmpiOp(value, self.e.spread(Val(extent)), "ult")), varying=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import affine, arith, scf, vector
-from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, VectorType
+from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -135,6 +135,11 @@ class Emitter:
     def vector_type(self, element: Attribute) -> VectorType[Any]:
         """The vector type of this statement's lanes."""
         return VectorType(element, [self.lanes])
+
+    def lane_mask(self, lanes: int) -> SSAValue:
+        """A mask of the first lanes."""
+        type = VectorType(IntegerType(1), [self.lanes])
+        return self.op(vector.CreateMaskOp([self.index(lanes)], type))
 
     def spread(self, value: Val) -> SSAValue:
         """The value as a vector (as it is, where there is one lane)."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tessella.codegen.lltypes import LLType, Value, constant
-from tessella.codegen.minmax import MINMAX
+from tessella.codegen.minmax import minmax
 from tessella.codegen.writer import Writer
 
 _FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
@@ -109,11 +109,11 @@ class Lanes:
 
     def at_least(self, bound: float) -> Lanes:
         """The larger one of this and the bound; NaN stays NaN."""
-        return Lanes(self.w, MINMAX["maximumf"](self.w, self.value, self.like(bound).value))
+        return Lanes(self.w, minmax(self.w, "maximumf", self.value, self.like(bound).value))
 
     def at_most(self, bound: float) -> Lanes:
         """The smaller one of this and the bound; NaN stays NaN."""
-        return Lanes(self.w, MINMAX["minimumf"](self.w, self.value, self.like(bound).value))
+        return Lanes(self.w, minmax(self.w, "minimumf", self.value, self.like(bound).value))
 
 
 def fma(a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
-    from tessella.frontends.onnx.unsupported import check
     from tessella.frontends.onnx.importer import OnnxSource
     from tessella.frontends.onnx.load import load_model
+    from tessella.frontends.onnx.unsupported import check
 
 __all__ = ["OnnxSource", "check", "load_model"]
 

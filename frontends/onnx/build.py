@@ -23,7 +23,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 class Builder:
-    """Appends ops to a block; every op carries the name of the ONNX node that is being converted."""
+    """Appends ops to a block; each carries the name of the ONNX node that is being converted."""
 
     def __init__(self, block: Block, max_bytes: int) -> None:
         self.block = block

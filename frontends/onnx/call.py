@@ -113,7 +113,6 @@ class Call:
         value = self.attribute(name)
         return None if value is None else tuple(self._typed(name, (tuple, list), None))
 
-
     def tensor(self, name: str) -> Tensor | None:
         """An attribute that is a tensor, or None."""
         return None if self.attribute(name) is None else self._typed(name, Tensor, None)
@@ -152,14 +151,16 @@ class Call:
         return values[0]
 
     def listed(self, name: str, index: int) -> tuple[int, ...] | None:
-        """Integers that older versions hold in an attribute and newer ones in an operand, or None."""
+        """Integers that old versions hold in an attribute and new ones in an operand, or None."""
         if self.optional(index) is not None:
             return self.static_ints(index, name)
         return self.integers(name)
 
     # emission
 
-    def emit(self, op: type[nn.NnOp], *operands: SSAValue, **properties: PyValue | None) -> SSAValue:
+    def emit(
+        self, op: type[nn.NnOp], *operands: SSAValue, **properties: PyValue | None
+    ) -> SSAValue:
         """Append an op with one result."""
         return self.build.emit(op, operands, **properties)[0]
 
@@ -204,4 +205,3 @@ class Call:
     def unsupported(self, reason: str) -> NoReturn:
         """Raises UnsupportedError for this node."""
         raise UnsupportedError([Unsupported(self.node.title, self.node.name, reason)])
-

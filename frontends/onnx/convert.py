@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.frontends.onnx import ops, registry
+from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
 from tessella.frontends.onnx.functions import defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
+from tessella.frontends.onnx.registry import Converter
+from tessella.frontends.onnx.schemas import schema
+from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
 from tessella.support.errors import (
     InternalError,
     InvalidModelError,
@@ -32,7 +34,15 @@ _DEPTH = 64
 _MAX_NODES = 1_000_000  # functions that call functions can make 2^n nodes of n
 
 # What a converter raises where its own code is at fault.
-_BUGS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, VerifyException)
+_BUGS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    VerifyException,
+)
 
 
 class Scope:
@@ -123,28 +133,28 @@ class Conversion:
         if function is not None:
             return self._function(function, node, inputs)
         opset = scope.opsets.get("", 1)
-        schema = None if node.domain else registry.schema(node.op, "", opset)
-        entry = schema and ops.find(node.op, schema.since_version)
+        found = None if node.domain else schema(node.op, opset)
+        entry = ops.find(node.op, found.since) if found else None
         issues = [Unsupported(node.title, node.name, r) for r in reasons(node, scope.opsets)]
-        if schema is None or entry is None:
-            body = fixed_body(node.op, node.domain, opset) or typed_body(node, opset, inputs)
+        if entry is None and found is not None:
+            body = fixed_body(node.op, opset) or typed_body(node, opset, inputs)
             if body is not None:
                 return self._function(body, node, inputs)
-        if schema is None or entry is None or issues:
+        if found is None or entry is None or issues:
             self._issues += issues or [Unsupported(node.title, node.name, "no body for its types")]
             return ()
         call = Call(
             node,
-            schema.since_version,
+            found.since,
             tuple(inputs),
             self._build,
-            registry.defaults(node.op, node.domain, opset),
+            found.defaults,
             self._input_names,
             lambda graph: self._branch(graph, scope, node),
         )
         return self._convert(call, entry.convert)
 
-    def _convert(self, call: Call, convert: registry.Converter) -> Results:
+    def _convert(self, call: Call, convert: Converter) -> Results:
         try:
             results = convert(call)
         except UnsupportedError as error:
@@ -180,7 +190,7 @@ class Conversion:
 
 
 @contextmanager
-def _located(node: Node) -> Iterator[None]:
+def _located(node: Node) -> Generator[None]:
     """Say in every error which node it comes from."""
     try:
         yield

@@ -92,7 +92,7 @@ class ExternalFiles:
                 f"cannot read external data: {error.strerror}",
                 where=where,
                 found=repr(place.path),
-                hint="keep the data file in the model's folder, under the name that the model gives",
+                hint="keep the data file in the model's folder, under the name in the model",
             ) from error
         try:
             _check_file(descriptor, place, where)

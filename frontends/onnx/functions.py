@@ -1,9 +1,11 @@
-"""Bodies of ops that are functions: those that a model defines, and those that ONNX defines."""
+"""Ops that are functions: bodies of those that a model defines, and of those that ONNX defines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any, cast
 
 import onnx
 from onnx import helper
@@ -12,7 +14,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.model import Function, Model, Node, Tensor
 from tessella.frontends.onnx.parse import parse_function
-from tessella.frontends.onnx.registry import schema
+from tessella.frontends.onnx.schemas import schema
 
 
 def defined_in(model: Model, node: Node) -> Function | None:
@@ -21,60 +23,46 @@ def defined_in(model: Model, node: Node) -> Function | None:
 
 
 @lru_cache(maxsize=256)
-def fixed_body(op: str, domain: str, opset: int) -> Function | None:
+def fixed_body(op: str, opset: int) -> Function | None:
     """The body that ONNX gives an op in a version of its op set, where it is always the same."""
-    found = schema(op, domain, opset)
-    versions = [v for v in found.function_opset_versions if v <= opset] if found else []
-    if found is None or not versions:
+    found = schema(op, opset)
+    body = found.fixed_body() if found else None
+    if found is None or body is None:
         return None
-    return parse_function(found.get_function_with_opset_version(max(versions)))
-
-
-def has_typed_body(op: str, domain: str, opset: int) -> bool:
-    """Whether ONNX gives the op a body that depends on the types of its inputs."""
-    found = schema(op, domain, opset)
-    return found is not None and any(
-        version <= opset for version in found.context_dependent_function_opset_versions
-    )
+    return replace(parse_function(body), defaults=found.defaults)
 
 
 def typed_body(node: Node, opset: int, inputs: Sequence[SSAValue | None]) -> Function | None:
     """The body that ONNX gives the node for inputs of these types; None where there is none."""
-    found = schema(node.op, node.domain, opset)
-    if found is None:
+    found, proto = schema(node.op, opset), _proto(node)
+    body = found.typed_body(proto, [_type(x) for x in inputs]) if found and proto else None
+    if found is None or body is None:
         return None
-    versions = [v for v in found.context_dependent_function_opset_versions if v <= opset]
-    proto = _proto(node)
-    if not versions or proto is None:
-        return None
-    types = [_type(value) for value in inputs]
-    body = found.get_context_dependent_function_with_opset_version(
-        max(versions), proto.SerializeToString(), [t.SerializeToString() for t in types]
-    )
-    return parse_function(body) if body else None
+    return replace(parse_function(body), defaults=found.defaults)
 
 
 def _proto(node: Node) -> onnx.NodeProto | None:
     """The node as protobuf, without its name; None where an attribute is of a rare kind."""
-    attributes = {
-        key: helper.make_tensor(
-            value.name,
-            helper.np_dtype_to_tensor_dtype(value.array.dtype),
-            value.shape,
-            value.array.tobytes(),
-            raw=True,
-        )
-        if isinstance(value, Tensor)
-        else value
-        for key, value in node.attributes.items()
-    }
-    if any(not isinstance(v, int | float | str | tuple | onnx.TensorProto) for v in attributes.values()):
-        return None
-    return helper.make_node(node.op, node.inputs, node.outputs, domain=node.domain, **attributes)
+    proto = onnx.NodeProto(op_type=node.op, domain=node.domain)
+    proto.input.extend(node.inputs)
+    proto.output.extend(node.outputs)
+    for name, value in node.attributes.items():
+        if isinstance(value, Tensor):
+            proto.attribute.append(helper.make_attribute(name, _tensor(value)))
+        elif isinstance(value, int | float | str | tuple):
+            proto.attribute.append(helper.make_attribute(name, cast(Any, value)))
+        else:
+            return None
+    return proto
+
+
+def _tensor(value: Tensor) -> onnx.TensorProto:
+    code = helper.np_dtype_to_tensor_dtype(value.array.dtype)
+    return helper.make_tensor(value.name, code, value.shape, value.array.tobytes(), raw=True)
 
 
 def _type(value: SSAValue | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
-    dtype = helper.np_dtype_to_tensor_dtype(dtype_of(value.type))
-    return helper.make_tensor_type_proto(dtype, shape_of(value))
+    code = helper.np_dtype_to_tensor_dtype(dtype_of(value.type))
+    return helper.make_tensor_type_proto(code, shape_of(value))

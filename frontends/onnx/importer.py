@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main
 from tessella.dialects.nn.core import element_type, tensor
 from tessella.frontends.onnx.build import Array, Builder
-from tessella.frontends.onnx.unsupported import unsupported
 from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Tensor, Value
+from tessella.frontends.onnx.unsupported import unsupported
 from tessella.support.errors import InputError, ShapeError, UnsupportedError
 
 MAX_BYTES = 16 << 30
@@ -24,8 +24,9 @@ MAX_BYTES = 16 << 30
 class OnnxSource:
     """An ONNX model, from a path, bytes or ``ModelProto``.
 
-    ``constants`` fixes the values of inputs, which then are no inputs any more: a shape that depends on
-    the values of an input can be known in no other way. No tensor may have more than ``max_bytes``.
+    ``constants`` fixes the values of inputs, which then are no inputs any more: a shape that depends
+    on the values of an input can be known in no other way. No tensor may have more than
+    ``max_bytes``.
     Raises InvalidModelError for what is no model, and InputError for constants that do not fit.
     """
 
@@ -57,17 +58,15 @@ class OnnxSource:
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The program for these shapes of the inputs.
 
-        Raises UnsupportedError with all that is not supported, ShapeError for shapes that do not fit or
-        cannot be known, ResourceError for a tensor that is too large.
+        Raises UnsupportedError with all that is not supported, ShapeError for shapes that do not
+        fit or cannot be known, ResourceError for a tensor that is too large.
         """
         issues = unsupported(self._model)
         if issues:
             raise UnsupportedError(issues)
         sizes = self._shapes(shapes)
         names = [value.name for value in self._inputs]
-        types = [
-            tensor(element_type(value.type), sizes[value.name]) for value in self._inputs
-        ]
+        types = [tensor(element_type(value.type), sizes[value.name]) for value in self._inputs]
         func = make_main(names, types)
         build = Builder(func.body.block, self._max_bytes)
         for value in self._inputs:

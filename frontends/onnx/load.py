@@ -1,4 +1,4 @@
-"""Reading a model from a path, bytes or protobuf, whatever is in it: never runs code, never guesses.
+"""Reading a model from a path, bytes or protobuf, whatever is in it; no code of it ever runs.
 
 Raises InvalidModelError for all that is no ONNX model or breaks the format's rules.
 """

@@ -18,7 +18,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 DTYPES = frozenset(
-    "float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+    ("float32", "float64", "bool", "int8", "int16", "int32", "int64")
+    + ("uint8", "uint16", "uint32", "uint64")
 )
 """The element types that tessella has."""
 
@@ -110,7 +111,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Value:
-    """An input or output. ``shape`` has symbols for unknown dimensions; None where it is not given."""
+    """An input or output. ``shape`` has symbols for unknown dimensions; None if it is not given."""
 
     name: str
     type: str

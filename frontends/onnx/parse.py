@@ -30,9 +30,7 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
 
 def parse_function(data: bytes) -> Function:
     """A function from its serialized form, as ``onnx.defs`` gives the bodies of ops."""
-    return _Parser(TensorReader(ExternalFiles(None))).function(
-        onnx.FunctionProto.FromString(data)
-    )
+    return _Parser(TensorReader(ExternalFiles(None))).function(onnx.FunctionProto.FromString(data))
 
 
 def _domain(name: str) -> str:

@@ -3,18 +3,17 @@
     @converts("Flatten", 1, 25)
     def flatten(call: Call) -> SSAValue: ...
 
-A version is a schema's *since version*: what `onnx.defs` gives for an op in a model's op set. A range holds all
-since versions from the first to the last, the last being the newest that the function is known to fit.
+A version is a *since version*: the version of the op set that brought an op's definition. A range
+holds all since versions from the first to the last, which is the newest that the function is known
+to fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from onnx import defs, helper
 from xdsl.ir import SSAValue
 
 from tessella.frontends.onnx.model import Node
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 Results = SSAValue | Sequence[SSAValue | None]
 Converter = Callable[["Call"], Results]
+_C = TypeVar("_C", bound=Converter)
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,10 @@ class Entry:
 _ENTRIES: dict[str, list[Entry]] = {}
 
 
-def converts(
-    op: str, first: int, last: int, *rules: Rule, note: str = ""
-) -> Callable[[Converter], Converter]:
+def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Callable[[_C], _C]:
     """Register the converter of an op of the ONNX domain in the versions ``first`` to ``last``."""
 
-    def register(function: Converter) -> Converter:
+    def register(function: _C) -> _C:
         told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
         _ENTRIES.setdefault(op, []).append(Entry(op, first, last, function, rules, told))
         return function
@@ -77,29 +75,6 @@ def find(op: str, version: int) -> Entry | None:
 def covers(op: str) -> bool:
     """Whether any version of the op is supported."""
     return op in _ENTRIES
-
-
-@lru_cache(maxsize=4096)
-def schema(op: str, domain: str, opset: int) -> defs.OpSchema | None:
-    """The op's schema in this version of its op set; None where there is none."""
-    try:
-        return defs.get_schema(op, opset, domain)
-    except defs.SchemaError:
-        return None
-
-
-@lru_cache(maxsize=4096)
-def defaults(op: str, domain: str, opset: int) -> dict[str, Any]:
-    """The default values of an op's attributes, as Python values."""
-    found = schema(op, domain, opset)
-    if found is None:
-        return {}
-    values = {
-        name: helper.get_attribute_value(attribute.default_value)
-        for name, attribute in found.attributes.items()
-        if attribute.default_value.name
-    }
-    return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
 
 
 def refuse(reason: str, **values: object) -> Rule:

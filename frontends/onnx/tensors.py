@@ -57,7 +57,9 @@ class TensorReader:
         shape = checked_shape(proto.dims, where)
         if not values.supported:
             return Tensor(values.name, values.type, shape, values.read)
-        return Tensor(values.name, values.type, shape, lambda: _dense(values, indices, shape, where))
+        return Tensor(
+            values.name, values.type, shape, lambda: _dense(values, indices, shape, where)
+        )
 
     def _reader(
         self, proto: onnx.TensorProto, type: str, shape: tuple[int, ...], where: str

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onnx import defs
-
-from tessella.frontends.onnx import ops, registry
-from tessella.frontends.onnx.functions import defined_in, fixed_body, has_typed_body
+from tessella.frontends.onnx import ops
+from tessella.frontends.onnx.functions import defined_in, fixed_body
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Function, Graph, Model, Node, Tensor
+from tessella.frontends.onnx.schemas import newest_opset, schema
 from tessella.support.errors import Unsupported
 
 _DEPTH = 64
@@ -18,8 +17,8 @@ _DEPTH = 64
 def check(origin: Origin) -> list[Unsupported]:
     """All that is not supported in a model; an empty list for a model that can be imported.
 
-    Raises InvalidModelError for what is no model. A restriction that depends on shapes shows when the
-    model is imported for them.
+    Raises InvalidModelError for what is no model. A restriction that depends on shapes shows when
+    the model is imported for them.
     """
     return unsupported(open_model(origin))
 
@@ -65,7 +64,7 @@ def _captured(node: Node) -> Iterator[str]:
 
 
 def _foreign_opset(model: Model) -> list[Unsupported]:
-    known, found = defs.onnx_opset_version(), model.opsets.get("", 1)
+    known, found = newest_opset(), model.opsets.get("", 1)
     if found <= known:
         return []
     reason = f"opset {found} is newer than {known}, the newest that the installed onnx knows"
@@ -90,11 +89,11 @@ def _in_nodes(
 def _replaced_by(node: Node, opsets: Mapping[str, int]) -> Function | None:
     if node.domain or ops.covers(node.op):
         return None
-    return fixed_body(node.op, node.domain, opsets.get("", 1))
+    return fixed_body(node.op, opsets.get("", 1))
 
 
 def called_nodes(function: Function, call: Node) -> list[Node]:
-    """The live nodes of a function's body, with the attributes of the call and without absent inputs."""
+    """The live nodes of a function's body as they are in a call of it."""
     outer = {**function.defaults, **call.attributes}
     absent = {name for i, name in enumerate(function.inputs) if not call.gives(i)}
     nodes = [node.resolved(outer, f"{call.name}/", absent) for node in function.nodes]
@@ -108,14 +107,14 @@ def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
         yield f"domain {node.domain!r} is not supported"
         return
     opset = opsets.get("", 1)
-    schema = registry.schema(node.op, "", opset)
-    if schema is None:
+    found = schema(node.op, opset)
+    if found is None:
         yield f"ONNX has no such op in opset {opset}"
         return
-    entry = ops.find(node.op, schema.since_version)
+    entry = ops.find(node.op, found.since)
     if entry is None:
-        if not has_typed_body(node.op, "", opset):
-            yield _missing(node.op, schema.since_version)
+        if not found.has_typed_body:
+            yield _missing(node.op, found.since)
         return
     yield from filter(None, (rule.check(node) for rule in entry.rules))
     for name, value in node.attributes.items():

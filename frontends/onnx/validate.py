@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 import onnx
-from onnx import checker, defs
+from onnx import checker
 
 from tessella.frontends.onnx.model import Graph, Model, Node
+from tessella.frontends.onnx.schemas import is_known
 from tessella.support.errors import InvalidModelError
 
 _FOREIGN = "tessella.unchecked"
@@ -104,19 +105,19 @@ def _reaches(start: Node, goal: Node, nodes: Sequence[Node]) -> bool:
 def check_format(proto: onnx.ModelProto) -> None:
     """Run ``onnx.checker`` on the model without its weights, which are checked elsewhere.
 
-    Ops that onnx does not know are left out: that they are not supported is told with all the others.
+    Ops that onnx does not know pass: that they are not supported is told with all the others.
     """
     if proto.ir_version > onnx.IR_VERSION:
         warnings.warn(
-            f"the model's IR version {proto.ir_version} is newer than {onnx.IR_VERSION}, the newest "
-            "that the installed onnx knows; going on as if it were that",
+            f"the model's IR version {proto.ir_version} is newer than {onnx.IR_VERSION}, the newest"
+            " that the installed onnx knows; going on as if it were that",
             stacklevel=3,
         )
     skeleton = _skeleton(proto)
     if skeleton.ByteSize() > checker.MAXIMUM_PROTOBUF:
         return
     try:
-        checker.check_model(skeleton)
+        checker.check_model(skeleton)  # pyright: ignore[reportUnknownMemberType]
     except checker.ValidationError as error:
         raise InvalidModelError(
             f"onnx.checker refuses the model: {str(error).strip()}",
@@ -136,7 +137,7 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
             graph.input.append(onnx.helper.make_tensor_value_info(name, 1, []))
     graph.node.extend(proto.graph.node)
     for node in graph.node:
-        if node.domain in ("", "ai.onnx") and not defs.has(node.op_type):
+        if node.domain in ("", "ai.onnx") and not is_known(node.op_type):
             node.domain = _FOREIGN
     skeleton = onnx.ModelProto(ir_version=min(proto.ir_version, onnx.IR_VERSION), graph=graph)
     skeleton.opset_import.extend(proto.opset_import)

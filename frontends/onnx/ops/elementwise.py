@@ -116,7 +116,7 @@ def prelu(call: Call) -> SSAValue:
 
 @converts("Clip", 1, 13)
 def clip(call: Call) -> SSAValue:
-    """Bounds that are known numbers are properties of `nn.clip`; others are operands of min and max."""
+    """Bounds that are known are properties of `nn.clip`; others are operands of min and max."""
     if call.version < 11:
         low, high = (call.attribute(name) for name in ("min", "max"))
         return _clip(call, low, high)
@@ -151,7 +151,10 @@ def _bound(call: Call, index: int) -> float | SSAValue | None:
 
 
 @converts(
-    "Cast", 1, 28, Rule("to types that tessella has", lambda node: _foreign(node.attributes.get("to", 1)))
+    "Cast",
+    1,
+    28,
+    Rule("to types that tessella has", lambda node: _foreign(node.attributes.get("to", 1))),
 )
 def cast(call: Call) -> SSAValue:
     """Version 1 names the type with a word, later ones with a number."""
@@ -214,5 +217,3 @@ def shrink(call: Call) -> SSAValue:
     upper = call.emit(nn.WhereOp, above, call.emit(nn.SubOp, wide, bias), zero)
     lower = call.emit(nn.WhereOp, below, call.emit(nn.AddOp, wide, bias), upper)
     return call.cast(lower, dtype)
-
-

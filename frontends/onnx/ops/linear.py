@@ -67,24 +67,23 @@ def _scaled(call: Call, x: SSAValue, factor: float) -> SSAValue:
 @converts("Conv", 1, 22)
 def conv(call: Call) -> SSAValue:
     """Any number of spatial dimensions."""
-    x, w = call.operand(0), call.operand(1)
+    return convolution(call, call.operand(0), call.operand(1), call.optional(2))
+
+
+def convolution(call: Call, x: SSAValue, w: SSAValue, bias: SSAValue | None) -> SSAValue:
+    """A convolution with the node's attributes."""
     _check_ranks(x, w)
     kernel = shape_of(w)[2:]
     _check_kernel(call, kernel)
     settings = window(call, kernel, shape_of(x)[2:])
     return call.emit(
         nn.ConvOp,
-        *_with_bias(call, x, w),
+        *filter(None, (x, w, bias)),
         strides=settings.strides,
         pads=settings.pads,
         dilations=settings.dilations,
         groups=call.integer("group"),
     )
-
-
-def _with_bias(call: Call, x: SSAValue, w: SSAValue) -> list[SSAValue]:
-    bias = call.optional(2)
-    return [x, w] if bias is None else [x, w, bias]
 
 
 def _check_ranks(x: SSAValue, w: SSAValue) -> None:
@@ -134,7 +133,7 @@ def conv_transpose(call: Call) -> SSAValue:
         extra = tuple(e + max(-t, 0) for e, t in zip(extra, totals, strict=True))
     return call.emit(
         nn.ConvTransposeOp,
-        *_with_bias(call, x, w),
+        *filter(None, (x, w, call.optional(2))),
         strides=settings.strides,
         pads=pads,
         dilations=settings.dilations,
@@ -166,14 +165,4 @@ def matmul_integer(call: Call) -> SSAValue:
 def conv_integer(call: Call) -> SSAValue:
     """In int32; padding counts as the zero point, so as 0."""
     x, w = _zeroed(call, call.operand(0), 2, 0), _zeroed(call, call.operand(1), 3, 0)
-    _check_ranks(x, w)
-    settings = window(call, shape_of(w)[2:], shape_of(x)[2:])
-    return call.emit(
-        nn.ConvOp,
-        x,
-        w,
-        strides=settings.strides,
-        pads=settings.pads,
-        dilations=settings.dilations,
-        groups=call.integer("group"),
-    )
+    return convolution(call, x, w, None)

@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.model import Node
+from tessella.frontends.onnx.registry import Rule, converts
 from tessella.support.errors import ShapeError
 
 
@@ -52,7 +52,7 @@ def _normalized(
     *,
     axes: Sequence[int],
 ) -> SSAValue:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with operands that lack the axes of x."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias; all but x lack the axes."""
     shape = [1 if d in axes else size for d, size in enumerate(shape_of(x))]
     scale, bias, mean, variance = (call.reshape(v, shape) for v in (scale, bias, mean, variance))
     spread = call.emit(nn.AddOp, variance, call.scalar(call.number("epsilon"), x))
@@ -114,7 +114,7 @@ def instance_norm(call: Call) -> SSAValue:
 
 @converts("GroupNormalization", 18, 21)
 def group_norm(call: Call) -> SSAValue:
-    """An instance normalization of groups; scale and bias for each group, since version 21 channel."""
+    """An instance normalization of groups; scale and bias per group, since version 21 channel."""
     x, groups = call.x, call.integer("num_groups")
     shape, dtype = shape_of(x), dtype_of(call.x.type)
     if len(shape) < 2 or groups < 1 or shape[1] % groups:

@@ -1,4 +1,4 @@
-"""Reductions, and what else runs along axes: softmax, cumulative sums and products, the k largest."""
+"""Reductions, and what else runs along axes: softmax, cumulative sums, the k largest."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ def reduce_log_sum_exp(call: Call) -> SSAValue:
     top = call.emit(nn.WhereOp, call.emit(nn.IsInfOp, top), call.scalar(0, top), top)
     total = _reduced(call, nn.ReduceSumOp, call.emit(nn.ExpOp, call.emit(nn.SubOp, x, top)))
     result = call.emit(nn.LogOp, total)
-    return call.cast(
-        call.emit(nn.AddOp, result, call.reshape(top, shape_of(result))), dtype
-    )
+    return call.cast(call.emit(nn.AddOp, result, call.reshape(top, shape_of(result))), dtype)
 
 
 def _arg(op: type[nn.NnOp]) -> Callable[[Call], SSAValue]:
@@ -111,7 +109,7 @@ converts("ArgMin", 1, 13)(_arg(nn.ArgMinOp))
 
 
 def along_axis(call: Call, apply: Callable[[SSAValue, int], SSAValue]) -> SSAValue:
-    """A function along the attribute ``axis``; before version 13 along it and all after it as one."""
+    """A function along ``axis``; before version 13 along it and all after it as one."""
     x, shape = call.x, shape_of(call.x)
     if call.version >= 13:
         return apply(x, call.axis(x))
@@ -186,9 +184,7 @@ def _shifted(call: Call, x: SSAValue, axis: int, distance: int, reverse: bool) -
     kept = call.emit(
         nn.SliceOp, x, starts=tuple(starts), sizes=tuple(sizes), steps=(1,) * len(shape)
     )
-    return call.emit(
-        nn.PadOp, kept, low=tuple(low), high=tuple(high), mode="constant", value=1.0
-    )
+    return call.emit(nn.PadOp, kept, low=tuple(low), high=tuple(high), mode="constant", value=1.0)
 
 
 @converts("TopK", 1, 24, note="k known at import")
@@ -198,6 +194,4 @@ def topk(call: Call) -> tuple[SSAValue, ...]:
     axis = call.axis(call.x)
     if not 0 <= k <= shape_of(call.x)[axis]:
         raise ShapeError("k is out of range", expected=f"at most {shape_of(call.x)[axis]}")
-    return call.build.emit(
-        nn.TopkOp, [call.x], k=k, axis=axis, largest=call.flag("largest", True)
-    )
+    return call.build.emit(nn.TopkOp, [call.x], k=k, axis=axis, largest=call.flag("largest", True))

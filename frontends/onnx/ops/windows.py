@@ -20,7 +20,7 @@ class Window:
 
 
 def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
-    """The node's window of this kernel over dimensions of these sizes, with its padding resolved."""
+    """The node's window of this kernel over dimensions of these sizes; its padding is resolved."""
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
     strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))

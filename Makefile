@@ -1,0 +1,68 @@
+# `make help` lists what can be made. Everything is installed into .venv, from pyproject.toml.
+#   PYTHON=python3.12   the interpreter to start from, 3.11 or later
+#   SLOW=1              the slow tests too
+#   JOBS=2              processes that run tests
+#   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@sed -n 's/^#   /  /p' $(MAKEFILE_LIST)
+
+# What .venv is made of. A virtual environment works only where it was made, so .made tells where.
+
+ifneq ($(shell cat $(VENV)/.made 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/.made
+endif
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.version_info < (3, 11) and sys.exit("tessella needs Python 3.11 or later, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=python3.x")'
+	$(PYTHON) -m venv --clear $(VENV)
+	@printf '%s\n' '$(CURDIR)' > $@
+
+$(VENV)/.%: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# The test extra includes the demo's.
+DEMO := $(firstword $(wildcard $(VENV)/.test) $(VENV)/.demo)
+
+.PHONY: demo
+demo: $(DEMO) ## compile a network that reads digits, run it, show what was decided
+	$(BIN)/python examples/digits/demo.py $(ARGS)
+
+.PHONY: test
+test: lint pytest ## all checks: style, types, layers, tests
+
+.PHONY: lint
+lint: $(VENV)/.test ## style, types, layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+.PHONY: pytest
+pytest: $(VENV)/.test ## the tests alone, filecheck's among them
+	$(BIN)/python -m pytest -n $(JOBS) $(if $(SLOW),--slow) $(ARGS)
+
+.PHONY: format
+format: $(VENV)/.test ## put the source into its form
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: bench
+bench: $(VENV)/.bench ## measure against other runtimes
+	$(BIN)/python -m bench.models $(ARGS)
+
+.PHONY: clean
+clean: ## remove what was made, .venv too
+	rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

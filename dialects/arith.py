@@ -1,0 +1,204 @@
+"""xDSL's `arith` with the vector forms that MLIR has and xDSL 0.74 does not verify.
+
+``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf`` on vectors, and the integer and float casts on vectors. The
+classes have the same op names and print as MLIR does; ``Arith`` replaces xDSL's dialect of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+
+def element_of(type: Attribute) -> Attribute:
+    """The element type of a vector; a scalar's own type."""
+    return type.element_type if isinstance(type, VectorType) else type
+
+
+def with_element(type: Attribute, element: Attribute) -> Attribute:
+    """The type with another element type: a vector stays a vector."""
+    return VectorType(element, type.get_shape()) if isinstance(type, VectorType) else element
+
+
+def _check_same_shape(op: IRDLOperation, a: Attribute, b: Attribute) -> None:
+    shapes = [t.get_shape() if isinstance(t, VectorType) else None for t in (a, b)]
+    if shapes[0] != shapes[1]:
+        raise VerifyException(f"{op.name}: expected equal shapes, found {a} and {b}")
+
+
+@irdl_op_definition
+class SelectOp(IRDLOperation):
+    """`arith.select %c, %a, %b : f32`, or `: vector<16xi1>, vector<16xf32>` lane by lane."""
+
+    name = "arith.select"
+    cond = operand_def()
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, cond: SSAValue | Operation, lhs: SSAValue | Operation, rhs: SSAValue | Operation
+    ) -> None:
+        lhs = SSAValue.get(lhs)
+        super().__init__(operands=[cond, lhs, rhs], result_types=[lhs.type])
+
+    def verify_(self) -> None:
+        if len({self.lhs.type, self.rhs.type, self.result.type}) != 1:
+            raise VerifyException("arith.select: the values differ in type")
+        if element_of(self.cond.type) != i1:
+            raise VerifyException(f"arith.select: expected a condition of i1, found {self.cond.type}")
+        if isinstance(self.cond.type, VectorType):
+            _check_same_shape(self, self.cond.type, self.lhs.type)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        if isinstance(self.cond.type, VectorType):
+            printer.print_attribute(self.cond.type)
+            printer.print_string(", ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SelectOp:
+        operands = [parser.parse_unresolved_operand()]
+        for _ in range(2):
+            parser.parse_punctuation(",")
+            operands.append(parser.parse_unresolved_operand())
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        types = [parser.parse_type()]
+        if parser.parse_optional_punctuation(","):
+            types.append(parser.parse_type())
+        condition, value = (i1, types[0]) if len(types) == 1 else types
+        op = cls(*parser.resolve_operands(operands, [condition, value, value], position))
+        op.attributes |= attributes
+        return op
+
+
+class CompareOp(IRDLOperation):
+    """A comparison of scalars, or of vectors lane by lane: `arith.cmpi slt, %a, %b : vector<16xi64>`."""
+
+    predicate = prop_def(IntegerAttr)
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    PREDICATES: ClassVar[Sequence[str]]
+
+    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, kind: str) -> None:
+        lhs = SSAValue.get(lhs)
+        super().__init__(
+            operands=[lhs, rhs],
+            result_types=[with_element(lhs.type, i1)],
+            properties={"predicate": IntegerAttr(self.PREDICATES.index(kind), 64)},
+        )
+
+    def verify_(self) -> None:
+        if self.lhs.type != self.rhs.type:
+            raise VerifyException(f"{self.name}: the operands differ in type")
+        if self.result.type != with_element(self.lhs.type, i1):
+            raise VerifyException(f"{self.name}: the result is i1, or a vector of i1")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.PREDICATES[self.predicate.value.data]}, ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.lhs.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        kind = parser.parse_identifier()
+        if kind not in cls.PREDICATES:
+            parser.raise_error(f"expected a predicate, found {kind!r}")
+        parser.parse_punctuation(",")
+        lhs = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        rhs = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        position = parser.pos
+        type = parser.parse_type()
+        op = cls(*parser.resolve_operands([lhs, rhs], [type, type], position), kind)
+        op.attributes |= attributes
+        return op
+
+
+@irdl_op_definition
+class CmpiOp(CompareOp):
+    """A comparison of integers, indices or vectors of them."""
+
+    name = "arith.cmpi"
+    PREDICATES: ClassVar[Sequence[str]] = tuple(arith.CMPI_COMPARISON_OPERATIONS)
+
+
+@irdl_op_definition
+class CmpfOp(CompareOp):
+    """A comparison of floats or vectors of them."""
+
+    name = "arith.cmpf"
+    fastmath = opt_prop_def(arith.FastMathFlagsAttr)
+    PREDICATES: ClassVar[Sequence[str]] = tuple(arith.CMPF_COMPARISON_OPERATIONS)
+
+
+class CastOp(IRDLOperation):
+    """A cast of a scalar, or of a vector lane by lane."""
+
+    input = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    def __init__(self, input: SSAValue | Operation, type: Attribute) -> None:
+        super().__init__(operands=[input], result_types=[type])
+
+    def verify_(self) -> None:
+        _check_same_shape(self, self.input.type, self.result.type)
+
+
+def _cast(upstream: type[Operation]) -> type[Operation]:
+    """The cast op of the same name for scalars and vectors."""
+    body = {"name": upstream.name, "__doc__": CastOp.__doc__, "__annotations__": {}}
+    return irdl_op_definition(type(upstream.__name__, (CastOp,), body))
+
+
+_CASTS = (
+    arith.IndexCastOp,
+    arith.ExtSIOp,
+    arith.ExtUIOp,
+    arith.TruncIOp,
+    arith.SIToFPOp,
+    arith.UIToFPOp,
+    arith.FPToSIOp,
+    arith.FPToUIOp,
+    arith.ExtFOp,
+    arith.TruncFOp,
+)
+
+VECTOR_FORMS: dict[str, type[Operation]] = {
+    **{cast.name: _cast(cast) for cast in _CASTS},
+    SelectOp.name: SelectOp,
+    CmpiOp.name: CmpiOp,
+    CmpfOp.name: CmpfOp,
+}
+"""The classes by op name that stand in for xDSL's."""
+
+Arith = Dialect(
+    "arith",
+    [VECTOR_FORMS.get(op.name, op) for op in arith.Arith.operations],
+    list(arith.Arith.attributes),
+)

@@ -1,0 +1,71 @@
+"""Padding, which crops where it is negative."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import normalise_axis, shape_of
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.registry import converts
+from tessella.support.errors import ShapeError
+
+
+@converts("Pad", 1, 25, note="pads, constant_value and axes known at import")
+def pad(call: Call) -> SSAValue:
+    """With a constant, the edge, a mirror image or copies."""
+    low, high = _amounts(call)
+    mode = call.text("mode", "constant")
+    x = _cropped(call, call.x, low, high)
+    low, high = [max(n, 0) for n in low], [max(n, 0) for n in high]
+    if not any((*low, *high)):
+        return x
+    return call.emit(
+        nn.PadOp, x, low=tuple(low), high=tuple(high), mode=mode, value=_value(call, mode)
+    )
+
+
+def _amounts(call: Call) -> tuple[list[int], list[int]]:
+    """What to add before and after every dimension."""
+    rank = len(shape_of(call.x))
+    pads = call.integers("paddings") if call.version < 2 else call.listed("pads", 1)
+    axes = call.static_ints(3, "axes") if call.optional(3) is not None else range(rank)
+    axes = [normalise_axis(axis, rank) for axis in axes]
+    if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
+        raise ShapeError(
+            "pads are two numbers for each axis",
+            expected=f"{2 * len(axes)} integers",
+            found=str(list(pads or ())),
+        )
+    low, high = [0] * rank, [0] * rank
+    for i, axis in enumerate(axes):
+        low[axis], high[axis] = pads[i], pads[len(axes) + i]
+    return low, high
+
+
+def _cropped(call: Call, x: SSAValue, low: list[int], high: list[int]) -> SSAValue:
+    shape = shape_of(x)
+    starts = tuple(max(-n, 0) for n in low)
+    cuts = (start + max(-n, 0) for start, n in zip(starts, high, strict=True))
+    sizes = tuple(size - cut for size, cut in zip(shape, cuts, strict=True))
+    if sizes == shape:
+        return x
+    if min(sizes) < 0:
+        raise ShapeError("negative pads remove more than there is", found=f"{low}, {high}")
+    return call.emit(nn.SliceOp, x, starts=starts, sizes=sizes, steps=(1,) * len(shape))
+
+
+def _value(call: Call, mode: str) -> float:
+    if mode != "constant":
+        return 0.0
+    if call.version < 11:
+        return call.number("value")
+    if call.optional(2) is None:
+        return 0.0
+    array = call.static(2, "constant_value")
+    if array.size != 1:
+        raise ShapeError("constant_value is one element", found=str(list(array.shape)))
+    number = array.reshape(-1)[0].item()
+    if number == number and float(number) != number:
+        call.unsupported(f"padding with {number}, which float64 cannot hold")
+    return float(number)

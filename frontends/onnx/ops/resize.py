@@ -1,0 +1,203 @@
+"""Resize and Upsample: `nn.resize` where it can, else a gather or a product for each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
+from tessella.dialects.nn.movement import COORDINATES
+from tessella.frontends.onnx.build import Array
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.ops.sampling import nearest, positions, sampling_matrix
+from tessella.frontends.onnx.registry import converts
+from tessella.support.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What becomes of each dimension; ``regions`` are start and end, as parts of the dimension."""
+
+    sizes: tuple[int, ...]
+    scales: tuple[float, ...]
+    regions: tuple[tuple[float, float], ...]
+    coordinates: str
+    mode: str
+    nearest: str
+
+    def touches(self, axis: int, size: int) -> bool:
+        """Whether anything happens along an axis of this size."""
+        same = self.sizes[axis] == size and self.scales[axis] == 1
+        region = self.coordinates == "tf_crop_and_resize" and self.regions[axis] != (0, 1)
+        return region or not same
+
+
+@converts("Upsample", 1, 9, note="scales known at import")
+def upsample(call: Call) -> SSAValue:
+    """What Resize became; scales as attributes before version 9."""
+    rank = len(shape_of(call.x))
+    if call.version < 7:
+        scales = (1.0,) * (rank - 2) + (call.number("height_scale"), call.number("width_scale"))
+    elif call.version < 9:
+        scales = call.numbers("scales") or ()
+    else:
+        scales = _numbers(call, 1, "scales")
+    return _emit(call, _plain(call, scales, "floor"))
+
+
+@converts("Resize", 10, 19, note="scales, sizes and roi known at import")
+def resize(call: Call) -> SSAValue:
+    """All modes; before version 11 those of Upsample."""
+    if call.version >= 11:
+        return _emit(call, _plan(call))
+    scales = _numbers(call, 1, "scales")
+    shrinks = any(scale < 1 for scale in scales)
+    if shrinks and any(scale > 1 for scale in scales) and call.text("mode") == "nearest":
+        call.unsupported("growing and shrinking at once, in version 10")
+    return _emit(call, _plain(call, scales, "ceil" if shrinks else "floor"))
+
+
+def _plain(call: Call, scales: Sequence[float], rounding: str) -> _Plan:
+    shape = shape_of(call.x)
+    _check_scales(scales, len(shape))
+    sizes = tuple(int(n * scale) for n, scale in zip(shape, scales, strict=True))
+    mode = "nearest" if call.text("mode") == "nearest" else "linear"
+    return _Plan(sizes, tuple(scales), ((0, 1),) * len(shape), "asymmetric", mode, rounding)
+
+
+def _check_scales(scales: Sequence[float], count: int) -> None:
+    if len(scales) != count or not all(0 < scale < float("inf") for scale in scales):
+        raise ShapeError(
+            "scales are one positive number for each axis",
+            expected=f"{count} numbers",
+            found=str(list(scales)),
+        )
+
+
+def _numbers(call: Call, index: int, what: str) -> tuple[float, ...]:
+    if call.optional(index) is None:
+        return ()
+    return tuple(float(x) for x in call.static(index, what).reshape(-1))
+
+
+def _plan(call: Call) -> _Plan:
+    shape = shape_of(call.x)
+    axes = [normalise_axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
+    if len(set(axes)) != len(axes):
+        raise ShapeError("an axis is given twice", found=str(axes))
+    told = _numbers(call, 2, "scales")
+    sizes, scales, regions = list(shape), [1.0] * len(shape), [(0.0, 1.0)] * len(shape)
+    if told:
+        _check_scales(told, len(axes))
+        for axis, scale in zip(axes, told, strict=True):
+            sizes[axis], scales[axis] = int(shape[axis] * scale), scale
+    else:
+        _apply_sizes(call, axes, sizes, scales)
+    roi = _numbers(call, 1, "roi")
+    for i, axis in enumerate(axes):
+        if len(roi) == 2 * len(axes):
+            regions[axis] = (roi[i], roi[len(axes) + i])
+    return _Plan(
+        tuple(sizes),
+        tuple(scales),
+        tuple(regions),
+        call.text("coordinate_transformation_mode"),
+        call.text("mode"),
+        call.text("nearest_mode"),
+    )
+
+
+def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[int], scales: list[float]) -> None:
+    shape, wanted = shape_of(call.x), call.static_ints(3, "sizes")
+    if len(wanted) != len(axes) or min(wanted, default=0) < 0:
+        raise ShapeError("sizes are one number for each axis", found=str(list(wanted)))
+    if any(shape[axis] == 0 for axis in axes):
+        raise ShapeError("an empty dimension cannot be resized", found=str(call.x.type))
+    factors = [size / shape[axis] for axis, size in zip(axes, wanted, strict=True)]
+    policy = call.text("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        factor = min(factors) if policy == "not_larger" else max(factors)
+        factors = [factor] * len(axes)
+        wanted = tuple(int(shape[axis] * factor + 0.5) for axis in axes)
+    for axis, size, factor in zip(axes, wanted, factors, strict=True):
+        sizes[axis], scales[axis] = size, factor
+
+
+def _emit(call: Call, plan: _Plan) -> SSAValue:
+    x, dtype = call.x, dtype_of(call.x.type)
+    if not any(plan.touches(axis, size) for axis, size in enumerate(shape_of(x))):
+        return x
+    if plan.mode == "nearest":
+        return _resized(call, plan, x)
+    wide = call.cast(x, dtype if dtype.kind == "f" else np.float32)
+    y = _resized(call, plan, wide)
+    return y if dtype.kind == "f" else call.cast(call.emit(nn.RoundOp, y), dtype)
+
+
+def _resized(call: Call, plan: _Plan, x: SSAValue) -> SSAValue:
+    if _is_plain(call, plan, shape_of(x)):
+        return call.emit(
+            nn.ResizeOp,
+            x,
+            sizes=plan.sizes,
+            scales=plan.scales,
+            mode=plan.mode,
+            coordinates=plan.coordinates,
+            nearest_mode=plan.nearest,
+        )
+    for axis, size in enumerate(shape_of(x)):
+        if plan.touches(axis, size):
+            x = _resized_axis(call, plan, x, axis)
+    return x
+
+
+def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
+    """Whether `nn.resize` computes this."""
+    if call.attribute("antialias") or call.attribute("exclude_outside"):
+        return False
+    # ONNX aligns the corners of the size before it is rounded, `nn.resize` of the rounded one
+    rounded = any(n * s != new for n, s, new in zip(shape, plan.scales, plan.sizes, strict=True))
+    if plan.coordinates == "align_corners" and rounded:
+        return False
+    return plan.mode != "cubic" and plan.coordinates in COORDINATES
+
+
+def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
+    old, new, scale = shape_of(x)[axis], plan.sizes[axis], plan.scales[axis]
+    call.build.check_size((new, old), np.float64)
+    places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
+    if plan.mode == "nearest":
+        indices = call.constant(nearest(places, old, plan.nearest))
+        y = call.emit(nn.GatherOp, x, indices, axis=axis)
+    else:
+        matrix = sampling_matrix(
+            places,
+            old,
+            mode=plan.mode,
+            scale=scale if call.attribute("antialias") else 1.0,
+            cubic=call.number("cubic_coeff_a"),
+            inside=call.flag("exclude_outside"),
+        )
+        y = _times(call, x, axis, matrix)
+    if plan.coordinates != "tf_crop_and_resize":
+        return y
+    outside = (places < 0) | (places > old - 1)
+    mask = outside.reshape(-1, *[1] * (len(shape_of(x)) - 1 - axis))
+    value = call.scalar(call.number("extrapolation_value"), y)
+    return call.emit(nn.WhereOp, call.constant(mask), value, y) if outside.any() else y
+
+
+def _times(call: Call, x: SSAValue, axis: int, matrix: Array) -> SSAValue:
+    """A matrix product along one axis, which goes to the end and back."""
+    rank = len(shape_of(x))
+    perm = [d for d in range(rank) if d != axis] + [axis]
+    weight = call.constant(matrix.astype(dtype_of(x.type)))
+    rows = call.transpose(x, perm)
+    rows = call.reshape(rows, (1, *shape_of(rows))) if rank == 1 else rows
+    y = call.emit(nn.MatmulOp, rows, weight, transpose_b=True)
+    y = call.reshape(y, shape_of(y)[1:]) if rank == 1 else y
+    return call.transpose(y, [perm.index(d) for d in range(rank)])

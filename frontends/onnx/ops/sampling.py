@@ -1,0 +1,103 @@
+"""Where a resized axis reads its operand, and how much of each element it takes (ONNX's Resize)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tessella.frontends.onnx.build import Array
+from tessella.support.errors import ShapeError
+
+# Position of element y for an axis of `old` elements that becomes one of `length` (not rounded).
+_POSITIONS: dict[str, Callable[[Array, float, int, float, int], Array]] = {
+    "half_pixel": lambda y, scale, old, length, new: (y + 0.5) / scale - 0.5,
+    "half_pixel_symmetric": lambda y, scale, old, length, new: (
+        old / 2 * (1 - new / length) + (y + 0.5) / scale - 0.5
+    ),
+    "pytorch_half_pixel": lambda y, scale, old, length, new: (
+        (y + 0.5) / scale - 0.5 if length > 1 else np.full(new, -0.5)
+    ),
+    "align_corners": lambda y, scale, old, length, new: (
+        y * (old - 1) / (length - 1) if length != 1 else 0 * y
+    ),
+    "asymmetric": lambda y, scale, old, length, new: y / scale,
+    "tf_half_pixel_for_nn": lambda y, scale, old, length, new: (y + 0.5) / scale,
+}
+
+_ROUND: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+def positions(
+    coordinates: str, old: int, new: int, scale: float, region: tuple[float, float]
+) -> Array:
+    """The position in the old axis of each element of the new one."""
+    y, length = np.arange(new, dtype=np.float64), scale * old
+    if coordinates == "tf_crop_and_resize":
+        extent = (region[1] - region[0]) * (old - 1)
+        steps = y * extent / (length - 1) if length != 1 else np.full(new, extent / 2)
+        return steps + region[0] * (old - 1)
+    if coordinates not in _POSITIONS:
+        raise ShapeError(
+            "unknown coordinate_transformation_mode",
+            expected=", ".join((*_POSITIONS, "tf_crop_and_resize")),
+            found=repr(coordinates),
+        )
+    return _POSITIONS[coordinates](y, scale, old, length, new)
+
+
+def nearest(places: Array, old: int, rounding: str) -> Array:
+    """The index of the element nearest to each position, inside the axis."""
+    if rounding not in _ROUND:
+        raise ShapeError("unknown nearest_mode", expected=", ".join(_ROUND), found=repr(rounding))
+    return np.clip(_ROUND[rounding](places), 0, old - 1).astype(np.int64)
+
+
+def _triangle(t: Array, _: float) -> Array:
+    return np.maximum(1 - np.abs(t), 0)
+
+
+def _cubic(t: Array, a: float) -> Array:
+    t = np.abs(t)
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, near, np.where(t < 2, far, 0))
+
+
+_KERNELS: dict[str, tuple[Callable[[Array, float], Array], int]] = {
+    "linear": (_triangle, 1),
+    "cubic": (_cubic, 2),
+}
+
+
+def sampling_matrix(
+    places: Array, old: int, *, mode: str, scale: float, cubic: float, inside: bool
+) -> Array:
+    """How much of each old element (columns) each new one (rows) takes.
+
+    A scale below 1 widens the kernel (antialiasing). Elements beyond the ends are those at the
+    ends, or with ``inside`` do not count.
+    """
+    if mode not in _KERNELS:
+        raise ShapeError("unknown mode", expected="nearest, linear or cubic", found=repr(mode))
+    kernel, support = _KERNELS[mode]
+    scale = min(scale, 1.0)
+    reach = min(math.ceil(support / scale), old + int(np.abs(places).max(initial=0)) + 1)
+    rows = np.arange(len(places))
+    matrix, base = np.zeros((len(places), old)), np.floor(places).astype(np.int64)
+    for offset in range(-reach, reach + 1):
+        taken = base + offset
+        weights = kernel(scale * (taken - places), cubic)
+        if inside:
+            weights = np.where((taken >= 0) & (taken < old), weights, 0)
+        matrix[rows, np.clip(taken, 0, old - 1)] += weights
+    if inside or scale < 1:
+        total = matrix.sum(axis=1, keepdims=True)
+        matrix /= np.where(total == 0, 1, total)
+    return matrix

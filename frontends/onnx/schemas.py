@@ -1,0 +1,77 @@
+"""What the installed onnx knows of its ops: the one place that asks ``onnx.defs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import onnx
+from onnx import defs, helper
+
+
+def newest_opset() -> int:
+    """The newest version of the ONNX op set that the installed onnx knows."""
+    return defs.onnx_opset_version()
+
+
+def is_known(op: str) -> bool:
+    """Whether any version of the ONNX op set has the op."""
+    return defs.has(op)
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """An op of the ONNX op set as a certain version of it defines it."""
+
+    since: int
+    """The since version: the version of the op set that brought this definition."""
+    opset: int
+    defaults: Mapping[str, Any]
+    """Default values of attributes, as Python values."""
+    _raw: Any  # the stubs of onnx lack the methods about function bodies
+
+    def fixed_body(self) -> bytes | None:
+        """The function that defines the op for all types, serialized; None without one."""
+        version = self._newest(self._raw.function_opset_versions)
+        return None if version is None else self._raw.get_function_with_opset_version(version)
+
+    @property
+    def has_typed_body(self) -> bool:
+        """Whether a function that depends on the types of inputs defines the op."""
+        return self._newest(self._raw.context_dependent_function_opset_versions) is not None
+
+    def typed_body(self, node: onnx.NodeProto, types: Sequence[onnx.TypeProto]) -> bytes | None:
+        """The function that defines the node for inputs of these types, serialized."""
+        version = self._newest(self._raw.context_dependent_function_opset_versions)
+        if version is None:
+            return None
+        body: bytes = self._raw.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), [type.SerializeToString() for type in types]
+        )
+        return body or None
+
+    def _newest(self, versions: Sequence[int]) -> int | None:
+        return max((version for version in versions if version <= self.opset), default=None)
+
+
+@lru_cache(maxsize=4096)
+def schema(op: str, opset: int) -> Schema | None:
+    """The op's schema in this version of the ONNX op set; None where it has no such op."""
+    try:
+        raw = defs.get_schema(op, opset, "")
+    except defs.SchemaError:
+        return None
+    values = {
+        name: helper.get_attribute_value(attribute.default_value)
+        for name, attribute in raw.attributes.items()
+        if attribute.default_value.name
+    }
+    return Schema(raw.since_version, opset, {k: _plain(v) for k, v in values.items()}, raw)
+
+
+def _plain(value: Any) -> object:
+    if isinstance(value, bytes):
+        return value.decode()
+    return tuple(cast(list[object], value)) if isinstance(value, list) else value

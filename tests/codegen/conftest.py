@@ -1,0 +1,14 @@
+"""The targets that code is run for."""
+
+from __future__ import annotations
+
+import pytest
+from tests.codegen.harness import RUNNABLE
+
+from tessella.targets import Target
+
+
+@pytest.fixture(params=RUNNABLE, ids=lambda target: target.name)
+def target(request: pytest.FixtureRequest) -> Target:
+    """Every target that this machine can run."""
+    return request.param

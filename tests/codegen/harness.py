@@ -1,0 +1,141 @@
+"""Kernels written as text, compiled for the machines that this one can be, and called."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.context import Context
+from xdsl.dialects import get_all_dialects
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+from tessella import targets
+from tessella.codegen.emit import emit
+from tessella.codegen.link import link
+from tessella.codegen.llvm import optimize_and_emit
+from tessella.dialects.rt import CONTEXT_SLOTS, Rt
+from tessella.targets import Target
+
+Array = npt.NDArray[Any]
+
+RUNNABLE = [t for t in map(targets.get, ("avx512", "avx2", "sse", "neon")) if targets.can_run(t)]
+
+DTYPES: dict[str, type[np.generic]] = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "i1": np.uint8,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+}
+
+
+@functools.cache
+def _context() -> Context:
+    context = Context()
+    for name, factory in get_all_dialects().items():
+        context.register_dialect(name, factory)
+    context.register_dialect("rt", lambda: Rt)
+    return context
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op on some of the inputs of a kernel."""
+
+    op: str
+    inputs: Sequence[str]
+    result: str
+    """The element of the result, such as `f32`."""
+
+    properties: str = ""
+
+
+def parse(text: str) -> ModuleOp:
+    """A module; not verified, as xDSL's verifiers know few ops on vectors."""
+    return Parser(_context(), text).parse_module()
+
+
+def kernel_text(source: str, target: Target, name: str = "k") -> str:
+    """The LLVM text of the kernel of that name."""
+    return emit(parse(source), target)[name]
+
+
+def call(source: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
+    """Compile the source, call its kernel `k` on the arrays in place; the context after it."""
+    return call_text(kernel_text(source, target), target, *arrays)
+
+
+def call_text(text: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
+    """Call the kernel `k` of an LLVM text on the arrays in place; the context after it."""
+    library = link({"k": optimize_and_emit(text, target)})
+    context = np.zeros(CONTEXT_SLOTS, np.int64)
+    pointers = [array.ctypes.data for array in (context, *arrays)]
+    buffers = (ctypes.c_void_p * len(pointers))(*pointers)
+    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    ctypes.CFUNCTYPE(None, pointer, i64, i64)(library.address("k"))(buffers, 0, 1)
+    return context
+
+
+def elementwise(
+    target: Target,
+    lanes: int,
+    inputs: Mapping[str, tuple[str, Array]],
+    cases: Mapping[str, Case],
+) -> dict[str, Array]:
+    """The result of every case on every element. Inputs: an element's name and an array each."""
+    size = next(len(array) for _, array in inputs.values())
+    outputs = {name: np.zeros(size, DTYPES[case.result]) for name, case in cases.items()}
+    source = _elementwise_source(lanes, size, inputs, cases)
+    call(source, target, *(array for _, array in inputs.values()), *outputs.values())
+    return outputs
+
+
+def vector(element: str, lanes: int) -> str:
+    """A type of so many lanes; a scalar for 0."""
+    return f"vector<{lanes}x{element}>" if lanes else element
+
+
+def _elementwise_source(
+    lanes: int, size: int, inputs: Mapping[str, tuple[str, Array]], cases: Mapping[str, Case]
+) -> str:
+    load, store = ("vector.load", "vector.store") if lanes else ("memref.load", "memref.store")
+
+    def buffer(element: str) -> str:
+        return f"memref<{size}x{element}>"
+
+    def suffix(element: str) -> str:
+        return f", {vector(element, lanes)}" if lanes else ""
+
+    parameters = [f"%in.{name}: {buffer(element)}" for name, (element, _) in inputs.items()]
+    parameters += [f"%out.{name}: {buffer(case.result)}" for name, case in cases.items()]
+    body = [
+        f"%{name} = {load} %in.{name}[%i] : {buffer(element)}{suffix(element)}"
+        for name, (element, _) in inputs.items()
+    ]
+    for name, case in cases.items():
+        operands = ", ".join(f"%{operand}" for operand in case.inputs)
+        types = ", ".join(vector(inputs[operand][0], lanes) for operand in case.inputs)
+        result = vector(case.result, lanes)
+        properties = f" <{{{case.properties}}}>" if case.properties else ""
+        body.append(f'%r.{name} = "{case.op}"({operands}){properties} : ({types}) -> {result}')
+        at = f"%out.{name}[%i] : {buffer(case.result)}{suffix(case.result)}"
+        body.append(f"{store} %r.{name}, {at}")
+    lines = "\n      ".join(body)
+    return f"""
+    func.func @k({", ".join(parameters)}) attributes {{rt.kernel}} {{
+      %from = arith.constant 0 : index
+      %to = arith.constant {size} : index
+      %by = arith.constant {lanes or 1} : index
+      scf.for %i = %from to %to step %by {{
+      {lines}
+      }}
+      func.return
+    }}"""
