@@ -46,7 +46,7 @@ test: lint pytest ## all checks: style, types, layers, tests
 lint: $(VENV)/.test ## style, types, layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/basedpyright --project pyproject.toml --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 .PHONY: pytest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
@@ -31,12 +32,12 @@ def _constant(w: Writer, op: Operation) -> None:
     if isinstance(value, (IntegerAttr, FloatAttr)):
         w.set(op, constant(lltype, value.value.data))
     elif isinstance(value, DenseIntOrFPElementsAttr):
-        w.set(op, _dense(lltype, value.get_values()))
+        w.set(op, _dense(lltype, cast("tuple[float, ...]", value.get_values())))
     else:
         raise InternalError(f"constant {value} is neither a number nor a dense vector")
 
 
-def _dense(lltype: LLType, numbers: tuple[float, ...] | tuple[int, ...]) -> Value:
+def _dense(lltype: LLType, numbers: tuple[float, ...]) -> Value:
     if lltype.is_float:
         texts = [float_constant(lltype.element, number) for number in numbers]
     else:

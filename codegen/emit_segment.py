@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import cast
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, SymbolRefAttr
@@ -28,11 +27,10 @@ def memref_bytes(type_: Attribute) -> int:
     """Bytes that a buffer of a static memref type takes."""
     if not isinstance(type_, MemRefType):
         raise InternalError(f"expected a memref, found {type_}")
-    buffer = cast("MemRefType[Attribute]", type_)
-    shape = buffer.get_shape()
+    shape = type_.get_shape()
     if any(size < 0 for size in shape):
         raise InternalError(f"expected a memref of static size, found {type_}")
-    return prod(shape) * type_of(buffer.element_type).memory_bytes
+    return prod(shape) * type_of(type_.element_type).memory_bytes
 
 
 def weight_offsets(module: ModuleOp) -> dict[str, int]:

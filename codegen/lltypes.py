@@ -6,7 +6,7 @@ import functools
 import math
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -135,10 +135,9 @@ def type_of(attribute: Attribute) -> LLType:
 
 def _translate(attribute: Attribute) -> LLType:
     if isinstance(attribute, VectorType):
-        shaped = cast("VectorType[Attribute]", attribute)
-        shape = shaped.get_shape()
-        if len(shape) == 1 and not any(shaped.get_scalable_dims()):
-            return vector(type_of(shaped.element_type).element, shape[0])
+        shape = attribute.get_shape()
+        if len(shape) == 1 and not any(attribute.get_scalable_dims()):
+            return vector(type_of(attribute.element_type).element, shape[0])
     elif isinstance(attribute, IndexType):
         return I64
     elif isinstance(attribute, IntegerType):

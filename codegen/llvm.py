@@ -123,7 +123,9 @@ class Linked:
         try:
             self._tracker = builder.link(self._engine, "objects")
         except RuntimeError as error:
-            raise InternalError(f"cannot link the objects: {error}") from error
+            raise InternalError(
+                f"cannot link the objects: {error}", hint="LLVM names the symbol on stderr"
+            ) from error
 
     def __getitem__(self, symbol: str) -> int:
         return int(self._tracker[symbol])

@@ -6,7 +6,7 @@ x86 takes one instruction where an operand is a constant, three otherwise, and a
 
 from __future__ import annotations
 
-from tessella.codegen.lltypes import Value
+from tessella.codegen.lltypes import Value, vector
 from tessella.codegen.writer import Writer
 
 MINMAX = {
@@ -20,13 +20,13 @@ MINMAX = {
 The first two give NaN where either operand is NaN, the others then give the other operand.
 """
 
-REDUCTIONS = {
+_REDUCTIONS = {
     "maximumf": "fmaximum",
     "minimumf": "fminimum",
     "maxnumf": "fmax",
     "minnumf": "fmin",
 }
-"""The same for the reduction of a vector."""
+"""The intrinsic of Arm's reduction of a vector."""
 
 
 def minmax(w: Writer, kind: str, a: Value, b: Value) -> Value:
@@ -36,6 +36,29 @@ def minmax(w: Writer, kind: str, a: Value, b: Value) -> Value:
 
 
 def reduce_minmax(w: Writer, kind: str, value: Value) -> Value:
-    """The minimum or maximum of all lanes."""
-    name = f"llvm.vector.reduce.{REDUCTIONS[kind]}.{value.type.mangled}"
-    return w.call(value.type.scalar, name, value, flags="nsz ")
+    """The minimum or maximum of all lanes: by halves, for x86, where LLVM would write a chain."""
+    if w.target.arch == "arm":
+        name = f"llvm.vector.reduce.{_REDUCTIONS[kind]}.{value.type.mangled}"
+        return w.call(value.type.scalar, name, value)
+    while value.type.lanes > 1 and value.type.lanes % 2 == 0:
+        value = minmax(w, kind, *_halves(w, value))
+    result = _lane(w, value, 0)
+    for lane in range(1, value.type.lanes):
+        result = minmax(w, kind, result, _lane(w, value, lane))
+    return result
+
+
+def _lane(w: Writer, value: Value, lane: int) -> Value:
+    return w.push(value.type.scalar, f"extractelement {value.typed}, i64 {lane}")
+
+
+def _halves(w: Writer, value: Value) -> tuple[Value, Value]:
+    half = value.type.lanes // 2
+    return _lanes(w, value, 0, half), _lanes(w, value, half, half)
+
+
+def _lanes(w: Writer, value: Value, first: int, count: int) -> Value:
+    to = vector(value.type.element, count)
+    chosen = ", ".join(f"i32 {lane}" for lane in range(first, first + count))
+    poison = f"{value.type.text} poison"
+    return w.push(to, f"shufflevector {value.typed}, {poison}, <{count} x i32> <{chosen}>")

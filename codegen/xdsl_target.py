@@ -20,7 +20,7 @@ class LLVMTarget(Target):
     name = "tessella-llvm"
 
     machine: str = "avx512"
-    """The name of the target to write for; not this machine's, so that output is the same anywhere."""
+    """The target to write for; not this machine, so that the output is the same anywhere."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Write the texts, each after a comment line with its name."""

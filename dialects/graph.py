@@ -32,10 +32,12 @@ class ValueInfo:
 
 @dataclass
 class Graph:
-    """A program of the `nn` stage: one ``func.func @main`` on tensors, and the weights it names."""
+    """A program: a module with a ``func.func @main`` on tensors, and the weights it names."""
 
     module: ModuleOp
     weights: WeightStore
+    stage: str = "nn"
+    """The stage the module is at: later than `nn` where it was loaded from a file."""
 
 
 class Source(Protocol):

@@ -42,7 +42,10 @@ from tessella.dialects.layout import ANY_LAYOUT, LAYOUT_NAMES, Layout, Piece
 from tessella.support.errors import InternalError, OptionError
 
 TARGETS = ("host", "x86", "arm", "opencl", "cuda", "any")
-PRECISIONS = ("f32", "f64", "f16", "bf16", "i8", "ui8", "i16", "i32", "i64", "bool", "any")
+PRECISIONS = (
+    *("f32", "f64", "f16", "bf16", "bool", "any"),
+    *(f"{sign}{bits}" for sign in ("i", "ui") for bits in (8, 16, 32, 64)),
+)
 
 
 @irdl_attr_definition

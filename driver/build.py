@@ -19,6 +19,7 @@ from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import constant_value
+from tessella.dialects.place import CopyOp
 from tessella.dialects.rt import LaunchOp
 from tessella.driver.pipeline import IR_STAGES, Options, pipeline
 from tessella.lowering.nn_to_tile import CODE, NODES
@@ -154,6 +155,10 @@ class _Assembler:
         weights = self.lowered.weights
         for op in self.main.body.block.ops:
             inputs = tuple(self.numbers[v] for v in op.operands)
+            if isinstance(op, CopyOp):
+                # the host and a CPU share their memory
+                self.numbers[op.res] = inputs[0]
+                continue
             outputs = tuple(self._number(r) for r in op.results)
             match op:
                 case ConstantOp():

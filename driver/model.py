@@ -170,7 +170,8 @@ class Model:
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Executable:
         named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
-        lowered = lower(self._source.graph(named), self._options, progress=self._progress)
+        graph = self._source.graph(named)
+        lowered = lower(graph, self._options, start=graph.stage, progress=self._progress)
         program = load_native(lowered, self._progress)
         lowered.weights.keep(set())
-        return Executable(program, lowered, explain(lowered.stages["placed"]))
+        return Executable(program, lowered, explain(lowered.stages))

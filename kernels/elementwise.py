@@ -20,17 +20,17 @@ Args = Sequence[SSAValue]
 ScalarBody = Callable[[Any, Scalars, Args], SSAValue]
 """The scalar semantics of an op: ``body(op, scalars, arguments)``."""
 
+Elements = Callable[[Attribute], bool]
+
 BOOL = IntegerType(1)
 
 
-def _declare(op: type[ew.ElementwiseOp], body: ScalarBody, floats: tuple[int, ...] = ()) -> None:
-    """Register the kernel of an elementwise op; ``floats`` limits the widths of floats it can compute with."""
+def _declare(op: type[ew.ElementwiseOp], body: ScalarBody, elements: Elements) -> None:
+    """Register the kernel of an elementwise op for the elements that it can compute with."""
 
     def applies(candidate: NnOp) -> str | None:
         element = tensor_type(candidate.operands[0]).element_type
-        if floats and is_float(element) and not isinstance(element, Float32Type):
-            return f"there is no native code for {op.name} of {element}"
-        return None
+        return None if elements(element) else f"there is no native code for {op.name} of {element}"
 
     @native(op, op.name.removeprefix("nn."), applies=applies)
     def lower(k: KernelBuilder, concrete: ew.ElementwiseOp, *operands: SSAValue) -> SSAValue:
@@ -257,10 +257,19 @@ def _relu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     return _max(s, a[0], _zero(s, a[0]))
 
 
-ANY: tuple[int, ...] = ()
-F32 = (32,)
+def any_element(_: Attribute) -> bool:
+    """All elements that generated kernels know."""
+    return True
 
-BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, tuple[int, ...]]] = {
+
+def only_f32(element: Attribute) -> bool:
+    """The functions for which there is vector code of f32 alone."""
+    return isinstance(element, Float32Type)
+
+
+ANY, F32, FLOATS = any_element, only_f32, is_float
+
+BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), ANY),
     ew.SubOp: (_either(arith.SubfOp, arith.SubiOp), ANY),
     ew.MulOp: (_either(arith.MulfOp, arith.MuliOp), ANY),
@@ -268,7 +277,7 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, tuple[int, ...]]] = {
     ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp), ANY),
     ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp), ANY),
     ew.PowOp: (_pow, F32),
-    ew.FmodOp: (_fmod, ANY),
+    ew.FmodOp: (_fmod, FLOATS),
     ew.EqualOp: (_compare("oeq", "eq"), ANY),
     ew.LessOp: (_compare("olt", "slt"), ANY),
     ew.LessEqualOp: (_compare("ole", "sle"), ANY),
@@ -322,5 +331,5 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, tuple[int, ...]]] = {
     ew.ThresholdedReluOp: (_thresholded_relu, ANY),
 }
 
-for _op, (_body, _floats) in BODIES.items():
-    _declare(_op, _body, _floats)
+for _op, (_body, _elements) in BODIES.items():
+    _declare(_op, _body, _elements)

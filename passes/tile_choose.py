@@ -20,6 +20,10 @@ from tessella.targets import Target
 
 MAX_VECTORS = 4
 MAX_ROWS = 16
+LOOP_CYCLES = 0.5
+"""What a step of the reduction's loop costs beside its arithmetic, where that does not hide it all."""
+LOAD_CYCLES = 0.1
+"""What a load costs beyond its port: operands come from the second level of cache as often as from the first."""
 MAX_EDGES = 6
 """Unrolled edge tiles that a statement may have before smaller tiles are preferred."""
 
@@ -163,6 +167,7 @@ def _register_tile(
 def _tiles(flat: Flat, vector: str, most: int) -> Iterator[_Tile]:
     """All register tiles; of equal ones the first is taken: few rows, many vectors."""
     rows = [n for n in flat.free if n != vector and flat.ranges[n] > 1]
+    rows.sort(key=lambda n: abs(flat.out.stride(n)))
     for vectors in range(most, 0, -1):
         yield _Tile(None, 1, vectors)
         for name in rows:
@@ -173,7 +178,7 @@ def _tiles(flat: Flat, vector: str, most: int) -> Iterator[_Tile]:
 def _cycles(
     op: ContractOp, flat: Flat, vector: str, tile: _Tile, lanes: int, target: Target
 ) -> float | None:
-    """Modelled cycles per point of the other indices; None where the registers do not suffice."""
+    """Modelled cycles per row and point of the other indices; None where the registers do not suffice."""
     inputs = flat.accesses[: flat.inputs]
     moves = [
         (tile.rows is not None and a.stride(tile.rows) != 0, a.lane_stride(vector) != 0)
@@ -191,11 +196,13 @@ def _cycles(
         for vectors, vector_count in _parts(flat, vector, tile.vectors * lanes):
             used = -(-vectors // lanes)
             loads = sum((rows if r else 1) * (used if v else 1) for r, v in moves)
-            work = max(
+            bound = max(
                 rows * used / target.fma_ports, loads / target.load_ports, target.fma_latency
             )
+            work = bound + LOOP_CYCLES + LOAD_CYCLES * loads
             total += work * row_count * vector_count
-    return total * (1.0 + max(0, _edges(flat, tile) - MAX_EDGES))
+    extent = flat.ranges[tile.rows] if tile.rows is not None else 1
+    return total / extent * (1.0 + max(0, _edges(flat, tile) - MAX_EDGES))
 
 
 def _parts(flat: Flat, name: str | None, size: int) -> list[tuple[int, int]]:

@@ -1,10 +1,10 @@
 """Polynomials and split constants, by element type.
 
 All are our own fits: the function in question, with the leading terms taken off as the docstrings
-say, interpolated at the Chebyshev nodes of the interval in 50 digits, which is within a small factor
-of the best fit; erf by least squares, reweighted (Lawson) until the errors are level. Then rounded
-to the element's type. The stated errors are relative to the function, of the rounded coefficients in
-exact arithmetic. The numbers of f32 are spaced by 1.2e-7, those of f64 by 2.2e-16, relatively.
+say, interpolated at the Chebyshev nodes of the interval in 50 digits, which comes close to the best
+fit; erf by least squares, reweighted (Lawson) until the errors are level. Then rounded to the
+element's type. The stated errors are relative to the function, of the rounded coefficients in exact
+arithmetic. The numbers of f32 are spaced by 1.2e-7, those of f64 by 2.2e-16, relatively.
 """
 
 from __future__ import annotations

@@ -45,9 +45,14 @@ def load_model(origin: Origin) -> onnx.ModelProto:
 
 
 def _checked(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
-    model = parse_model(proto, files)
-    check_names(model)
-    check_format(proto)
+    try:
+        model = parse_model(proto, files)
+        check_names(model)
+        check_format(proto)
+    except UnicodeDecodeError as error:
+        raise InvalidModelError(
+            "a name in the model is not UTF-8", found=repr(error.object[:80])
+        ) from error
     return model
 
 

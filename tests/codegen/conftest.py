@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.codegen.harness import RUNNABLE
 
 from tessella.targets import Target
+from tests.codegen.harness import RUNNABLE
 
 
 @pytest.fixture(params=RUNNABLE, ids=lambda target: target.name)

@@ -93,7 +93,8 @@ def elementwise(
     """The result of every case on every element. Inputs: an element's name and an array each."""
     size = next(len(array) for _, array in inputs.values())
     outputs = {name: np.zeros(size, DTYPES[case.result]) for name, case in cases.items()}
-    source = _elementwise_source(lanes, size, inputs, cases)
+    elements = {name: element for name, (element, _) in inputs.items()}
+    source = elementwise_source(lanes, size, elements, cases)
     call(source, target, *(array for _, array in inputs.values()), *outputs.values())
     return outputs
 
@@ -103,9 +104,10 @@ def vector(element: str, lanes: int) -> str:
     return f"vector<{lanes}x{element}>" if lanes else element
 
 
-def _elementwise_source(
-    lanes: int, size: int, inputs: Mapping[str, tuple[str, Array]], cases: Mapping[str, Case]
+def elementwise_source(
+    lanes: int, size: int, inputs: Mapping[str, str], cases: Mapping[str, Case]
 ) -> str:
+    """A kernel `k` over buffers of that size: inputs by the name of their element, then results."""
     load, store = ("vector.load", "vector.store") if lanes else ("memref.load", "memref.store")
 
     def buffer(element: str) -> str:
@@ -114,15 +116,15 @@ def _elementwise_source(
     def suffix(element: str) -> str:
         return f", {vector(element, lanes)}" if lanes else ""
 
-    parameters = [f"%in.{name}: {buffer(element)}" for name, (element, _) in inputs.items()]
+    parameters = [f"%in.{name}: {buffer(element)}" for name, element in inputs.items()]
     parameters += [f"%out.{name}: {buffer(case.result)}" for name, case in cases.items()]
     body = [
         f"%{name} = {load} %in.{name}[%i] : {buffer(element)}{suffix(element)}"
-        for name, (element, _) in inputs.items()
+        for name, element in inputs.items()
     ]
     for name, case in cases.items():
         operands = ", ".join(f"%{operand}" for operand in case.inputs)
-        types = ", ".join(vector(inputs[operand][0], lanes) for operand in case.inputs)
+        types = ", ".join(vector(inputs[operand], lanes) for operand in case.inputs)
         result = vector(case.result, lanes)
         properties = f" <{{{case.properties}}}>" if case.properties else ""
         body.append(f'%r.{name} = "{case.op}"({operands}){properties} : ({types}) -> {result}')

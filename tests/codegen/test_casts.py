@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.codegen.harness import DTYPES, Array, Case, call, elementwise, kernel_text
 
 from tessella.targets import Target
+from tests.codegen.harness import DTYPES, Array, Case, call, elementwise, kernel_text
 
 FLOATS = np.array(
-    [0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 127.4, 128.0, -129.0, 255.9, 256.0, 1e10, -1e10, 1e30]
-    + [np.inf, -np.inf, np.nan, 2.0**31, 2.0**63, -(2.0**63), 32767.5, 65535.9, 3.0, -3.0]
+    [
+        *(0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 127.4, 128.0, -129.0, 255.9, 256.0, 1e10, -1e10, 1e30),
+        *(np.inf, -np.inf, np.nan, 2.0**31, 2.0**63, -(2.0**63), 32767.5, 65535.9, 3.0, -3.0),
+    ]
 )
 INTS = np.array([0, 1, -1, 100, -100, 127, -128, 2**31 - 1, -(2**31), 2**24 + 1, 2**63 - 1, -7])
 
@@ -171,7 +173,7 @@ def test_scalar_constants(target: Target, element: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("element", "numbers"),
+    "element,numbers",
     [
         ("f32", [0.1, -0.0, 3.25, 7.0]),
         ("f64", [0.1, 0.0, -0.0, 1.5]),

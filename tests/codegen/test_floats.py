@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.codegen.harness import DTYPES, Array, Case, call, elementwise, kernel_text
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS
 
 from tessella.codegen.llvm import assembly
 from tessella.targets import Target, get
+from tests.codegen.harness import DTYPES, Array, Case, call, elementwise, kernel_text
 
 Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
@@ -210,7 +210,7 @@ def test_extremes_with_a_constant(target: Target, kind: str, constant: str, firs
     result = np.zeros_like(x)
     call(source, target, x, result)
     number = {"0x7F800000": np.inf, "0x7FC00000": np.nan}.get(constant)
-    other = np.float32(float(constant) if number is None else number)
+    other = np.full_like(x, float(constant) if number is None else number)
     _same(result, ARITHMETIC[kind](x, other), kind)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.codegen.harness import DTYPES, Array, Case, call, elementwise
 from xdsl.dialects.arith import CMPI_COMPARISON_OPERATIONS
 
 from tessella.targets import Target
+from tests.codegen.harness import DTYPES, Array, Case, call, elementwise
 
 Oracle = Callable[[int, int, int], int]
 """Of two signed integers and the bits of their type; the result is wrapped to the type."""

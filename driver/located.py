@@ -1,0 +1,79 @@
+"""Text to IR, with the line of every op, so that errors can say where they are.
+
+xDSL itself keeps no lines, and stops at the first error.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from tessella.support.errors import TessellaError
+
+REPORTED = (DiagnosticException, TessellaError)
+"""What ops raise where the IR, and not the compiler, is at fault."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a text."""
+
+    line: int | None
+    """From 1; None where it is not known."""
+
+    message: str
+
+
+class LocatedParser(Parser):
+    """A parser that remembers the line on which each op starts."""
+
+    def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1) -> None:
+        super().__init__(ctx, text, name)
+        self.lines: dict[Operation, int] = {}
+        self._first_line = first_line
+        self._newlines = [match.start() for match in re.finditer("\n", text)]
+
+    def line_of(self, position: int) -> int:
+        """The line of a position in the text."""
+        return self._first_line + bisect_left(self._newlines, position)
+
+    def parse_operation(self) -> Operation:
+        """An op; its line is that of its first result, or of its name."""
+        line = self.line_of(self.pos)
+        op = super().parse_operation()
+        self.lines[op] = line
+        return op
+
+    def parse(self, *, implicit_module: bool = True) -> ModuleOp | Problem:
+        """The module, or what is wrong with the text."""
+        try:
+            return self.parse_module(implicit_module)
+        except ParseError as error:
+            return Problem(self.line_of(error.span.start), error.msg)
+        except REPORTED as error:
+            return Problem(self.line_of(self.pos), str(error))
+
+
+def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:
+    """Every op that does not verify, in the order of the text, with the reason."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+            for block in _empty_blocks(op):
+                block.verify()
+        except REPORTED as error:
+            yield op, error
+
+
+def _empty_blocks(op: Operation) -> Iterator[Block]:
+    """The op's own blocks without ops: no op is there whose verifier could complain."""
+    for region in op.regions:
+        yield from (block for block in region.blocks if block.is_empty)

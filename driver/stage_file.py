@@ -1,0 +1,227 @@
+"""A stage on disk: the IR as text in ``name.STAGE``, and its weights beside it in ``name.weights``.
+
+The extension is the stage: ``.nn``, ``.placed``, ``.tile`` or ``.loops``. Several stages of one
+model may lie side by side under one name and share the file of weights.
+
+**Trust.** A file is checked as it is read: it parses, verifies, and holds what ``stage_check``
+lists, so that weights, arena and the buffers of every call have the sizes that the text states. But
+a ``.loops`` file *is* a program: its loops and indices become native code as they stand. So do the
+statements and schedules of a ``.tile`` file. Trust those two as you would trust a program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from xdsl.dialects.affine import Affine
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.dialects.math import Math
+from xdsl.dialects.memref import MemRef
+from xdsl.dialects.scf import Scf
+from xdsl.dialects.vector import Vector
+
+from tessella.dialects import rt
+from tessella.dialects.arith import Arith
+from tessella.dialects.graph import CompileContext, Graph, ValueInfo, signature
+from tessella.dialects.nn import Nn
+from tessella.dialects.nn.constants import WeightOp
+from tessella.dialects.nn.core import Array
+from tessella.dialects.place import Place
+from tessella.dialects.tile import Tile
+from tessella.driver.located import LocatedParser, Problem, verify_each
+from tessella.driver.pipeline import IR_STAGES
+from tessella.driver.stage_check import faults
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import InvalidModelError, OptionError, ShapeError, TessellaError
+
+WEIGHTS = ".weights"
+"""Extension of the file of weights."""
+
+DIALECTS = (Builtin, Affine, Arith, Func, Math, MemRef, Nn, Place, rt.Rt, Scf, Tile, Vector)
+"""All that the stages are written in."""
+
+
+def stage_of(path: str | os.PathLike[str]) -> str | None:
+    """The stage that a file holds by its extension; None for other files."""
+    suffix = Path(path).suffix[1:]
+    return suffix if suffix in IR_STAGES else None
+
+
+def weights_path(path: str | os.PathLike[str]) -> Path:
+    """Where the weights of a stage file lie."""
+    return Path(path).with_suffix(WEIGHTS)
+
+
+def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightStore) -> None:
+    """Write a module and the weights that it names.
+
+    Raises OptionError where the file of weights belongs to another model's stage beside it.
+    """
+    path = Path(path)
+    symbols = _symbols(module)
+    store = weights.copy()
+    store.keep(symbols)
+    try:
+        if symbols:
+            _share(path, store)
+            _replace(weights_path(path), store.save)
+        _replace(path, lambda new: new.write_text(f"{module!s}\n", encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(f"cannot write: {error.strerror or error}", where=str(path)) from error
+
+
+def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
+    """The stage and its program. Raises InvalidModelError for whatever is wrong with the files."""
+    path = Path(path)
+    stage = stage_of(path)
+    if stage is None:
+        raise OptionError(
+            "the file's extension names no stage",
+            where=str(path),
+            expected=f"one of {', '.join(f'.{name}' for name in IR_STAGES)}",
+        )
+    text = _read_text(path)
+    weights = _load_weights(weights_path(path))
+    try:
+        module = _checked(path, stage, text, weights)
+    except InvalidModelError:
+        raise
+    except Exception as error:
+        # parsers and verifiers of single ops meet text here that they were not written for
+        raise InvalidModelError(
+            f"the text is broken: {_first_line(error)}", where=str(path)
+        ) from error
+    weights.keep(_symbols(module))
+    return stage, Graph(module, weights, stage)
+
+
+class StageSource:
+    """A stage file as a source of programs: its shapes are concrete, so it has one."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self.stage, self._graph = load_stage(path)
+        self.inputs: list[ValueInfo]
+        self.outputs: list[ValueInfo]
+        self.inputs, self.outputs = signature(self._graph.module)
+
+    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+        """The program. Raises ShapeError for shapes other than those it was lowered for."""
+        known = {info.name: info.shape for info in self.inputs}
+        if dict(shapes) != known:
+            raise ShapeError(
+                f"the stage {self.stage!r} was made for other shapes",
+                where=str(self._path),
+                expected=str(known),
+                found=str(dict(shapes)),
+            )
+        return Graph(self._graph.module.clone(), self._graph.weights.copy(), self.stage)
+
+
+def stage_context(weights: WeightStore | None = None) -> CompileContext:
+    """A context that knows what the stages are written in."""
+    ctx = CompileContext(weights)
+    for dialect in DIALECTS:
+        ctx.load_dialect(dialect)
+    return ctx
+
+
+def _checked(path: Path, stage: str, text: str, weights: WeightStore) -> ModuleOp:
+    parser = LocatedParser(stage_context(weights), text, str(path))
+    module = parser.parse()
+    if isinstance(module, Problem):
+        raise InvalidModelError(module.message, where=f"{path}:{module.line}")
+    for op, error in verify_each(module):
+        raise InvalidModelError(
+            f"{op.name} does not verify: {_first_line(error)}",
+            where=f"{path}:{parser.lines.get(op, 1)}",
+        )
+    for fault in faults(stage, module, weights):
+        raise InvalidModelError(
+            fault.what,
+            where=f"{path}:{parser.lines.get(fault.op, 1)}",
+            expected=fault.expected,
+            found=fault.found,
+            hint=fault.hint,
+        )
+    signature(module)
+    return module
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, TessellaError):
+        return error.what
+    lines = str(error).strip().splitlines()
+    return " ".join(lines[:2]) if lines else type(error).__name__
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidModelError(
+            f"cannot read the stage: {error.strerror or error}", where=str(path)
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidModelError("the stage is no text", where=str(path)) from error
+
+
+def _load_weights(path: Path) -> WeightStore:
+    """The store; an empty one where there is no file, as not every program has weights."""
+    if not path.exists():
+        return WeightStore()
+    try:
+        return WeightStore.load(path)
+    except InvalidModelError:
+        raise
+    except Exception as error:
+        # what NumPy and zipfile raise for a damaged archive is not documented
+        raise InvalidModelError(
+            f"cannot read the weights: {_first_line(error)}", where=str(path)
+        ) from error
+
+
+def _symbols(module: ModuleOp) -> set[str]:
+    """The weights that a module names."""
+    return {
+        op.symbol.root_reference.data
+        for op in module.walk()
+        if isinstance(op, WeightOp | rt.WeightOp)
+    }
+
+
+def _share(path: Path, store: WeightStore) -> None:
+    """Add to the store what the other stages under this name have in the file of weights."""
+    others = [path.with_suffix(f".{stage}") for stage in IR_STAGES]
+    others = [other for other in others if other != path and other.exists()]
+    if not others or not weights_path(path).exists():
+        return
+    shared = _load_weights(weights_path(path))
+    for symbol in shared:
+        mine, theirs = store.get(symbol), shared[symbol]
+        if mine is None:
+            store.add(symbol, theirs)
+        elif not _equal(mine, theirs):
+            raise OptionError(
+                f"another weight @{symbol} is in the file already",
+                where=str(weights_path(path)),
+                hint=f"it belongs to {others[0].name}: choose another name for one of them",
+            )
+
+
+def _equal(a: Array, b: Array) -> bool:
+    """Whether two arrays are the same to the bit."""
+    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file as a whole or not at all."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(new)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,29 @@
+"""Settings of the whole test suite."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# The IR is verified after every pass, in the processes that tests start too.
+os.environ.setdefault("TESSELLA_VERIFY", "1")
+
+# Compiling takes its time; and the same source has the same outcome.
+settings.register_profile("tessella", deadline=None, derandomize=True)
+settings.load_profile("tessella")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--slow``."""
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without ``--slow``, skip what is marked slow."""
+    if config.getoption("--slow"):
+        return
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            item.add_marker(pytest.mark.skip(reason="slow: give --slow to run it"))

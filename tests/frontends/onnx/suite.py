@@ -1,0 +1,126 @@
+"""Running the test cases that the onnx package carries through the importer and the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.test_case import TestCase
+
+from tessella.dialects.graph import Graph
+from tessella.dialects.nn.interpret import interpret
+from tessella.frontends.onnx import OnnxSource
+from tessella.frontends.onnx.call import UnknownValueError
+from tessella.support.errors import TessellaError, UnsupportedError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case: ``passed``, ``unsupported``, ``wrong`` or ``failed``; and why."""
+
+    name: str
+    status: str
+    reason: str = ""
+
+
+def run_case(case: TestCase) -> Outcome:
+    """The outcome of one case; an exception that is not a TessellaError counts as a failure."""
+    model, data_sets = _loaded(case)
+    try:
+        problem = next(filter(None, (_run(model, case, *data) for data in data_sets)), None)
+    except UnsupportedError as error:
+        return Outcome(case.name, "unsupported", str(error))
+    except TessellaError as error:
+        return Outcome(case.name, "failed", str(error))
+    except Exception as error:
+        return Outcome(case.name, "failed", repr(error))
+    return Outcome(case.name, "wrong", problem) if problem else Outcome(case.name, "passed")
+
+
+def built(model: onnx.ModelProto, feeds: dict[str, Array]) -> tuple[Graph, dict[str, Array]]:
+    """The graph for these inputs, and those that are still inputs.
+
+    An input whose values a shape depends on becomes a constant.
+    """
+    constants: dict[str, Array] = {}
+    while True:
+        source = OnnxSource(model, constants=constants)
+        shapes = {value.name: _shape(feeds[value.name]) for value in source.inputs}
+        try:
+            return source.graph(shapes), {name: feeds[name] for name in shapes}
+        except UnknownValueError as error:
+            if not error.inputs:
+                raise
+            constants |= {name: feeds[name] for name in error.inputs}
+
+
+def _run(
+    model: onnx.ModelProto, case: TestCase, inputs: Sequence[Any], expected: Sequence[Any]
+) -> str | None:
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    names = [value.name for value in model.graph.input if value.name not in initializers]
+    feeds = dict(zip(names, map(_array, inputs), strict=False))
+    graph, feeds = built(model, feeds)
+    graph.module.verify()
+    found = interpret(graph, feeds)
+    pairs = zip(found, map(_array, expected), strict=True)
+    return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
+
+
+def _difference(found: Array, expected: Array, case: TestCase) -> str | None:
+    if (found.dtype, found.shape) != (expected.dtype, expected.shape):
+        return f"{found.dtype}{found.shape}, expected {expected.dtype}{expected.shape}"
+    exact = found.dtype.kind != "f"
+    rtol, atol = (0.0, 0.0) if exact else (case.rtol, case.atol)
+    try:
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+    except AssertionError as error:
+        return str(error)
+    return None
+
+
+def _array(value: Any) -> Any:
+    """An input or output as an array; a sequence stays one, as nothing supports it."""
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return value if isinstance(value, list) or value is None else np.asarray(value)
+
+
+def _loaded(case: TestCase) -> tuple[onnx.ModelProto, Sequence[tuple[Sequence[Any], Sequence[Any]]]]:
+    if case.model is not None and case.data_sets is not None:
+        return case.model, case.data_sets
+    folder = Path(str(case.model_dir))
+    data = [
+        tuple(
+            [_read(path) for path in sorted(each.glob(f"{kind}_*.pb"), key=_number)]
+            for kind in ("input", "output")
+        )
+        for each in sorted(folder.glob("test_data_set_*"))
+    ]
+    return onnx.load(folder / "model.onnx"), [(inputs, outputs) for inputs, outputs in data]
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("_")[2])
+
+
+def _read(path: Path) -> Any:
+    tensor = onnx.TensorProto()
+    try:
+        tensor.ParseFromString(path.read_bytes())
+        return numpy_helper.to_array(tensor)
+    except Exception:
+        # a sequence or an optional
+        return []
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return value.shape if isinstance(value, np.ndarray) else ()
