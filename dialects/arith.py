@@ -1,18 +1,27 @@
 """xDSL's `arith` with the vector forms that MLIR has and xDSL 0.74 does not verify.
 
-``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf`` on vectors, and the integer and float casts on vectors. The
-classes have the same op names and print as MLIR does; ``Arith`` replaces xDSL's dialect of that name.
+``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf`` on vectors, and
+the integer and float casts on vectors. The classes have the same op names and print as MLIR does;
+``Arith`` replaces xDSL's dialect of that name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -56,7 +65,9 @@ class SelectOp(IRDLOperation):
         if len({self.lhs.type, self.rhs.type, self.result.type}) != 1:
             raise VerifyException("arith.select: the values differ in type")
         if element_of(self.cond.type) != i1:
-            raise VerifyException(f"arith.select: expected a condition of i1, found {self.cond.type}")
+            raise VerifyException(
+                f"arith.select: expected a condition of i1, found {self.cond.type}"
+            )
         if isinstance(self.cond.type, VectorType):
             _check_same_shape(self, self.cond.type, self.lhs.type)
 
@@ -83,13 +94,15 @@ class SelectOp(IRDLOperation):
         if parser.parse_optional_punctuation(","):
             types.append(parser.parse_type())
         condition, value = (i1, types[0]) if len(types) == 1 else types
-        op = cls(*parser.resolve_operands(operands, [condition, value, value], position))
+        cond, lhs, rhs = parser.resolve_operands(operands, [condition, value, value], position)
+        op = cls(cond, lhs, rhs)
         op.attributes |= attributes
         return op
 
 
 class CompareOp(IRDLOperation):
-    """A comparison of scalars, or of vectors lane by lane: `arith.cmpi slt, %a, %b : vector<16xi64>`."""
+    """A comparison of scalars, or of vectors lane by lane: `arith.cmpi slt, %a, %b :
+    vector<16xi64>`."""
 
     predicate = prop_def(IntegerAttr)
     lhs = operand_def()
@@ -172,7 +185,11 @@ class CastOp(IRDLOperation):
 
 def _cast(upstream: type[Operation]) -> type[Operation]:
     """The cast op of the same name for scalars and vectors."""
-    body = {"name": upstream.name, "__doc__": CastOp.__doc__, "__annotations__": {}}
+    body: dict[str, Any] = {
+        "name": upstream.name,
+        "__doc__": CastOp.__doc__,
+        "__annotations__": {},
+    }
     return irdl_op_definition(type(upstream.__name__, (CastOp,), body))
 
 

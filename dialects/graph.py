@@ -22,7 +22,8 @@ NAME = "nn.name"
 
 @dataclass(frozen=True)
 class ValueInfo:
-    """An input or output of a model: its name, element type, and shape, whose dimensions may be symbols."""
+    """An input or output of a model: its name, element type, and shape, whose dimensions may be
+    symbols."""
 
     name: str
     dtype: str
@@ -41,7 +42,8 @@ class Graph:
 
 
 class Source(Protocol):
-    """Where a program comes from: a signature, and a graph for each concrete set of input shapes."""
+    """Where a program comes from: a signature, and a graph for each concrete set of input
+    shapes."""
 
     @property
     def inputs(self) -> Sequence[ValueInfo]: ...

@@ -1,6 +1,7 @@
 """How logical indices map to memory: a layout is a map, written once and used by every stage.
 
-A layout lists *pieces* from the outermost to the innermost. A piece is a digit of one dimension's index:
+A layout lists *pieces* from the outermost to the innermost. A piece is a digit of one dimension's
+index:
 ``(index floordiv div) mod mod``. Plain dimensions have ``div = 1`` and no ``mod``:
 
 - ``nchw``: the dimensions in their logical order (row-major), for tensors of any rank;
@@ -33,7 +34,7 @@ class Piece:
 
     def extent(self, shape: Sequence[int]) -> int:
         """Number of values the digit takes for a logical shape."""
-        return self.mod if self.mod else -(-shape[self.dim] // self.div)
+        return self.mod or -(-shape[self.dim] // self.div)
 
     def __str__(self) -> str:
         if self.mod:

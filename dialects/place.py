@@ -50,7 +50,8 @@ PRECISIONS = (
 
 @irdl_attr_definition
 class LayoutAttr(Data[Layout]):
-    """A layout as part of a place: `nchw`, `nhwc`, `any`, `packed<[0 floordiv 32, 1, 0 mod 32]>`."""
+    """A layout as part of a place: `nchw`, `nhwc`, `any`, `packed<[0 floordiv 32, 1, 0 mod
+    32]>`."""
 
     name = "place.layout"
 

@@ -18,9 +18,9 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
     VectorType,
+    i1,
     i64,
 )
-from xdsl.dialects.builtin import i1 as I1_TYPE
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -67,7 +67,7 @@ class CheckOp(IRDLOperation):
     """
 
     name = "rt.check"
-    ok = operand_def(eq(I1_TYPE))
+    ok = operand_def(eq(i1))
     code = prop_def(IntegerAttr[I64])
     message = opt_prop_def(StringAttr)
     irdl_options = (ParsePropInAttrDict(),)
@@ -108,7 +108,8 @@ class ArenaOp(IRDLOperation):
         offset = self.offset.value.data
         if offset < 0 or offset % ARENA_ALIGNMENT:
             raise VerifyException(
-                f"rt.arena: expected an offset that is a multiple of {ARENA_ALIGNMENT}, found {offset}"
+                f"rt.arena: expected an offset that is a multiple of {ARENA_ALIGNMENT}, "
+                f"found {offset}"
             )
 
 

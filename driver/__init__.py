@@ -1,1 +1,1 @@
-
+"""The pipeline, and the way from a graph to an executable."""

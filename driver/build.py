@@ -120,7 +120,8 @@ def load_native(lowered: Lowered, progress: Progress = quiet) -> Program:
 
 
 def as_text(lowered: Lowered, stage: str) -> str:
-    """The program at a stage as text. Raises OptionError for a stage that is unknown or was not kept."""
+    """The program at a stage as text. Raises OptionError for a stage that is unknown or was not
+    kept."""
     if stage in lowered.stages:
         return f"{lowered.stages[stage]}\n"
     if stage == "llvm":

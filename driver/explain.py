@@ -87,9 +87,8 @@ def _kernels(module: ModuleOp) -> Iterator[Entry]:
         if isinstance(op, KernelOp | FuncOp) and isinstance(nodes, ArrayAttr):
             outputs = op.function_type.outputs.data
             place = place_of(outputs[0]) if outputs else None
-            for node in nodes:
-                assert isinstance(node, StringAttr)
-                yield _row("", node.data, op.sym_name.data, place, group)
+            for node in (n.data for n in nodes if isinstance(n, StringAttr)):
+                yield _row("", node, op.sym_name.data, place, group)
     host = [op for op in main_function(module).body.block.ops if isinstance(op, NnOp)]
     for group, op in enumerate(host, len(kernels)):
         if not isinstance(op, ConstantOp):

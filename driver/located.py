@@ -39,11 +39,16 @@ class LocatedParser(Parser):
         super().__init__(ctx, text, name)
         self.lines: dict[Operation, int] = {}
         self._first_line = first_line
+        self._end = len(text)
         self._newlines = [match.start() for match in re.finditer("\n", text)]
 
     def line_of(self, position: int) -> int:
         """The line of a position in the text."""
         return self._first_line + bisect_left(self._newlines, position)
+
+    def at_end(self) -> bool:
+        """Whether nothing but space and comments is left."""
+        return self.pos == self._end
 
     def parse_operation(self) -> Operation:
         """An op; its line is that of its first result, or of its name."""

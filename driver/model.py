@@ -116,9 +116,7 @@ class Model:
             return list(range(len(known)))
         wrong = [n for n in names if n not in known]
         if wrong:
-            raise InputError(
-                f"no output {', '.join(map(repr, wrong))}", expected=", ".join(known)
-            )
+            raise InputError(f"no output {', '.join(map(repr, wrong))}", expected=", ".join(known))
         return [known.index(n) for n in names]
 
     def _checked(self, info: ValueInfo, value: npt.ArrayLike) -> Array:

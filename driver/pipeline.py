@@ -1,4 +1,5 @@
-"""The table of contents of the compiler: one straight list of passes, in the order in which they run.
+"""The table of contents of the compiler: one straight list of passes, in the order in which they
+run.
 
 A stage is the IR after the passes above its name; ``nn`` is what a frontend makes.
 """

@@ -10,13 +10,22 @@ from tessella.dialects.graph import Source
 from tessella.driver.build import Progress, quiet
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
-from tessella.frontends.onnx import OnnxSource
+from tessella.driver.stage_file import StageSource, stage_of
 
 if TYPE_CHECKING:
     import onnx
 
+
 def open_source(model: str | Path | bytes | onnx.ModelProto) -> Source:
-    """The source behind a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError."""
+    """The source behind a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError.
+
+    A path with the extension of a stage is one that `tessella compile` wrote: see ``stage_file``.
+    """
+    if isinstance(model, str | Path) and stage_of(model) is not None:
+        return StageSource(model)
+    # here, as it needs the package onnx, which a stage file does without
+    from tessella.frontends.onnx import OnnxSource
+
     return OnnxSource(model)
 
 
@@ -30,8 +39,9 @@ def compile(
 ) -> Model:
     """Compile a model for this machine.
 
-    ``places`` are tried in order for each op, such as ``["x86/f32/nhwc", "x86", "host"]``; ``target`` names another machine
-    (``avx2``, ``aarch64``), whose code can be inspected; ``progress`` is called with what is being done.
+    ``places`` are tried in order for each op, such as ``["x86/f32/nhwc", "x86", "host"]``;
+    ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected;
+    ``progress`` is called with what is being done.
 
     Raises TessellaError: UnsupportedError lists all that is not supported at once.
     """

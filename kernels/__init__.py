@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-FAMILIES = ("elementwise", "linear", "pooling", "reduction", "normalization", "movement", "indexing")
+FAMILIES = (
+    "elementwise",
+    "linear",
+    "pooling",
+    "reduction",
+    "normalization",
+    "movement",
+    "indexing",
+)
 
 
 @cache

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tessella.dialects.nn.core import Array, NnOp, Tensor, is_float, shape_of, tensor_type
+from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, tensor_type
 from tessella.dialects.place import placed
 from tessella.dialects.tile import (
     Access,
@@ -40,12 +39,7 @@ class Scalars:
 
     def constant(self, value: float, type: Attribute) -> SSAValue:
         """A constant of an element type (or `index`)."""
-        if is_float(type):
-            return self.op(arith.ConstantOp(FloatAttr(float(value), type)))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
-        assert isinstance(type, IntegerType | IndexType)
-        if isinstance(type, IntegerType):
-            type = IntegerType(type.width.data)
-        return self.op(arith.ConstantOp(IntegerAttr(int(value), type)))
+        return self.op(arith.ConstantOp(number(value, type)))
 
     def like(self, value: float, other: SSAValue) -> SSAValue:
         """A constant of another value's type."""
@@ -77,8 +71,8 @@ def broadcast_access(shape: Sequence[int], out: Sequence[int], prefix: str = "d"
 class KernelBuilder:
     """Adds statements to a kernel's block.
 
-    Lowerings receive the op's operands as values of the kernel and return the results; ``constant`` brings in
-    further weights, and ``reshaped`` views an operand under another shape.
+    Lowerings receive the op's operands as values of the kernel and return the results;
+    ``constant`` brings in further weights, and ``reshaped`` views an operand under another shape.
     """
 
     def __init__(
@@ -116,16 +110,8 @@ class KernelBuilder:
         indices = [Index(n, r) for n, r in free.items()]
         indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
         types = [tensor_type(value).element_type for value, _ in inputs]
-        region = scalar_region(types, lambda block, *args: body(Scalars(block), args))
+        region = scalar_region(types, lambda block, args: body(Scalars(block), args))
         type, forms = out
-        attribute: Attribute | None = None
-        if default is not None:
-            element = type.element_type
-            attribute = (
-                FloatAttr(default, element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
-                if is_float(element)
-                else IntegerAttr(int(default), element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
-            )
         op = ContractOp(
             aggregation,
             indices,
@@ -134,13 +120,14 @@ class KernelBuilder:
             type,
             region,
             init=init,
-            default=attribute,
+            default=None if default is None else number(default, type.element_type),
         )
         self._block.add_op(op)
         return op.res
 
     def map(self, inputs: Sequence[SSAValue], type: Tensor, body: Body) -> SSAValue:
-        """An elementwise statement over the output's index space, operands broadcast as NumPy does."""
+        """An elementwise statement over the output's index space, operands broadcast as NumPy
+        does."""
         shape = type.get_shape()
         return self.contract(
             "=",

@@ -52,7 +52,9 @@ def _compare(float_kind: str, integer_kind: str) -> ScalarBody:
         if is_float(a[0].type):
             return s.op(arith.CmpfOp(a[0], a[1], float_kind))
         # booleans order as 0 and 1: i1 is signed to arith, hence the unsigned kinds
-        kind = "u" + integer_kind[1:] if a[0].type == BOOL and integer_kind[0] == "s" else integer_kind
+        kind = (
+            "u" + integer_kind[1:] if a[0].type == BOOL and integer_kind[0] == "s" else integer_kind
+        )
         return s.op(arith.CmpiOp(a[0], a[1], kind))
 
     return body

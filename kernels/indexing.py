@@ -24,9 +24,7 @@ def coordinate(s: Scalars, value: SSAValue, extent: int) -> SSAValue:
 
 
 @native(indexing.GatherOp, "gather", NCHW)
-def gather(
-    k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue
-) -> SSAValue:
+def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue) -> SSAValue:
     """R[a.., i.., b..] = D[a.., I[i..], b..]."""
     axis, type = op.settings["axis"], k.result_type(op)
     shape, chosen = shape_of(data), shape_of(indices)
@@ -39,7 +37,7 @@ def gather(
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
         at = coordinate(s, a[0], shape[axis])
-        return s.extract(data, [*map(s.index, before), at, *map(s.index, after)])
+        return s.extract(data, [*(s.index(n) for n in before), at, *(s.index(n) for n in after)])
 
     free = dict(zip(names, type.get_shape(), strict=True))
     return k.contract("=", free, {}, [(indices, list(middle))], (type, list(names)), body)
@@ -74,7 +72,8 @@ def gather_nd(
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
         at = [coordinate(s, value, shape[batch + q]) for q, value in enumerate(a)]
-        outer, inner = map(s.index, names[:batch]), map(s.index, names[rank:])
+        outer = [s.index(n) for n in names[:batch]]
+        inner = [s.index(n) for n in names[rank:]]
         return s.extract(data, [*outer, *at, *inner])
 
     free = dict(zip(names, type.get_shape(), strict=True))

@@ -17,7 +17,8 @@ from tessella.kernels.registry import native
 
 def multiply(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
     """The product of two elements."""
-    return s.op((arith.MulfOp if is_float(args[0].type) else arith.MuliOp)(*args))
+    a, b = args
+    return s.op((arith.MulfOp if is_float(a.type) else arith.MuliOp)(a, b))
 
 
 def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SSAValue:
@@ -32,7 +33,7 @@ def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SS
         {},
         [(total, forms), (bias, [forms[axis]])],
         (type, forms),
-        lambda s, args: s.op(add(*args)),
+        lambda s, args: s.op(add(args[0], args[1])),
     )
 
 
@@ -108,7 +109,8 @@ def conv(
     w: SSAValue,
     b: SSAValue | None = None,
 ) -> SSAValue:
-    """R[n, g*O + o, y, x] = +(X[n, g*C + c, y + i - 1, x + j - 1] * W[g*O + o, c, i, j]), then + B."""
+    """R[n, g*O + o, y, x] = +(X[n, g*C + c, y + i - 1, x + j - 1] * W[g*O + o, c, i, j]), then +
+    B."""
     settings, type = op.settings, k.result_type(op)
     groups = settings["groups"]
     out_channels, per_in, *kernel = shape_of(w)

@@ -46,7 +46,8 @@ def max_pool(k: KernelBuilder, op: pooling.MaxPoolOp, x: SSAValue) -> SSAValue:
 
 
 def window_counts(op: pooling.AvgPoolOp) -> Array:
-    """By how many elements the sum of each window is divided: shape of the output's spatial dimensions."""
+    """By how many elements the sum of each window is divided: shape of the output's spatial
+    dimensions."""
     settings = op.settings
     sizes, extents = shape_of(op.x)[2:], shape_of(op.res)[2:]
     rank = len(sizes)
@@ -63,7 +64,9 @@ def window_counts(op: pooling.AvgPoolOp) -> Array:
 
 
 def _average_limits(op: NnOp) -> str | None:
-    return None if is_float(tensor_type(op.operands[0]).element_type) else "integers are not averaged"
+    return (
+        None if is_float(tensor_type(op.operands[0]).element_type) else "integers are not averaged"
+    )
 
 
 @native(pooling.AvgPoolOp, "avg_pool", NHWC, applies=_average_limits)

@@ -1,9 +1,11 @@
 """The kernel registry: which kernels serve an op, at which place, and how they lower.
 
-One declaration registers a kernel. ``@native`` registers a generated kernel for every native target at once:
+One declaration registers a kernel. ``@native`` registers a generated kernel for every native
+target at once:
 
     @native(nn.ConvOp, "conv", NHWC)
-    def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue: ...
+    def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None)
+    -> SSAValue: ...
 
 Every op also has a ``host`` kernel, its NumPy semantics; it is not declared apart.
 """
@@ -20,7 +22,6 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
-from tessella.kernels.builder import KernelBuilder
 
 NATIVE_TARGETS = ("x86", "arm")
 """The targets that generated kernels serve."""
@@ -30,6 +31,8 @@ VIEW_KERNEL = "view"
 """The kernel of ops whose result is the operand's memory under another shape."""
 
 Lowering = Callable[..., SSAValue | Sequence[SSAValue]]
+"""``lower(builder, op, *operands)`` adds the op's statements to a ``KernelBuilder`` and gives its
+results."""
 Predicate = Callable[[Any], str | None]
 
 
@@ -42,8 +45,9 @@ def always(op: NnOp) -> str | None:
 class Kernel:
     """A kernel: the op it serves, its place, where it applies, and its lowering.
 
-    ``layouts`` gives the layouts of single operands (by number) or results (by ``-1``, ``-2``...) where they differ from the
-    kernel's own; ``any`` there leaves the operand as it is. ``applies`` answers with a sentence when it does not.
+    ``layouts`` gives the layouts of single operands (by number) or results (by ``-1``, ``-2``...)
+    where they differ from the kernel's own; ``any`` there leaves the operand as it is.
+    ``applies`` answers with a sentence when it does not.
     """
 
     name: str
@@ -56,7 +60,8 @@ class Kernel:
     layouts: Mapping[int, Layout] = field(default_factory=dict[int, Layout])
 
     def wants(self, op: NnOp, layout: Layout) -> list[PlaceAttr]:
-        """The places of the op's operands and results; ``layout`` stands for the kernel's where that is `any`."""
+        """The places of the op's operands and results; ``layout`` stands for the kernel's where
+        that is `any`."""
         values = (*op.operands, *op.results)
         own = layout if self.layout == ANY_LAYOUT else self.layout
         places: list[PlaceAttr] = []
@@ -104,9 +109,7 @@ def native(
             return generated_limits(candidate) or applies(candidate)
 
         for target in NATIVE_TARGETS:
-            register(
-                Kernel(name, op, target, "any", layout, predicate, lower, dict(layouts or {}))
-            )
+            register(Kernel(name, op, target, "any", layout, predicate, lower, dict(layouts or {})))
         return lower
 
     return declare

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, VectorType
+from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from tessella.dialects.nn.core import is_float
+from tessella.dialects.nn.core import is_float, number
 from tessella.dialects.tile import ContractOp, YieldOp
 from tessella.lowering.values import Emitter, Val
 
@@ -34,13 +34,12 @@ _LANES = {
 def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None) -> SSAValue:
     """The accumulator before any point: a scalar, or a vector where there is a vector index."""
     if is_float(element):
-        value: Attribute = FloatAttr(_FLOAT_IDENTITY[kind], element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+        value = _FLOAT_IDENTITY[kind]
     else:
         assert isinstance(element, IntegerType)
         half = 1 << (element.width.data - 1)
-        number = {"+": 0, "*": 1, ">": -half, "<": half - 1}[kind]
-        value = IntegerAttr(number, element)
-    scalar = Val(e.constant(value, element))
+        value = {"+": 0, "*": 1, ">": -half, "<": half - 1}[kind]
+    scalar = Val(e.constant(number(value, element), element))
     return e.spread(scalar) if vector_index is not None else scalar.ssa
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, SelectOp
-from tessella.dialects.nn.core import is_float, shape_of
+from tessella.dialects.nn.core import number, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
 from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import layout_of
@@ -21,7 +21,11 @@ class Bodies:
     """Runs the bodies of one statement; loads are shared within a register tile."""
 
     def __init__(
-        self, emitter: Emitter, schedule: Schedule, buffers: Mapping[SSAValue, SSAValue], code: int = 0
+        self,
+        emitter: Emitter,
+        schedule: Schedule,
+        buffers: Mapping[SSAValue, SSAValue],
+        code: int = 0,
     ) -> None:
         self.e = emitter
         self.s = schedule
@@ -42,7 +46,7 @@ class Bodies:
     def zero(self, type: VectorType) -> SSAValue:
         """A vector of zeros."""
         element = type.element_type
-        return self.e.spread(Val(self.e.constant(_zero(element), element)))
+        return self.e.spread(Val(self.e.constant(number(0, element), element)))
 
     def lanes(self, factor: int) -> SSAValue:
         """The lane numbers times a factor, as a vector of indices."""
@@ -139,10 +143,3 @@ class Bodies:
         inside = self.e.op(CmpiOp(value, self.e.index(extent), "ult"))
         self.e.effect(CheckOp(inside, self.code))
         return self.e.op(SelectOp(inside, value, self.e.index(0)))
-
-
-def _zero(element: Attribute) -> Attribute:
-    if is_float(element):
-        return FloatAttr(0.0, element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
-    assert isinstance(element, IntegerType)
-    return IntegerAttr(0, element)

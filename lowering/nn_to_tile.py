@@ -33,7 +33,8 @@ from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_ty
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.place import PlaceAttr, RelayoutOp, place_of, placed
-from tessella.dialects.tile import CallOp, KernelOp, ReturnOp as TileReturnOp, constant_mark
+from tessella.dialects.tile import CallOp, KernelOp, constant_mark
+from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.registry import VIEW_KERNEL, find
 from tessella.passes.base import functions
@@ -144,7 +145,9 @@ class _Group:
         """Close the kernel and call it where the group stands."""
         self.block.add_op(TileReturnOp(results))
         self._drop_unused()
-        types = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
+        types = FunctionType.from_lists(
+            [a.type for a in self.block.args], [r.type for r in results]
+        )
         constants = [_is_weight(v) for v in self.arguments]
         kernel = KernelOp("kernel", types, Region(self.block), constant_mark(constants))
         kernel = table.add(kernel, "_".join(self.names[:3]), self.nodes)

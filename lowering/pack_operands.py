@@ -101,5 +101,7 @@ class _Packer:
 
     def _drop_unused(self) -> None:
         """Forget weights that nothing names any more: a packed one is held once."""
-        used = {op.symbol.root_reference.data for op in self.module.walk() if isinstance(op, WeightOp)}
+        used = {
+            op.symbol.root_reference.data for op in self.module.walk() if isinstance(op, WeightOp)
+        }
         self.weights.keep(used)

@@ -1,8 +1,8 @@
 """One statement of a kernel as loops: the register tile and the loops around it.
 
-A register tile computes ``rows x vectors`` vectors of the output: accumulators stay in registers over the whole
-reduction, operands that do not move with the vector index are loaded once and broadcast, and the post body runs before
-the one store.
+A register tile computes ``rows x vectors`` vectors of the output: accumulators stay in registers
+over the whole reduction, operands that do not move with the vector index are loaded once and
+broadcast, and the post body runs before the one store.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, math, memref, vector
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -27,7 +28,8 @@ from tessella.lowering.values import Emitter, Pos, Val
 
 @dataclass(frozen=True)
 class Point:
-    """Where the loops stand: the value of each index, the offset of each operand, and the register tile."""
+    """Where the loops stand: the value of each index, the offset of each operand, and the
+    register tile."""
 
     indices: Mapping[str, Pos]
     offsets: tuple[Pos, ...]
@@ -138,7 +140,9 @@ class Statement:
                     self._load(n, point, point.rows[row], u, None)
                     for n in range(self.flat.inputs, len(self.buffers) - 1)
                 ]
-                value = self.bodies.run(block, [value, *posts], point.indices, row, u, self._tail(point, u))
+                value = self.bodies.run(
+                    block, [value, *posts], point.indices, row, u, self._tail(point, u)
+                )
             self._store(point, point.rows[row], u, value)
         self.bodies.forget()
 
@@ -226,7 +230,9 @@ class Statement:
                 row
                 for row in rows
                 if 0
-                <= constraint.form.substitute({**known, self.s.rows: Linear((), first + row)}).constant
+                <= constraint.form.substitute(
+                    {**known, self.s.rows: Linear((), first + row)}
+                ).constant
                 < constraint.extent
             ]
             if active:
@@ -278,7 +284,9 @@ class Statement:
                 args = [self._load(n, point, row, u, mask) for n in range(self.flat.inputs)]
                 slot = row * width + u
                 if fused and mask is None:
-                    results[slot] = Val(self._fma(args, results[slot].ssa), self.s.vector is not None)
+                    results[slot] = Val(
+                        self._fma(args, results[slot].ssa), self.s.vector is not None
+                    )
                     continue
                 block, tail = self.op.combine.block, self._tail(point, u)
                 value = self.bodies.run(block, args, point.indices, row, u, tail)
@@ -330,7 +338,10 @@ class Statement:
         padded = varying and self.s.vector in a.lanes
         key = (operand, pos, mask.ssa if mask and guarded else None, tail if varying else 0)
         return self.bodies.cached(
-            key, lambda: self._load_now(buffer, pos, mask if guarded else None, varying, 0 if padded else tail)
+            key,
+            lambda: self._load_now(
+                buffer, pos, mask if guarded else None, varying, 0 if padded else tail
+            ),
         )
 
     def _load_now(
@@ -341,7 +352,7 @@ class Statement:
             if mask is not None:
                 at = self.e.op(SelectOp(mask.ssa, at, self.e.index(0)))
             return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
-        assert isinstance(buffer.type, memref.MemRefType)
+        assert isinstance(buffer.type, MemRefType)
         type = self.e.vector_type(buffer.type.element_type)
         masks = [self._lane_mask(tail)] if tail else []
         masks += [self.e.spread(mask)] if mask is not None else []

@@ -6,8 +6,9 @@
       scf.for ... { vector.load ... vector.store ... }
     }
 
-A kernel's results, then its intermediate tensors, become arguments. In segments every tensor becomes a buffer: an argument, a
-weight, or a ``memref.alloc`` that ``plan-arena`` puts into the arena.
+A kernel's results, then its intermediate tensors, become arguments. In segments every tensor
+becomes a buffer: an argument, a weight, or a ``memref.alloc`` that ``plan-arena`` puts into the
+arena.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class ConvertTileToLoopsPass(ModulePass):
                 Rewriter.erase_op(kernel)
         for function in list(functions(op)):
             if SEGMENT in function.attributes:
-                Rewriter.insert_op(_Segment(function, scratch).convert(), InsertPoint.before(function))
+                Rewriter.insert_op(
+                    _Segment(function, scratch).convert(), InsertPoint.before(function)
+                )
                 Rewriter.erase_op(function)
 
 
@@ -105,7 +108,8 @@ def _convert_kernel(kernel: KernelOp) -> tuple[FuncOp, list[Buffer]]:
 
 
 def _roots(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
-    """For every tensor made in a kernel, the one whose buffer it is in: statements write into their init's."""
+    """For every tensor made in a kernel, the one whose buffer it is in: statements write into
+    their init's."""
     roots: dict[SSAValue, SSAValue] = {}
     for op in kernel.body.block.ops:
         if isinstance(op, EmptyOp):
@@ -190,5 +194,3 @@ def _through_views(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, NnOp | RelayoutOp) and len(value.owner.operands) == 1:
         value = value.owner.operands[0]
     return value
-
-

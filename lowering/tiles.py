@@ -11,7 +11,8 @@ from tessella.dialects.tile.flat import Constraint, Flat
 
 @dataclass(frozen=True)
 class Tiles:
-    """Equal tiles run by a loop (``count`` of them from ``start``), or one tile unrolled at ``start``."""
+    """Equal tiles run by a loop (``count`` of them from ``start``), or one tile unrolled at
+    ``start``."""
 
     start: int
     size: int
@@ -48,7 +49,8 @@ class Constraints:
     rows: tuple[Constraint, ...]
     """On the blocked rows and one reduced index: edge tiles are unrolled, others need no check."""
     bounds: tuple[Constraint, ...]
-    """On one reduced index and at most one plain free index: they bound the reduced index's loop."""
+    """On one reduced index and at most one plain free index: they bound the reduced index's
+    loop."""
     masks: tuple[Constraint, ...]
     """The rest: checked at each point."""
 
@@ -77,7 +79,12 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         plain = names - reduced - {schedule.rows}
         positive = all(k > 0 for _, k in c.form.terms)
         taken = {n for other in (*rows, *bounds) for n, _ in other.form.terms} & reduced
-        if c.operand >= flat.inputs or schedule.vector in names or len(reduced) != 1 or not positive:
+        if (
+            c.operand >= flat.inputs
+            or schedule.vector in names
+            or len(reduced) != 1
+            or not positive
+        ):
             masks.append(c)
         elif schedule.rows in names and not plain and not taken:
             rows.append(c)

@@ -1,4 +1,5 @@
-"""Small values of the loop emitter: positions, vector or scalar values, and the block being filled."""
+"""Small values of the loop emitter: positions, vector or scalar values, and the block being
+filled."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import affine, arith, scf, vector
-from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 

@@ -1,1 +1,1 @@
-
+"""Rewrites within a level: one pass, one file."""

@@ -1,4 +1,5 @@
-"""Join elementwise consumers into their producer's group, so that they run in registers on its output.
+"""Join elementwise consumers into their producer's group, so that they run in registers on its
+output.
 
     %1 = nn.conv %x, %w, %b {kernel = "conv", ...}
     %2 = nn.add %1, %skip {kernel = "add", ...}

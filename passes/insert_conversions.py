@@ -5,8 +5,8 @@
     %1 = place.relayout %x : tensor<.., #place.at<x86, f32, nchw>> -> tensor<.., #place.at<x86, f32, nhwc>>
     %y = nn.conv %1 {...} : (tensor<.., #place.at<x86, f32, nhwc>>, ..) -> ...
 
-Inputs and outputs of the program are row-major. A constant is placed where its user wants it: it costs nothing. Equal
-conversions of a value are shared.
+Inputs and outputs of the program are row-major. A constant is placed where its user wants it: it
+costs nothing. Equal conversions of a value are shared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from tessella.passes.base import functions
 
 @dataclass(frozen=True)
 class InsertConversionsPass(ModulePass):
-    """Place all values; insert `place.copy` and `place.relayout` where a kernel wants another place."""
+    """Place all values; insert `place.copy` and `place.relayout` where a kernel wants another
+    place."""
 
     name = "insert-conversions"
 
@@ -108,7 +109,8 @@ class _Function:
     def _chain(
         self, value: SSAValue, start: PlaceAttr, end: PlaceAttr, user: Operation
     ) -> SSAValue:
-        """One conversion for each part of the place that differs; the order in memory changes on the native side."""
+        """One conversion for each part of the place that differs; the order in memory changes on
+        the native side."""
         middle = PlaceAttr.get(
             end.target.data if start.target.data == "host" else start.target.data,
             start.precision.data,

@@ -5,8 +5,8 @@
     func.func @segment_0(%x) attributes {rt.segment} { %1 = nn.conv .. }
     func.func @main(%x) { %1 = rt.launch @segment_0(%x)   %2, %3 = nn.topk %1 {kernel = "host"} ... }
 
-A program whose ops are all native becomes one segment. Copies between the host's memory and a CPU's are steps that
-cost nothing: it is the same memory.
+A program whose ops are all native becomes one segment. Copies between the host's memory and a
+CPU's are steps that cost nothing: it is the same memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _is_native(op: Operation) -> bool:
 def _stretches(main: FuncOp) -> list[list[Operation]]:
     """The native stretches; the ops of @main are put in an order that makes them few."""
     ops = [op for op in main.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
-    done = {op for op in main.body.block.ops if isinstance(op, ConstantOp)}
+    done: set[Operation] = {op for op in main.body.block.ops if isinstance(op, ConstantOp)}
     stretches: list[list[Operation]] = []
     ordered: list[Operation] = []
     native = True

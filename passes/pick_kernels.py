@@ -4,8 +4,9 @@
     ->
     %y = nn.conv %x, %w {kernel = "conv", places = [#place.at<x86, f32, nhwc>, ...], ...}
 
-For each op the places are tried in the user's order; the first kernel registered at a place whose predicate holds is taken. A
-kernel whose layout is `any` takes the layout that its operands already have. The types stay as they are:
+For each op the places are tried in the user's order; the first kernel registered at a place whose
+predicate holds is taken. A kernel whose layout is `any` takes the layout that its operands
+already have. The types stay as they are:
 ``insert-conversions`` gives every value its place.
 """
 
@@ -44,9 +45,7 @@ def matches(kernel: Kernel, place: PlaceAttr, precision: str | None) -> bool:
         kernel.target == place.target.data
         and (precision is None or wanted in ("any", precision))
         and (precision is None or kernel.precision in ("any", precision))
-        and (
-            ANY_LAYOUT in (kernel.layout, place.layout) or kernel.layout == place.layout
-        )
+        and (ANY_LAYOUT in (kernel.layout, place.layout) or kernel.layout == place.layout)
     )
 
 
@@ -88,11 +87,18 @@ class PickKernelsPass(ModulePass):
                         layouts[result] = at.layout
                     return []
                 reasons.append(f"{kernel.name} at {kernel.target}: {reason}")
-        return [Unsupported(op.name, op.node, "; ".join(dict.fromkeys(reasons)) or "no kernel at the places given")]
+        return [
+            Unsupported(
+                op.name,
+                op.node,
+                "; ".join(dict.fromkeys(reasons)) or "no kernel at the places given",
+            )
+        ]
 
 
 def flowing_layout(op: NnOp, layouts: dict[SSAValue, Layout]) -> Layout:
-    """The layout that the op's operands of the result's rank already have: that of the first computed one."""
+    """The layout that the op's operands of the result's rank already have: that of the first
+    computed one."""
     rank = max(len(shape_of(result)) for result in op.results)
     for value in op.operands:
         if not is_constant(value) and len(shape_of(value)) == rank and value in layouts:

@@ -6,9 +6,10 @@
     %a = rt.arena 0 : memref<1024xf32>
     func.call @relu_0(%x, %a)
 
-Buffers are placed from the largest to the smallest, each at the lowest offset where no buffer that lives at the same time is
-(greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). The segment's
-attribute ``rt.arena_bytes`` is the size of the arena.
+Buffers are placed from the largest to the smallest, each at the lowest offset where no buffer
+that lives at the same time is (greedy by size: Pisarchyk and Lee, "Efficient Memory Management
+for Deep Neural Net Inference", 2020). The segment's attribute ``rt.arena_bytes`` is the size of
+the arena.
 """
 
 from __future__ import annotations

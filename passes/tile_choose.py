@@ -1,8 +1,9 @@
 """Choosing the schedule of a statement: vector index, register tile, packing, loop order.
 
-The register tile is the one with the least modelled cycles for the whole statement: per point of the reduction a tile of
-``rows x vectors`` takes the longest of its multiply-adds over the FMA ports, its loads over the load ports, and the
-latency of one multiply-add (see ``docs/architecture.md``).
+The register tile is the one with the least modelled cycles for the whole statement: per point of
+the reduction a tile of
+``rows x vectors`` takes the longest of its multiply-adds over the FMA ports, its loads over the
+load ports, and the latency of one multiply-add (see ``docs/architecture.md``).
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from tessella.targets import Target
 MAX_VECTORS = 4
 MAX_ROWS = 16
 LOOP_CYCLES = 0.5
-"""What a step of the reduction's loop costs beside its arithmetic, where that does not hide it all."""
+"""What a step of the reduction's loop costs beside its arithmetic, where that does not hide it
+all."""
 LOAD_CYCLES = 0.1
-"""What a load costs beyond its port: operands come from the second level of cache as often as from the first."""
+"""What a load costs beyond its port: operands come from the second level of cache as often as
+from the first."""
 MAX_EDGES = 6
 """Unrolled edge tiles that a statement may have before smaller tiles are preferred."""
 
@@ -97,7 +100,8 @@ def _fill(flat: Flat, name: str, lanes: int) -> float:
 
 
 def _vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
-    """Whether a free index can run over lanes: unit strides, or operands that can be laid out anew."""
+    """Whether a free index can run over lanes: unit strides, or operands that can be laid out
+    anew."""
     if flat.ranges[name] == 1:
         return False
     for i, a in enumerate(flat.accesses[:-1]):
@@ -115,7 +119,8 @@ def _reduces(op: ContractOp, flat: Flat, name: str) -> bool:
 
 
 def _extracts_vectorise(op: ContractOp, flat: Flat, name: str) -> bool:
-    """Whether extracted elements lie side by side along the index, or are the same for all lanes."""
+    """Whether extracted elements lie side by side along the index, or are the same for all
+    lanes."""
     varying: set[SSAValue] = set()
     for region, accesses in (
         (op.combine, flat.accesses[: flat.inputs]),
@@ -124,9 +129,7 @@ def _extracts_vectorise(op: ContractOp, flat: Flat, name: str) -> bool:
         if not region.blocks:
             continue
         args = region.block.args[len(region.block.args) - len(accesses) :]
-        varying |= {
-            arg for arg, a in zip(args, accesses, strict=True) if a.lane_stride(name) != 0
-        }
+        varying |= {arg for arg, a in zip(args, accesses, strict=True) if a.lane_stride(name) != 0}
         for inner in region.block.ops:
             if isinstance(inner, IndexOp) and inner.index.data == name:
                 varying.add(inner.res)
@@ -155,7 +158,9 @@ def _register_tile(
         return _Tile(None, 1, 1)
     most = min(MAX_VECTORS, max(1, -(-flat.ranges[vector] // lanes)))
     if op.is_map or vector in flat.reduced:
-        return _Tile(None, 1, most if op.is_map else max(1, min(most, flat.ranges[vector] // lanes)))
+        return _Tile(
+            None, 1, most if op.is_map else max(1, min(most, flat.ranges[vector] // lanes))
+        )
     options = [
         (cost, tile)
         for tile in _tiles(flat, vector, most)
@@ -178,7 +183,8 @@ def _tiles(flat: Flat, vector: str, most: int) -> Iterator[_Tile]:
 def _cycles(
     op: ContractOp, flat: Flat, vector: str, tile: _Tile, lanes: int, target: Target
 ) -> float | None:
-    """Modelled cycles per row and point of the other indices; None where the registers do not suffice."""
+    """Modelled cycles per row and point of the other indices; None where the registers do not
+    suffice."""
     inputs = flat.accesses[: flat.inputs]
     moves = [
         (tile.rows is not None and a.stride(tile.rows) != 0, a.lane_stride(vector) != 0)
@@ -221,7 +227,9 @@ def _edges(flat: Flat, tile: _Tile) -> int:
         form_high - form_low
         for c in flat.constraints
         if c.form.coefficient(tile.rows)
-        for form_low, form_high in [c.form.substitute({tile.rows: type(c.form)()}).bounds(flat.ranges)]
+        for form_low, form_high in [
+            c.form.substitute({tile.rows: type(c.form)()}).bounds(flat.ranges)
+        ]
     ]
     return sum(-(-r // tile.row_tile) for r in reach)
 
@@ -232,7 +240,11 @@ def _edges(flat: Flat, tile: _Tile) -> int:
 def _argument(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument | None:
     """The kernel's argument that an operand is, where nothing else in the kernel reads it."""
     value = op.inputs[operand]
-    if isinstance(value, BlockArgument) and value.block is kernel.body.block and value.has_one_use():
+    if (
+        isinstance(value, BlockArgument)
+        and value.block is kernel.body.block
+        and value.has_one_use()
+    ):
         return value
     return None
 
@@ -264,7 +276,9 @@ def _packed_layouts(
         rank = len(forms)
         if kernel.is_constant(argument.index) and not by_row:
             width = lanes * tile.vectors
-            others = sorted((d for d in range(rank) if d != dim), key=lambda d: _loop_rank(op, i, d))
+            others = sorted(
+                (d for d in range(rank) if d != dim), key=lambda d: _loop_rank(op, i, d)
+            )
             outer = [d for d in others if _loop_rank(op, i, d)[0] == 0]
             inner = [d for d in others if _loop_rank(op, i, d)[0] == 1]
             pieces = [
@@ -295,7 +309,8 @@ def _loop_order(
 ) -> tuple[str, ...]:
     """Free indices from the outermost loop to the innermost.
 
-    The panel of an operand that moves with the vector index alone stays in cache while the rows run: its loops go outside.
+    The panel of an operand that moves with the vector index alone stays in cache while the rows
+    run: its loops go outside.
     """
     outward = sorted(flat.free, key=lambda n: -abs(flat.out.stride(n)))
     others = [n for n in outward if n not in (vector, rows)]
@@ -303,14 +318,10 @@ def _loop_order(
     if vector is None or vector in flat.reduced:
         return (*others, *last)
     inputs = flat.accesses[: flat.inputs]
-    panels = [
-        a for a in inputs if a.lane_stride(vector) and (rows is None or not a.stride(rows))
-    ]
+    panels = [a for a in inputs if a.lane_stride(vector) and (rows is None or not a.stride(rows))]
     streams = rows is None or any(a.lane_stride(vector) and a.stride(rows) for a in inputs)
     if op.is_map or streams:
         return (*others, vector, *last)
     first = [n for n in others if any(a.stride(n) for a in panels)]
     rest = [n for n in others if n not in first]
     return (*first, vector, *rest, *last)
-
-

@@ -5,8 +5,8 @@
     ->
     %2 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) post (%B[co]) -> [co, x] {mulf}, {addf}
 
-A map behind a map becomes one map. The producer's result must have no other use, and the map must read it
-element by element.
+A map behind a map becomes one map. The producer's result must have no other use, and the map must
+read it element by element.
 """
 
 from __future__ import annotations
@@ -53,11 +53,7 @@ def _fuse(consumer: ContractOp) -> None:
     current: ContractOp | None = consumer
     while current is not None:
         current = next(
-            (
-                fused
-                for i in range(len(current.inputs))
-                if (fused := _try(current, i)) is not None
-            ),
+            (fused for i in range(len(current.inputs)) if (fused := _try(current, i)) is not None),
             None,
         )
 
@@ -173,9 +169,7 @@ def _append_post(
     types = [combined, *(tensor_type(v).element_type for v, _ in (*posts, *others))]
     block = Block(arg_types=types)
     old = producer.post_block
-    first = (
-        _inline(block, old, block.args[: 1 + len(posts)]) if old is not None else block.args[0]
-    )
+    first = _inline(block, old, block.args[: 1 + len(posts)]) if old is not None else block.args[0]
     arguments = _consumer_arguments(operand, first, block.args[1 + len(posts) :])
     block.add_op(YieldOp(_inline(block, consumer.combine.block, arguments)))
     return ContractOp(

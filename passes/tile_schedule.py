@@ -5,7 +5,8 @@
     %r = tile.contract + [..] (%A[m, k], %B[k, n]) -> [m, n] schedule
            #tile.schedule<[n, m] reduce [k] vector n 16 by 4 rows m 6> ...
 
-and the argument ``%B`` gets the layout ``packed<[1 floordiv 64, 0, 1 mod 64]>``. ``tile-pack`` makes the callers agree.
+and the argument ``%B`` gets the layout ``packed<[1 floordiv 64, 0, 1 mod 64]>``. ``tile-pack``
+makes the callers agree.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""Running what was compiled: program, weights, arena, call, the NumPy kernels. Knows no IR, imports NumPy only."""
+"""Running what was compiled: program, weights, arena, call, the NumPy kernels. Knows no IR,
+imports NumPy only."""

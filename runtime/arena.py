@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,7 +36,7 @@ class AlignedPool:
         self._free: deque[Array] = deque()
 
     @contextmanager
-    def borrow(self) -> Iterator[Array]:
+    def borrow(self) -> Generator[Array]:
         """An arena that nobody else uses until the block ends."""
         try:
             arena = self._free.pop()

@@ -1,6 +1,7 @@
 """A compiled program: steps over numbered values, and how they run.
 
-A step is a native segment or a NumPy kernel by name. Values are numbered: the inputs first, then what steps give.
+A step is a native segment or a NumPy kernel by name. Values are numbered: the inputs first, then
+what steps give.
 """
 
 from __future__ import annotations

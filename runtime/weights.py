@@ -41,7 +41,8 @@ class WeightStore:
         return self._arrays.get(symbol)
 
     def add(self, hint: str, array: Array) -> str:
-        """Store an array under ``hint``, or ``hint_1``, ``hint_2``... where that is taken; the symbol."""
+        """Store an array under ``hint``, or ``hint_1``, ``hint_2``... where that is taken; the
+        symbol."""
         symbol = hint = hint or "weight"
         while symbol in self._arrays:
             self._suffixes[hint] = self._suffixes.get(hint, 0) + 1

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ class Knobs:
     """Verify the IR after every pass."""
 
     @contextmanager
-    def set(self, *, verify: bool) -> Iterator[None]:
+    def set(self, *, verify: bool) -> Generator[None]:
         """Change knobs for the length of a block."""
         old, self.verify = self.verify, verify
         try:

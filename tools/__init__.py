@@ -1,1 +1,1 @@
-
+"""Command line tools: `tessella` and `tessella-opt`."""

@@ -16,7 +16,7 @@ from xdsl.irdl import base, irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import BOOL
-from tessella.dialects.nn.core import NnOp, Tensor, is_float, tensor_type
+from tessella.dialects.nn.core import NnOp, Tensor, number, tensor_type
 from tessella.dialects.place import logical
 from tessella.support.errors import ShapeError
 
@@ -57,12 +57,7 @@ class SplatOp(ConstantOp):
     assembly_format = "$value attr-dict `:` type($res)"
 
     def __init__(self, value: float, type: Tensor) -> None:
-        element = type.element_type
-        attribute = (
-            FloatAttr(float(value), element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
-            if is_float(element)
-            else IntegerAttr(int(value), element)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
-        )
+        attribute = number(value, type.element_type)
         super().__init__(properties={"value": attribute}, result_types=[type])
 
     @property

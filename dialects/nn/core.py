@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
     Signedness,
@@ -67,7 +68,7 @@ def element_type(dtype: npt.DTypeLike) -> Attribute:
 def dtype_of(type: Attribute) -> np.dtype[Any]:
     """The NumPy dtype of an element type or of a tensor's elements."""
     if isinstance(type, TensorType):
-        type = cast(Tensor, type).element_type
+        type = type.element_type
     if type not in _ELEMENT_TYPES:
         raise ShapeError(f"no NumPy dtype for {type}")
     return _ELEMENT_TYPES[type]
@@ -107,7 +108,7 @@ def tensor_type(value: SSAValue | Attribute) -> Tensor:
     type = value.type if isinstance(value, SSAValue) else value
     if not isinstance(type, TensorType):
         raise InternalError(f"expected a tensor, found {type}")
-    return cast(Tensor, type)
+    return type
 
 
 def shape_of(value: SSAValue | Attribute) -> tuple[int, ...]:
@@ -124,6 +125,20 @@ def _int64(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 63:
         raise ShapeError("a number does not fit into 64 bits", found=str(value))
     return value
+
+
+def number(value: float, element: Attribute) -> FloatAttr | IntegerAttr:
+    """A number as an attribute of a float, integer or `index` type.
+
+    An unsigned integer type gives an attribute of the signless one.
+    """
+    if isinstance(element, Float32Type | Float64Type):
+        return FloatAttr(float(value), element)
+    if isinstance(element, IntegerType):
+        return IntegerAttr(int(value), IntegerType(element.width.data))
+    if isinstance(element, IndexType):
+        return IntegerAttr(int(value), element)
+    raise InternalError(f"no number of type {element}")
 
 
 def to_attribute(value: PyValue) -> Attribute:
@@ -154,7 +169,7 @@ def to_python(attribute: Attribute) -> Any:
         case StringAttr():
             return attribute.data
         case DenseArrayBase():
-            return tuple(cast(Any, attribute).get_values())
+            return tuple(attribute.get_values())
         case SymbolRefAttr():
             return attribute.root_reference.data
         case TypeAttribute():

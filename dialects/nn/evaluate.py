@@ -163,7 +163,8 @@ def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation
 
 
 def _elements(value: SSAValue) -> int:
-    return math.prod(shape_of(value))
+    # a size of zero counts as one: temporaries may lack that dimension
+    return math.prod(size or 1 for size in shape_of(value))
 
 
 def _bytes(value: SSAValue) -> int:

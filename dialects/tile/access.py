@@ -1,6 +1,7 @@
 """Linear forms over named indices, and the accesses made of them.
 
-An access lists one linear form for each logical dimension of a tensor: ``[n, ci, y + i - 1, 2*x + j]``.
+An access lists one linear form for each logical dimension of a tensor: ``[n, ci, y + i - 1, 2*x +
+j]``.
 """
 
 from __future__ import annotations

@@ -77,9 +77,9 @@ class AccessAttr(Data[Access]):
 class Schedule:
     """How the loops of a statement run, over its simplified indices (see ``flat.simplify``).
 
-    ``order`` lists the free indices from the outermost loop to the innermost; ``rows`` is blocked by ``row_tile``
-    and ``vector`` by ``lanes * vectors``. The vector index may be a reduced one: then lanes accumulate apart and
-    are added up at the end.
+    ``order`` lists the free indices from the outermost loop to the innermost; ``rows`` is blocked
+    by ``row_tile`` and ``vector`` by ``lanes * vectors``. The vector index may be a reduced one:
+    then lanes accumulate apart and are added up at the end.
     """
 
     order: tuple[str, ...]

@@ -1,7 +1,8 @@
-"""Flattening: every access of a statement becomes strides and an offset, as in PlaidML's stride tables.
+"""Flattening: every access of a statement becomes strides and an offset, as in PlaidML's stride
+tables.
 
-``flatten`` reads a ``tile.contract``; ``simplify`` drops indices of range 1 and merges indices that move through
-all operands as one.
+``flatten`` reads a ``tile.contract``; ``simplify`` drops indices of range 1 and merges indices
+that move through all operands as one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from tessella.support.errors import InternalError
 
 @dataclass(frozen=True)
 class FlatAccess:
-    """An operand's address as a function of the indices: ``offset + sum(stride * index)``, in elements."""
+    """An operand's address as a function of the indices: ``offset + sum(stride * index)``, in
+    elements."""
 
     strides: Mapping[str, int]
     """Elements per step of each index; for a split dimension, per step of whole tiles."""
@@ -52,7 +54,8 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Flat:
-    """A flattened statement. ``accesses`` are those of the inputs, the post inputs, and the output."""
+    """A flattened statement. ``accesses`` are those of the inputs, the post inputs, and the
+    output."""
 
     indices: tuple[Index, ...]
     accesses: tuple[FlatAccess, ...]
@@ -155,7 +158,8 @@ def _drop_units(flat: Flat) -> Flat:
 
 
 def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
-    """A pair (outer, inner) such that one step of the outer equals a full run of the inner, everywhere."""
+    """A pair (outer, inner) such that one step of the outer equals a full run of the inner,
+    everywhere."""
     for outer in flat.indices:
         for inner in flat.indices:
             if outer is inner or outer.reduced != inner.reduced:

@@ -383,10 +383,12 @@ def yielded(block: Block) -> SSAValue:
     return last.value
 
 
-def scalar_region(types: Sequence[Attribute], body: Callable[..., SSAValue]) -> Region:
-    """A region whose block takes these scalars; ``body(block, *arguments)`` fills it and gives the result."""
+def scalar_region(
+    types: Sequence[Attribute], body: Callable[[Block, Sequence[SSAValue]], SSAValue]
+) -> Region:
+    """A region whose block takes these scalars: ``body(block, arguments)`` gives the result."""
     block = Block(arg_types=types)
-    block.add_op(YieldOp(body(block, *block.args)))
+    block.add_op(YieldOp(body(block, block.args)))
     return Region(block)
 
 

@@ -20,6 +20,7 @@ from tessella.support.errors import ResourceError, ShapeError
 Array = npt.NDArray[Any]
 
 _INT64 = np.iinfo(np.int64)
+_MOST_MADE = 1 << 26  # elements
 
 
 class Builder:
@@ -52,6 +53,7 @@ class Builder:
     ) -> SSAValue:
         """A tensor of equal elements."""
         self.check_size(shape, dtype)
+        _check_fits(value, np.dtype(dtype))
         return self._add(nn.SplatOp(value, tensor(element_type(dtype), shape)))[0]
 
     def constant(self, array: Array, name: str = "constant") -> SSAValue:
@@ -91,6 +93,15 @@ class Builder:
                 hint="if it is meant, raise the limit: max_bytes=",
             )
 
+    def check_made(self, *shape: int) -> None:
+        """Raises ResourceError for a constant that is too large to be computed at import."""
+        if math.prod(max(size, 0) for size in shape) > _MOST_MADE:
+            raise ResourceError(
+                "a constant that is computed at import is too large",
+                expected=f"at most {_MOST_MADE} elements",
+                found=" x ".join(map(str, shape)),
+            )
+
     def clean(self) -> None:
         """Drop the ops whose results are not used, and the weights that no op names."""
         for op in reversed(tuple(self.block.ops)):
@@ -117,6 +128,14 @@ def arguments_behind(value: SSAValue) -> list[BlockArgument]:
             owner: Operation = value.op
             queue.extend(owner.operands)
     return found
+
+
+def _check_fits(value: float, dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "iu":
+        return
+    limits = np.iinfo(dtype)
+    if not limits.min <= value <= limits.max or value != int(value):
+        raise ShapeError(f"{value} is not a value of type {dtype.name}")
 
 
 def _check_range(name: str, value: PyValue | None) -> None:

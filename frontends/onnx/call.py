@@ -11,7 +11,7 @@ import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import PyValue, dtype_of, element_type, normalise_axis, shape_of
+from tessella.dialects.nn.core import PyValue, dtype_of, element_type, shape_of
 from tessella.frontends.onnx.build import Array, Builder, arguments_behind
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, UnsupportedError
@@ -32,6 +32,15 @@ class UnknownValueError(ShapeError):
         )
         self.inputs = tuple(names)
         """The model's inputs that it depends on."""
+
+
+def front_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front. Raises ShapeError where there is no such axis."""
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            "an axis is out of range", expected=f"in [-{rank}, {rank})", found=f"{axis}"
+        )
+    return axis % rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +181,12 @@ class Call:
         """A tensor that holds these elements."""
         return self.build.constant(array)
 
+    def positions(self, count: int, axis: int, rank: int) -> SSAValue:
+        """0, 1, 2... along one axis of a tensor of this rank, whose other dimensions are 1."""
+        self.build.check_made(count)
+        shape = [count if d == axis else 1 for d in range(rank)]
+        return self.constant(np.arange(count).reshape(shape))
+
     def cast(self, value: SSAValue, dtype: npt.DTypeLike) -> SSAValue:
         """The value converted to a type; the value itself where it has it."""
         if dtype_of(value.type) == np.dtype(dtype):
@@ -200,7 +215,7 @@ class Call:
 
     def axis(self, value: SSAValue, default: int | None = None) -> int:
         """The attribute ``axis``, counted from the front of the value's dimensions."""
-        return normalise_axis(self.integer("axis", default), len(shape_of(value)))
+        return front_axis(self.integer("axis", default), len(shape_of(value)))
 
     def unsupported(self, reason: str) -> NoReturn:
         """Raises UnsupportedError for this node."""

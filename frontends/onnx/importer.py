@@ -24,9 +24,8 @@ MAX_BYTES = 16 << 30
 class OnnxSource:
     """An ONNX model, from a path, bytes or ``ModelProto``.
 
-    ``constants`` fixes the values of inputs, which then are no inputs any more: a shape that depends
-    on the values of an input can be known in no other way. No tensor may have more than
-    ``max_bytes``.
+    ``constants`` fixes the values of inputs, which are no inputs any more then: what depends on the
+    values of an input cannot be a shape otherwise. No tensor may have more than ``max_bytes``.
     Raises InvalidModelError for what is no model, and InputError for constants that do not fit.
     """
 

@@ -96,7 +96,8 @@ class Node:
 
     def resolved(self, outer: Mapping[str, Any], prefix: str, absent: AbstractSet[str]) -> Node:
         """The node as it is in a call of its function: with the call's attributes ``outer``, and
-        without the inputs named in ``absent``, which the call leaves out."""
+        without the inputs named in ``absent``, which the call leaves out.
+        """
         attributes = {
             key: outer.get(value.name) if isinstance(value, Reference) else value
             for key, value in self.attributes.items()

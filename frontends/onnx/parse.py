@@ -9,7 +9,7 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Opaque, Reference, Value
-from tessella.frontends.onnx.tensors import TensorReader, element_name
+from tessella.frontends.onnx.tensors import TensorReader, checked_name
 from tessella.support.errors import InvalidModelError
 
 
@@ -17,7 +17,9 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     """The model; tensors in ``files`` are checked now and read when used."""
     parser = _Parser(TensorReader(files))
     functions = [parser.function(f) for f in proto.functions]
-    keys = [(_domain(f.domain), f.name, f.overload) for f in proto.functions]
+    keys = [
+        (_domain(f.domain), checked_name(f.name), checked_name(f.overload)) for f in proto.functions
+    ]
     for i, key in enumerate(keys):
         if key in keys[:i]:
             raise InvalidModelError("a function is defined twice", found=f"{key[0]}.{key[1]}")
@@ -34,7 +36,7 @@ def parse_function(data: bytes) -> Function:
 
 
 def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
+    return "" if name == "ai.onnx" else checked_name(name)
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -60,9 +62,12 @@ class _Parser:
         self._table = table
 
     def graph(self, proto: onnx.GraphProto) -> Graph:
-        tensors = [self._tensors.tensor(t, f"initializer {t.name!r}") for t in proto.initializer]
+        tensors = [
+            self._tensors.tensor(t, f"initializer {checked_name(t.name)!r}")
+            for t in proto.initializer
+        ]
         tensors += [
-            self._tensors.sparse(t, f"initializer {t.values.name!r}")
+            self._tensors.sparse(t, f"initializer {checked_name(t.values.name)!r}")
             for t in proto.sparse_initializer
         ]
         by_name = {tensor.name: tensor for tensor in tensors}
@@ -71,7 +76,7 @@ class _Parser:
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise InvalidModelError("two initializers have one name", found=repr(twice))
         return Graph(
-            proto.name,
+            checked_name(proto.name),
             self._nodes(proto.node),
             tuple(_value(value) for value in proto.input),
             tuple(_value(value) for value in proto.output),
@@ -80,11 +85,11 @@ class _Parser:
 
     def function(self, proto: onnx.FunctionProto) -> Function:
         where = f"function {proto.name!r}"
-        defaults = {a.name: self._attribute(a, where) for a in proto.attribute_proto}
+        defaults = {checked_name(a.name): self._attribute(a, where) for a in proto.attribute_proto}
         return Function(
-            proto.name,
-            tuple(proto.input),
-            tuple(proto.output),
+            checked_name(proto.name),
+            tuple(map(checked_name, proto.input)),
+            tuple(map(checked_name, proto.output)),
             self._nodes(proto.node),
             defaults,
             _opsets(proto.opset_import),
@@ -94,15 +99,15 @@ class _Parser:
         return tuple(self._node(proto, index) for index, proto in enumerate(protos))
 
     def _node(self, proto: onnx.NodeProto, index: int) -> Node:
-        name = proto.name or f"{proto.op_type}_{index}"
+        name = checked_name(proto.name) or f"{proto.op_type}_{index}"
         where = f"node {name!r} ({proto.op_type})"
         return Node(
-            proto.op_type,
+            checked_name(proto.op_type),
             _domain(proto.domain),
-            proto.overload,
+            checked_name(proto.overload),
             name,
-            tuple(proto.input),
-            tuple(proto.output),
+            tuple(map(checked_name, proto.input)),
+            tuple(map(checked_name, proto.output)),
             self._attributes(proto, where),
         )
 
@@ -113,12 +118,12 @@ class _Parser:
                 raise InvalidModelError(
                     "an attribute is given twice", where=where, found=repr(attribute.name)
                 )
-            attributes[attribute.name] = self._attribute(attribute, where)
+            attributes[checked_name(attribute.name)] = self._attribute(attribute, where)
         return attributes
 
     def _attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
         if proto.ref_attr_name:
-            return Reference(proto.ref_attr_name)
+            return Reference(checked_name(proto.ref_attr_name))
         if proto.type in self._table:
             return self._table[proto.type](proto, f"{where}, attribute {proto.name!r}")
         return Opaque(str(proto.type))
@@ -134,14 +139,16 @@ def _text(data: bytes, where: str) -> str:
 def _value(proto: onnx.ValueInfoProto) -> Value:
     kind = proto.type.WhichOneof("value")
     if kind != "tensor_type":
-        return Value(proto.name, (kind or "no type").removesuffix("_type"), None)
+        return Value(checked_name(proto.name), (kind or "no type").removesuffix("_type"), None)
     tensor = proto.type.tensor_type
     dims = tensor.shape.dim if tensor.HasField("shape") else None
     type = element_name(tensor.elem_type)
     if dims is None:
-        return Value(proto.name, type, None)
+        return Value(checked_name(proto.name), type, None)
     return Value(
-        proto.name, type, tuple(_dim(dim, f"{proto.name}:{i}") for i, dim in enumerate(dims))
+        checked_name(proto.name),
+        type,
+        tuple(_dim(dim, f"{proto.name}:{i}") for i, dim in enumerate(dims)),
     )
 
 
@@ -156,4 +163,4 @@ def _dim(proto: onnx.TensorShapeProto.Dimension, unknown: str) -> int | str:
                 hint="a dimension that is not known has a name or nothing in its place",
             )
         return proto.dim_value
-    return proto.dim_param or unknown
+    return checked_name(proto.dim_param) or unknown

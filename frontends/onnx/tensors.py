@@ -44,11 +44,12 @@ class TensorReader:
     def tensor(self, proto: onnx.TensorProto, where: str) -> Tensor:
         """The tensor. Raises InvalidModelError where shape and data do not fit together."""
         type, shape = element_name(proto.data_type), checked_shape(proto.dims, where)
+        name = checked_name(proto.name)
         if proto.HasField("segment"):
             raise InvalidModelError("a tensor in segments, which nothing writes", where=where)
         if type not in DTYPES:
-            return Tensor(proto.name, type, shape, _unreadable(type, where))
-        return Tensor(proto.name, type, shape, self._reader(proto, type, shape, where))
+            return Tensor(name, type, shape, _unreadable(type, where))
+        return Tensor(name, type, shape, self._reader(proto, type, shape, where))
 
     def sparse(self, proto: onnx.SparseTensorProto, where: str) -> Tensor:
         """The dense form of a sparse tensor, made when it is read."""
@@ -81,6 +82,13 @@ class TensorReader:
         # unsafe: int32_data holds small integers, which are in range unless the file is odd
         decoded = array.astype(np.dtype(type), casting="unsafe").reshape(shape)
         return lambda: decoded
+
+
+def checked_name(text: object) -> str:
+    """A text of the protobuf, which hands out bytes where they are not UTF-8."""
+    if not isinstance(text, str):
+        raise InvalidModelError("a name in the model is not UTF-8", found=repr(text)[:80])
+    return text
 
 
 def checked_shape(dims: Any, where: str) -> tuple[int, ...]:

@@ -1,7 +1,9 @@
 """The NumPy reference semantics of every `nn` op: the fallback, and the oracle of the tests.
 
-A kernel takes the operands as arrays (None for an optional one that is absent) and the op's properties as keyword
-arguments, and returns an array or a tuple of arrays. It is registered under the op's name by ``@kernel``.
+A kernel takes the operands as arrays (None for an optional one that is absent) and the op's
+properties as keyword arguments, and returns an array or a tuple of arrays. It is registered under
+the op's name by
+``@kernel``.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _FAMILIES = (elementwise, indexing, linear, movement, normalization, pooling, re
 
 
 def run(name: str, arrays: Sequence[Array | None], settings: Mapping[str, Any]) -> list[Array]:
-    """Run the NumPy kernel of an op; floating-point warnings are silenced, as IEEE results are meant."""
+    """Run the NumPy kernel of an op; floating-point warnings are silenced, as IEEE results are
+    meant."""
     if name not in KERNELS:
         raise InternalError(f"no host kernel for {name}")
     with np.errstate(all="ignore"):

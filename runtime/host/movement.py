@@ -39,6 +39,8 @@ def slice_(x: Array, *, starts: Ints, sizes: Ints, steps: Ints) -> Array:
 def pad(x: Array, *, low: Ints, high: Ints, mode: str, value: float) -> Array:
     """NumPy's pad."""
     widths = list(zip(low, high, strict=True))
+    if not widths:
+        return x
     if mode == "constant":
         return np.pad(x, widths, constant_values=saturate(value, x.dtype))
     if mode == "edge":

@@ -82,14 +82,20 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     return (shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))).astype(x.dtype)
 
 
+def _along(axis: int, start: int, end: int | None) -> tuple[slice, ...]:
+    """The index of a range along an axis."""
+    return (*[slice(None)] * axis, slice(start, end))
+
+
 @kernel("cumsum")
 def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """The running sum along an axis, of floats in float64 and rounded once."""
     ordered = np.flip(x, axis) if reverse else x
     total = np.cumsum(ordered, axis=axis, dtype=wide(x))
     if exclusive:
-        zero = np.zeros_like(np.take(total, range(min(1, x.shape[axis])), axis=axis))
-        total = np.concatenate([zero, np.take(total, range(x.shape[axis] - 1), axis=axis)], axis)
+        before = np.zeros_like(total)
+        before[_along(axis, 1, None)] = total[_along(axis, 0, -1)]
+        total = before
     return (np.flip(total, axis) if reverse else total).astype(x.dtype)
 
 
@@ -102,5 +108,5 @@ def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
         order = np.flip(x.shape[axis] - 1 - mirrored, axis)
     else:
         order = np.argsort(x, axis=axis, kind="stable")
-    indices = np.take(order, range(k), axis=axis).astype(np.int64)
+    indices = order[_along(axis, 0, k)].astype(np.int64)
     return np.take_along_axis(x, indices, axis), indices

@@ -28,7 +28,7 @@ _NAMES = {
     "TessellaError": "tessella.support.errors",
 }
 
-__all__ = ["Model", "TessellaError", "__version__", "compile"]  # noqa: F822
+__all__ = ["Model", "TessellaError", "__version__", "compile"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,14 +17,20 @@ from xdsl.parser import Parser
 
 from tessella import targets
 from tessella.codegen.emit import emit
-from tessella.codegen.link import link
+from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.dialects.rt import CONTEXT_SLOTS, Rt
 from tessella.targets import Target
+from tessella.targets.table import TARGETS
+from tests.codegen import emulator
 
 Array = npt.NDArray[Any]
 
-RUNNABLE = [t for t in map(targets.get, ("avx512", "avx2", "sse", "neon")) if targets.can_run(t)]
+RUNNABLE = [t for t in TARGETS.values() if targets.can_run(t)]
+
+NEON = targets.get("neon")
+EMULATED = [NEON] if NEON not in RUNNABLE and emulator.available() else []
+"""Targets for which a kernel, but not a library, can be run."""
 
 DTYPES: dict[str, type[np.generic]] = {
     "f32": np.float32,
@@ -73,10 +79,18 @@ def call(source: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
     return call_text(kernel_text(source, target), target, *arrays)
 
 
+@functools.lru_cache(maxsize=8)
+def _linked(text: str, target: Target) -> Library:
+    return link({"k": optimize_and_emit(text, target)})
+
+
 def call_text(text: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
     """Call the kernel `k` of an LLVM text on the arrays in place; the context after it."""
-    library = link({"k": optimize_and_emit(text, target)})
     context = np.zeros(CONTEXT_SLOTS, np.int64)
+    if not targets.can_run(target):
+        emulator.run(optimize_and_emit(text, target), [context, *arrays])
+        return context
+    library = _linked(text, target)
     pointers = [array.ctypes.data for array in (context, *arrays)]
     buffers = (ctypes.c_void_p * len(pointers))(*pointers)
     pointer, i64 = ctypes.c_void_p, ctypes.c_int64

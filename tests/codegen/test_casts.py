@@ -32,14 +32,14 @@ def _saturated(x: Array, bits: int, signed: bool) -> Array:
 
 @pytest.mark.parametrize("lanes", [0, 8, 16])
 @pytest.mark.parametrize("element", ["f32", "f64"])
-def test_float_to_int(target: Target, element: str, lanes: int) -> None:
+def test_float_to_int(any_target: Target, element: str, lanes: int) -> None:
     x = _padded(FLOATS).astype(DTYPES[element])
     cases = {
         f"{op}_{bits}": Case(f"arith.{op}", ("x",), f"i{bits}")
         for op in ("fptosi", "fptoui")
         for bits in (8, 16, 32, 64)
     }
-    results = elementwise(target, lanes, {"x": (element, x)}, cases)
+    results = elementwise(any_target, lanes, {"x": (element, x)}, cases)
     for name, result in results.items():
         op, _, bits = name.partition("_")
         expected = _saturated(x, int(bits), op == "fptosi")
@@ -49,7 +49,7 @@ def test_float_to_int(target: Target, element: str, lanes: int) -> None:
 
 @pytest.mark.parametrize("lanes", [0, 8, 16])
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_int_to_float(target: Target, bits: int, lanes: int) -> None:
+def test_int_to_float(any_target: Target, bits: int, lanes: int) -> None:
     with np.errstate(all="ignore"):
         x = _padded(INTS).astype(DTYPES[f"i{bits}"])
     cases = {
@@ -57,14 +57,14 @@ def test_int_to_float(target: Target, bits: int, lanes: int) -> None:
         for op in ("sitofp", "uitofp")
         for element in ("f32", "f64")
     }
-    results = elementwise(target, lanes, {"x": (f"i{bits}", x)}, cases)
+    results = elementwise(any_target, lanes, {"x": (f"i{bits}", x)}, cases)
     for name, result in results.items():
         source = x if name.startswith("si") else x.view(np.dtype(f"u{bits // 8}"))
         np.testing.assert_array_equal(result, source.astype(result.dtype), err_msg=name)
 
 
 @pytest.mark.parametrize("lanes", [0, 16])
-def test_int_to_int(target: Target, lanes: int) -> None:
+def test_int_to_int(any_target: Target, lanes: int) -> None:
     with np.errstate(all="ignore"):
         narrow, wide = _padded(INTS).astype(np.int8), _padded(INTS).astype(np.int64)
     flags = np.array([0, 1] * 32, np.uint8)
@@ -77,7 +77,7 @@ def test_int_to_int(target: Target, lanes: int) -> None:
         "ones": Case("arith.extsi", ("f",), "i32"),
         "odd": Case("arith.trunci", ("w",), "i1"),
     }
-    results = elementwise(target, lanes, inputs, cases)
+    results = elementwise(any_target, lanes, inputs, cases)
     np.testing.assert_array_equal(results["extsi"], narrow)
     np.testing.assert_array_equal(results["extui"], narrow.view(np.uint8))
     np.testing.assert_array_equal(results["trunci"], wide.astype(np.int16))
@@ -87,21 +87,21 @@ def test_int_to_int(target: Target, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", [0, 4])
-def test_float_to_float_and_bits(target: Target, lanes: int) -> None:
+def test_float_to_float_and_bits(any_target: Target, lanes: int) -> None:
     x, y = _padded(FLOATS).astype(np.float32), _padded(FLOATS)
     cases = {
         "extf": Case("arith.extf", ("x",), "f64"),
         "truncf": Case("arith.truncf", ("y",), "f32"),
         "bits": Case("arith.bitcast", ("x",), "i32"),
     }
-    results = elementwise(target, lanes, {"x": ("f32", x), "y": ("f64", y)}, cases)
+    results = elementwise(any_target, lanes, {"x": ("f32", x), "y": ("f64", y)}, cases)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(results["extf"], x.astype(np.float64))
         np.testing.assert_array_equal(results["truncf"], y.astype(np.float32))
     np.testing.assert_array_equal(results["bits"], x.view(np.int32))
 
 
-def test_bfloat_rounds_to_nearest_even(target: Target) -> None:
+def test_bfloat_rounds_to_nearest_even(any_target: Target) -> None:
     rng = np.random.default_rng(1)
     x = np.concatenate([_padded(FLOATS), rng.normal(size=960)]).astype(np.float32)
     bits = x.view(np.uint32)
@@ -119,7 +119,7 @@ def test_bfloat_rounds_to_nearest_even(target: Target) -> None:
       func.return
     }}"""
     result = np.zeros_like(x)
-    call(source, target, x, result)
+    call(source, any_target, x, result)
     rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32)
     expected = np.where(np.isnan(x), np.float32(np.nan), rounded.view(np.float32))
     np.testing.assert_array_equal(result, expected)

@@ -66,13 +66,13 @@ LANES = {"scalar": lambda target, bits: 0, "vector": lambda target, bits: target
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("bits", [32, 64])
-def test_arithmetic(target: Target, bits: int, lanes: str) -> None:
+def test_arithmetic(any_target: Target, bits: int, lanes: str) -> None:
     a, b = _pairs(DTYPES[f"f{bits}"])
     element = f"f{bits}"
     inputs = {"a": (element, a), "b": (element, b)}
     cases = {name: Case(f"arith.{name}", ("a", "b"), element) for name in ARITHMETIC}
     cases["copysign"] = Case("math.copysign", ("a", "b"), element)
-    results = elementwise(target, LANES[lanes](target, bits), inputs, cases)
+    results = elementwise(any_target, LANES[lanes](any_target, bits), inputs, cases)
     with np.errstate(all="ignore"):
         for name, oracle in {**ARITHMETIC, "copysign": np.copysign}.items():
             _same(results[name], oracle(a, b), name)
@@ -80,11 +80,11 @@ def test_arithmetic(target: Target, bits: int, lanes: str) -> None:
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("bits", [32, 64])
-def test_unary(target: Target, bits: int, lanes: str) -> None:
+def test_unary(any_target: Target, bits: int, lanes: str) -> None:
     element = f"f{bits}"
     x = _values(DTYPES[element])
     cases = {name.partition(".")[2]: Case(name, ("x",), element) for name in ROUNDINGS}
-    results = elementwise(target, LANES[lanes](target, bits), {"x": (element, x)}, cases)
+    results = elementwise(any_target, LANES[lanes](any_target, bits), {"x": (element, x)}, cases)
     with np.errstate(all="ignore"):
         for name, oracle in ROUNDINGS.items():
             _same(results[name.partition(".")[2]], oracle(x).astype(x.dtype), name)
@@ -120,7 +120,7 @@ def _compared(name: str, a: Array, b: Array) -> Array:
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("bits", [32, 64])
-def test_comparisons(target: Target, bits: int, lanes: str) -> None:
+def test_comparisons(any_target: Target, bits: int, lanes: str) -> None:
     element = f"f{bits}"
     a, b = _pairs(DTYPES[element])
     cases = {
@@ -128,14 +128,14 @@ def test_comparisons(target: Target, bits: int, lanes: str) -> None:
         for number, name in enumerate(CMPF_COMPARISON_OPERATIONS)
     }
     inputs = {"a": (element, a), "b": (element, b)}
-    results = elementwise(target, LANES[lanes](target, bits), inputs, cases)
+    results = elementwise(any_target, LANES[lanes](any_target, bits), inputs, cases)
     for name in cases:
         _same(results[name], _compared(name, a, b), name)
 
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("bits", [32, 64])
-def test_fused_multiply_add(target: Target, bits: int, lanes: str) -> None:
+def test_fused_multiply_add(any_target: Target, bits: int, lanes: str) -> None:
     element = f"f{bits}"
     a, b = _pairs(DTYPES[element])
     c = np.roll(a, 7)
@@ -143,13 +143,13 @@ def test_fused_multiply_add(target: Target, bits: int, lanes: str) -> None:
     cases = {"math": Case("math.fma", ("a", "b", "c"), element)}
     if lanes == "vector":
         cases["vector"] = Case("vector.fma", ("a", "b", "c"), element)
-    results = elementwise(target, LANES[lanes](target, bits), inputs, cases)
-    wide = np.longdouble if target.fused_multiply_add else a.dtype
+    results = elementwise(any_target, LANES[lanes](any_target, bits), inputs, cases)
+    wide = np.longdouble if any_target.fused_multiply_add else a.dtype
     with np.errstate(all="ignore"):
         product = a.astype(wide) * b.astype(wide)
         expected = (product + c.astype(wide)).astype(a.dtype)
     # Long doubles are no exact oracle of a fused f64: they round the product to 64 bits.
-    rtol = 0 if bits == 32 or not target.fused_multiply_add else 1e-15
+    rtol = 0 if bits == 32 or not any_target.fused_multiply_add else 1e-15
     for name, result in results.items():
         np.testing.assert_allclose(result, expected, rtol=rtol, atol=0, err_msg=name)
 

@@ -57,13 +57,12 @@ def _reduce(target: Target, kind: str, x: Array, element: str, start: Array | No
 
 
 @pytest.mark.parametrize("started", [False, True], ids=["alone", "from a start"])
-@pytest.mark.parametrize("lanes", [1, 4, 6, 16])
 @pytest.mark.parametrize("kind", REDUCTIONS)
-def test_reductions(target: Target, kind: str, lanes: int, started: bool) -> None:
+def test_reductions(target: Target, kind: str, started: bool) -> None:
     sorts, oracle = REDUCTIONS[kind]
     rng = np.random.default_rng(2)
     for sort in sorts.split():
-        for bits in (32, 64):
+        for bits, lanes in ((32, 1), (32, 6), (32, 16), (64, 8)):
             dtype = np.dtype(f"{sort}{bits // 8}")
             x = rng.integers(-3 if sort != "u" else 0, 9, (40, lanes)).astype(dtype)
             start = np.array([2], dtype) if started else None
@@ -75,12 +74,12 @@ def test_reductions(target: Target, kind: str, lanes: int, started: bool) -> Non
             np.testing.assert_array_equal(result, np.array(expected).astype(dtype), err_msg=element)
 
 
-def test_extreme_reductions_and_nan(target: Target) -> None:
+def test_extreme_reductions_and_nan(any_target: Target) -> None:
     x = np.array([[1, np.nan, 3, -2], [np.nan] * 4, [np.inf, 1, 2, 3], [4, 3, 2, 1]], np.float32)
     for kind in ("maximumf", "minimumf", "maxnumf", "minnumf"):
         with np.errstate(all="ignore"):
             expected = [REDUCTIONS[kind][1](row) for row in x]
-        np.testing.assert_array_equal(_reduce(target, kind, x, "f32", None), expected)
+        np.testing.assert_array_equal(_reduce(any_target, kind, x, "f32", None), expected)
 
 
 def test_a_sum_is_no_chain(target: Target) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
-from tessella.frontends.onnx.call import Call
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import Converter, converts
 from tessella.support.errors import ShapeError
 
@@ -51,7 +51,7 @@ def legacy_broadcast(call: Call) -> tuple[SSAValue, SSAValue]:
         return lhs, rhs
     if call.attribute("axis") is None:
         return lhs, rhs
-    axis = normalise_axis(call.integer("axis"), len(left))
+    axis = front_axis(call.integer("axis"), len(left))
     behind = len(left) - axis - len(right)
     if behind < 0:
         raise ShapeError("the right operand does not fit at the attribute axis", found=str(axis))

@@ -13,7 +13,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node, Tensor
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
-from tessella.support.errors import InvalidModelError, ResourceError, ShapeError
+from tessella.support.errors import InvalidModelError, ShapeError
 
 _VALUES = {
     "value_float": np.float32,
@@ -67,6 +67,7 @@ def eye_like(call: Call) -> SSAValue:
     shape, code = shape_of(call.x), call.attribute("dtype")
     if len(shape) != 2:
         raise ShapeError("EyeLike takes a matrix", found=str(call.x.type))
+    call.build.check_made(*shape)
     dtype = dtype_of(call.x.type) if code is None else np.dtype(element_name(code))
     offset = call.integer("k") - np.subtract.outer(np.arange(shape[1]), np.arange(shape[0])).T
     return call.constant((offset == 0).astype(dtype))
@@ -85,13 +86,8 @@ def range_(call: Call) -> SSAValue:
     count = max(math.ceil((limit - start) / delta), 0)
     if isinstance(start, int):
         count = max(-((start - limit) // delta), 0)
-    call.build.check_size((count,), dtype)
-    if count > _LARGEST:
-        raise ResourceError("a range is too long", found=str(count), expected=f"<= {_LARGEST}")
+    call.build.check_made(count)
     return call.constant(np.asarray(start + np.arange(count) * delta, dtype))
-
-
-_LARGEST = 1 << 26
 
 
 @converts("Trilu", 14, 14, note="k known at import")
@@ -102,7 +98,7 @@ def trilu(call: Call) -> SSAValue:
         raise ShapeError("Trilu takes matrices", found=str(call.x.type))
     k = 0 if call.optional(1) is None else call.static_int(1, "k")
     k = max(min(k, shape[-1]), -shape[-2])
-    call.build.check_size(shape[-2:], np.bool_)
+    call.build.check_made(*shape[-2:])
     rows, columns = np.arange(shape[-2]).reshape(-1, 1), np.arange(shape[-1])
     kept = columns - rows >= k if call.flag("upper") else columns - rows <= k
     return call.emit(nn.WhereOp, call.constant(kept), call.x, call.scalar(0, call.x))

@@ -6,8 +6,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
-from tessella.frontends.onnx.call import Call
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 
@@ -67,15 +67,15 @@ def one_hot(call: Call) -> SSAValue:
     indices = call.cast(call.x, np.int64)
     depth = int(call.static(1, "depth").reshape(-1)[0])
     rank = len(shape_of(indices)) + 1
-    axis = normalise_axis(call.integer("axis"), rank)
+    axis = front_axis(call.integer("axis"), rank)
     negative = call.emit(nn.LessOp, indices, call.scalar(0, indices))
     wrapped = call.emit(nn.AddOp, indices, call.scalar(depth, indices))
     indices = call.emit(nn.WhereOp, negative, wrapped, indices)
     shape = shape_of(indices)
     column = call.reshape(indices, (*shape[:axis], 1, *shape[axis:]))
-    call.build.check_size((max(depth, 0),), np.int64)
-    positions = np.arange(depth).reshape(-1, *[1] * (rank - 1 - axis))
-    hit = call.emit(nn.EqualOp, column, call.constant(positions))
+    if depth < 1:
+        raise ShapeError("depth is not positive", found=str(depth))
+    hit = call.emit(nn.EqualOp, column, call.positions(depth, axis, rank))
     off, on = (_element(call, call.operand(2), i) for i in (0, 1))
     return call.emit(nn.WhereOp, hit, on, off)
 
@@ -98,7 +98,7 @@ def compress(call: Call) -> SSAValue:
     x, axis = call.x, call.attribute("axis")
     if axis is None:
         x, axis = _flat(call, x), 0
-    axis = normalise_axis(axis, len(shape_of(x)))
+    axis = front_axis(axis, len(shape_of(x)))
     chosen = np.flatnonzero(call.static(1, "condition"))
     if chosen.size and chosen[-1] >= shape_of(x)[axis]:
         raise ShapeError("the condition is longer than the data", found=str(call.operand(1).type))
@@ -113,11 +113,10 @@ def _flat(call: Call, x: SSAValue) -> SSAValue:
 def reverse_sequence(call: Call) -> SSAValue:
     """Where the position is inside its sequence, the mirrored one is read."""
     x, shape = call.x, shape_of(call.x)
-    time, batch = (normalise_axis(call.integer(n), len(shape)) for n in ("time_axis", "batch_axis"))
+    time, batch = (front_axis(call.integer(n), len(shape)) for n in ("time_axis", "batch_axis"))
     lengths = call.cast(call.operand(1), np.int64)
     lengths = call.reshape(lengths, [shape[d] if d == batch else 1 for d in range(len(shape))])
-    steps = np.arange(shape[time]).reshape(-1, *[1] * (len(shape) - 1 - time))
-    positions = call.constant(steps)
+    positions = call.positions(shape[time], time, len(shape))
     last = call.emit(nn.SubOp, lengths, call.scalar(1, lengths))
     mirrored = call.emit(nn.SubOp, last, positions)
     inside = call.emit(nn.LessOp, positions, lengths)

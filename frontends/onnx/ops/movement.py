@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import broadcast_shapes, normalise_axis, shape_of
-from tessella.frontends.onnx.call import Call
+from tessella.dialects.nn.core import broadcast_shapes, shape_of
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 
@@ -83,7 +84,7 @@ def squeeze(call: Call) -> SSAValue:
     if axes is None:
         gone = {d for d, size in enumerate(shape) if size == 1}
     else:
-        gone = {normalise_axis(axis, len(shape)) for axis in axes}
+        gone = {front_axis(axis, len(shape)) for axis in axes}
     if any(shape[axis] != 1 for axis in gone):
         raise ShapeError("only dimensions of size 1 can go", found=f"{list(shape)}, axes {axes}")
     return call.reshape(call.x, [size for d, size in enumerate(shape) if d not in gone])
@@ -94,7 +95,7 @@ def unsqueeze(call: Call) -> SSAValue:
     """The axes count in the result."""
     axes, sizes = call.listed("axes", 1) or (), iter(shape_of(call.x))
     rank = len(shape_of(call.x)) + len(axes)
-    new = {normalise_axis(axis, rank) for axis in axes}
+    new = {front_axis(axis, rank) for axis in axes}
     if len(new) != len(axes):
         raise ShapeError("an axis is given twice", found=str(list(axes)))
     return call.reshape(call.x, [1 if d in new else next(sizes) for d in range(rank)])
@@ -115,16 +116,24 @@ def split(call: Call) -> list[SSAValue]:
     axis = call.axis(call.x, default=0)
     sizes = call.listed("split", 1)
     if sizes is None:
-        count = call.attribute("num_outputs") or len(call.node.outputs)
-        sizes = _equal_parts(shape[axis], count, uneven=call.version >= 18)
+        sizes = _equal_parts(shape[axis], _outputs(call), uneven=call.version >= 18)
     if sum(sizes) != shape[axis] or min(sizes, default=0) < 0:
         raise ShapeError(
             "the sizes of a split do not fit", expected=f"sum {shape[axis]}", found=str(sizes)
         )
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return [
-        part(call, call.x, axis, start, size) for start, size in zip(starts, sizes, strict=True)
-    ]
+    ends = itertools.accumulate(sizes)
+    return [part(call, call.x, axis, e - n, n) for e, n in zip(ends, sizes, strict=True)]
+
+
+def _outputs(call: Call) -> int:
+    count = len(call.node.outputs)
+    if call.attribute("num_outputs") not in (None, count):
+        raise ShapeError(
+            "num_outputs differs from the number of outputs",
+            expected=str(count),
+            found=str(call.attribute("num_outputs")),
+        )
+    return count
 
 
 def _equal_parts(size: int, count: int, uneven: bool) -> tuple[int, ...]:
@@ -161,7 +170,7 @@ def slice(call: Call) -> SSAValue:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise ShapeError("a step is 0")
-        d = normalise_axis(axis, len(shape))
+        d = front_axis(axis, len(shape))
         ranges[d] = range(shape[d])[_bounds(start, end, step, shape[d])]
     if all(r == range(size) for r, size in zip(ranges, shape, strict=True)):
         return call.x
@@ -192,7 +201,7 @@ def tile(call: Call) -> SSAValue:
     rank = len(shape_of(call.x))
     repeats = list(call.static_ints(1, "repeats"))
     if call.version < 6:
-        axis = normalise_axis(call.static_int(2, "axis"), rank)
+        axis = front_axis(call.static_int(2, "axis"), rank)
         repeats = [repeats[0] if d == axis else 1 for d in range(rank)]
     return call.emit(nn.TileOp, call.x, repeats=tuple(repeats))
 

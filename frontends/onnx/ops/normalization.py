@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
-from tessella.frontends.onnx.call import Call
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.model import Node
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.support.errors import ShapeError
@@ -142,7 +142,7 @@ def group_norm(call: Call) -> SSAValue:
 def mean_variance_norm(call: Call) -> SSAValue:
     """(x - mean) / (sqrt(variance) + 1e-9)."""
     rank = len(shape_of(call.x))
-    axes = [normalise_axis(axis, rank) for axis in call.integers("axes") or (0, 2, 3)]
+    axes = [front_axis(axis, rank) for axis in call.integers("axes") or (0, 2, 3)]
     mean, variance = moments(call, call.x, axes)
     deviation = call.emit(nn.SqrtOp, variance)
     spread = call.emit(nn.AddOp, deviation, call.scalar(1e-9, deviation))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import normalise_axis, shape_of
-from tessella.frontends.onnx.call import Call
+from tessella.dialects.nn.core import shape_of
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 
@@ -30,7 +30,7 @@ def _amounts(call: Call) -> tuple[list[int], list[int]]:
     rank = len(shape_of(call.x))
     pads = call.integers("paddings") if call.version < 2 else call.listed("pads", 1)
     axes = call.static_ints(3, "axes") if call.optional(3) is not None else range(rank)
-    axes = [normalise_axis(axis, rank) for axis in axes]
+    axes = [front_axis(axis, rank) for axis in axes]
     if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
         raise ShapeError(
             "pads are two numbers for each axis",

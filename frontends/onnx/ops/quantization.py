@@ -6,8 +6,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
-from tessella.frontends.onnx.call import Call
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.model import DTYPES, Node
 from tessella.frontends.onnx.ops.linear import convolution, product
 from tessella.frontends.onnx.registry import Rule, converts
@@ -32,9 +32,10 @@ def _along(call: Call, value: SSAValue, x: SSAValue) -> SSAValue:
     shape, size = shape_of(x), shape_of(value)
     if not size or size == (1,):
         return call.reshape(value, ())
-    axis = normalise_axis(call.integer("axis"), len(shape))
+    axis = front_axis(call.integer("axis"), len(shape))
     block = call.attribute("block_size") or 0
     if block:
+        call.build.check_made(shape[axis])
         indices = np.minimum(np.arange(shape[axis]) // block, size[axis] - 1)
         return call.emit(nn.GatherOp, value, call.constant(indices.astype(np.int64)), axis=axis)
     if len(size) != 1 or size[0] != shape[axis]:

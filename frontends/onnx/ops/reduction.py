@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
-from tessella.frontends.onnx.call import Call
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 
@@ -27,7 +27,7 @@ def _axes(call: Call, x: SSAValue) -> tuple[int, ...] | None:
     """The axes to reduce, from the front; None where nothing is reduced."""
     rank, axes = len(shape_of(x)), call.listed("axes", 1)
     if axes:
-        return tuple(normalise_axis(axis, rank) for axis in axes)
+        return tuple(front_axis(axis, rank) for axis in axes)
     return None if call.flag("noop_with_empty_axes") else tuple(range(rank))
 
 
@@ -115,7 +115,7 @@ def along_axis(call: Call, apply: Callable[[SSAValue, int], SSAValue]) -> SSAVal
         return apply(x, call.axis(x))
     axis = call.integer("axis")
     # one past the last axis is allowed here
-    axis = axis if axis == len(shape) else normalise_axis(axis, len(shape))
+    axis = axis if axis == len(shape) else front_axis(axis, len(shape))
     if math.prod(shape[axis + 1 :]) == 1 and axis < len(shape):
         return apply(x, axis)
     flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
@@ -142,9 +142,8 @@ def hardmax(call: Call) -> SSAValue:
 
 def _hardmax(call: Call, x: SSAValue, axis: int) -> SSAValue:
     first = call.emit(nn.ArgMaxOp, x, axis=axis, keepdims=True, select_last_index=False)
-    size = shape_of(x)[axis]
-    count = np.arange(size).reshape(-1, *[1] * (len(shape_of(x)) - 1 - axis))
-    return call.cast(call.emit(nn.EqualOp, first, call.constant(count)), dtype_of(x.type))
+    positions = call.positions(shape_of(x)[axis], axis, len(shape_of(x)))
+    return call.cast(call.emit(nn.EqualOp, first, positions), dtype_of(x.type))
 
 
 @converts("CumSum", 11, 14, note="axis known at import")
@@ -153,7 +152,7 @@ def cumsum(call: Call) -> SSAValue:
     return call.emit(
         nn.CumsumOp,
         call.x,
-        axis=normalise_axis(call.static_int(1, "axis"), len(shape_of(call.x))),
+        axis=front_axis(call.static_int(1, "axis"), len(shape_of(call.x))),
         exclusive=call.flag("exclusive"),
         reverse=call.flag("reverse"),
     )
@@ -163,7 +162,7 @@ def cumsum(call: Call) -> SSAValue:
 def cumprod(call: Call) -> SSAValue:
     """Each step multiplies by what is 1, 2, 4... places before: log2(n) steps."""
     x, shape = call.x, shape_of(call.x)
-    axis = normalise_axis(call.static_int(1, "axis"), len(shape))
+    axis = front_axis(call.static_int(1, "axis"), len(shape))
     reverse, distance = call.flag("reverse"), 1
     if call.flag("exclusive"):
         x = _shifted(call, x, axis, 1, reverse)

@@ -9,10 +9,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, normalise_axis, shape_of
+from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.movement import COORDINATES
 from tessella.frontends.onnx.build import Array
-from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.ops.sampling import nearest, positions, sampling_matrix
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
@@ -86,7 +86,7 @@ def _numbers(call: Call, index: int, what: str) -> tuple[float, ...]:
 
 def _plan(call: Call) -> _Plan:
     shape = shape_of(call.x)
-    axes = [normalise_axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
+    axes = [front_axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
     if len(set(axes)) != len(axes):
         raise ShapeError("an axis is given twice", found=str(axes))
     told = _numbers(call, 2, "scales")
@@ -168,7 +168,7 @@ def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
 
 def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
     old, new, scale = shape_of(x)[axis], plan.sizes[axis], plan.scales[axis]
-    call.build.check_size((new, old), np.float64)
+    call.build.check_made(new, 1 if plan.mode == "nearest" else old)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
     if plan.mode == "nearest":
         indices = call.constant(nearest(places, old, plan.nearest))

@@ -94,7 +94,9 @@ def _array(value: Any) -> Any:
     return value if isinstance(value, list) or value is None else np.asarray(value)
 
 
-def _loaded(case: TestCase) -> tuple[onnx.ModelProto, Sequence[tuple[Sequence[Any], Sequence[Any]]]]:
+def _loaded(
+    case: TestCase,
+) -> tuple[onnx.ModelProto, Sequence[tuple[Sequence[Any], Sequence[Any]]]]:
     if case.model is not None and case.data_sets is not None:
         return case.model, case.data_sets
     folder = Path(str(case.model_dir))

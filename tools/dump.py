@@ -1,0 +1,42 @@
+"""What `tessella-opt` prints between passes: the IR, and times."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+
+class Dumper:
+    """Prints the IR after passes, as the options say; "(unchanged)" where a pass did nothing."""
+
+    def __init__(self, args: argparse.Namespace, count: int) -> None:
+        self.between: bool = args.print_between_passes
+        self.after_all: bool = args.mlir_print_ir_after_all
+        self.after_change: bool = args.mlir_print_ir_after_change
+        self.times: bool = args.time_passes
+        self.left = count
+        self.text = ""
+
+    def start(self, module: ModuleOp) -> None:
+        """Remember what the first pass meets."""
+        self.text = self._print(module)
+
+    def after(self, step: ModulePass, module: ModuleOp, seconds: float) -> None:
+        """Print what is wanted after a pass."""
+        self.left -= 1
+        if self.times:
+            print(f"Pass {step.name} took {seconds} seconds")
+        old, self.text = self.text, self._print(module)
+        text = "(unchanged)" if self.text == old else self.text
+        if self.between and self.left:
+            print(f"IR after {step.name}:\n{text}\n")
+        if self.after_all or (self.after_change and self.text != old):
+            title = f"// -----// IR Dump After {type(step).__name__} ({step.name}) //----- //"
+            print(f"{title}\n{text}\n", file=sys.stderr)
+
+    def _print(self, module: ModuleOp) -> str:
+        wanted = self.between or self.after_all or self.after_change
+        return str(module) if wanted else ""

@@ -1,0 +1,100 @@
+"""What `// expected-error@+1 {{text}}` comments expect, against what was wrong.
+
+After MLIR: the comment stands for its own line, or `@+N` and `@-N` lines from it, or `@above` and
+`@below`: the next line without such a comment, or `@unknown`: an error of no known line. The text
+is a part of the message, in which line breaks count as spaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tessella.driver.located import Problem
+
+_MARK = re.compile(r"//.*?expected-(?:error|warning|note|remark)")
+_EXPECTED = re.compile(r"expected-error(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}")
+_ANY = re.compile(r"expected-(?:error|warning|note|remark)")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One comment."""
+
+    line: int | None
+    """Where the error is expected; None for an error of no known line."""
+
+    text: str
+    comment_line: int
+
+    def matches(self, problem: Problem) -> bool:
+        """Whether this is the error that was expected."""
+        return self.line == problem.line and self.text in " ".join(problem.message.split())
+
+
+@dataclass
+class Expectations:
+    """The comments of one chunk of a file."""
+
+    expected: list[Expected] = field(default_factory=list[Expected])
+    complaints: list[Problem] = field(default_factory=list[Problem])
+    """Comments that cannot be read."""
+
+    def compare(self, problems: Sequence[Problem]) -> list[Problem]:
+        """What is wrong with the comments: unexpected errors, and missing ones."""
+        missing = list(self.expected)
+        wrong = list(self.complaints)
+        for problem in problems:
+            match = next((e for e in missing if e.matches(problem)), None)
+            if match is None:
+                wrong.append(Problem(problem.line, f"unexpected error: {problem.message}"))
+            else:
+                missing.remove(match)
+        wrong += [
+            Problem(e.comment_line, f'expected error "{e.text}" was not produced') for e in missing
+        ]
+        return wrong
+
+
+def read_expectations(text: str, first_line: int) -> Expectations:
+    """The comments in a chunk that starts at a line of its file."""
+    lines = text.split("\n")
+    marked = [_MARK.search(line) is not None for line in lines]
+    result = Expectations()
+    for i, line in enumerate(lines):
+        if not marked[i]:
+            continue
+        found = list(_EXPECTED.finditer(line))
+        for match in found:
+            at = _line(match[1], i, marked)
+            here = first_line + i
+            expected = None if at is None else first_line + at
+            result.expected.append(Expected(expected, " ".join(match[2].split()), here))
+        if len(found) != len(_ANY.findall(line)):
+            result.complaints.append(
+                Problem(
+                    first_line + i,
+                    "cannot read the expectation: write // expected-error@+1 {{text}}",
+                )
+            )
+    return result
+
+
+def _line(where: str | None, here: int, marked: Sequence[bool]) -> int | None:
+    """The index of the line that a comment on line ``here`` means."""
+    match where:
+        case None:
+            return here
+        case "unknown":
+            return None
+        case "above":
+            return next((i for i in range(here - 1, -1, -1) if not marked[i]), here)
+        case "below":
+            return next(_unmarked_below(here, marked), here)
+        case offset:
+            return here + int(offset)
+
+
+def _unmarked_below(here: int, marked: Sequence[bool]) -> Iterator[int]:
+    return (i for i in range(here + 1, len(marked)) if not marked[i])

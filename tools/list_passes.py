@@ -1,0 +1,56 @@
+"""The list of passes that `tessella-opt --list-passes` prints."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_type_hints
+
+from xdsl.passes import ModulePass
+from xdsl.utils.hints import type_repr
+
+PassFactory = Callable[[], type[ModulePass]]
+
+
+def describe_passes(passes: Mapping[str, PassFactory]) -> Iterator[str]:
+    """The lines of the list: a pass and its summary, then its options indented."""
+    for name, load in passes.items():
+        try:
+            cls = load()
+        except ImportError as error:
+            yield f"{name}: not available here ({error})"
+            continue
+        summary = _summary(cls)
+        yield f"{name}: {summary}" if summary else name
+        yield from (f"    {option}" for option in _options(cls))
+
+
+def _summary(cls: type[ModulePass]) -> str:
+    doc = (cls.__doc__ or "").strip()
+    # dataclass writes a signature where there is no docstring
+    return "" if doc.startswith(f"{cls.__name__}(") else doc.partition("\n")[0]
+
+
+def _options(cls: type[ModulePass]) -> Iterator[str]:
+    types = get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        option = f"{field.name.replace('_', '-')}: {type_repr(types[field.name])}"
+        default = _default(field)
+        yield option if default is dataclasses.MISSING else f"{option} = {_text(default)}"
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _text(value: object) -> str:
+    """A value as it is written in a pipeline."""
+    match value:
+        case None | bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(map(_text, value))  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            return str(value)

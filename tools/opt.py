@@ -1,0 +1,275 @@
+"""`tessella-opt`: read IR, run passes on it, print it. Behaves as `mlir-opt` does.
+
+On top of xDSL's own tool: all of its dialects, passes and targets, and ours. What differs from
+`xdsl-opt`: errors name their line, all errors of a file are shown, ``--verify-diagnostics`` compares
+them with the ``// expected-error`` comments of the file, and the exit code is 1 where anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.universe import Universe
+from xdsl.utils.arg_spec import parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from tessella.dialects.graph import CompileContext
+from tessella.driver.located import REPORTED, LocatedParser, Problem, verify_each
+from tessella.driver.pipeline import IR_STAGES
+from tessella.driver.stage_file import weights_path
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import OptionError, TessellaError
+from tessella.tools.dump import Dumper
+from tessella.tools.expectations import read_expectations
+from tessella.tools.list_passes import describe_passes
+from tessella.tools.universe import REPLACED, TESSELLA
+
+_SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
+_WHOLE_MODULE = re.compile(r"\s*builtin\.module\((.*)\)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A part of the input that is processed for itself."""
+
+    text: str
+    first_line: int
+
+
+class BrokenError(Exception):
+    """A chunk cannot be processed further."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+
+class OptMain(xDSLOptMain):
+    """xDSL's tool with our dialects, passes, targets and options."""
+
+    version_format = "tessella-opt, on xdsl {xdsl_version}"
+
+    def __init__(self, args: Sequence[str] | None = None) -> None:
+        self.exit_code = 0
+        super().__init__("Runs passes on IR, as mlir-opt does.", args)
+
+    # ** what the tool knows **
+
+    def register_all_dialects(self) -> None:
+        # the base class has just made a plain context, which holds no weights
+        self.ctx = self._context = CompileContext()
+        known = Universe.get_multiverse().all_dialects | TESSELLA.all_dialects
+        for name, factory in known.items():
+            replaced = REPLACED.get(name)
+            self.ctx.register_dialect(name, replaced.load if replaced else factory)
+
+    def register_all_passes(self) -> None:
+        super().register_all_passes()
+        self.available_passes |= TESSELLA.all_passes
+
+    def register_all_targets(self) -> None:
+        super().register_all_targets()
+        self.available_targets |= TESSELLA.all_targets
+
+    def register_all_frontends(self) -> None:
+        super().register_all_frontends()
+        mlir = self.available_frontends["mlir"]
+        self.available_frontends |= dict.fromkeys(IR_STAGES, mlir)
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.conflict_handler = "resolve"  # for the options that we describe anew
+        for name, (help, options) in _OPTIONS.items():
+            arg_parser.add_argument(name, help=help, **options)
+
+    def setup_pipeline(self) -> None:
+        text: str = self.args.pass_pipeline or self.args.passes
+        whole = _WHOLE_MODULE.fullmatch(text)
+        try:
+            text = whole[1] if whole else text
+            for spec in parse_pipeline(text):
+                self._check_pass(spec.name)
+            self.pipeline = PassPipeline.parse_spec(self.available_passes, text)
+        except (ValueError, ArgSpecParseError) as error:
+            raise OptionError(f"cannot read the pipeline: {error}", where=text) from error
+
+    def _check_pass(self, name: str) -> None:
+        if name not in self.available_passes:
+            close = get_close_matches(name, self.available_passes, n=1)
+            raise OptionError(
+                f"there is no pass {name!r}",
+                hint=f"did you mean {close[0]!r}?" if close else "--list-passes lists them all",
+            )
+
+    # ** running **
+
+    def run(self) -> None:
+        """Process the input; ``exit_code`` says how it went."""
+        if self.args.list_passes:
+            others = {
+                k: v for k, v in self.available_passes.items() if k not in TESSELLA.all_passes
+            }
+            print(*describe_passes(TESSELLA.all_passes | others), sep="\n")
+            return
+        text = self._read()
+        weights = self._weights()
+        outputs: list[str] = []
+        for chunk in _chunks(text) if self.args.split_input_file else [Chunk(text, 1)]:
+            self._context.weights = weights.copy()
+            output, problems = self._process(chunk)
+            outputs.append(output)
+            if self.args.verify_diagnostics:
+                problems = read_expectations(chunk.text, chunk.first_line).compare(problems)
+            self._report(problems, text)
+        self._write("// -----\n".join(outputs))
+
+    def _read(self) -> str:
+        if self.args.input_file in (None, "-"):
+            return sys.stdin.read()
+        try:
+            return Path(self.args.input_file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise OptionError(f"cannot read the input: {error}") from error
+
+    def _weights(self) -> WeightStore:
+        """The weights beside the input, if they are there: most passes do without."""
+        if self.args.input_file in (None, "-"):
+            return WeightStore()
+        path = weights_path(self.args.input_file)
+        return WeightStore.load(path) if path.is_file() else WeightStore()
+
+    def _process(self, chunk: Chunk) -> tuple[str, list[Problem]]:
+        """The output for a chunk, or what is wrong with it."""
+        parser = LocatedParser(self.ctx, chunk.text, self.get_input_name(), chunk.first_line)
+        try:
+            module = self._parse(parser)
+            self._verify(module, parser)
+            self._run_passes(module, parser)
+            return self.output_resulting_program(module), []
+        except BrokenError as error:
+            return "", list(error.problems)
+        except REPORTED as error:
+            return "", [Problem(None, str(error))]
+
+    def _parse(self, parser: LocatedParser) -> ModuleOp:
+        if parser.at_end():
+            return ModuleOp([])  # as mlir-opt has it: a chunk may hold comments alone
+        module = parser.parse(implicit_module=not self.args.no_implicit_module)
+        if isinstance(module, Problem):
+            raise BrokenError([module])
+        return module
+
+    def _verify(self, module: ModuleOp, parser: LocatedParser, after: str = "") -> None:
+        if self.args.disable_verify:
+            return
+        problems = [
+            _problem(op, error, parser.lines.get(op), after) for op, error in verify_each(module)
+        ]
+        if problems:
+            raise BrokenError(problems)
+
+    def _run_passes(self, module: ModuleOp, parser: LocatedParser) -> None:
+        dumper = Dumper(self.args, len(self.pipeline.passes))
+        dumper.start(module)
+        for step in self.pipeline.passes:
+            began = perf_counter()
+            self._run_pass(step, module)
+            dumper.after(step, module, perf_counter() - began)
+            self._verify(module, parser, step.name)
+
+    def _run_pass(self, step: ModulePass, module: ModuleOp) -> None:
+        try:
+            step.apply(self.ctx, module)
+        except REPORTED as error:
+            raise BrokenError([Problem(None, f"{step.name}: {error}")]) from error
+        except Exception as error:
+            error.add_note(f"tessella-opt: in the pass {step}")
+            raise
+
+    # ** what comes out **
+
+    def _report(self, problems: Sequence[Problem], text: str) -> None:
+        lines = text.split("\n")
+        for problem in problems:
+            self.exit_code = 1
+            where = self.get_input_name()
+            if problem.line is None:
+                print(f"{where}: error: {problem.message}", file=sys.stderr)
+                continue
+            print(f"{where}:{problem.line}: error: {problem.message}", file=sys.stderr)
+            if problem.line <= len(lines):
+                print(f"    {lines[problem.line - 1].strip()}", file=sys.stderr)
+
+    def _write(self, output: str) -> None:
+        if self.args.output_file in (None, "-"):
+            sys.stdout.write(output)
+        elif not self.exit_code:
+            Path(self.args.output_file).write_text(output, encoding="utf-8")
+
+
+def _chunks(text: str) -> Iterator[Chunk]:
+    """The parts between lines `// -----`."""
+    start = 0
+    for mark in _SPLIT.finditer(text):
+        yield Chunk(text[start : mark.start()], 1 + text.count("\n", 0, start))
+        start = mark.end()
+    yield Chunk(text[start:], 1 + text.count("\n", 0, start))
+
+
+def _problem(op: Operation, error: Exception, line: int | None, after: str) -> Problem:
+    message = f"{op.name}: {error}" if not after else f"after {after}: {op.name}: {error}"
+    return Problem(line, message if line is not None else f"{message}\n  {_excerpt(op)}")
+
+
+def _excerpt(op: Operation) -> str:
+    """The first line of an op, for one that is not in the input."""
+    return str(op).partition("\n")[0]
+
+
+_FLAG = {"action": "store_true", "default": False}
+_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "--verify-diagnostics": (
+        "compare the errors with the `// expected-error@+1 {{text}}` comments of the input",
+        _FLAG,
+    ),
+    "--pass-pipeline": ("mlir-opt's name of --passes; may be in builtin.module(...)", {}),
+    "--print-between-passes": ("print the IR after each pass but the last, to stdout", _FLAG),
+    "--mlir-print-ir-after-all": ("print the IR after each pass, to stderr", _FLAG),
+    "--mlir-print-ir-after-change": (
+        "print the IR after each pass that changed it, to stderr",
+        _FLAG,
+    ),
+    "--list-passes": ("list all passes with their options, and stop", _FLAG),
+}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The tool. The exit code is 0, or 1 where anything failed, as mlir-opt's is."""
+    try:
+        tool = OptMain(args)
+        tool.run()
+    except TessellaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except ShrinkException:
+        print("Success, can shrink")
+        return 0
+    except SystemExit as stop:  # argparse: --help and --version, or a wrong option
+        return 1 if stop.code else 0
+    return tool.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""All dialects, passes and targets: what `tessella-opt` and, by its plugins, `xdsl-opt` know.
+
+A pass is found by being there: a subclass of ``ModulePass`` with a ``name``, in a file of
+``passes/`` or ``lowering/``. The files are read as text for that: a tool imports what it uses, alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+
+from tessella.support.errors import InternalError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where something is: a name in a module."""
+
+    module: str
+    name: str
+
+    def load(self) -> Any:
+        """Import it."""
+        return getattr(import_module(self.module), self.name)
+
+
+DIALECTS = {
+    "nn": Entry("tessella.dialects.nn", "Nn"),
+    "place": Entry("tessella.dialects.place", "Place"),
+    "rt": Entry("tessella.dialects.rt", "Rt"),
+    "tile": Entry("tessella.dialects.tile", "Tile"),
+}
+
+REPLACED = {"arith": Entry("tessella.dialects.arith", "Arith")}
+"""Upstream dialects that `tessella-opt` has a version of its own of; `xdsl-opt` keeps xDSL's."""
+
+TARGETS = {"tessella-llvm": Entry("tessella.codegen.xdsl_target", "LLVMTarget")}
+
+PASS_PACKAGES = ("tessella.passes", "tessella.lowering")
+
+
+def find_passes() -> dict[str, Entry]:
+    """The passes by name, sorted. Raises InternalError where two have the same name."""
+    found: dict[str, Entry] = {}
+    for package in PASS_PACKAGES:
+        for file in files(package).iterdir():
+            if not file.name.endswith(".py"):
+                continue
+            module = f"{package}.{file.name.removesuffix('.py')}"
+            for cls, name in _passes_in(file.read_text(encoding="utf-8")):
+                entry = Entry(module, cls)
+                if name in found:
+                    raise InternalError(f"{found[name]} and {entry} are both called {name!r}")
+                found[name] = entry
+    return dict(sorted(found.items()))
+
+
+def _passes_in(source: str) -> Iterator[tuple[str, str]]:
+    """Class and pass name of each ``class C(ModulePass): name = "..."``."""
+    if ModulePass.__name__ not in source:
+        return
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef) and any(
+            isinstance(base, ast.Name) and base.id == ModulePass.__name__ for base in node.bases
+        ):
+            yield from ((node.name, name) for name in _names(node))
+
+
+def _names(node: ast.ClassDef) -> Iterator[str]:
+    for statement in node.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name("name")], value=ast.Constant(str(name))):
+                yield name
+            case _:
+                pass
+
+
+TESSELLA = Universe(
+    all_dialects={name: entry.load for name, entry in DIALECTS.items()},
+    all_passes={name: entry.load for name, entry in find_passes().items()},
+    all_targets={name: entry.load for name, entry in TARGETS.items()},
+)
+"""The entry point `xdsl.universe` of this package."""
