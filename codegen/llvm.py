@@ -119,13 +119,15 @@ class Linked:
             builder.export_symbol(symbol)
         builder.add_current_process()
         # An engine of its own: a shared one keeps something of every library that it ever held.
-        self._engine = _binding.create_lljit_compiler(use_jit_link=True)
+        engine = _binding.create_lljit_compiler(use_jit_link=True)
         try:
-            self._tracker = builder.link(self._engine, "objects")
+            self._tracker = builder.link(engine, "objects")
         except RuntimeError as error:
             raise InternalError(
                 f"cannot link the objects: {error}", hint="LLVM names the symbol on stderr"
             ) from error
+        # After the tracker, so that it goes after it too.
+        self._engine = engine
 
     def __getitem__(self, symbol: str) -> int:
         return int(self._tracker[symbol])

@@ -3,6 +3,7 @@
 | variable | meaning |
 |---|---|
 | `TESSELLA_VERIFY` | 1: verify the IR after every pass |
+| `TESSELLA_FULL_TRACEBACK` | 1: the command line shows Python's traceback of an error |
 | `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
 """
 
@@ -24,6 +25,9 @@ class Knobs:
 
     verify: bool = field(default_factory=lambda: _flag("TESSELLA_VERIFY"))
     """Verify the IR after every pass."""
+
+    full_traceback: bool = field(default_factory=lambda: _flag("TESSELLA_FULL_TRACEBACK"))
+    """Show Python's traceback of an error on the command line."""
 
     @contextmanager
     def set(self, *, verify: bool) -> Generator[None]:

@@ -1,6 +1,6 @@
 """What a machine is: vectors, registers, caches, features. Facts only; imports nothing of LLVM."""
 
-from tessella.targets.host import can_run, host
+from tessella.targets.machine import can_run, host
 from tessella.targets.table import get, names
 from tessella.targets.target import Target
 

@@ -1,8 +1,9 @@
 """`tessella-opt`: read IR, run passes on it, print it. Behaves as `mlir-opt` does.
 
 On top of xDSL's own tool: all of its dialects, passes and targets, and ours. What differs from
-`xdsl-opt`: errors name their line, all errors of a file are shown, ``--verify-diagnostics`` compares
-them with the ``// expected-error`` comments of the file, and the exit code is 1 where anything failed.
+`xdsl-opt`: errors name their line, all errors of a file are shown, ``--verify-diagnostics``
+compares them with the ``// expected-error`` comments of the file, and the exit code is 1 where
+anything failed. Weights are read from ``x.weights`` where that lies beside the input ``x.mlir``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tessella.dialects.graph import CompileContext
 from tessella.driver.located import REPORTED, LocatedParser, Problem, verify_each
-from tessella.driver.pipeline import IR_STAGES
 from tessella.driver.stage_file import weights_path
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
@@ -83,16 +83,13 @@ class OptMain(xDSLOptMain):
         super().register_all_targets()
         self.available_targets |= TESSELLA.all_targets
 
-    def register_all_frontends(self) -> None:
-        super().register_all_frontends()
-        mlir = self.available_frontends["mlir"]
-        self.available_frontends |= dict.fromkeys(IR_STAGES, mlir)
-
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
-        arg_parser.conflict_handler = "resolve"  # for the options that we describe anew
-        for name, (help, options) in _OPTIONS.items():
-            arg_parser.add_argument(name, help=help, **options)
+        arg_parser.prog = "tessella-opt"
+        # some options are xDSL's, which do something else here
+        group = arg_parser.add_argument_group("as mlir-opt has them", conflict_handler="resolve")
+        for name, (text, options) in _OPTIONS.items():
+            group.add_argument(name, help=text, **options)
 
     def setup_pipeline(self) -> None:
         text: str = self.args.pass_pipeline or self.args.passes
@@ -118,10 +115,8 @@ class OptMain(xDSLOptMain):
     def run(self) -> None:
         """Process the input; ``exit_code`` says how it went."""
         if self.args.list_passes:
-            others = {
-                k: v for k, v in self.available_passes.items() if k not in TESSELLA.all_passes
-            }
-            print(*describe_passes(TESSELLA.all_passes | others), sep="\n")
+            ours_first = TESSELLA.all_passes | self.available_passes
+            print(*describe_passes(ours_first), sep="\n")
             return
         text = self._read()
         weights = self._weights()
@@ -229,7 +224,11 @@ def _chunks(text: str) -> Iterator[Chunk]:
 
 
 def _problem(op: Operation, error: Exception, line: int | None, after: str) -> Problem:
-    message = f"{op.name}: {error}" if not after else f"after {after}: {op.name}: {error}"
+    message = str(error)
+    if op.name not in message:
+        message = f"{op.name}: {message}"
+    if after:
+        message = f"after {after}: {message}"
     return Problem(line, message if line is not None else f"{message}\n  {_excerpt(op)}")
 
 

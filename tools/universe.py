@@ -1,7 +1,7 @@
 """All dialects, passes and targets: what `tessella-opt` and, by its plugins, `xdsl-opt` know.
 
 A pass is found by being there: a subclass of ``ModulePass`` with a ``name``, in a file of
-``passes/`` or ``lowering/``. The files are read as text for that: a tool imports what it uses, alone.
+``passes/`` or ``lowering/``. The files are read as text for that: a tool imports only what it uses.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     SymbolRefAttr,
     TensorType,
 )
@@ -16,8 +17,7 @@ from xdsl.irdl import base, irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import BOOL
-from tessella.dialects.nn.core import NnOp, Tensor, number, tensor_type
-from tessella.dialects.place import logical
+from tessella.dialects.nn.core import NnOp, Tensor, number, tensor, tensor_type
 from tessella.support.errors import ShapeError
 
 
@@ -30,7 +30,8 @@ class ConstantOp(NnOp):
 
     def infer(self) -> Sequence[Tensor]:
         """The type is given, not inferred."""
-        return [logical(tensor_type(self.res))]
+        type = tensor_type(self.res)
+        return [tensor(type.element_type, type.get_shape())]
 
 
 @irdl_op_definition
@@ -57,7 +58,9 @@ class SplatOp(ConstantOp):
     assembly_format = "$value attr-dict `:` type($res)"
 
     def __init__(self, value: float, type: Tensor) -> None:
-        attribute = number(value, type.element_type)
+        element = type.element_type
+        exact = isinstance(element, IntegerType)  # signs kept: they decide which numbers there are
+        attribute = IntegerAttr(int(value), element) if exact else number(value, element)
         super().__init__(properties={"value": attribute}, result_types=[type])
 
     @property

@@ -18,8 +18,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 DTYPES = frozenset(
-    ("float32", "float64", "bool", "int8", "int16", "int32", "int64")
-    + ("uint8", "uint16", "uint32", "uint64")
+    "float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()  # noqa: SIM905
 )
 """The element types that tessella has."""
 

@@ -9,7 +9,7 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Opaque, Reference, Value
-from tessella.frontends.onnx.tensors import TensorReader, checked_name
+from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
 from tessella.support.errors import InvalidModelError
 
 

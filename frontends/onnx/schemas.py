@@ -75,3 +75,15 @@ def _plain(value: Any) -> object:
     if isinstance(value, bytes):
         return value.decode()
     return tuple(cast(list[object], value)) if isinstance(value, list) else value
+
+
+def op_names() -> list[str]:
+    """The ops of the ONNX op set that are not deprecated."""
+    return sorted(s.name for s in defs.get_all_schemas() if s.domain == "" and not s.deprecated)
+
+
+def since_versions(op: str) -> list[int]:
+    """The versions of the ONNX op set that brought a definition of the op, in order."""
+    history = defs.get_all_schemas_with_history()
+    found = (s for s in history if (s.name, s.domain) == (op, "") and not s.deprecated)
+    return sorted(s.since_version for s in found)

@@ -77,10 +77,17 @@ def _power(call: Call, x: SSAValue, exponent: float) -> SSAValue:
     return call.emit(nn.PowOp, x, call.scalar(exponent, x))
 
 
+def _exponent(call: Call) -> float:
+    p = float(call.attribute("p"))
+    if not p > 0:
+        raise ShapeError("attribute 'p' is not positive", found=str(p))
+    return p
+
+
 @converts("GlobalLpPool", 1, 22)
 def global_lp_pool(call: Call) -> SSAValue:
     """The p-norm over the spatial dimensions."""
-    p = float(call.attribute("p"))
+    p = _exponent(call)
     powers = _power(call, call.emit(nn.AbsOp, call.x), p)
     return _power(call, _global(call, nn.ReduceSumOp, powers), 1 / p)
 
@@ -88,7 +95,7 @@ def global_lp_pool(call: Call) -> SSAValue:
 @converts("LpPool", 1, 22)
 def lp_pool(call: Call) -> SSAValue:
     """The p-norm of each window: a sum of powers, which is a convolution with ones."""
-    p, settings = float(call.attribute("p")), _pool_window(call)
+    p, settings = _exponent(call), _pool_window(call)
     powers = _power(call, call.emit(nn.AbsOp, call.x), p)
     channels, sizes = shape_of(powers)[1], shape_of(powers)[2:]
     ones = call.build.splat(1, (channels, 1, *settings.kernel), dtype_of(powers.type))

@@ -1,0 +1,109 @@
+"""Ufuncs that are several ops: in NumPy's own words, which are traced in turn.
+
+The operands have the dtype that NumPy computes in.
+"""
+
+# ``Any`` is an array that is traced: what is written here as for NumPy is recorded.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tessella.dialects import nn
+
+Composite = Callable[..., Any]
+
+
+def is_float(x: Any) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return x.dtype.kind == "f"
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    rest = a % b
+    quotient = a.trace.emit(nn.DivOp, [a - rest, b])
+    if not is_float(a):
+        return quotient
+    # the rest is b only where a / b lies between -1 and 0 and is too small to tell from 0
+    rounded = np.where(rest == b, -1.0, np.rint(quotient))
+    return np.where(b == 0, a / b, rounded)
+
+
+def _power(a: Any, b: Any) -> Any:
+    return a.trace.emit(nn.PowOp, [a, b])
+
+
+def _reciprocal(x: Any) -> Any:
+    one = x.trace.splat(1, (), x.dtype)
+    return x.trace.emit(nn.ReciprocalOp, [x]) if is_float(x) else x.trace.emit(nn.DivOp, [one, x])
+
+
+def _invert(x: Any) -> Any:
+    # all bits of -1 are set, as are those of the largest number without a sign
+    return (-1 if x.dtype.kind == "i" else int(np.iinfo(x.dtype).max)) - x
+
+
+def _everywhere(answer: bool) -> Composite:
+    """The same answer for all elements of an array of integers."""
+    return lambda x: x.trace.splat(answer, x.shape, np.dtype(bool))
+
+
+def _of_floats(floats: Composite, others: Composite) -> Composite:
+    return lambda x: (floats if is_float(x) else others)(x)
+
+
+def _rounded(op: type[nn.NnOp]) -> Composite:
+    """A rounding, which integers do not need."""
+    return _of_floats(lambda x: x.trace.emit(op, [x]), lambda x: x)
+
+
+def _classified(op: type[nn.NnOp]) -> Composite:
+    """A test for what integers never are."""
+    return _of_floats(lambda x: x.trace.emit(op, [x]), _everywhere(False))
+
+
+def _trunc(x: Any) -> Any:
+    return np.where(x < 0, np.ceil(x), np.floor(x))
+
+
+def _log1p(x: Any) -> Any:
+    # what is lost in 1 + x is made up for by the quotient (Kahan)
+    more = 1 + x
+    exact = np.log(more) * (x / (more - 1))
+    return np.where(more == 1, x, np.where(np.isinf(more), more, exact))
+
+
+def _expm1(x: Any) -> Any:
+    power = np.exp(x)
+    less = power - 1
+    exact = less * (x / np.log(power))
+    coarse = (less == -1) | np.isinf(power)
+    return np.where(power == 1, x, np.where(coarse, less, exact))
+
+
+COMPOSITES: dict[np.ufunc, Composite] = {
+    np.positive: lambda x: x,
+    np.square: lambda x: x * x,
+    np.not_equal: lambda a, b: ~(a == b),
+    np.floor_divide: _floor_divide,
+    np.power: _power,
+    np.float_power: _power,
+    np.reciprocal: _reciprocal,
+    np.invert: _invert,
+    np.floor: _rounded(nn.FloorOp),
+    np.ceil: _rounded(nn.CeilOp),
+    np.rint: _rounded(nn.RoundOp),
+    np.trunc: _of_floats(_trunc, lambda x: x),
+    np.isnan: _classified(nn.IsNanOp),
+    np.isinf: _classified(nn.IsInfOp),
+    np.isfinite: _of_floats(lambda x: np.abs(x) < math.inf, _everywhere(True)),
+    np.log1p: _log1p,
+    np.expm1: _expm1,
+    np.log2: lambda x: np.log(x) * (1 / math.log(2)),
+    np.log10: lambda x: np.log(x) * (1 / math.log(10)),
+    np.exp2: lambda x: 2.0**x,
+}

@@ -1,0 +1,96 @@
+"""The tables that say what NumPy's functions and operators mean for traced arrays.
+
+The modules of functions fill them; traced arrays read them. The keys of ``FUNCTIONS`` are NumPy's
+functions, and names of methods that NumPy has no function for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tessella.support.errors import TessellaError
+
+Function = Callable[..., Any]
+
+UFUNCS: dict[np.ufunc, Function] = {}
+FUNCTIONS: dict[Function | str, Function] = {}
+
+_RENAMED = {
+    "newshape": "shape",
+    "a_min": "low",
+    "a_max": "high",
+    "min": "low",
+    "max": "high",
+    "pad_width": "widths",
+}
+_IGNORED: Mapping[str, Any] = {
+    "out": None,
+    "order": "C",
+    "copy": None,
+    "casting": "same_kind",
+    "subok": False,
+    "initial": None,
+}
+"""Parameters that may be given as long as they have these values."""
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]):
+    """What ``ufunc(*inputs)`` means. Raises TessellaError where it is not known."""
+    known = UFUNCS.get(ufunc)
+    if known is None or method != "__call__":
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        raise _unknown(f"np.{name}")
+    if any(value is not None for value in kwargs.values()):
+        raise _wrong_argument(f"np.{ufunc.__name__}", ", ".join(kwargs))
+    return known(*inputs)
+
+
+def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
+    """What a NumPy function of these arguments means. Raises TessellaError where it is not known."""
+    name = function if isinstance(function, str) else f"np.{function.__name__}"
+    known = FUNCTIONS.get(function)
+    if known is None:
+        raise _unknown(name)
+    args, kwargs = _translated(name, function, known, args, kwargs)
+    return known(*args, **kwargs)
+
+
+def _translated(
+    name: str, function: Function | str, known: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """NumPy's arguments as arguments of our function, whose parameters come in another order."""
+    if isinstance(function, str):
+        return args, kwargs
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        # older NumPys do not tell the signatures of functions written in C
+        return args, kwargs
+    named = dict(zip(parameters, args, strict=False)) | dict(kwargs)
+    accepted = inspect.signature(known).parameters
+    if len(args) > len(parameters) or not named:
+        return args, kwargs
+    first, *rest = named.items()
+    translated: dict[str, Any] = {}
+    for key, value in rest:
+        ours = _RENAMED.get(key, key)
+        if ours in accepted:
+            translated[ours] = value
+        elif key not in _IGNORED or value is not _IGNORED[key]:
+            raise _wrong_argument(name, key)
+    return (first[1],), translated
+
+
+def _unknown(name: str) -> TessellaError:
+    return TessellaError(
+        f"{name} is not known for traced arrays",
+        hint="docs/jit.md lists the functions that are; apply others to the results, in NumPy",
+    )
+
+
+def _wrong_argument(name: str, argument: str) -> TessellaError:
+    return TessellaError(f"{name} of a traced array does not take {argument!r}")

@@ -1,0 +1,75 @@
+"""``@function``: an operation on arrays that is recorded in a trace, and runs at once outside of one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Concatenate, ParamSpec, cast
+
+from xdsl.ir import Block, SSAValue
+
+from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.evaluate import constant_value
+from tessella.frontends.trace.location import located
+from tessella.frontends.trace.traced import Array, Trace, Traced
+from tessella.support.errors import InternalError
+
+P = ParamSpec("P")
+
+Result = Traced | Array
+
+
+def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array]:
+    """Make a function of arrays of one that records what it does in the trace it is given.
+
+    Called with traced arrays, it continues their trace. With arrays only, NumPy computes the result.
+    """
+
+    @functools.wraps(body)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Array:
+        found = next(_traced((args, kwargs)), None)
+        if found is None:
+            return _run(lambda trace: body(trace, *args, **kwargs))
+        found.trace.lift(found)
+        # within a trace, a traced array is what stands for an array
+        return cast(Array, body(found.trace, *args, **kwargs))
+
+    signature = inspect.signature(body)
+    parameters = list(signature.parameters.values())[1:]
+    call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    return call
+
+
+def _traced(value: Any) -> Iterator[Traced]:
+    if isinstance(value, Traced):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in cast("list[Any]", value):
+            yield from _traced(item)
+    elif isinstance(value, Mapping):
+        yield from _traced(list(cast("Mapping[Any, Any]", value).values()))
+
+
+def _run(body: Callable[[Trace], Result]) -> Array:
+    with located():
+        trace = Trace(Block())
+        result = body(trace)
+        return _evaluate(trace, result) if isinstance(result, Traced) else result
+
+
+def _evaluate(trace: Trace, result: Traced) -> Array:
+    """The elements of a value that depends on captured arrays alone, computed by NumPy kernels."""
+    values: dict[SSAValue, Array] = {}
+    for op in trace.block.ops:
+        if isinstance(op, ConstantOp):
+            array = constant_value(op.res, trace.weights, limit=1 << 62)
+            if array is None:
+                raise InternalError(f"the value of {op.name} is not known")
+            values[op.res] = array
+        elif isinstance(op, NnOp):
+            arrays = op.evaluate(*(values[x] for x in op.operands))
+            values.update(zip(op.results, arrays, strict=True))
+    array = values[result.value]
+    return array if array.flags.writeable and array.base is None else array.copy()

@@ -1,0 +1,70 @@
+"""Where in the user's code something happens."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from tessella.support.errors import TessellaError, UnsupportedError
+
+_NOT_THE_USERS = ("tessella.", "numpy.", "contextlib.", "functools.")
+
+
+@dataclass(frozen=True)
+class Location:
+    """A line of a file."""
+
+    path: str
+    line: int
+
+    @property
+    def node(self) -> str:
+        """The location as ops name it: ``model.py:12``."""
+        return f"{Path(self.path).name}:{self.line}"
+
+    def __str__(self) -> str:
+        source = linecache.getline(self.path, self.line).strip()
+        return f"{self.path}:{self.line}" + (f": {source}" if source else "")
+
+
+def caller() -> Location | None:
+    """The innermost line of the user's that is being run."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and not _is_users(frame):
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno) if frame else None
+
+
+@contextmanager
+def located() -> Iterator[None]:
+    """Errors that leave the block say at which line of the user's they were raised."""
+    try:
+        yield
+    except TessellaError as error:
+        where = _innermost(error.__traceback__) or caller()
+        if where is None or error.where is not None or isinstance(error, UnsupportedError):
+            raise
+        raise _moved(error, str(where)).with_traceback(error.__traceback__) from None
+
+
+def _moved(error: TessellaError, where: str) -> TessellaError:
+    parts = {"expected": error.expected, "found": error.found, "hint": error.hint}
+    return type(error)(error.what, where=where, **parts)
+
+
+def _innermost(traceback: TracebackType | None) -> Location | None:
+    found: Location | None = None
+    while traceback is not None:
+        if _is_users(traceback.tb_frame):
+            found = Location(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+def _is_users(frame: FrameType) -> bool:
+    return not f"{frame.f_globals.get('__name__', '')}.".startswith(_NOT_THE_USERS)

@@ -1,0 +1,84 @@
+"""NumPy's type promotion, with Python numbers whose type gives way to that of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import element_type
+from tessella.frontends.trace.traced import DType, Trace, Traced
+from tessella.support.errors import ShapeError
+
+Kind = DType | type[int] | type[float]
+"""What decides about types: the dtype of an array, or ``int`` or ``float`` of a Python number."""
+
+_FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
+
+
+def as_operand(value: Any) -> Any:
+    """A traced array, an array, or a Python number."""
+    return value if isinstance(value, Traced) or type(value) in (int, float) else np.asarray(value)
+
+
+def kind_of(operand: Any) -> Kind:
+    """The kind of what ``as_operand`` gives."""
+    if isinstance(operand, Traced):
+        if operand.weak and operand.dtype.kind in "if":
+            return int if operand.dtype.kind == "i" else float
+        return operand.dtype
+    if type(operand) in (int, float):
+        return type(operand)
+    element_type(operand.dtype)
+    return operand.dtype
+
+
+def supported(dtype: DType) -> DType:
+    """The dtype itself; float32 for float16, which NumPy computes small integers in."""
+    return _FLOAT32 if dtype == _FLOAT16 else dtype
+
+
+def float_dtype(dtype: DType) -> DType:
+    """The dtype in which NumPy computes ``exp`` and its like."""
+    return supported(np.exp.resolve_dtypes((dtype, None))[0])
+
+
+def common_dtype(operands: Sequence[Any]) -> DType:
+    """The dtype that arrays and numbers have together."""
+    samples = {int: 0, float: 0.0}
+    kinds = [kind_of(as_operand(x)) for x in operands]
+    return np.result_type(*(samples[k] if isinstance(k, type) else k for k in kinds))
+
+
+def cast(trace: Trace, value: Any, dtype: DType) -> Traced:
+    """A traced array, array or number with another dtype."""
+    if isinstance(value, Traced):
+        value = trace.lift(value)
+        if value.dtype == dtype:
+            return Traced(trace, value.value)
+        return trace.emit(nn.CastOp, [value], to=element_type(dtype))
+    try:
+        with np.errstate(all="ignore"):
+            array = np.asarray(value, dtype)
+    except OverflowError:
+        limits = np.iinfo(dtype)
+        raise ShapeError(
+            f"a number does not fit into {dtype.name}",
+            expected=f"in [{limits.min}, {limits.max}]",
+            found=str(value),
+        ) from None
+    return trace.lift(array)
+
+
+def common(trace: Trace, *operands: Any) -> list[Traced]:
+    """Arrays and numbers with the dtype that they have together."""
+    dtype = common_dtype(operands)
+    return [cast(trace, as_operand(x), dtype) for x in operands]
+
+
+def floating(trace: Trace, *operands: Any) -> list[Traced]:
+    """Arrays and numbers with the floating-point dtype that they have together."""
+    dtype = float_dtype(common_dtype(operands))
+    return [cast(trace, as_operand(x), dtype) for x in operands]

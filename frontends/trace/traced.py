@@ -1,0 +1,288 @@
+"""Traced arrays, and the trace that records what is done with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Block, SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import (
+    PyValue,
+    dtype_of,
+    element_type,
+    shape_of,
+    tensor,
+    type_of,
+)
+from tessella.frontends.trace.dispatch import Function, call_function, call_ufunc
+from tessella.frontends.trace.location import caller
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import TessellaError
+
+Array = npt.NDArray[Any]
+DType = np.dtype[Any]
+
+_STATIC = "name the argument that it comes from in static_argnames, or derive it from shapes"
+
+
+def _binary(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The methods of an operator and of its mirror image."""
+
+    def forward(self: Traced, other: Any) -> Any:
+        return call_ufunc(ufunc, "__call__", (self, other), {})
+
+    def mirrored(self: Traced, other: Any) -> Any:
+        return call_ufunc(ufunc, "__call__", (other, self), {})
+
+    return forward, mirrored
+
+
+def _unary(ufunc: np.ufunc) -> Callable[[Traced], Any]:
+    def method(self: Traced) -> Any:
+        return call_ufunc(ufunc, "__call__", (self,), {})
+
+    return method
+
+
+def _method(function: Function | str) -> Callable[..., Any]:
+    """The method that is a function of NumPy's with the array as its first argument."""
+
+    def method(self: Traced, *args: Any, **kwargs: Any) -> Any:
+        return call_function(function, (self, *args), kwargs)
+
+    return method
+
+
+def _unknowable(what: str, hint: str) -> Callable[..., NoReturn]:
+    """A method that would need the elements."""
+
+    def method(self: Traced, *_: Any, **__: Any) -> NoReturn:
+        raise TessellaError(
+            f"{what} needs the elements of an array, which are not known while tracing",
+            found=repr(self),
+            hint=hint,
+        )
+
+    return method
+
+
+class Traced:
+    """An array inside a traced function: its shape and dtype are known, its elements are not.
+
+    It computes as a NumPy array does, with NumPy's functions too, but it cannot be written to.
+    """
+
+    __slots__ = ("trace", "value", "weak")
+
+    def __init__(self, trace: Trace, value: SSAValue, weak: bool = False) -> None:
+        self.trace = trace
+        self.value = value
+        self.weak = weak
+        """Whether it stands for a Python number, whose type gives way to that of arrays."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return shape_of(self.value)
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self.value.type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def T(self) -> Any:  # noqa: N802 (NumPy's name)
+        return call_function(np.transpose, (self,), {})
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 (NumPy's name)
+        return call_function(np.swapaxes, (self, -1, -2), {})
+
+    def __repr__(self) -> str:
+        return f"Traced({self.dtype.name}[{', '.join(map(str, self.shape))}])"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+        """The elements in another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
+        wanted = shape[0] if len(shape) == 1 else shape
+        return call_function(np.reshape, (self, wanted), kwargs)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The dimensions in another order: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+        order = axes[0] if len(axes) == 1 else axes or None
+        return call_function(np.transpose, (self, order), {})
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Function, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        return call_function(func, args, kwargs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        raise TessellaError(
+            "a traced array cannot become a NumPy array: its elements are not known while tracing",
+            found=repr(self),
+            hint="for np.array([x, y]) write tessella.stack([x, y]), for table[x] "
+            "tessella.take(table, x, axis=0); assign to parts of an array with tessella.where",
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    __add__, __radd__ = _binary(np.add)
+    __sub__, __rsub__ = _binary(np.subtract)
+    __mul__, __rmul__ = _binary(np.multiply)
+    __truediv__, __rtruediv__ = _binary(np.true_divide)
+    __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
+    __mod__, __rmod__ = _binary(np.remainder)
+    __pow__, __rpow__ = _binary(np.power)
+    __matmul__, __rmatmul__ = _binary(np.matmul)
+    __and__, __rand__ = _binary(np.bitwise_and)
+    __or__, __ror__ = _binary(np.bitwise_or)
+    __xor__, __rxor__ = _binary(np.bitwise_xor)
+    __eq__, _ = _binary(np.equal)
+    __ne__, _ = _binary(np.not_equal)
+    __lt__, _ = _binary(np.less)
+    __le__, _ = _binary(np.less_equal)
+    __gt__, _ = _binary(np.greater)
+    __ge__, _ = _binary(np.greater_equal)
+
+    __neg__ = _unary(np.negative)
+    __pos__ = _unary(np.positive)
+    __abs__ = _unary(np.absolute)
+    __invert__ = _unary(np.invert)
+
+    __getitem__ = _method("indexing")
+    astype = _method("astype")
+    copy = _method(np.copy)
+    sum = _method(np.sum)
+    prod = _method(np.prod)
+    mean = _method(np.mean)
+    max = _method(np.max)
+    min = _method(np.min)
+    any = _method(np.any)
+    all = _method(np.all)
+    var = _method(np.var)
+    std = _method(np.std)
+    argmax = _method(np.argmax)
+    argmin = _method(np.argmin)
+    cumsum = _method(np.cumsum)
+    clip = _method(np.clip)
+    dot = _method(np.dot)
+    take = _method(np.take)
+    squeeze = _method(np.squeeze)
+    swapaxes = _method(np.swapaxes)
+    ravel = _method(np.ravel)
+    flatten = _method(np.ravel)
+
+    __bool__ = _unknowable(
+        "bool(), and with it if, while, and, or, not",
+        f"choose elements with tessella.where(condition, a, b); if the condition is the same for "
+        f"all elements and known beforehand, {_STATIC}",
+    )
+    __int__ = _unknowable("int()", f"convert with x.astype(int); if a number is meant, {_STATIC}")
+    __float__ = _unknowable(
+        "float()",
+        f"use tessella.exp and such in place of math.exp, x.astype(float) in place of float(x); if a "
+        f"number is meant, {_STATIC}",
+    )
+    __complex__ = _unknowable("complex()", "there are no complex numbers")
+    __index__ = _unknowable("a shape, an axis or the bound of a slice", _STATIC)
+    __iter__ = _unknowable("a for loop over an array, or unpacking it,", "index it: x[0], x[1]")
+    __setitem__ = _unknowable(
+        "assignment to a part of an array",
+        "make a new array with tessella.where(condition, a, b) or tessella.concatenate",
+    )
+    item = _unknowable("item()", "return the array and call item() on the result")
+    tolist = _unknowable("tolist()", "return the array and call tolist() on the result")
+
+
+class Trace:
+    """Ops in the order in which a function asked for them, and the arrays that it captured."""
+
+    def __init__(self, block: Block, names: Mapping[int, str] | None = None) -> None:
+        self.block = block
+        self.weights = WeightStore()
+        self.is_open = True
+        self._names = names or {}
+        self._captured: dict[int, tuple[Array, Array, Traced]] = {}
+
+    def emit(self, op: type[nn.NnOp], operands: Sequence[Traced], **properties: PyValue) -> Traced:
+        """Record an op; its result. Raises ShapeError."""
+        at = caller()
+        made = op.make([x.value for x in operands], node=at.node if at else None, **properties)
+        return self._add(made)
+
+    def lift(self, value: Any) -> Traced:
+        """A traced array, captured array or number as an array of this trace."""
+        if not isinstance(value, Traced):
+            return self._capture(np.asarray(value))
+        if value.trace is not self or not self.is_open:
+            raise TessellaError(
+                "a traced array was used outside of the call that it belongs to",
+                found=repr(value),
+                hint="return it from the traced function; do not keep it in a variable outside",
+            )
+        return value
+
+    def splat(self, value: complex, shape: Sequence[int], dtype: DType) -> Traced:
+        """An array of equal elements."""
+        return self._add(nn.SplatOp(value, tensor(element_type(dtype), shape)))  # pyright: ignore[reportArgumentType]
+
+    def clean(self) -> None:
+        """Drop ops whose results are not used, and the weights that no op names."""
+        for op in reversed(tuple(self.block.ops)):
+            if isinstance(op, nn.NnOp) and not any(result.uses for result in op.results):
+                op.detach()
+                op.erase()
+        ops = (op for op in self.block.ops if isinstance(op, nn.WeightOp))
+        self.weights.keep({op.symbol.root_reference.data for op in ops})
+
+    def _add(self, op: nn.NnOp) -> Traced:
+        self.block.add_op(op)
+        return Traced(self, op.results[0])
+
+    def _capture(self, array: Array) -> Traced:
+        """A constant with these elements; it keeps them if the array is written to later."""
+        known = self._captured.get(id(array))
+        if known is not None and known[0] is array and _same(array, known[1]):
+            return known[2]
+        type = type_of(array)
+        if is_uniform(array):
+            return self.splat(array.flat[0].item() if array.size else 0, array.shape, array.dtype)
+        kept = np.array(array, array.dtype.newbyteorder("="), order="C")
+        symbol = self.weights.add(self._names.get(id(array), "constant"), kept)
+        traced = self._add(nn.WeightOp(symbol, type))
+        self._captured[id(array)] = array, kept, traced
+        return traced
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def is_uniform(array: Array) -> bool:
+    """Whether all elements are the same, to the bit."""
+    if array.size < 2:
+        return True
+    first = array[(0,) * array.ndim]
+    if array[(-1,) * array.ndim].tobytes() != first.tobytes():
+        return False
+    bits = np.dtype(f"u{array.dtype.itemsize}")
+    return bool((np.ascontiguousarray(array).view(bits) == first.view(bits)).all())

@@ -1,0 +1,65 @@
+"""Nested tuples, lists and dictionaries, taken apart into leaves and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+_MAX_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The structure of a value without its leaves; equal structures are equal and hash alike."""
+
+    kind: type[Any] | None = None
+    """The container's type; None for a leaf."""
+    keys: tuple[Hashable, ...] = ()
+    children: tuple[Tree, ...] = ()
+
+    def unflatten(self, leaves: Iterator[Any]) -> Any:
+        """The value with these leaves."""
+        if self.kind is None:
+            return next(leaves)
+        values = [child.unflatten(leaves) for child in self.children]
+        if self.kind is type(None):
+            return None
+        if self.kind is dict:
+            return dict(zip(self.keys, values, strict=True))
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+
+    def paths(self, name: str) -> Iterator[str]:
+        """How the leaves of a value called ``name`` are written: ``params['w'][0]``."""
+        if self.kind is None:
+            yield name
+        for key, child in zip(self.keys, self.children, strict=True):
+            yield from child.paths(f"{name}[{key!r}]")
+
+
+LEAF = Tree()
+_NONE = Tree(type(None))
+
+
+def flatten(value: Any, leaves: list[Any], depth: int = 0) -> Tree:
+    """The structure of a value; its leaves are appended to ``leaves`` in order.
+
+    Containers are tuples, named tuples, lists, dictionaries and None (which has no leaves).
+    """
+    kind = cast(type[Any], type(value))
+    if value is None:
+        return _NONE
+    if not (kind in (tuple, list, dict) or _is_named_tuple(value)) or depth > _MAX_DEPTH:
+        leaves.append(value)
+        return LEAF
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[Hashable, Any]", value)
+        keys, values = tuple(mapping), tuple(mapping.values())
+    else:
+        values = cast("tuple[Any, ...]", tuple(value))
+        keys = tuple(range(len(values)))
+    return Tree(kind, keys, tuple(flatten(child, leaves, depth + 1) for child in values))
+
+
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")

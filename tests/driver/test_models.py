@@ -1,0 +1,53 @@
+"""Whole models, compiled, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+
+import tessella
+from tests.models import (
+    FIXTURES,
+    LIGHT_MODELS,
+    light_model,
+    load_fixture,
+    random_inputs,
+    run_onnxruntime,
+)
+
+Array = npt.NDArray[Any]
+
+HEAVY = {"vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"}
+"""Models that take long, or much memory: run with the slow tests."""
+
+
+def load(name: str) -> onnx.ModelProto:
+    return light_model(name) if name in LIGHT_MODELS else load_fixture(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in HEAVY else name
+        for name in (*LIGHT_MODELS, *FIXTURES)
+    ],
+)
+def test_model_agrees_with_onnxruntime(name: str) -> None:
+    proto = load(name)
+    feeds, other = random_inputs(proto, 0), random_inputs(proto, 1)
+    expected = run_onnxruntime(proto, feeds)
+    model = tessella.compile(proto)
+    del proto
+    assert [e["node"] for e in model.explain().ops if e["kernel"] == "host"] == []
+    assert model.as_text("tile").count("rt.launch") == 1
+    results = model.run(None, feeds)
+    for y, wanted in zip(results, expected, strict=True):
+        largest = float(np.abs(wanted).max())
+        np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3 * largest)
+    changed = model.run(None, other)
+    for y, z in zip(results, changed, strict=True):
+        assert np.std(y - z) > 0.05 * np.std(y), "the output does not depend on the input"

@@ -1,0 +1,271 @@
+"""Generated kernels against the NumPy semantics, on odd sizes, for every vector width that runs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import element_type
+from tests.native import RUNNABLE, check_op
+
+Array = npt.NDArray[Any]
+
+widths = pytest.mark.parametrize("target", RUNNABLE)
+few = settings(
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
+
+
+def conv_settings(
+    strides: int = 1, pads: tuple[int, ...] = (0, 0, 0, 0), dilations: int = 1, groups: int = 1
+) -> dict[str, Any]:
+    return {
+        "strides": (strides, strides),
+        "pads": pads,
+        "dilations": (dilations, dilations),
+        "groups": groups,
+    }
+
+
+@widths
+@few
+@given(data=st.data())
+def test_matmul(target: str, data: st.DataObject) -> None:
+    batch = data.draw(st.sampled_from([(), (1,), (3,), (2, 2)]))
+    m, n, k = (data.draw(st.integers(1, 70)) for _ in range(3))
+    transpose = data.draw(st.booleans())
+    b = normal(*batch, n, k) if transpose else normal(*batch, k, n)
+    constants = [1] if data.draw(st.booleans()) else []
+    check_op(
+        nn.MatmulOp,
+        [normal(*batch, m, k, seed=1), b],
+        constants=constants,
+        target=target,
+        transpose_b=transpose,
+    )
+
+
+@widths
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("shape", [(1, 5, 7), (33, 17, 65), (128, 70, 48), (2, 1, 1)])
+def test_fc(target: str, shape: tuple[int, int, int], transpose: bool) -> None:
+    m, n, k = shape
+    w = normal(n, k) if transpose else normal(k, n)
+    check_op(
+        nn.FcOp,
+        [normal(m, k, seed=1), w, normal(n, seed=2)],
+        constants=[1, 2],
+        target=target,
+        transpose_w=transpose,
+    )
+
+
+@widths
+@few
+@given(data=st.data())
+def test_conv(target: str, data: st.DataObject) -> None:
+    groups = data.draw(st.sampled_from([1, 1, 2, 3]))
+    per_in, per_out = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 40))
+    kernel = data.draw(st.sampled_from([(1, 1), (3, 3), (5, 5), (1, 7), (2, 3)]))
+    height, width = data.draw(st.integers(9, 23)), data.draw(st.integers(9, 23))
+    pads = tuple(data.draw(st.integers(0, 3)) for _ in range(4))
+    options = conv_settings(
+        data.draw(st.integers(1, 3)), pads, data.draw(st.integers(1, 2)), groups
+    )
+    batch = data.draw(st.integers(1, 2))
+    operands = [
+        normal(batch, groups * per_in, height, width),
+        normal(groups * per_out, per_in, *kernel, seed=1),
+        normal(groups * per_out, seed=2),
+    ]
+    check_op(nn.ConvOp, operands, constants=[1, 2], target=target, **options)
+
+
+@widths
+@few
+@given(data=st.data())
+def test_depthwise_conv(target: str, data: st.DataObject) -> None:
+    channels = data.draw(st.integers(2, 70))
+    size = data.draw(st.integers(5, 30))
+    options = conv_settings(data.draw(st.integers(1, 2)), (1, 1, 1, 1), 1, channels)
+    operands = [normal(1, channels, size, size), normal(channels, 1, 3, 3, seed=1)]
+    check_op(nn.ConvOp, operands, constants=[1], target=target, **options)
+
+
+@widths
+@pytest.mark.parametrize("rank", [1, 3])
+def test_conv_of_other_ranks(target: str, rank: int) -> None:
+    operands = [normal(2, 5, *[9] * rank), normal(7, 5, *[3] * rank, seed=1)]
+    check_op(
+        nn.ConvOp,
+        operands,
+        constants=[1],
+        target=target,
+        strides=(1,) * rank,
+        pads=(1,) * (2 * rank),
+        dilations=(1,) * rank,
+        groups=1,
+    )
+
+
+def test_conv_with_variable_weights() -> None:
+    check_op(
+        nn.ConvOp, [normal(1, 6, 9, 9), normal(20, 6, 3, 3, seed=1)], **conv_settings(1, (1,) * 4)
+    )
+
+
+@widths
+@few
+@given(data=st.data())
+def test_pooling(target: str, data: st.DataObject) -> None:
+    channels, size = data.draw(st.integers(1, 70)), data.draw(st.integers(6, 20))
+    kind = data.draw(st.sampled_from([nn.MaxPoolOp, nn.AvgPoolOp]))
+    kernel = data.draw(st.integers(1, 3))
+    extra = {"count_include_pad": data.draw(st.booleans())} if kind is nn.AvgPoolOp else {}
+    check_op(
+        kind,
+        [normal(1, channels, size, size + 1)],
+        target=target,
+        kernel_shape=(kernel, kernel),
+        strides=(data.draw(st.integers(1, 3)),) * 2,
+        pads=tuple(data.draw(st.integers(0, kernel - 1)) for _ in range(4)),
+        dilations=(1, 1),
+        ceil_mode=data.draw(st.booleans()),
+        **extra,
+    )
+
+
+@widths
+@pytest.mark.parametrize(
+    "kind",
+    [nn.ReduceSumOp, nn.ReduceMeanOp, nn.ReduceMaxOp, nn.ReduceMinOp, nn.ReduceProdOp],
+)
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions(
+    target: str, kind: type[nn.ReduceOp], axes: tuple[int, ...], keepdims: bool
+) -> None:
+    x = 0.5 + normal(3, 5, 37) * 0.1
+    check_op(kind, [x.astype(np.float32)], target=target, axes=axes, keepdims=keepdims)
+
+
+@widths
+@pytest.mark.parametrize("kind", [nn.SoftmaxOp, nn.LogSoftmaxOp])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_softmax(target: str, kind: type[nn.SoftmaxOp], axis: int) -> None:
+    check_op(kind, [normal(3, 19, 35) * 9], target=target, axis=axis)
+
+
+@widths
+@pytest.mark.parametrize("shape", [(2, 3, 5), (4, 67), (1, 128, 384)])
+def test_layer_norm(target: str, shape: tuple[int, ...]) -> None:
+    operands = [normal(*shape), normal(shape[-1], seed=1), normal(shape[-1], seed=2)]
+    axis = len(shape) - 1
+    check_op(
+        nn.LayerNormOp, operands, constants=[1, 2], target=target, axis=axis, epsilon=1e-5
+    )
+    check_op(nn.RmsNormOp, operands[:2], constants=[1], target=target, axis=axis, epsilon=1e-5)
+
+
+@widths
+def test_channel_norms(target: str) -> None:
+    x, c = normal(2, 21, 5, 7), normal(21, seed=1)
+    check_op(nn.InstanceNormOp, [x, c, c], constants=[1, 2], target=target, epsilon=1e-5)
+    variance = np.abs(c) + np.float32(0.5)
+    check_op(
+        nn.BatchNormOp,
+        [x, c, c, c, variance],
+        constants=[1, 2, 3, 4],
+        target=target,
+        epsilon=1e-5,
+    )
+
+
+@widths
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_lrn(target: str, size: int) -> None:
+    x = normal(1, 19, 5, 7)
+    check_op(nn.LrnOp, [x], target=target, size=size, alpha=0.3, beta=0.75, bias=1.0)
+
+
+@widths
+def test_movement(target: str) -> None:
+    x = normal(2, 3, 5, 17)
+    check_op(nn.TransposeOp, [x], target=target, perm=(0, 2, 3, 1))
+    check_op(nn.TransposeOp, [x], target=target, perm=(3, 1, 0, 2))
+    check_op(
+        nn.SliceOp, [x], target=target, starts=(1, 2, 0, 16), sizes=(1, 2, 3, 6),
+        steps=(1, -1, 2, -3),
+    )  # fmt: skip
+    check_op(
+        nn.PadOp, [x], target=target, low=(0, 1, 2, 3), high=(1, 0, 2, 20), mode="constant",
+        value=1.5,
+    )  # fmt: skip
+    check_op(nn.ExpandOp, [x[:, :1]], target=target, shape=(4, 2, 6, 5, 17)[1:])
+    check_op(nn.TileOp, [x], target=target, repeats=(1, 2, 1, 3))
+    for axis in range(4):
+        others = [x, normal(2, 3, 5, 17, seed=1), x[..., :1, :1] if axis > 3 else x]
+        check_op(nn.ConcatOp, others, target=target, axis=axis)
+
+
+@widths
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_gathers(target: str, dtype: type[np.generic]) -> None:
+    x = normal(7, 5, 33)
+    rng = np.random.default_rng(0)
+    for axis, extent in enumerate(x.shape):
+        indices = rng.integers(-extent, extent, (4, 3)).astype(dtype)
+        check_op(nn.GatherOp, [x, indices], target=target, axis=axis)
+        full = rng.integers(-extent, extent, x.shape).astype(dtype)
+        check_op(nn.GatherElementsOp, [x, full], target=target, axis=axis)
+    pairs = np.stack([rng.integers(0, 7, (6,)), rng.integers(-5, 5, (6,))], axis=-1).astype(dtype)
+    check_op(nn.GatherNdOp, [x, pairs], target=target, batch_dims=0)
+
+
+@widths
+@pytest.mark.parametrize("shape", [(3, 1, 7), (1,), (), (129,), (2, 65)])
+def test_broadcasting(target: str, shape: tuple[int, ...]) -> None:
+    x = normal(2, 3, 5, 1)[..., : shape[-1] if shape else 1]
+    y = normal(*shape)
+    if len(shape) <= 1 or shape == (3, 1, 7):
+        check_op(nn.AddOp, [normal(2, 3, 5, 1), y], target=target)
+    check_op(nn.SubOp, [y, y], target=target)
+    check_op(nn.WhereOp, [y > 0, y, y * 2], target=target)
+    del x
+
+
+@widths
+def test_integers_and_booleans(target: str) -> None:
+    a = np.arange(-40, 41, dtype=np.int64).reshape(9, 9)
+    b = a[::-1].copy()
+    for kind in (nn.AddOp, nn.SubOp, nn.MulOp, nn.MinOp, nn.MaxOp, nn.EqualOp, nn.LessOp):
+        check_op(kind, [a, b], target=target)
+    check_op(nn.DivOp, [a, np.where(b % 5 == 0, 0, b)], target=target)
+    for kind in (nn.AndOp, nn.OrOp, nn.XorOp, nn.EqualOp):
+        check_op(kind, [a > 0, b > 3], target=target)
+    for to in (np.float32, np.int32, np.bool_, np.int8):
+        check_op(nn.CastOp, [a], target=target, to=element_type(to))
+    for x in (a > 0, normal(5, 9) * 50):
+        check_op(nn.CastOp, [x], target=target, to=element_type(np.int64))
+    check_op(nn.ReduceMaxOp, [a], target=target, axes=(1,), keepdims=False)
+
+
+@widths
+def test_doubles(target: str) -> None:
+    a = normal(9, 31).astype(np.float64)
+    check_op(nn.MulOp, [a, a], target=target, rtol=1e-14)
+    check_op(nn.MatmulOp, [a, a.T.copy()], target=target, transpose_b=False, rtol=1e-12)
+    check_op(nn.ReduceSumOp, [a], target=target, axes=(0,), keepdims=False, rtol=1e-12)

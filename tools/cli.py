@@ -1,0 +1,92 @@
+"""`tessella`: models on the command line.
+
+Exit codes: 0; 1 where outputs differ (`run`) or something is not supported (`check`); 2 for a wrong
+command line and for errors, which say on stderr what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from tessella import __version__
+from tessella.support.errors import TessellaError
+from tessella.support.knobs import KNOBS
+
+COMMANDS = {
+    "run": "compile a model, run it once, show or check its outputs",
+    "check": "list all that is not supported in a model",
+    "explain": "show which kernel runs each op, and where",
+    "compile": "write a model at a stage of compilation",
+    "targets": "list the machines that code can be made for",
+}
+"""Each is a module in ``commands``."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The tool; the exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(argv)
+    except TessellaError as error:
+        if KNOBS.full_traceback:
+            traceback.print_exception(error)
+        else:
+            print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # whoever read our output has enough; Python must not complain when it flushes the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as stop:  # of argparse
+        return int(stop.code or 0)
+
+
+def _run(argv: Sequence[str]) -> int:
+    chosen = next((word for word in argv if not word.startswith("-")), None)
+    module = _command(chosen)
+    parser = argparse.ArgumentParser(prog="tessella", description="A compiler for tensor programs.")
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        if name == chosen and module is not None:
+            module.add_arguments(command)
+    args = parser.parse_args(argv)
+    assert module is not None
+    try:
+        return module.run(args)
+    except (TessellaError, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise TessellaError(
+            f"tessella has a bug: {type(error).__name__}: {error}",
+            hint="report it, with what TESSELLA_FULL_TRACEBACK=1 shows",
+        ) from error
+
+
+def _command(name: str | None) -> ModuleType | None:
+    """The module of a command. Only that is imported: others need more, and time."""
+    return import_module(f"tessella.tools.commands.{name}") if name in COMMANDS else None
+
+
+def _version() -> str:
+    parts = [f"tessella {__version__}"]
+    for package in ("xdsl", "llvmlite", "numpy", "onnx"):
+        try:
+            parts.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            parts.append(f"no {package}")
+    return ", ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The subcommands of `tessella`: a file each, with ``add_arguments`` and ``run``."""

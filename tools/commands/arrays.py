@@ -1,0 +1,102 @@
+"""Arrays on the command line: made, read, summed up and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tessella.dialects.graph import ValueInfo
+from tessella.dialects.nn.core import Array
+from tessella.support.errors import InputError, OptionError
+
+
+def read_array(path: str) -> Array:
+    """An array from an .npy file. Raises InputError."""
+    try:
+        array: object = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"cannot read an array: {error}", where=path) from error
+    if not isinstance(array, np.ndarray):
+        raise InputError("this file holds several arrays", where=path, expected="an .npy file")
+    return array
+
+
+def write_array(path: str, array: Array) -> None:
+    """Write an .npy file at exactly this path. Raises OptionError."""
+    try:
+        with Path(path).open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+    except OSError as error:
+        raise OptionError(f"cannot write an array: {error}", where=path) from error
+
+
+def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) -> Array:
+    """An array for an input: ``randn``, ``zeros`` or ``ones``.
+
+    Integers are drawn from 0 and 1: right for a mask, and for indices into nearly every table.
+    """
+    dtype = np.dtype(info.dtype)
+    rng = np.random.default_rng([seed, *info.name.encode()])
+    match kind:
+        case "zeros":
+            return np.zeros(shape, dtype)
+        case "ones":
+            return np.ones(shape, dtype)
+        case "randn" if dtype.kind == "f":
+            return np.asarray(rng.standard_normal(shape), dtype)
+        case "randn":
+            return np.asarray(rng.integers(0, 2, shape), dtype)
+        case _:
+            raise OptionError(
+                f"--input {info.name}: no way to make {kind!r}",
+                expected="@FILE.npy, randn, zeros or ones",
+            )
+
+
+def summary(array: Array) -> str:
+    """Type, shape and range of an array, on one line."""
+    text = f"{array.dtype} [{', '.join(map(str, array.shape))}]"
+    if not array.size:
+        return f"{text} empty"
+    numbers = array.astype(np.float64)
+    broken = int(np.count_nonzero(~np.isfinite(numbers)))
+    with np.errstate(all="ignore"):
+        text += f" min {numbers.min():.6g} mean {numbers.mean():.6g} max {numbers.max():.6g}"
+    return f"{text}, {broken} not finite" if broken else text
+
+
+def difference(found: Array, expected: Array, rtol: float, atol: float) -> str | None:
+    """How an array differs from what was expected; None where it does not.
+
+    Floats may differ by ``atol + rtol * |expected|``; NaN equals NaN. All else has to be equal.
+    """
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"expected {_kind(expected)}, found {_kind(found)}"
+    if found.dtype.kind != "f":
+        rtol = atol = 0.0
+    close = np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
+    count = int(np.count_nonzero(~close))
+    if not count:
+        return None
+    with np.errstate(all="ignore"):
+        gap = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+        gap = np.where(close, 0.0, np.where(np.isnan(gap), np.inf, gap))
+        ratio = np.where(gap > 0.0, gap / np.abs(expected.astype(np.float64)), 0.0)
+    return "\n".join(
+        [
+            f"{count} of {found.size} elements differ (rtol {rtol:g}, atol {atol:g})",
+            f"  largest absolute difference {_worst(gap, found, expected)}",
+            f"  largest relative difference {_worst(ratio, found, expected)}",
+        ]
+    )
+
+
+def _kind(array: Array) -> str:
+    return f"{array.dtype} [{', '.join(map(str, array.shape))}]"
+
+
+def _worst(gaps: Array, found: Array, expected: Array) -> str:
+    at = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
+    where = ", ".join(str(int(i)) for i in at)
+    return f"{gaps[at]:.6g} at [{where}]: found {found[at]}, expected {expected[at]}"

@@ -1,0 +1,65 @@
+"""`tessella compile`: lower a model to a stage, and write that. Nothing is run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tessella.driver.build import Lowered, as_text, lower
+from tessella.driver.compile import make_options
+from tessella.driver.pipeline import IR_STAGES, STAGES
+from tessella.driver.stage_file import save_stage, weights_path
+from tessella.frontends.compile import open_source
+from tessella.support.errors import OptionError
+from tessella.tools.commands.shared import add_model, add_options, open_graph
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_model(parser)
+    parser.add_argument("--to", choices=STAGES, default="tile", help="the stage (tile)")
+    parser.add_argument(
+        "-o",
+        dest="output",
+        metavar="FILE",
+        help="where to write; - for standard output; MODEL's name with the stage as extension",
+    )
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the stage: text, and the weights beside it where the stage can be loaded again."""
+    output: str = args.output or f"{Path(args.model).stem}.{args.to}"
+    if Path(output).resolve() == Path(args.model).resolve():
+        raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
+    options = make_options(args.places, args.target)
+    graph = open_graph(open_source(args.model), args.shape)
+    if STAGES.index(args.to) < STAGES.index(graph.stage):
+        raise OptionError(
+            f"the model is past the stage {args.to!r} already", found=f"stage {graph.stage!r}"
+        )
+    stop = min(args.to, IR_STAGES[-1], key=STAGES.index)
+    lowered = lower(graph, options, start=graph.stage, stop=stop)
+    if output == "-":
+        sys.stdout.write(_text(lowered, args.to))
+    else:
+        _write(lowered, args.to, Path(output))
+    return 0
+
+
+def _text(lowered: Lowered, stage: str) -> str:
+    return f"{lowered.stages[stage]!s}\n" if stage in IR_STAGES else as_text(lowered, stage)
+
+
+def _write(lowered: Lowered, stage: str, path: Path) -> None:
+    if stage not in IR_STAGES:
+        try:
+            path.write_text(_text(lowered, stage), encoding="utf-8")
+        except OSError as error:
+            raise OptionError(f"cannot write: {error}", where=str(path)) from error
+        print(f"wrote {path}")
+        return
+    save_stage(path, lowered.stages[stage], lowered.weights)
+    weights = f" and {weights_path(path)}" if weights_path(path).exists() else ""
+    print(f"wrote {path}{weights}")

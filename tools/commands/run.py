@@ -1,0 +1,104 @@
+"""`tessella run`: compile a model, run it once, and show or check its outputs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from tessella.dialects.graph import ValueInfo
+from tessella.dialects.nn.core import Array
+from tessella.driver.compile import compile_source
+from tessella.frontends.compile import open_source
+from tessella.support.errors import OptionError
+from tessella.tools.commands.arrays import (
+    difference,
+    make_array,
+    read_array,
+    summary,
+    write_array,
+)
+from tessella.tools.commands.shared import (
+    add_model,
+    add_options,
+    assignments,
+    missing_shape,
+    shapes_of,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_model(parser)
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy|randn|zeros|ones",
+        help="an input; randn where not given",
+    )
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy",
+        help="write an output to a file",
+    )
+    parser.add_argument(
+        "--expected",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy",
+        help="what an output must be; the exit code is 1 where it is not",
+    )
+    parser.add_argument("--rtol", type=float, default=1e-4, help="relative tolerance (1e-4)")
+    parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (1e-5)")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (0)")
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, or 1 where an output is not what was expected."""
+    source = open_source(args.model)
+    names = [info.name for info in source.outputs]
+    files = _files("--output", args.output, names)
+    wanted = {n: read_array(f) for n, f in _files("--expected", args.expected, names).items()}
+    feeds = _feeds(source.inputs, args)
+    model = compile_source(source, places=args.places, target=args.target)
+    outputs = dict(zip(names, model.run(None, feeds), strict=True))
+    for name, array in outputs.items():
+        print(f"{name}: {summary(array)}")
+    for name, file in files.items():
+        write_array(file, outputs[name])
+    differences = {
+        name: difference(outputs[name], expected, args.rtol, args.atol)
+        for name, expected in wanted.items()
+    }
+    for name, text in differences.items():
+        print(f"{name}: as expected" if text is None else f"{name}: {text}")
+    return int(any(text is not None for text in differences.values()))
+
+
+def _feeds(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:
+    given = assignments("--input", args.input, [info.name for info in inputs])
+    shapes = shapes_of(inputs, args.shape)
+    feeds: dict[str, Array] = {}
+    for info in inputs:
+        value = given.get(info.name, "randn")
+        if value.startswith("@"):
+            feeds[info.name] = read_array(value[1:])
+        elif info.name in shapes:
+            feeds[info.name] = make_array(info, value, shapes[info.name], args.seed)
+        else:
+            raise missing_shape(info)
+    return feeds
+
+
+def _files(option: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """The files of an option by the output's name."""
+    given = assignments(option, texts, names)
+    for name, value in given.items():
+        if not value.startswith("@"):
+            raise OptionError(
+                f"cannot read {option} {name}={value}", expected=f"{option} {name}=@FILE.npy"
+            )
+    return {name: value[1:] for name, value in given.items()}

@@ -1,0 +1,96 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from tessella.dialects.graph import Graph, Source, ValueInfo
+from tessella.support.errors import InputError, OptionError
+
+Shape = tuple[int, ...]
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model, and the shapes of inputs that it leaves open."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="an .onnx file, or a stage that `tessella compile` wrote"
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1x3x224x224",
+        help="the shape of an input with symbolic dimensions",
+    )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What to compile for."""
+    parser.add_argument(
+        "--places", type=_places, metavar="A,B", help="places to try for each op, in this order"
+    )
+    parser.add_argument(
+        "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (host)"
+    )
+
+
+def _places(text: str) -> list[str]:
+    return text.split(",")
+
+
+def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict[str, str]:
+    """Options such as ``--input x=@x.npy`` by name. Raises OptionError for names not known."""
+    result: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(
+                f"cannot read {option} {text!r}", expected=f"{option} NAME=VALUE", found=repr(text)
+            )
+        if name not in known:
+            raise OptionError(
+                f"{option}: the model has no {name!r}",
+                expected=f"one of {', '.join(known) or 'none'}",
+            )
+        result[name] = value
+    return result
+
+
+def shapes_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Shape]:
+    """The shape of every input that is known: given by ``--shape``, or concrete in the model."""
+    given = assignments("--shape", options, [info.name for info in inputs])
+    shapes = {name: _parse_shape(text) for name, text in given.items()}
+    for info in inputs:
+        concrete = tuple(d for d in info.shape if isinstance(d, int))
+        if info.name not in shapes and len(concrete) == len(info.shape):
+            shapes[info.name] = concrete
+    return shapes
+
+
+def _parse_shape(text: str) -> Shape:
+    try:
+        return tuple(int(size) for size in text.split("x") if text)
+    except ValueError as error:
+        raise OptionError(
+            f"cannot read the shape {text!r}", expected="sizes such as 1x3x224x224"
+        ) from error
+
+
+def missing_shape(info: ValueInfo) -> InputError:
+    """The error for an input whose shape nobody says."""
+    example = "x".join(str(d) if isinstance(d, int) else "1" for d in info.shape)
+    return InputError(
+        f"the input {info.name!r} has symbolic dimensions",
+        found=f"[{', '.join(map(str, info.shape))}]",
+        hint=f"give its shape, such as --shape {info.name}={example}",
+    )
+
+
+def open_graph(source: Source, options: Iterable[str]) -> Graph:
+    """The program for the shapes on the command line. Raises InputError where one is missing."""
+    shapes = shapes_of(source.inputs, options)
+    for info in source.inputs:
+        if info.name not in shapes:
+            raise missing_shape(info)
+    return source.graph(shapes)
