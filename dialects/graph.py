@@ -16,6 +16,8 @@ from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, tensor_type
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
 
+_TYPE_NAMES = {"float32": "float", "float64": "double"}
+
 NAME = "nn.name"
 """Attribute of @main's arguments and results: the name users know them by."""
 
@@ -29,6 +31,11 @@ class ValueInfo:
     dtype: str
     """NumPy's name of the dtype, such as ``float32``."""
     shape: tuple[int | str, ...]
+
+    @property
+    def type(self) -> str:
+        """The type as ONNX Runtime spells it, such as ``tensor(float)``."""
+        return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
 
 
 @dataclass

@@ -120,7 +120,12 @@ class Model:
         return [known.index(n) for n in names]
 
     def _checked(self, info: ValueInfo, value: npt.ArrayLike) -> Array:
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"input {info.name!r} is no array: {error}", expected=f"{info.dtype} {info.shape}"
+            ) from error
         if array.dtype != np.dtype(info.dtype):
             raise InputError(
                 f"input {info.name!r} has the wrong element type",

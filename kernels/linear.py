@@ -136,7 +136,7 @@ def conv(
         w = k.reshaped(w, [groups, per_out, per_in, *kernel])
         weight = ["g", "o", "c"]
     free |= dict(zip(spatial, extents, strict=True))
-    if len(weight) > 2 or groups == 1:
+    if "c" in weight:
         reduced |= {"c": per_in}
     total = k.contract(
         "+",

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import tessella
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tessella"
 FOLDERS = (
@@ -76,8 +78,12 @@ def test_every_folder_with_modules_is_a_package(name: str) -> None:
 
 
 def test_nothing_else_is_in_the_package() -> None:
-    found = {p.name for p in SOURCE.iterdir() if p.name != "__pycache__"}
+    found = {p.name for p in SOURCE.iterdir() if p.name[0] != "." and p.name != "__pycache__"}
     assert found == {*FOLDERS, "__init__.py", "py.typed"}
+
+
+def test_version() -> None:
+    assert tessella.__version__ == project()["project"]["version"]
 
 
 def test_the_linters_read_every_folder() -> None:

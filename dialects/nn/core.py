@@ -1,8 +1,9 @@
 """What all `nn` ops share: construction from Python values, inference, places, evaluation.
 
-An op is a class with operands and properties, ``infer`` (the types of its results) and an entry of the same
-name in ``runtime.host.KERNELS`` (its NumPy reference semantics). Property values convert to and from plain Python
-values, and the NumPy kernel takes them as keyword arguments of the same names.
+An op is a class with operands and properties, ``infer`` (the types of its results) and an entry
+of the same name in ``runtime.host.KERNELS`` (its NumPy reference semantics). Property values
+convert to and from plain Python values, and the NumPy kernel takes them as keyword arguments of
+the same names.
 """
 
 from __future__ import annotations
@@ -183,8 +184,9 @@ class NnOp(IRDLOperation):
 
     ``%y = nn.relu %x {node = "relu1"} : (tensor<4xf32>) -> tensor<4xf32>``
 
-    Discardable attributes: ``node`` (where it came from: an ONNX node's name), and once picked ``kernel``
-    (its kernel's name) and ``places`` (the places it wants: of each operand, then of each result).
+    Discardable attributes: ``node`` (where it came from: an ONNX node's name), and once picked
+    ``kernel`` (its kernel's name) and ``places`` (the places it wants: of each operand, then of
+    each result).
     """
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -299,8 +301,8 @@ class NnOp(IRDLOperation):
         values = (*self.operands, *self.results)
         if len(wanted) != len(values):
             raise VerifyException(
-                f"{self.name} ({self.node}): expected {len(values)} places, one for each operand and "
-                f"result, found {len(wanted)}"
+                f"{self.name} ({self.node}): expected {len(values)} places, one for each operand "
+                f"and result, found {len(wanted)}"
             )
         for i, (value, place) in enumerate(zip(values, wanted, strict=True)):
             found = place_of(value.type)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -16,7 +15,7 @@ from google.protobuf.message import DecodeError
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import Model
 from tessella.frontends.onnx.parse import parse_model
-from tessella.frontends.onnx.tensors import TensorReader
+from tessella.frontends.onnx.tensors import TensorReader, external_tensors
 from tessella.frontends.onnx.validate import check_format, check_names
 from tessella.support.errors import InvalidModelError
 
@@ -36,7 +35,7 @@ def load_model(origin: Origin) -> onnx.ModelProto:
     proto, files = _read(origin)
     _checked(proto, files)
     reader = TensorReader(files)
-    for tensor in _external(proto.graph):
+    for tensor in external_tensors(proto.graph):
         array = reader.tensor(tensor, f"tensor {tensor.name!r}").array
         tensor.ClearField("external_data")
         tensor.ClearField("data_location")
@@ -108,13 +107,3 @@ def _no_model(where: str, found: str) -> InvalidModelError:
         expected="a serialized onnx.ModelProto",
         found=found,
     )
-
-
-def _external(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of the graph, and of the graphs in it, whose data is in files."""
-    tensors = list(graph.initializer)
-    for attribute in (a for node in graph.node for a in node.attribute):
-        tensors += [attribute.t, *attribute.tensors]
-        for inner in (attribute.g, *attribute.graphs):
-            yield from _external(inner)
-    yield from (t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL)

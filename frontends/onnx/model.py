@@ -17,9 +17,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-DTYPES = frozenset(
-    "float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()  # noqa: SIM905
-)
+DTYPES = frozenset("float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
 """The element types that tessella has."""
 
 
@@ -94,8 +92,9 @@ class Node:
         return input < len(self.inputs) and bool(self.inputs[input])
 
     def resolved(self, outer: Mapping[str, Any], prefix: str, absent: AbstractSet[str]) -> Node:
-        """The node as it is in a call of its function: with the call's attributes ``outer``, and
-        without the inputs named in ``absent``, which the call leaves out.
+        """The node as it is in a call of its function.
+
+        ``outer`` are the attributes of the call, ``absent`` the inputs that it leaves out.
         """
         attributes = {
             key: outer.get(value.name) if isinstance(value, Reference) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,16 @@ class TensorReader:
         # unsafe: int32_data holds small integers, which are in range unless the file is odd
         decoded = array.astype(np.dtype(type), casting="unsafe").reshape(shape)
         return lambda: decoded
+
+
+def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of the graph, and of the graphs in it, whose data is in files."""
+    tensors = list(graph.initializer)
+    for attribute in (a for node in graph.node for a in node.attribute):
+        tensors += [attribute.t, *attribute.tensors]
+        for inner in (attribute.g, *attribute.graphs):
+            yield from external_tensors(inner)
+    yield from (t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL)
 
 
 def checked_name(text: object) -> str:

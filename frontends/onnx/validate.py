@@ -10,6 +10,7 @@ from onnx import checker
 
 from tessella.frontends.onnx.model import Graph, Model, Node
 from tessella.frontends.onnx.schemas import is_known
+from tessella.frontends.onnx.tensors import external_tensors
 from tessella.support.errors import InvalidModelError
 
 _FOREIGN = "tessella.unchecked"
@@ -139,6 +140,9 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     for node in graph.node:
         if node.domain in ("", "ai.onnx") and not is_known(node.op_type):
             node.domain = _FOREIGN
+    for tensor in external_tensors(graph):
+        # the checker would look for the file in the working directory
+        tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=1, dims=[0]))
     skeleton = onnx.ModelProto(ir_version=min(proto.ir_version, onnx.IR_VERSION), graph=graph)
     skeleton.opset_import.extend(proto.opset_import)
     skeleton.opset_import.append(onnx.helper.make_opsetid(_FOREIGN, 1))

@@ -87,6 +87,7 @@ def _expm1(x: Any) -> Any:
 
 COMPOSITES: dict[np.ufunc, Composite] = {
     np.positive: lambda x: x,
+    np.absolute: lambda x: x if x.dtype == bool else x.trace.emit(nn.AbsOp, [x]),
     np.square: lambda x: x * x,
     np.not_equal: lambda a, b: ~(a == b),
     np.floor_divide: _floor_divide,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import NnOp, element_type
+from tessella.dialects.nn.core import NnOp
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.promote import as_operand, cast, common, floating
+from tessella.frontends.trace.promote import as_operand, cast, common, common_dtype, floating
 from tessella.frontends.trace.traced import Array, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL, apply
+from tessella.support.errors import ShapeError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Unary(Protocol):
@@ -29,11 +32,15 @@ class Binary(Protocol):
     def __call__(self, x: npt.ArrayLike, y: npt.ArrayLike) -> Array: ...
 
 
-def _unary(name: str, made: np.ufunc | type[NnOp], doc: str) -> Unary:
+def _called(body: F, name: str, doc: str) -> F:
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = doc
+    return body
+
+
+def _unary(name: str, ufunc: np.ufunc, doc: str) -> Unary:
     def body(trace: Trace, x: npt.ArrayLike) -> Traced:
-        if isinstance(made, np.ufunc):
-            return apply(trace, made, x)
-        return trace.emit(made, floating(trace, x))
+        return apply(trace, ufunc, x)
 
     return function(_called(body, name, doc))
 
@@ -45,7 +52,88 @@ def _binary(name: str, ufunc: np.ufunc, doc: str) -> Binary:
     return function(_called(body, name, doc))
 
 
-def _called[F: Callable[..., Any]](body: F, name: str, doc: str) -> F:
-    body.__name__ = body.__qualname__ = name
-    body.__doc__ = doc
-    return body
+def _smooth(name: str, op: type[NnOp], doc: str) -> Unary:
+    """A function that NumPy lacks; integers become floating-point numbers as for ``np.exp``."""
+
+    def body(trace: Trace, x: npt.ArrayLike) -> Traced:
+        result = trace.emit(op, floating(trace, x))
+        return Traced(trace, result.value, isinstance(x, Traced) and x.weak)
+
+    return function(_called(body, name, doc))
+
+
+exp = _unary("exp", np.exp, "Elementwise e^x.")
+log = _unary("log", np.log, "Elementwise natural logarithm.")
+sqrt = _unary("sqrt", np.sqrt, "Elementwise square root.")
+tanh = _unary("tanh", np.tanh, "Elementwise hyperbolic tangent.")
+sin = _unary("sin", np.sin, "Elementwise sine.")
+cos = _unary("cos", np.cos, "Elementwise cosine.")
+abs = _unary("abs", np.absolute, "Elementwise absolute value.")
+maximum = _binary("maximum", np.maximum, "Elementwise larger of two arrays; NaN if either is.")
+minimum = _binary("minimum", np.minimum, "Elementwise smaller of two arrays; NaN if either is.")
+erf = _smooth("erf", nn.ErfOp, "Elementwise error function.")
+sigmoid = _smooth("sigmoid", nn.SigmoidOp, "Elementwise 1 / (1 + e^-x).")
+silu = _smooth("silu", nn.SiluOp, "Elementwise x * sigmoid(x).")
+
+
+@function
+def relu(trace: Trace, x: npt.ArrayLike) -> Traced:
+    """Elementwise max(x, 0)."""
+    return trace.emit(nn.ReluOp, common(trace, x))
+
+
+@function
+def gelu(trace: Trace, x: npt.ArrayLike, approximate: bool = False) -> Traced:
+    """Elementwise x/2 * (1 + erf(x / sqrt 2)), or its approximation by tanh."""
+    return trace.emit(nn.GeluTanhOp if approximate else nn.GeluOp, floating(trace, x))
+
+
+@function
+def clip(
+    trace: Trace,
+    x: npt.ArrayLike,
+    low: npt.ArrayLike | None = None,
+    high: npt.ArrayLike | None = None,
+) -> Traced:
+    """Elementwise min(max(x, low), high); a bound that is None does not apply."""
+    result = trace.lift(x)
+    if low is not None:
+        result = apply(trace, np.maximum, result, low)
+    return result if high is None else apply(trace, np.minimum, result, high)
+
+
+@function
+def where(trace: Trace, condition: npt.ArrayLike, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
+    """Elementwise: x where the condition holds, else y. All three are broadcast."""
+    return trace.emit(
+        nn.WhereOp, [cast(trace, as_operand(condition), BOOL), *common(trace, x, y)]
+    )
+
+
+@function
+def astype(trace: Trace, x: npt.ArrayLike, dtype: npt.DTypeLike) -> Traced:
+    """The elements converted to another dtype; floats beyond the range of an integer type saturate."""
+    return cast(trace, as_operand(x), np.dtype(dtype))
+
+
+def _np_where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None or y is None:
+        raise ShapeError(
+            "np.where(condition) has a shape that depends on the elements",
+            hint="choose elements with np.where(condition, x, y)",
+        )
+    return where(condition, x, y)
+
+
+def _astype_method(x: Any, dtype: Any, copy: bool = True) -> Any:
+    return astype(x, dtype)
+
+
+FUNCTIONS.update(
+    {
+        np.where: _np_where,
+        np.clip: clip,
+        np.result_type: lambda *operands: common_dtype(operands),
+        "astype": _astype_method,
+    }
+)

@@ -34,7 +34,6 @@ _OPS: dict[np.ufunc, type[NnOp]] = {
     np.arcsinh: nn.AsinhOp,
     np.arccosh: nn.AcoshOp,
     np.arctanh: nn.AtanhOp,
-    np.absolute: nn.AbsOp,
     np.negative: nn.NegOp,
     np.sign: nn.SignOp,
     np.add: nn.AddOp,
@@ -65,6 +64,13 @@ _OF_BOOLEANS: dict[np.ufunc, type[NnOp]] = {
     np.logical_xor: nn.XorOp,
     np.invert: nn.NotOp,
     np.logical_not: nn.NotOp,
+}
+
+_POWERS: dict[tuple[str, float], np.ufunc] = {
+    **{(kind, 1): np.positive for kind in "fiu"},
+    **{(kind, 2): np.square for kind in "fiu"},
+    ("f", 0.5): np.sqrt,
+    ("f", -1): np.reciprocal,
 }
 
 _LOGICAL = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
@@ -100,15 +106,11 @@ def _record(trace: Trace, ufunc: np.ufunc, values: Sequence[Traced]) -> Traced:
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
     """What NumPy computes in place of a power with this number as its exponent."""
-    kind = base.dtype.kind if isinstance(base, Traced) else ""
-    if type(exponent) not in (int, float) or kind not in "fiu":
+    if not isinstance(base, Traced) or type(exponent) not in (int, float):
         return np.power
-    simpler = {2: np.square, 1: np.positive}
-    if kind == "f":
-        simpler |= {0.5: np.sqrt, -1: np.reciprocal}
-    elif type(exponent) is float:
+    if base.dtype.kind != "f" and type(exponent) is float:
         return np.power
-    return simpler.get(exponent, np.power)
+    return _POWERS.get((base.dtype.kind, exponent), np.power)
 
 
 def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:

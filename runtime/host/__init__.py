@@ -31,8 +31,7 @@ _FAMILIES = (elementwise, indexing, linear, movement, normalization, pooling, re
 
 
 def run(name: str, arrays: Sequence[Array | None], settings: Mapping[str, Any]) -> list[Array]:
-    """Run the NumPy kernel of an op; floating-point warnings are silenced, as IEEE results are
-    meant."""
+    """Run the NumPy kernel of an op, without warnings: IEEE's results are meant."""
     if name not in KERNELS:
         raise InternalError(f"no host kernel for {name}")
     with np.errstate(all="ignore"):

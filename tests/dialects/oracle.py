@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
+import onnxruntime
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from xdsl.ir import Block, SSAValue

@@ -1,0 +1,54 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.dialects import nn
+from tessella.frontends.trace.dispatch import FUNCTIONS, UFUNCS
+from tessella.frontends.trace.function import function
+from tessella.frontends.trace.movement import reshape
+from tessella.frontends.trace.promote import common
+from tessella.frontends.trace.traced import Trace, Traced
+from tessella.frontends.trace.ufuncs import apply
+from tessella.support.errors import ShapeError
+
+
+@function
+def matmul(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
+    """The product of matrices in the last two dimensions, or of vectors; the others are broadcast."""
+    a, b = common(trace, x, y)
+    if not a.shape or not b.shape:
+        raise ShapeError("a matrix product takes no scalars", hint="multiply by them with *")
+    left = a if a.ndim > 1 else trace.lift(reshape(a, (1, *a.shape)))
+    right = b if b.ndim > 1 else trace.lift(reshape(b, (*b.shape, 1)))
+    result = trace.emit(nn.MatmulOp, [left, right], transpose_b=False)
+    shape = result.shape
+    if a.ndim == 1:
+        shape = (*shape[:-2], shape[-1])
+    if b.ndim == 1:
+        shape = shape[:-1]
+    return result if shape == result.shape else trace.lift(reshape(result, shape))
+
+
+@function
+def _dot(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
+    a, b = common(trace, x, y)
+    if not a.shape or not b.shape:
+        return apply(trace, np.multiply, a, b)
+    if b.ndim > 2:
+        raise ShapeError(
+            "np.dot takes a matrix on its right", found=f"{b.ndim} dimensions", hint="use x @ y"
+        )
+    return trace.lift(matmul(a, b))
+
+
+def _matmul(x: Any, y: Any) -> Any:
+    return matmul(x, y)
+
+
+UFUNCS[np.matmul] = _matmul
+FUNCTIONS[np.dot] = _dot

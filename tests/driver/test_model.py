@@ -1,0 +1,238 @@
+"""Calling compiled models: names, shapes, types, threads, and what goes wrong."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tessella
+from tessella.driver.model import MAX_EXECUTABLES, Model
+from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
+
+Array = npt.NDArray[Any]
+
+RNG = np.random.default_rng(0)
+W = RNG.standard_normal((5, 7)).astype(np.float32)
+
+
+def model_of(
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, tuple[int, list[int | str]]],
+    outputs: dict[str, tuple[int, list[int | str] | None]],
+    **weights: Array,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in outputs.items()],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def two_outputs(batch: int | str = 3) -> onnx.ModelProto:
+    return model_of(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["y"], name="product"),
+            helper.make_node("Relu", ["y"], ["z"], name="rectifier"),
+        ],
+        {"x": (TensorProto.FLOAT, [batch, 5])},
+        {"y": (TensorProto.FLOAT, [batch, 7]), "z": (TensorProto.FLOAT, [batch, 7])},
+        w=W,
+    )
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return tessella.compile(two_outputs())
+
+
+def test_signature(model: Model) -> None:
+    (x,) = model.get_inputs()
+    assert (x.name, x.shape, x.dtype, x.type) == ("x", (3, 5), "float32", "tensor(float)")
+    assert [o.name for o in model.get_outputs()] == ["y", "z"]
+
+
+def test_run_and_call(model: Model) -> None:
+    x = RNG.standard_normal((3, 5)).astype(np.float32)
+    y, z = model(x)
+    np.testing.assert_allclose(y, x @ W, rtol=1e-5)
+    np.testing.assert_array_equal(z, np.maximum(y, 0))
+    (only,) = model.run(["z"], {"x": x})
+    np.testing.assert_array_equal(only, z)
+
+
+def test_any_memory_order(model: Model) -> None:
+    x = RNG.standard_normal((5, 6)).astype(np.float32)
+    strided = x[:, ::2].T
+    read_only = np.ascontiguousarray(strided)
+    read_only.flags.writeable = False
+    for array in (strided, read_only, strided.tolist()):
+        value = np.asarray(array, np.float32)
+        np.testing.assert_allclose(model(value)[0], strided @ W, rtol=1e-5)
+
+
+def test_unaligned_input(model: Model) -> None:
+    raw = np.zeros(3 * 5 * 4 + 1, np.uint8)
+    x = raw[1:].view(np.float32).reshape(3, 5)
+    x[:] = 1
+    np.testing.assert_allclose(model(x)[0], x @ W, rtol=1e-5)
+
+
+def test_results_belong_to_the_caller(model: Model) -> None:
+    x = np.ones((3, 5), np.float32)
+    first = model(x)[0]
+    kept = first.copy()
+    model(x * 2)
+    np.testing.assert_array_equal(first, kept)
+    first[:] = 0
+    np.testing.assert_array_equal(model(x)[0], kept)
+
+
+def test_an_input_that_is_an_output_is_copied() -> None:
+    model = tessella.compile(
+        model_of(
+            [helper.make_node("Identity", ["x"], ["y"])],
+            {"x": (TensorProto.FLOAT, [4])},
+            {"y": (TensorProto.FLOAT, [4])},
+        )
+    )
+    x = np.ones(4, np.float32)
+    y = model(x)
+    y[:] = 5
+    np.testing.assert_array_equal(x, 1)
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("missing", {}, "names"),
+    ("extra", {"x": np.zeros((3, 5), np.float32), "q": 1}, "names"),
+    ("other name", {"q": np.zeros((3, 5), np.float32)}, "names"),
+    ("shape", {"x": np.zeros((3, 6), np.float32)}, "shape"),
+    ("rank", {"x": np.zeros((1, 3, 5), np.float32)}, "shape"),
+    ("scalar", {"x": np.float32(1)}, "shape"),
+    ("dtype", {"x": np.zeros((3, 5))}, "element type"),
+    ("integers", {"x": np.zeros((3, 5), np.int64)}, "element type"),
+    ("objects", {"x": np.full((3, 5), None)}, "element type"),
+    ("ragged", {"x": [[1.0], [1.0, 2.0]]}, "no array"),
+    ("byte order", {"x": np.zeros((3, 5), ">f4")}, "element type"),
+]
+
+
+@pytest.mark.parametrize("feeds, message", [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
+def test_wrong_inputs(model: Model, feeds: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        model.run(None, feeds)
+    assert caught.value.expected
+    model(np.zeros((3, 5), np.float32))
+
+
+def test_wrong_calls(model: Model) -> None:
+    x = np.zeros((3, 5), np.float32)
+    with pytest.raises(InputError, match="number"):
+        model(x, x)
+    with pytest.raises(InputError, match="no output 'q'"):
+        model.run(["q"], {"x": x})
+    with pytest.raises(OptionError, match="stage"):
+        model.as_text("bytecode")
+
+
+def test_concurrent_calls(model: Model) -> None:
+    xs = [RNG.standard_normal((3, 5)).astype(np.float32) for _ in range(8)]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        for _ in range(200):
+            if not np.allclose(model(xs[i])[0], xs[i] @ W, rtol=1e-4, atol=1e-5):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_symbolic_batch() -> None:
+    model = tessella.compile(two_outputs("batch"))
+    assert model.get_inputs()[0].shape == ("batch", 5)
+    with pytest.raises(ShapeError, match="symbolic"):
+        model.as_text("nn")
+    for batch in (1, 4, 1, *range(2, MAX_EXECUTABLES + 3)):
+        x = RNG.standard_normal((batch, 5)).astype(np.float32)
+        np.testing.assert_allclose(model(x)[0], x @ W, rtol=1e-4, atol=1e-5)
+
+
+def test_symbols_agree() -> None:
+    model = tessella.compile(
+        model_of(
+            [helper.make_node("Add", ["a", "b"], ["y"])],
+            {"a": (TensorProto.FLOAT, ["n"]), "b": (TensorProto.FLOAT, ["n"])},
+            {"y": (TensorProto.FLOAT, ["n"])},
+        )
+    )
+    with pytest.raises(InputError, match="two sizes"):
+        model(np.zeros(3, np.float32), np.zeros(4, np.float32))
+    assert model(np.ones(3, np.float32), np.ones(3, np.float32)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("index", [4, -5, 2**62, -(2**63)])
+def test_index_out_of_range(index: int) -> None:
+    model = tessella.compile(
+        model_of(
+            [helper.make_node("Gather", ["w", "i"], ["y"], name="lookup")],
+            {"i": (TensorProto.INT64, [2])},
+            {"y": (TensorProto.FLOAT, [2, 3])},
+            w=np.arange(12, dtype=np.float32).reshape(4, 3),
+        )
+    )
+    assert [e["kernel"] for e in model.explain().ops] == ["gather"]
+    with pytest.raises(ExecutionError, match="lookup"):
+        model(np.array([0, index]))
+    assert model(np.array([-1, 0]))[0].tolist() == [9, 10, 11]
+
+
+def test_options() -> None:
+    proto = two_outputs()
+    with pytest.raises(OptionError, match="x87"):
+        tessella.compile(proto, places=["x87/f32"])
+    with pytest.raises(OptionError, match="target"):
+        tessella.compile(proto, target="z80")
+    with pytest.raises(OptionError, match="thread"):
+        tessella.compile(proto, threads=0)
+    assert tessella.compile(proto, threads=1)(np.ones((3, 5), np.float32))[0].shape == (3, 7)
+
+
+def test_host_places_run_in_numpy() -> None:
+    model = tessella.compile(two_outputs(), places=["host"])
+    assert {e["kernel"] for e in model.explain().ops} == {"host"}
+    x = np.ones((3, 5), np.float32)
+    np.testing.assert_allclose(model(x)[0], x @ W, rtol=1e-5)
+
+
+def test_native_and_host_steps_alternate() -> None:
+    model = tessella.compile(
+        model_of(
+            [
+                helper.make_node("MatMul", ["x", "w"], ["a"]),
+                helper.make_node("CumSum", ["a", "axis"], ["b"]),
+                helper.make_node("Relu", ["b"], ["y"]),
+            ],
+            {"x": (TensorProto.FLOAT, [3, 5])},
+            {"y": (TensorProto.FLOAT, [3, 7])},
+            w=W,
+            axis=np.array(1),
+        )
+    )
+    assert {"matmul", "host", "relu"} <= {e["kernel"] for e in model.explain().ops}
+    x = RNG.standard_normal((3, 5)).astype(np.float32)
+    np.testing.assert_allclose(
+        model(x), np.maximum(np.cumsum(x @ W, axis=1), 0), rtol=1e-4, atol=1e-5
+    )

@@ -1,0 +1,39 @@
+// RUN: tessella-opt %s -p 'cse,plan-arena' --mlir-print-ir-after-all 2>&1 >/dev/null | filecheck %s --check-prefix=ALL
+// RUN: tessella-opt %s -p 'cse,plan-arena' --mlir-print-ir-after-change 2>&1 >/dev/null | filecheck %s --check-prefix=CHANGE
+// RUN: tessella-opt %s -p 'cse,plan-arena' --print-between-passes | filecheck %s --check-prefix=BETWEEN
+// RUN: tessella-opt %s --pass-pipeline 'builtin.module(cse,plan-arena)' | filecheck %s
+// RUN: not tessella-opt %s -p 'plan-aren' 2>&1 | filecheck %s --check-prefix=UNKNOWN
+// RUN: not tessella-opt %s -p 'tile-schedule{taget=avx2}' 2>&1 | filecheck %s --check-prefix=OPTION
+
+// ALL: IR Dump After {{.*}} (cse)
+// ALL-NEXT: (unchanged)
+// ALL: IR Dump After PlanArenaPass (plan-arena)
+// ALL-NEXT: builtin.module
+// ALL: rt.arena 0
+
+// CHANGE-NOT: (cse)
+// CHANGE: IR Dump After PlanArenaPass (plan-arena)
+// CHANGE-NEXT: builtin.module
+
+// BETWEEN: IR after cse:
+// BETWEEN-NEXT: (unchanged)
+// BETWEEN-NOT: IR after plan-arena
+// BETWEEN: rt.arena 0
+
+// CHECK: rt.arena 0 : memref<4xf32>
+
+// UNKNOWN: error: there is no pass 'plan-aren'
+// UNKNOWN-NEXT: hint: did you mean 'plan-arena'?
+
+// OPTION: error: cannot read the pipeline: {{.*}}"taget"
+
+func.func @segment_0(%x: memref<4xf32>, %y: memref<4xf32>) attributes {rt.segment, rt.inputs = 1 : i64} {
+  %0 = memref.alloc() : memref<4xf32>
+  func.call @k(%x, %0) : (memref<4xf32>, memref<4xf32>) -> ()
+  func.call @k(%0, %y) : (memref<4xf32>, memref<4xf32>) -> ()
+  func.return
+}
+
+func.func @k(%x: memref<4xf32>, %y: memref<4xf32>) attributes {rt.kernel} {
+  func.return
+}

@@ -1,0 +1,70 @@
+"""Small models for the tests of the importer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from tessella.dialects.nn.interpret import interpret
+from tessella.frontends.onnx import OnnxSource
+
+Array = npt.NDArray[Any]
+Shape = Sequence[int | str | None]
+
+
+def value(name: str, shape: Shape | None, dtype: npt.DTypeLike = np.float32) -> onnx.ValueInfoProto:
+    """An input or output."""
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return helper.make_tensor_value_info(name, code, shape)
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    *,
+    weights: Mapping[str, Array] | None = None,
+    opset: int = 21,
+    domains: Mapping[str, int] | None = None,
+    functions: Sequence[onnx.FunctionProto] = (),
+) -> onnx.ModelProto:
+    """A model of these parts."""
+    tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
+    graph = helper.make_graph(list(nodes), "test", list(inputs), list(outputs), tensors)
+    imports = [helper.make_opsetid("", opset)]
+    imports += [helper.make_opsetid(domain, n) for domain, n in (domains or {}).items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=list(functions))
+
+
+def one_node(
+    op: str,
+    inputs: Mapping[str, Array],
+    *,
+    opset: int,
+    constants: Sequence[str] = (),
+    outputs: int = 1,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """A model of one node whose inputs are those given, of which some are initializers."""
+    names = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, list(inputs), names, **attributes)
+    return model(
+        [node],
+        [value(n, a.shape, a.dtype) for n, a in inputs.items() if n not in constants],
+        [value(name, None) for name in names],
+        weights={name: inputs[name] for name in constants},
+        opset=opset,
+    )
+
+
+def run(proto: onnx.ModelProto, feeds: Mapping[str, Array], **options: Any) -> list[Array]:
+    """The outputs of the imported model, by the interpreter."""
+    source = OnnxSource(proto, **options)
+    graph = source.graph({info.name: feeds[info.name].shape for info in source.inputs})
+    graph.module.verify()
+    return interpret(graph, {info.name: feeds[info.name] for info in source.inputs})

@@ -1,0 +1,29 @@
+"""The official test cases of ONNX: each passes or is refused in plain words; none is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from onnx.backend.test.loader import load_model_tests
+
+from tests.frontends.onnx.suite import run_case
+
+# The number of cases, and how many of them pass at least.
+FLOORS = {
+    "node": (1884, 1369),
+    "pytorch-converted": (82, 82),
+    "pytorch-operator": (35, 35),
+    "simple": (23, 7),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", FLOORS)
+def test_cases_of_onnx(kind: str) -> None:
+    outcomes = [run_case(case) for case in load_model_tests(kind=kind)]
+    bad = [outcome for outcome in outcomes if outcome.status in ("wrong", "failed")]
+    assert not bad, "\n".join(f"{o.name}: {o.status}: {o.reason}" for o in bad)
+    count, floor = FLOORS[kind]
+    assert len(outcomes) >= count, "the installed onnx has lost test cases"
+    assert Counter(outcome.status for outcome in outcomes)["passed"] >= floor
