@@ -24,7 +24,8 @@ ifneq ($(shell cat $(VENV)/.made 2>/dev/null),$(CURDIR))
 endif
 
 $(VENV)/.made:
-	@$(PYTHON) -c 'import sys; sys.version_info < (3, 11) and sys.exit("tessella needs Python 3.11 or later, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=python3.x")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'tessella needs Python 3.11 or later: make PYTHON=python3.x'; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	@printf '%s\n' '$(CURDIR)' > $@
 

@@ -66,6 +66,8 @@ class LayoutAttr(Data[Layout]):
             pieces = parser.parse_comma_separated_list(
                 parser.Delimiter.SQUARE, lambda: _parse_piece(parser)
             )
+        if not pieces:
+            parser.raise_error("expected the pieces of a packed layout")
         return Layout("packed", tuple(pieces))
 
     def print_parameter(self, printer: Printer) -> None:
@@ -75,10 +77,17 @@ class LayoutAttr(Data[Layout]):
 def _parse_piece(parser: AttrParser) -> Piece:
     dim = parser.parse_integer(allow_negative=False)
     if parser.parse_optional_keyword("floordiv"):
-        return Piece(dim, div=parser.parse_integer(allow_negative=False))
+        return Piece(dim, div=_parse_divisor(parser))
     if parser.parse_optional_keyword("mod"):
-        return Piece(dim, mod=parser.parse_integer(allow_negative=False))
+        return Piece(dim, mod=_parse_divisor(parser))
     return Piece(dim)
+
+
+def _parse_divisor(parser: AttrParser) -> int:
+    divisor = parser.parse_integer(allow_negative=False)
+    if divisor < 1:
+        parser.raise_error("expected a divisor of at least 1")
+    return divisor
 
 
 @irdl_attr_definition
@@ -188,7 +197,7 @@ def logical(type: TensorType) -> TensorType:
 
 
 class _Conversion(IRDLOperation):
-    """A change of place; shape and values are kept (values are rounded by a cast)."""
+    """A change of place; the logical tensor is kept (its values are rounded by a cast)."""
 
     source = operand_def(base(TensorType))
     res = result_def(base(TensorType))
@@ -207,6 +216,11 @@ class _Conversion(IRDLOperation):
         if source.get_shape() != res.get_shape():
             raise VerifyException(
                 f"{self.name}: expected the shape {source.get_shape()}, found {res.get_shape()}"
+            )
+        if source.element_type != res.element_type:
+            raise VerifyException(
+                f"{self.name}: expected the element type {source.element_type}, "
+                f"found {res.element_type}"
             )
         start, end = place_of(source), place_of(res)
         if start is None or end is None:

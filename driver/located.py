@@ -39,7 +39,7 @@ class LocatedParser(Parser):
         super().__init__(ctx, text, name)
         self.lines: dict[Operation, int] = {}
         self._first_line = first_line
-        self._end = len(text)
+        self._text = text
         self._newlines = [match.start() for match in re.finditer("\n", text)]
 
     def line_of(self, position: int) -> int:
@@ -48,7 +48,7 @@ class LocatedParser(Parser):
 
     def at_end(self) -> bool:
         """Whether nothing but space and comments is left."""
-        return self.pos == self._end
+        return self.pos == len(self._text)
 
     def parse_operation(self) -> Operation:
         """An op; its line is that of its first result, or of its name."""
@@ -62,9 +62,26 @@ class LocatedParser(Parser):
         try:
             return self.parse_module(implicit_module)
         except ParseError as error:
-            return Problem(self.line_of(error.span.start), error.msg)
+            return Problem(self._line_of_error(error), error.msg)
         except REPORTED as error:
             return Problem(self.line_of(self.pos), str(error))
+
+    def _line_of_error(self, error: ParseError) -> int:
+        """The line of the error; that of the token before, where something is missing."""
+        line = self.line_of(error.span.start)
+        if _MISSING.search(error.msg) is None:
+            return line
+        start = error.span.input.get_start_of_line(error.span.start)
+        if self._text[start : error.span.start].strip():
+            return line
+        above = self._text[:start].split("\n")[:-1]
+        while above and not above[-1].partition("//")[0].strip():
+            above.pop()
+        return self._first_line + len(above) - 1 if above else line
+
+
+_MISSING = re.compile(r"[Ee]xpected|is not registered$")
+"""What the parser says of a token that should be another, with the position of the one it found."""
 
 
 def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:

@@ -14,7 +14,12 @@ from xdsl.passes import ModulePass
 from tessella.lowering.nn_to_tile import ConvertNnToTilePass
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.passes.eliminate_identities import EliminateIdentitiesPass
+from tessella.passes.fold_batch_norm import FoldBatchNormPass
+from tessella.passes.fold_constants import FoldConstantsPass
 from tessella.passes.fuse_elementwise import FuseElementwisePass
+from tessella.passes.fuse_fc import FuseFcPass
+from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.pick_kernels import PickKernelsPass
@@ -44,6 +49,14 @@ def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
         (
             "placed",
             [
+                InferShapesPass(),
+                FoldConstantsPass(),
+                EliminateIdentitiesPass(),
+                # these two leave ops on constants behind, which the second folding evaluates
+                FoldBatchNormPass(),
+                FuseFcPass(),
+                FoldConstantsPass(),
+                EliminateIdentitiesPass(),
                 PickKernelsPass(places=options.places),
                 InsertConversionsPass(target=options.arch),
                 FuseElementwisePass(),

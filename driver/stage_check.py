@@ -34,7 +34,8 @@ STAGE_DIALECTS = {
     "placed": {"builtin", "func", "nn", "place"},
     "tile": {"builtin", "func", "nn", "place", "rt", "tile", "arith", "math", "scf"},
     "loops": {
-        *("builtin", "func", "nn", "rt", "affine", "arith", "math", "memref", "scf", "vector"),
+        *("builtin", "func", "nn", "place", "rt"),
+        *("affine", "arith", "math", "memref", "scf", "vector"),
     },
 }
 """The dialects whose ops a stage may hold."""

@@ -57,6 +57,10 @@ class WeightStore:
         other._suffixes = dict(self._suffixes)
         return other
 
+    def drop(self, symbol: str) -> None:
+        """Forget an array, if the store holds it."""
+        self._arrays.pop(symbol, None)
+
     def keep(self, symbols: set[str]) -> None:
         """Drop every array whose symbol is not among these."""
         self._arrays = {k: v for k, v in self._arrays.items() if k in symbols}

@@ -170,7 +170,7 @@ def to_python(attribute: Attribute) -> Any:
         case StringAttr():
             return attribute.data
         case DenseArrayBase():
-            return tuple(attribute.get_values())
+            return tuple(cast(Any, attribute).get_values())
         case SymbolRefAttr():
             return attribute.root_reference.data
         case TypeAttribute():
@@ -265,8 +265,7 @@ class NnOp(IRDLOperation):
         attribute = self.attributes.get("places")
         if not isinstance(attribute, ArrayAttr):
             return None
-        entries = cast(ArrayAttr[Attribute], attribute)
-        return tuple(place for place in entries if isinstance(place, PlaceAttr))
+        return tuple(place for place in attribute if isinstance(place, PlaceAttr))
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr]) -> None:
         """Record the picked kernel and the places that it wants."""

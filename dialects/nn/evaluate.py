@@ -20,7 +20,6 @@ from tessella.dialects.nn.movement import (
     PadOp,
     ReshapeOp,
     SliceOp,
-    TileOp,
     TransposeOp,
 )
 from tessella.dialects.nn.normalization import LrnOp
@@ -108,12 +107,12 @@ class Constants:
         """Whether an op can be evaluated once its operands are: judged by types alone."""
         if isinstance(op, WeightOp):
             return op.symbol.root_reference.data in self._weights
-        return isinstance(op, NnOp) and op.has_trait(Pure) and _work(op) <= self._limit
+        return isinstance(op, NnOp) and op.has_trait(Pure) and work(op) <= self._limit
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
         """The arrays of a constant op's results; None where they take too much work or fail."""
         todo = cast(list[NnOp], _dependencies(root, self._arrays))
-        if sum(map(_work, todo)) > self._limit:
+        if sum(map(work, todo)) > self._limit:
             return None
         arrays: dict[Operation, Sequence[Array]] = {}
         for op in todo:
@@ -171,7 +170,7 @@ def _bytes(value: SSAValue) -> int:
     return _elements(value) * dtype_of(value.type).itemsize
 
 
-def _work(op: NnOp) -> int:
+def work(op: NnOp) -> int:
     """Bytes that evaluating an op allocates at most, with its multiplications weighed in."""
     if isinstance(op, ConstantOp):
         return 0
@@ -234,7 +233,6 @@ _MOVES = (
     SliceOp,
     PadOp,
     ExpandOp,
-    TileOp,
     GatherOp,
     GatherElementsOp,
     GatherNdOp,

@@ -77,21 +77,9 @@ class Builder:
         self.block.add_op(op)
         return tuple(op.results)
 
-    def check_size(
-        self, shape: Sequence[int], dtype: npt.DTypeLike, where: str | None = None
-    ) -> None:
+    def check_size(self, shape: Sequence[int], dtype: npt.DTypeLike) -> None:
         """Raises ResourceError for a tensor that is over the limit."""
-        dtype = np.dtype(dtype)
-        # a dimension counts even where another one is 0
-        size = max(math.prod(shape), *shape, 0) * dtype.itemsize
-        if size > self._max_bytes:
-            raise ResourceError(
-                "a tensor is too large",
-                where=where,
-                expected=f"at most {self._max_bytes} bytes",
-                found=f"{size} bytes in {dtype.name}[{', '.join(map(str, shape))}]",
-                hint="if it is meant, raise the limit: max_bytes=",
-            )
+        check_size(shape, dtype, self._max_bytes)
 
     def check_made(self, *shape: int) -> None:
         """Raises ResourceError for a constant that is too large to be computed at import."""
@@ -110,6 +98,23 @@ class Builder:
                 op.erase()
         self.weights.keep(
             {op.settings["symbol"] for op in self.block.ops if isinstance(op, nn.WeightOp)}
+        )
+
+
+def check_size(
+    shape: Sequence[int], dtype: npt.DTypeLike, max_bytes: int, where: str | None = None
+) -> None:
+    """Raises ResourceError for a tensor of more bytes than that."""
+    dtype = np.dtype(dtype)
+    # a dimension counts even where another one is 0
+    size = max(math.prod(shape), *shape, 0) * dtype.itemsize
+    if size > max_bytes:
+        raise ResourceError(
+            "a tensor is too large",
+            where=where,
+            expected=f"at most {max_bytes} bytes",
+            found=f"{size} bytes in {dtype.name}[{', '.join(map(str, shape))}]",
+            hint="if it is meant, raise the limit: max_bytes=",
         )
 
 

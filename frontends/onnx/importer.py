@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
-from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main
+from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.nn.core import element_type, tensor
-from tessella.frontends.onnx.build import Array, Builder
+from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Tensor, Value
@@ -51,8 +51,18 @@ class OnnxSource:
 
     @property
     def outputs(self) -> list[ValueInfo]:
-        """The outputs as the model declares them; unknown dimensions are symbols."""
-        return [_info(value) for value in self._model.graph.outputs]
+        """The outputs as the model declares them; unknown dimensions are symbols.
+
+        Where a shape is not declared and those of the inputs are known, the model is imported; else
+        the shape is the one symbol ``name:*``.
+        """
+        values = self._model.graph.outputs
+        shapes = {info.name: info.shape for info in self.inputs}
+        undeclared = any(value.shape is None for value in values)
+        if undeclared and not any(isinstance(d, str) for shape in shapes.values() for d in shape):
+            known = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
+            return signature(self.graph(known).module)[1]
+        return [_info(value) for value in values]
 
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The program for these shapes of the inputs.
@@ -64,12 +74,12 @@ class OnnxSource:
         if issues:
             raise UnsupportedError(issues)
         sizes = self._shapes(shapes)
+        for value in self._inputs:
+            check_size(sizes[value.name], value.type, self._max_bytes, f"input {value.name!r}")
         names = [value.name for value in self._inputs]
         types = [tensor(element_type(value.type), sizes[value.name]) for value in self._inputs]
         func = make_main(names, types)
         build = Builder(func.body.block, self._max_bytes)
-        for value in self._inputs:
-            build.check_size(sizes[value.name], value.type, f"input {value.name!r}")
         arguments = dict(zip(names, func.body.block.args, strict=True))
         conversion = Conversion(self._model, build, names)
         results = conversion.run(arguments, self._constants)
@@ -91,7 +101,8 @@ class OnnxSource:
 
 
 def _info(value: Value) -> ValueInfo:
-    return ValueInfo(value.name, value.type, value.shape or ())
+    shape = (f"{value.name}:*",) if value.shape is None else value.shape
+    return ValueInfo(value.name, value.type, shape)
 
 
 def _matched(value: Value, shape: tuple[int, ...], symbols: dict[str, int]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import onnx
 from onnx import checker
 
-from tessella.frontends.onnx.model import Graph, Model, Node
+from tessella.frontends.onnx.model import DTYPES, Graph, Model, Node
 from tessella.frontends.onnx.schemas import is_known
 from tessella.frontends.onnx.tensors import external_tensors
 from tessella.support.errors import InvalidModelError
@@ -19,6 +19,13 @@ _FOREIGN = "tessella.unchecked"
 def check_names(model: Model) -> None:
     """Raises InvalidModelError unless every value is defined once, and before it is used."""
     _check_graph(model.graph, frozenset())
+    for value in model.graph.free_inputs:
+        if value.shape is None and value.type in DTYPES:
+            raise InvalidModelError(
+                "an input has no shape",
+                where=f"input {value.name!r}",
+                hint="give it one, in which dimensions that are not known have names",
+            )
     for function in model.functions.values():
         where = f"function {function.name!r}"
         _check_nodes(function.nodes, _unique(function.inputs, where), function.outputs, where)
@@ -140,6 +147,10 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     for node in graph.node:
         if node.domain in ("", "ai.onnx") and not is_known(node.op_type):
             node.domain = _FOREIGN
+    for output in graph.output:
+        if output.type.HasField("tensor_type"):
+            # the checker wants a shape, which nobody else needs
+            output.type.tensor_type.shape.SetInParent()
     for tensor in external_tensors(graph):
         # the checker would look for the file in the working directory
         tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=1, dims=[0]))

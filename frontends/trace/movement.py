@@ -23,9 +23,11 @@ Shape = SupportsIndex | Sequence[SupportsIndex]
 
 def as_ints(values: Shape) -> tuple[int, ...]:
     """A number, or several, as a tuple of Python numbers."""
-    if isinstance(values, SupportsIndex):
-        return (operator.index(values),)
-    return tuple(map(operator.index, values))
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, Sequence):
+        return tuple(map(operator.index, values))
+    return (operator.index(values),)
 
 
 def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ def _float(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[np.float64])(x) if x.size else x
+    return np.fromiter(map(math.erf, x.flat), np.float64, x.size).reshape(x.shape)
 
 
 def _sigmoid(x: Array) -> Array:

@@ -11,6 +11,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir.affine import AffineMap
 
 from tessella.codegen.emit import emit
+from tessella.codegen.link import link
+from tessella.codegen.llvm import optimize_and_emit
 from tessella.support.errors import InternalError
 from tessella.targets import Target, get
 from tests.codegen.harness import call, kernel_text, parse
@@ -215,9 +217,6 @@ def test_only_marked_functions_are_emitted() -> None:
 
 @pytest.mark.parametrize("name", ["a.b/c:0", 'quo"te\\', "größe", "x y"])
 def test_any_name_can_be_a_symbol(target: Target, name: str) -> None:
-    from tessella.codegen.link import link
-    from tessella.codegen.llvm import optimize_and_emit
-
     module = parse("func.func @k(%a: memref<4xf32>) attributes {rt.kernel} { func.return }")
     function = next(iter(module.ops))
     assert isinstance(function, FuncOp)

@@ -19,9 +19,9 @@ from tessella.frontends.onnx.ops import (
     resize,
     shapes,
 )
-from tessella.frontends.onnx.registry import covers, entries, find
+from tessella.frontends.onnx.registry import Entry, covers, entries, find
 
-__all__ = ["FAMILIES", "covers", "entries", "find"]
+__all__ = ["FAMILIES", "Entry", "covers", "entries", "find"]
 
 FAMILIES = (
     arithmetic,

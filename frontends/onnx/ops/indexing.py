@@ -38,7 +38,7 @@ def gather_nd(call: Call) -> SSAValue:
     return call.emit(nn.GatherNdOp, call.x, _indices(call, 1), batch_dims=batch)
 
 
-@converts("Scatter", 9, 10)
+@converts("Scatter", 9, 9)
 @converts("ScatterElements", 11, 18)
 def scatter_elements(call: Call) -> SSAValue:
     """Single elements along an axis."""

@@ -1,7 +1,7 @@
 // RUN: tessella-opt %s -t 'tessella-llvm{machine=avx2}' | filecheck %s
 
 // CHECK: target triple = "x86_64-unknown-linux-gnu"
-// CHECK: define void @zero(ptr %buffers
+// CHECK: define void @"zero"(ptr %buffers
 // CHECK: "target-cpu"="x86-64-v3"
 func.func @zero(%x: memref<1xf32>) attributes {rt.kernel} {
   %0 = arith.constant 0.000000e+00 : f32

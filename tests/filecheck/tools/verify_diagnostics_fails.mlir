@@ -2,7 +2,7 @@
 
 // The exit code is 1 for errors that are not expected, or expected and missing.
 
-// CHECK: verify_diagnostics_fails.mlir:[[# @LINE+2]]: error: unexpected error: nn.relu
+// CHECK: verify_diagnostics_fails.mlir:7: error: unexpected error: nn.relu
 func.func @unexpected(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = nn.relu %a : (tensor<4xf32>) -> tensor<3xf32>
   func.return %a : tensor<4xf32>

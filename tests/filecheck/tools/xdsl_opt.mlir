@@ -7,6 +7,6 @@
 %w = nn.weight @w : tensor<4xf32>
 func.func @segment_0(%x: memref<4xf32>) attributes {rt.segment, rt.inputs = 0 : i64} {
   %0 = memref.alloc() : memref<4xf32>
-  memref.copy %0, %x : memref<4xf32> to memref<4xf32>
+  "memref.copy"(%0, %x) : (memref<4xf32>, memref<4xf32>) -> ()
   func.return
 }

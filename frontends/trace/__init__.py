@@ -1,0 +1,87 @@
+"""The traced NumPy-style frontend: functions of arrays in, programs of the `nn` stage out."""
+
+from __future__ import annotations
+
+from tessella.frontends.trace.arguments import Spec
+from tessella.frontends.trace.creation import arange, full, ones, zeros
+from tessella.frontends.trace.elementwise import (
+    abs,
+    astype,
+    clip,
+    cos,
+    erf,
+    exp,
+    gelu,
+    log,
+    maximum,
+    minimum,
+    relu,
+    sigmoid,
+    silu,
+    sin,
+    sqrt,
+    tanh,
+    where,
+)
+from tessella.frontends.trace.indexing import take
+from tessella.frontends.trace.jit import Jitted, Lowered, jit
+from tessella.frontends.trace.layers import avg_pool2d, conv2d, layer_norm, max_pool2d
+from tessella.frontends.trace.linear import matmul
+from tessella.frontends.trace.movement import (
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    reshape,
+    squeeze,
+    stack,
+    transpose,
+)
+from tessella.frontends.trace.reduction import log_softmax, max, mean, min, prod, softmax, sum
+
+__all__ = [
+    "Jitted",
+    "Lowered",
+    "Spec",
+    "abs",
+    "arange",
+    "astype",
+    "avg_pool2d",
+    "broadcast_to",
+    "clip",
+    "concatenate",
+    "conv2d",
+    "cos",
+    "erf",
+    "exp",
+    "expand_dims",
+    "full",
+    "gelu",
+    "jit",
+    "layer_norm",
+    "log",
+    "log_softmax",
+    "matmul",
+    "max",
+    "max_pool2d",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "ones",
+    "prod",
+    "relu",
+    "reshape",
+    "sigmoid",
+    "silu",
+    "sin",
+    "softmax",
+    "sqrt",
+    "squeeze",
+    "stack",
+    "sum",
+    "take",
+    "tanh",
+    "transpose",
+    "where",
+    "zeros",
+]

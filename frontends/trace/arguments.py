@@ -1,0 +1,143 @@
+"""The arguments of a call: which are arrays, which are static, and what a program is specialised on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.frontends.trace.traced import Array, DType, Traced
+from tessella.frontends.trace.tree import Tree, flatten
+from tessella.support.errors import InputError, OptionError
+
+_NUMBERS = (int, float)
+
+
+class Spec:
+    """Shape and dtype of an array that is not there: ``f.lower(tessella.Spec((8, 3)))``."""
+
+    __slots__ = ("dtype", "shape", "weak")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: npt.DTypeLike = "float32", *, weak: bool = False
+    ) -> None:
+        self.shape = tuple(map(int, shape))
+        self.dtype: DType = np.dtype(dtype)
+        self.weak = weak
+        """Whether it stands for a Python number, whose type gives way to that of arrays."""
+
+    def __repr__(self) -> str:
+        return f"Spec({self.shape}, {self.dtype.name!r})"
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call, taken apart."""
+
+    tree: Tree
+    """The structure of a dictionary of all arguments that are not static, by parameter."""
+    leaves: list[Any]
+    static: dict[str, Any]
+
+    @property
+    def is_inlined(self) -> bool:
+        """Whether the call happens within another trace."""
+        return any(isinstance(leaf, Traced) for leaf in self.leaves)
+
+    def names(self) -> list[str]:
+        """How each leaf is written in terms of the parameters."""
+        columns = zip(self.tree.keys, self.tree.children, strict=True)
+        return [path for name, tree in columns for path in tree.paths(str(name))]
+
+    def arrays(self) -> list[Array]:
+        """The leaves as arrays. Raises InputError for what is none."""
+        return [self._array(i, leaf) for i, leaf in enumerate(self.leaves)]
+
+    def specs(self) -> list[Spec]:
+        """The specs of the leaves, which may be specs already. Raises InputError."""
+        return [self._spec(i, leaf) for i, leaf in enumerate(self.leaves)]
+
+    def key(self, arrays: Sequence[Array]) -> Hashable:
+        """What a program is made for. Raises InputError for a static value that has no hash."""
+        columns = zip(arrays, self.leaves, strict=True)
+        leaves = tuple((a.shape, a.dtype, type(leaf) in _NUMBERS) for a, leaf in columns)
+        static = tuple((name, type(value), value) for name, value in self.static.items())
+        try:
+            hash(static)
+        except TypeError as error:
+            raise InputError(
+                "a static argument cannot be hashed",
+                found=f"{self.static} ({error})",
+                hint="pass tuples in place of lists, and do not name arrays in static_argnames",
+            ) from None
+        return self.tree, leaves, static
+
+    def _spec(self, number: int, leaf: Any) -> Spec:
+        if isinstance(leaf, Spec):
+            return leaf
+        array = self._array(number, leaf)
+        return Spec(array.shape, array.dtype, weak=type(leaf) in _NUMBERS)
+
+    def _array(self, number: int, leaf: Any) -> Array:
+        array = leaf if isinstance(leaf, np.ndarray) else _converted(leaf)
+        if array is None:
+            raise InputError(
+                f"the argument {self.names()[number]!r} is not an array",
+                expected="an array, a number, or tuples, lists and dictionaries of them",
+                found=f"{leaf!r} of type {type(leaf).__name__}",
+                hint="name the parameter in static_argnames: tessella.jit(static_argnames=...)",
+            )
+        is_native = array.dtype.isnative
+        return array if is_native else array.astype(array.dtype.newbyteorder("="))
+
+
+def _converted(leaf: Any) -> Array | None:
+    """A number, or an array of another library, as an array; None for anything else."""
+    if type(leaf) is int:
+        return np.asarray(leaf, np.int64) if -(1 << 63) <= leaf < 1 << 63 else None
+    if isinstance(leaf, bool | float | np.generic):
+        return np.asarray(leaf)
+    if hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__"):
+        return np.asarray(leaf)
+    return np.from_dlpack(leaf) if hasattr(leaf, "__dlpack__") else None
+
+
+class Parameters:
+    """The parameters of a function, and which of them are static."""
+
+    def __init__(self, function: Callable[..., Any], static: str | Iterable[str]) -> None:
+        self._signature = inspect.signature(function)
+        self._static = frozenset([static] if isinstance(static, str) else static)
+        known = self._signature.parameters
+        unknown = sorted(self._static - known.keys())
+        if unknown:
+            raise OptionError(
+                f"static_argnames: there is no parameter {', '.join(map(repr, unknown))}",
+                expected=f"some of {', '.join(known)}",
+            )
+        kinds = [p.kind for p in known.values()]
+        is_plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+        self._names = tuple(known) if is_plain else ()
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+        """The arguments of a call. Raises TypeError as Python does."""
+        arguments = self._arguments(args, kwargs)
+        static = {name: arguments.pop(name) for name in self._static & arguments.keys()}
+        leaves: list[Any] = []
+        return Call(flatten(arguments, leaves), leaves, static)
+
+    def arguments(self, call: Call, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call, with these leaves in the place of its own."""
+        values = {**call.static, **call.tree.unflatten(iter(leaves))}
+        bound = self._signature.bind_partial()
+        bound.arguments |= {name: values[name] for name in self._signature.parameters if name in values}
+        return bound.args, bound.kwargs
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if not kwargs and len(args) == len(self._names):
+            return dict(zip(self._names, args, strict=True))
+        return dict(self._signature.bind(*args, **kwargs).arguments)

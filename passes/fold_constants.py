@@ -1,0 +1,254 @@
+"""Compute at compile time what depends on constants alone.
+
+    %w = nn.weight @w : tensor<8x3xf32>
+    %s = nn.splat 2.0 : f32 : tensor<8x1xf32>
+    %1 = nn.splat 0.5 : f32 : tensor<8x1xf32>
+    %2 = nn.mul %s, %1
+    %3 = nn.sub %w, %2 {node = "a"}
+    ->
+    %3 = nn.weight @a : tensor<8x3xf32>
+
+Splats stay splats, which take no memory, wherever the result's elements are known to be equal; a
+small weight of equal elements becomes one. Other results are added to the weight store, and
+weights that nothing names any more leave it. Ops on weights that the store does not hold, and
+ops that fail, stay.
+
+Memory is bounded: a result is no larger than the limit or the largest weight that it is made of,
+and large elementwise results are computed in parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import Pure
+
+from tessella.dialects.graph import weights_of
+from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, constant_value, splat_array, weight_array
+from tessella.dialects.nn.indexing import GatherElementsOp, GatherNdOp, GatherOp
+from tessella.dialects.nn.movement import (
+    ConcatOp,
+    ExpandOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TileOp,
+    TransposeOp,
+)
+from tessella.dialects.place import place_of
+from tessella.passes.base import functions
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import ExecutionError
+
+Number = float | int
+
+_PART = 4 << 20  # bytes of a large elementwise result that are computed at a time
+_COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements that differ
+
+_REARRANGING = (ReshapeOp, TransposeOp, SliceOp, ExpandOp, TileOp)
+"""Ops whose result has no element that x has not."""
+_MOVING = (*_REARRANGING, PadOp, ConcatOp, GatherOp, GatherElementsOp, GatherNdOp)
+"""Ops that allocate little beside their result."""
+
+
+@dataclass(frozen=True)
+class FoldConstantsPass(ModulePass):
+    """Replace ops on constants by weights and splats."""
+
+    name = "fold-constants"
+
+    limit: int = DEFAULT_LIMIT
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        folder = _Folder(op, weights_of(ctx), self.limit)
+        for function in functions(op):
+            for inner in list(function.body.block.ops):
+                if isinstance(inner, NnOp):
+                    folder.visit(inner)
+        folder.release()
+
+
+class _Folder:
+    def __init__(self, module: ModuleOp, weights: WeightStore, limit: int) -> None:
+        self.weights = weights
+        self.limit = limit
+        self.uses = Counter(_symbol(op) for op in module.walk() if isinstance(op, WeightOp))
+        self.garbage = 0
+
+    def visit(self, op: NnOp) -> None:
+        """Replace an op if its operands are constants."""
+        if isinstance(op, WeightOp):
+            self._splat_of_weight(op)
+        elif isinstance(op, ConstantOp) or not self._is_foldable(op):
+            return
+        elif (number := _splat_number(op)) is not None:
+            self._replace(op, [SplatOp(number, tensor_type(op.results[0]))])
+        elif (arrays := self._arrays(op)) is not None:
+            self._replace(op, [self._constant(op, i, array) for i, array in enumerate(arrays)])
+
+    def release(self) -> None:
+        """Drop the weights that no op names."""
+        self.weights.keep({symbol for symbol, uses in self.uses.items() if uses})
+        self.garbage = 0
+
+    def _is_foldable(self, op: NnOp) -> bool:
+        return (
+            op.kernel is None
+            and op.has_trait(Pure)
+            and len(op.operands) > 0
+            and all(self._is_known(value) for value in op.operands)
+        )
+
+    def _is_known(self, value: SSAValue) -> bool:
+        owner = value.owner
+        if isinstance(owner, WeightOp):
+            return _symbol(owner) in self.weights and place_of(value.type) is None
+        return isinstance(owner, SplatOp)
+
+    def _splat_of_weight(self, op: WeightOp) -> None:
+        array = self.weights.get(_symbol(op))
+        if array is not None and place_of(op.res.type) is None:
+            number = _common_number(array)
+            if number is not None:
+                self._replace(op, [SplatOp(number, tensor_type(op.res))])
+
+    def _arrays(self, op: NnOp) -> Sequence[Array] | None:
+        """The arrays of an op's results; None where they take too much memory or fail."""
+        if not isinstance(op, (ElementwiseOp, *_MOVING)):
+            arrays = [constant_value(result, self.weights, self.limit) for result in op.results]
+            return None if any(a is None for a in arrays) else [a for a in arrays if a is not None]
+        operands = [self._array(value) for value in op.operands]
+        largest = max(a.nbytes for a, v in zip(operands, op.operands, strict=True) if _is_weight(v))
+        if _bytes(op.results[0]) > max(self.limit, largest):
+            return None
+        try:
+            if isinstance(op, ElementwiseOp):
+                return [_in_parts(op, operands)]
+            return op.evaluate(*operands)
+        except (ExecutionError, MemoryError):
+            # the program raises it when it runs
+            return None
+
+    def _array(self, value: SSAValue) -> Array:
+        owner = value.owner
+        if isinstance(owner, SplatOp):
+            return splat_array(owner)
+        assert isinstance(owner, WeightOp)
+        return weight_array(owner, self.weights)
+
+    def _constant(self, op: NnOp, result: int, array: Array) -> ConstantOp:
+        type = tensor_type(op.results[result])
+        number = _common_number(array)
+        if number is not None:
+            return SplatOp(number, type)
+        symbol = self.weights.add(_hint(op, result), array)
+        self.uses[symbol] += 1
+        return WeightOp(symbol, type)
+
+    def _replace(self, op: NnOp, constants: Sequence[ConstantOp]) -> None:
+        operands = dict.fromkeys(op.operands)
+        for old, new in zip(op.results, constants, strict=True):
+            Rewriter.insert_op(new, InsertPoint.before(op))
+            new.res.name_hint = old.name_hint
+            old.replace_all_uses_with(new.res)
+        self._erase(op)
+        for value in operands:
+            if isinstance(value.owner, ConstantOp) and value.first_use is None:
+                self._erase(value.owner)
+
+    def _erase(self, op: NnOp) -> None:
+        Rewriter.erase_op(op)
+        if not isinstance(op, WeightOp):
+            return
+        symbol = _symbol(op)
+        self.uses[symbol] -= 1
+        if not self.uses[symbol] and symbol in self.weights:
+            self.garbage += self.weights[symbol].nbytes
+            # not each time: it takes as long as there are weights
+            if self.garbage > self.limit:
+                self.release()
+
+
+def _symbol(op: WeightOp) -> str:
+    return op.symbol.root_reference.data
+
+
+def _is_weight(value: SSAValue) -> bool:
+    return isinstance(value.owner, WeightOp)
+
+
+def _hint(op: NnOp, result: int) -> str:
+    """What a weight that replaces a result is called."""
+    name = op.node if "node" in op.attributes else op.results[result].name_hint
+    return name or op.name.removeprefix("nn.")
+
+
+def _bytes(value: SSAValue) -> int:
+    return math.prod(shape_of(value)) * dtype_of(value.type).itemsize
+
+
+def _bits(array: Array) -> Array:
+    """The elements as unsigned integers, which tell zeros from each other and NaN equals itself."""
+    return array.reshape(-1).view(f"u{array.itemsize}")
+
+
+def _common_number(array: Array) -> Number | None:
+    """The number that all elements are, if the array is small enough to look."""
+    if not 0 < array.nbytes <= _COMPARED:
+        return None
+    bits = _bits(array)
+    if bits[0] != bits[-1] or (bits != bits[0]).any():
+        return None
+    return array.reshape(-1)[0].item()
+
+
+def _splat_number(op: NnOp) -> Number | None:
+    """The number that all elements of the result are, where splats tell without any array."""
+    if not all(isinstance(value.owner, SplatOp) for value in op.operands):
+        return None
+    units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
+    if isinstance(op, ElementwiseOp):
+        return op.evaluate(*units)[0].item()
+    if isinstance(op, _REARRANGING):
+        return units[0].item()
+    if isinstance(op, ConcatOp):
+        same = all(_bits(unit) == _bits(units[0]) for unit in units)
+        return units[0].item() if same else None
+    if isinstance(op, PadOp):
+        padded = op.evaluate(units[0]) if False else None
+        return None if padded is None else units[0].item()
+    return None
+
+
+def _unit(op: SplatOp) -> Array:
+    """One element of a splat."""
+    return np.asarray([op.number], dtype_of(op.res.type))
+
+
+def _in_parts(op: ElementwiseOp, operands: Sequence[Array]) -> Array:
+    """The result of an elementwise op; of a large one a part at a time, as kernels may work in
+    float64."""
+    shape = shape_of(op.res)
+    size = _bytes(op.res)
+    axis = next((d for d, extent in enumerate(shape) if extent > 1), None)
+    if size <= _PART or axis is None:
+        return op.evaluate(*operands)[0]
+    result = np.empty(shape, dtype_of(op.res.type))
+    views = [np.broadcast_to(array, shape) for array in operands]
+    step = max(1, _PART * shape[axis] // size)
+    for start in range(0, shape[axis], step):
+        part = (*[slice(None)] * axis, slice(start, start + step))
+        result[part] = op.evaluate(*(view[part] for view in views))[0]
+    return result

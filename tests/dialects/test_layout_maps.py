@@ -1,0 +1,145 @@
+"""Layouts against NumPy: the order in memory, strides, and when two orders are one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessella.dialects.layout import ANY_LAYOUT, NCHW, NHWC, Layout, Piece, pack
+from tessella.support.errors import InternalError
+
+SHAPES: list[tuple[int, ...]] = [(), (3,), (2, 3), (2, 3, 4), (2, 5, 3, 4), (1, 2, 3, 2, 2)]
+
+
+def numbered(shape: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Elements 1, 2, ... in row-major order."""
+    return np.arange(1, math.prod(shape) + 1).reshape(tuple(shape))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_pack_nchw(shape: tuple[int, ...]) -> None:
+    x = numbered(shape)
+    assert pack(x, NCHW).tolist() == x.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_pack_nhwc(shape: tuple[int, ...]) -> None:
+    x = numbered(shape)
+    expected = np.moveaxis(x, 1, -1) if len(shape) >= 3 else x
+    assert pack(x, NHWC).tolist() == expected.reshape(-1).tolist()
+
+
+def test_pack_splits_a_dimension() -> None:
+    x = numbered((8, 3))
+    layout = Layout("packed", (Piece(0, div=4), Piece(1), Piece(0, mod=4)))
+    expected = x.reshape(2, 4, 3).transpose(0, 2, 1)
+    assert pack(x, layout).tolist() == expected.reshape(-1).tolist()
+
+
+def test_pack_fills_a_split_dimension_with_zeros() -> None:
+    x = numbered((5, 2))
+    layout = Layout("packed", (Piece(0, div=4), Piece(1), Piece(0, mod=4)))
+    assert pack(x, layout).tolist() == [1, 3, 5, 7, 2, 4, 6, 8, 9, 0, 0, 0, 10, 0, 0, 0]
+    assert layout.size((5, 2)) == 16
+
+
+def test_pack_splits_two_dimensions() -> None:
+    x = numbered((6, 5, 2))
+    order = (Piece(1, div=2), Piece(0, div=4), Piece(2), Piece(1, mod=2), Piece(0, mod=4))
+    padded = np.pad(x, [(0, 2), (0, 1), (0, 0)]).reshape(2, 4, 3, 2, 2)
+    expected = padded.transpose(2, 0, 4, 3, 1)
+    assert pack(x, Layout("packed", order)).tolist() == expected.reshape(-1).tolist()
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[tuple[int, ...], Layout]:
+    """A shape, and a layout for it: some dimensions split, all pieces in any order."""
+    shape = tuple(draw(st.lists(st.integers(1, 6), max_size=4)))
+    pieces: list[Piece] = []
+    for dim in range(len(shape)):
+        split = draw(st.sampled_from([0, 0, 2, 3, 4]))
+        pieces += [Piece(dim, div=split), Piece(dim, mod=split)] if split else [Piece(dim)]
+    if not pieces:
+        return shape, draw(st.sampled_from([NCHW, NHWC]))
+    packed = Layout("packed", tuple(draw(st.permutations(pieces))))
+    return shape, draw(st.sampled_from([NCHW, NHWC, packed, packed]))
+
+
+def digit(piece: Piece, index: Sequence[int]) -> int:
+    """The value of a piece for an index, as the layout's text defines it."""
+    value = index[piece.dim] // piece.div
+    return value % piece.mod if piece.mod else value
+
+
+@given(layouts())
+def test_every_element_is_where_the_strides_say(case: tuple[tuple[int, ...], Layout]) -> None:
+    shape, layout = case
+    x = numbered(shape)
+    memory = pack(x, layout)
+    pieces, strides = layout.order(len(shape)), layout.strides(shape)
+    assert memory.shape == (layout.size(shape),)
+    offsets = list[int]()
+    for index in itertools.product(*map(range, shape)):
+        offset = sum(s * digit(p, index) for p, s in zip(pieces, strides, strict=True))
+        assert memory[offset] == x[index]
+        offsets.append(offset)
+    assert len(set(offsets)) == x.size
+    padding = np.delete(memory, offsets)
+    assert not padding.any()
+
+
+@given(layouts(), st.data())
+def test_same_memory_is_what_pack_does(
+    case: tuple[tuple[int, ...], Layout], data: st.DataObject
+) -> None:
+    shape, layout = case
+    other = data.draw(st.sampled_from([NCHW, NHWC]))
+    same = pack(numbered(shape), layout).tolist() == pack(numbered(shape), other).tolist()
+    if layout.same_memory(other, shape):
+        assert same
+    elif not layout.pieces and 0 not in shape:
+        assert not same
+    assert layout.same_memory(layout, shape)
+    assert layout.same_memory(other, shape) == other.same_memory(layout, shape)
+
+
+@pytest.mark.parametrize(
+    "shape, same",
+    [
+        ((2, 3), True),
+        ((1, 3, 1, 1), True),
+        ((5, 1, 4, 4), True),
+        ((5, 3, 1, 1), True),
+        ((1, 3, 1, 4), False),
+        ((2, 3, 4), False),
+    ],
+)
+def test_nchw_and_nhwc_are_one_where_it_does_not_matter(shape: tuple[int, ...], same: bool) -> None:
+    assert NCHW.same_memory(NHWC, shape) == same
+
+
+def test_same_memory_with_a_split_that_holds_it_all() -> None:
+    layout = Layout("packed", (Piece(0, div=4), Piece(1), Piece(0, mod=4)))
+    other = Layout("packed", (Piece(1), Piece(0, div=4), Piece(0, mod=4)))
+    assert layout.same_memory(other, (4, 3))
+    assert not layout.same_memory(other, (5, 3))
+    assert not layout.same_memory(NCHW, (4, 3))
+
+
+def test_text() -> None:
+    layout = Layout("packed", (Piece(0, div=32), Piece(1), Piece(0, mod=32)))
+    assert str(layout) == "packed<[0 floordiv 32, 1, 0 mod 32]>"
+    assert [str(x) for x in (NCHW, NHWC, ANY_LAYOUT)] == ["nchw", "nhwc", "any"]
+
+
+def test_any_is_no_memory_order() -> None:
+    with pytest.raises(InternalError, match="'any' is no memory order"):
+        pack(np.zeros((2, 3)), ANY_LAYOUT)
+    with pytest.raises(InternalError):
+        ANY_LAYOUT.strides((2, 3))

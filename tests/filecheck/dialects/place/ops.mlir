@@ -1,0 +1,25 @@
+// RUN: TESSELLA_ROUNDTRIP
+
+// CHECK:       func.func @conversions(%x: tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>>) {
+// CHECK-NEXT:    %a = place.relayout %x : tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>> -> tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    %b = place.cast %a : tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>> -> tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>>
+// CHECK-NEXT:    %c = place.copy %b : tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>> -> tensor<1x3x8x8xf32, #place.at<host, f16, nhwc>>
+func.func @conversions(%x: tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>>) {
+  %a = place.relayout %x : tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>> -> tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>>
+  %b = place.cast %a : tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>> -> tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>>
+  %c = place.copy %b : tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>> -> tensor<1x3x8x8xf32, #place.at<host, f16, nhwc>>
+  func.return
+}
+
+// CHECK:       func.func @packed(tensor<64x3x3x8xf32, #place.at<x86, f32, packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>>>)
+// CHECK-NEXT:  func.func @anywhere(tensor<i64, #place.at<any, any, any>>)
+func.func private @packed(tensor<64x3x3x8xf32, #place.at<x86, f32, packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>>>)
+func.func private @anywhere(tensor<i64, #place.at<any, any, any>>)
+
+// An op on tensors at a place, and what its kernel wants.
+// CHECK:       func.func @placed
+// CHECK-NEXT:    %y = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>
+func.func @placed(%x: tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>) {
+  %y = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>
+  func.return
+}

@@ -1,0 +1,10 @@
+// RUN: tessella-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{expected an offset that is a multiple of 64, found 100}}
+%a = rt.arena 100 : memref<16xf32>
+
+// -----
+
+%x = "test.op"() : () -> f32
+// expected-error@+1 {{i1}}
+rt.check %x, 3

@@ -1,0 +1,60 @@
+// RUN: TESSELLA_ROUNDTRIP
+
+// CHECK:       tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) {
+// CHECK-NEXT:    %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
+// CHECK-NEXT:    ^bb0(%d: f32, %k: f32):
+// CHECK-NEXT:      %p = arith.mulf %d, %k : f32
+// CHECK-NEXT:      tile.yield %p : f32
+// CHECK-NEXT:    }, {
+// CHECK-NEXT:    ^bb0(%s: f32, %b: f32):
+// CHECK-NEXT:      %q = arith.addf %s, %b : f32
+// CHECK-NEXT:      tile.yield %q : f32
+// CHECK-NEXT:    } : (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    tile.return %O : tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:  }
+tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) {
+  %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
+  ^bb0(%d: f32, %k: f32):
+    %p = arith.mulf %d, %k : f32
+    tile.yield %p : f32
+  }, {
+  ^bb0(%s: f32, %b: f32):
+    %q = arith.addf %s, %b : f32
+    tile.yield %q : f32
+  } : (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
+  tile.return %O : tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
+}
+
+// -----
+
+// CHECK:       tile.kernel @pad_and_gather
+// CHECK:         %0 = tile.contract = [a: 4, b: 5] (%x[a - 1, -2*b + 9]) -> [a, b] default 1.500000e+00 : f32 {
+// CHECK:         %e = tile.empty : tensor<8x5xf32>
+// CHECK:         %1 = tile.contract = [a: 4, b: 5] (%0[a, b], %t[a]) init %e -> [a + 4, b] {
+// CHECK-NEXT:    ^bb0(%u: f32, %i: i64):
+// CHECK-NEXT:      %at = arith.index_cast %i : i64 to index
+// CHECK-NEXT:      %n = tile.index "b"
+// CHECK-NEXT:      %w = tile.extract %x[%at, %n] : tensor<3x10xf32> -> f32
+// CHECK:         tile.return %1 : tensor<8x5xf32>
+tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<8x5xf32>) {
+  %0 = tile.contract = [a: 4, b: 5] (%x[a - 1, 9 - 2*b]) -> [a, b] default 1.5 : f32 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : (tensor<3x10xf32>) -> tensor<4x5xf32>
+  %e = tile.empty : tensor<8x5xf32>
+  %1 = tile.contract = [a: 4, b: 5] (%0[a, b], %t[a]) init %e -> [a + 4, b] {
+  ^bb0(%u: f32, %i: i64):
+    %at = arith.index_cast %i : i64 to index
+    %n = tile.index "b"
+    %w = tile.extract %x[%at, %n] : tensor<3x10xf32> -> f32
+    %sum = arith.addf %u, %w : f32
+    tile.yield %sum : f32
+  } : (tensor<4x5xf32>, tensor<4xi64>, tensor<8x5xf32>) -> tensor<8x5xf32>
+  tile.return %1 : tensor<8x5xf32>
+}
+
+// -----
+
+// CHECK: %0 = tile.call @k(%x) : (tensor<3x10xf32>) -> tensor<8x5xf32>
+%x = "test.op"() : () -> tensor<3x10xf32>
+%0 = tile.call @k(%x) : (tensor<3x10xf32>) -> tensor<8x5xf32>

@@ -1,0 +1,35 @@
+"""Whole models: their signatures, and for the fixtures what ONNX Runtime computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tessella.dialects.graph import signature
+from tessella.dialects.nn.interpret import interpret
+from tessella.frontends.onnx import OnnxSource, check
+from tests import models
+
+OUTPUTS = {"densenet121": (1, 1000, 1, 1), "squeezenet": (1, 1000, 1, 1)}
+
+
+@pytest.mark.parametrize("name", models.LIGHT_MODELS)
+def test_light_models(name: str) -> None:
+    model = models.light_model(name)
+    assert check(model) == []
+    source = OnnxSource(model)
+    assert [info.shape for info in source.inputs] == [(1, 3, 224, 224)]
+    graph = source.graph({source.inputs[0].name: (1, 3, 224, 224)})
+    graph.module.verify()
+    assert [info.shape for info in signature(graph.module)[1]] == [OUTPUTS.get(name, (1, 1000))]
+
+
+@pytest.mark.parametrize("name", models.FIXTURES)
+def test_fixtures(name: str) -> None:
+    model = models.load_fixture(name)
+    feeds = models.random_inputs(model)
+    graph = OnnxSource(model).graph({key: array.shape for key, array in feeds.items()})
+    graph.module.verify()
+    found, expected = interpret(graph, feeds), models.run_onnxruntime(model, feeds)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)

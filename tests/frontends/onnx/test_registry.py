@@ -1,0 +1,34 @@
+"""The table of ops agrees with what the installed onnx knows, and with the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from onnx import defs
+
+from tessella.frontends.onnx import ops, table
+
+ENTRIES = [entry for rows in ops.entries().values() for entry in rows]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{e.op}-{e.first}")
+def test_versions_exist(entry: ops.Entry) -> None:
+    history = defs.get_all_schemas_with_history()
+    versions = {s.since_version for s in history if (s.name, s.domain) == (entry.op, "")}
+    assert entry.first in versions
+    assert entry.last in versions
+
+
+@pytest.mark.parametrize("op", ops.entries())
+def test_one_entry_for_each_version(op: str) -> None:
+    rows = ops.entries()[op]
+    for before, after in zip(rows, rows[1:], strict=False):
+        assert before.last < after.first
+
+
+def test_documentation_is_up_to_date() -> None:
+    page = Path(__file__).parents[3] / "docs" / "operators.md"
+    assert page.read_text() == table.page(), (
+        "run python -m tessella.frontends.onnx.table > docs/operators.md"
+    )

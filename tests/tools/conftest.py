@@ -1,0 +1,21 @@
+"""Models on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.tools.networks import classifier, open_batch, unsupported
+
+MODELS = {"model": classifier, "open": open_batch, "unsupported": unsupported}
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``model.onnx``, ``open.onnx`` and ``unsupported.onnx``. Not to be written to."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, make in MODELS.items():
+        onnx.save(make(), folder / f"{name}.onnx")
+    return folder
