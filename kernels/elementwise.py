@@ -15,6 +15,7 @@ from tessella.dialects.nn.core import NnOp, is_float, tensor_type
 from tessella.dialects.tile import IndexOp
 from tessella.kernels.builder import KernelBuilder, Scalars
 from tessella.kernels.registry import native
+from tessella.targets.vectormath import supports
 
 Args = Sequence[SSAValue]
 ScalarBody = Callable[[Any, Scalars, Args], SSAValue]
@@ -241,7 +242,8 @@ def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
         return s.op(arith.FPToSIOp(x, to))  # pyright: ignore[reportArgumentType]
     if is_float(to):
         return s.op((arith.UIToFPOp if start == BOOL else arith.SIToFPOp)(x, to))  # pyright: ignore[reportArgumentType]
-    assert isinstance(start, IntegerType) and isinstance(to, IntegerType)
+    assert isinstance(start, IntegerType)
+    assert isinstance(to, IntegerType)
     if start == BOOL:
         return s.op(arith.ExtUIOp(x, to))
     wider = to.width.data > start.width.data
@@ -264,12 +266,17 @@ def any_element(_: Attribute) -> bool:
     return True
 
 
-def only_f32(element: Attribute) -> bool:
-    """The functions for which there is vector code of f32 alone."""
-    return isinstance(element, Float32Type)
+def vector_code_of(*functions: str) -> Elements:
+    """The elements of which there is vector code of all these functions of `math`."""
+
+    def has_code(element: Attribute) -> bool:
+        bits = 32 if isinstance(element, Float32Type) else 64
+        return is_float(element) and all(supports(f"math.{f}", bits) for f in functions)
+
+    return has_code
 
 
-ANY, F32, FLOATS = any_element, only_f32, is_float
+ANY, FLOATS = any_element, is_float
 
 BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), ANY),
@@ -278,7 +285,7 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp), ANY),
     ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp), ANY),
     ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp), ANY),
-    ew.PowOp: (_pow, F32),
+    ew.PowOp: (_pow, vector_code_of("powf")),
     ew.FmodOp: (_fmod, FLOATS),
     ew.EqualOp: (_compare("oeq", "eq"), ANY),
     ew.LessOp: (_compare("olt", "slt"), ANY),
@@ -303,33 +310,33 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.FloorOp: (_pure(math.FloorOp), ANY),
     ew.CeilOp: (_pure(math.CeilOp), ANY),
     ew.RoundOp: (_pure(math.RoundEvenOp), ANY),
-    ew.ExpOp: (_pure(math.ExpOp), F32),
-    ew.LogOp: (_pure(math.LogOp), F32),
-    ew.SinOp: (_pure(math.SinOp), F32),
-    ew.CosOp: (_pure(math.CosOp), F32),
-    ew.TanOp: (_pure(math.TanOp), F32),
-    ew.AsinOp: (_pure(math.AsinOp), F32),
-    ew.AcosOp: (_pure(math.AcosOp), F32),
-    ew.AtanOp: (_pure(math.AtanOp), F32),
-    ew.SinhOp: (_pure(math.SinhOp), F32),
-    ew.CoshOp: (_pure(math.CoshOp), F32),
-    ew.TanhOp: (_pure(math.TanhOp), F32),
-    ew.AsinhOp: (_pure(math.AsinhOp), F32),
-    ew.AcoshOp: (_pure(math.AcoshOp), F32),
-    ew.AtanhOp: (_pure(math.AtanhOp), F32),
-    ew.ErfOp: (_pure(math.ErfOp), F32),
-    ew.SigmoidOp: (lambda _, s, a: _sigmoid_of(s, a[0]), F32),
-    ew.SiluOp: (lambda _, s, a: _mul(s, a[0], _sigmoid_of(s, a[0])), F32),
-    ew.SoftplusOp: (_softplus, F32),
+    ew.ExpOp: (_pure(math.ExpOp), vector_code_of("exp")),
+    ew.LogOp: (_pure(math.LogOp), vector_code_of("log")),
+    ew.SinOp: (_pure(math.SinOp), vector_code_of("sin")),
+    ew.CosOp: (_pure(math.CosOp), vector_code_of("cos")),
+    ew.TanOp: (_pure(math.TanOp), vector_code_of("tan")),
+    ew.AsinOp: (_pure(math.AsinOp), vector_code_of("asin")),
+    ew.AcosOp: (_pure(math.AcosOp), vector_code_of("acos")),
+    ew.AtanOp: (_pure(math.AtanOp), vector_code_of("atan")),
+    ew.SinhOp: (_pure(math.SinhOp), vector_code_of("sinh")),
+    ew.CoshOp: (_pure(math.CoshOp), vector_code_of("cosh")),
+    ew.TanhOp: (_pure(math.TanhOp), vector_code_of("tanh")),
+    ew.AsinhOp: (_pure(math.AsinhOp), vector_code_of("asinh")),
+    ew.AcoshOp: (_pure(math.AcoshOp), vector_code_of("acosh")),
+    ew.AtanhOp: (_pure(math.AtanhOp), vector_code_of("atanh")),
+    ew.ErfOp: (_pure(math.ErfOp), vector_code_of("erf")),
+    ew.SigmoidOp: (lambda _, s, a: _sigmoid_of(s, a[0]), vector_code_of("exp")),
+    ew.SiluOp: (lambda _, s, a: _mul(s, a[0], _sigmoid_of(s, a[0])), vector_code_of("exp")),
+    ew.SoftplusOp: (_softplus, vector_code_of("exp", "log1p")),
     ew.SoftsignOp: (_softsign, ANY),
     ew.HardSwishOp: (_hard_swish, ANY),
     ew.HardSigmoidOp: (_hard_sigmoid, ANY),
-    ew.GeluOp: (_gelu, F32),
-    ew.GeluTanhOp: (_gelu_tanh, F32),
+    ew.GeluOp: (_gelu, vector_code_of("erf")),
+    ew.GeluTanhOp: (_gelu_tanh, vector_code_of("tanh")),
     ew.LeakyReluOp: (_leaky_relu, ANY),
-    ew.EluOp: (_elu, F32),
-    ew.CeluOp: (_celu, F32),
-    ew.SeluOp: (_selu, F32),
+    ew.EluOp: (_elu, vector_code_of("expm1")),
+    ew.CeluOp: (_celu, vector_code_of("expm1")),
+    ew.SeluOp: (_selu, vector_code_of("expm1")),
     ew.ThresholdedReluOp: (_thresholded_relu, ANY),
 }
 

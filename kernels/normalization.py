@@ -13,7 +13,7 @@ from tessella.dialects.nn import normalization
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
-from tessella.kernels.reduction import f32_only, inner_type, kept_shape, reduce_axes, scaled
+from tessella.kernels.reduction import inner_type, kept_shape, needs, reduce_axes, scaled
 from tessella.kernels.registry import native
 
 Args = Sequence[SSAValue]
@@ -88,7 +88,7 @@ def _trailing(x: SSAValue, value: SSAValue) -> tuple[SSAValue, list[Form]]:
     ]
 
 
-@native(normalization.LayerNormOp, "layer_norm", NCHW, applies=f32_only)
+@native(normalization.LayerNormOp, "layer_norm", NCHW, applies=needs())
 def layer_norm(
     k: KernelBuilder,
     op: normalization.LayerNormOp,
@@ -104,7 +104,7 @@ def layer_norm(
     return _affine(k, op, x, moments, axes, parameters, settings["epsilon"])
 
 
-@native(normalization.RmsNormOp, "rms_norm", NCHW, applies=f32_only)
+@native(normalization.RmsNormOp, "rms_norm", NCHW, applies=needs())
 def rms_norm(
     k: KernelBuilder, op: normalization.RmsNormOp, x: SSAValue, scale: SSAValue
 ) -> SSAValue:
@@ -117,7 +117,7 @@ def rms_norm(
     return _affine(k, op, x, [mean], axes, [_trailing(x, scale)], settings["epsilon"])
 
 
-@native(normalization.InstanceNormOp, "instance_norm", NCHW, applies=f32_only)
+@native(normalization.InstanceNormOp, "instance_norm", NCHW, applies=needs())
 def instance_norm(
     k: KernelBuilder,
     op: normalization.InstanceNormOp,
@@ -132,7 +132,7 @@ def instance_norm(
     return _affine(k, op, x, moments, axes, parameters, op.settings["epsilon"])
 
 
-@native(normalization.BatchNormOp, "batch_norm", applies=f32_only)
+@native(normalization.BatchNormOp, "batch_norm", applies=needs())
 def batch_norm(
     k: KernelBuilder,
     op: normalization.BatchNormOp,
@@ -148,7 +148,7 @@ def batch_norm(
     return _affine(k, op, x, [mean, variance], axes, parameters, op.settings["epsilon"])
 
 
-@native(normalization.LrnOp, "lrn", NHWC, applies=f32_only)
+@native(normalization.LrnOp, "lrn", NHWC, applies=needs("powf"))
 def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
     """S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size * S)^-beta."""
     settings, names, type = op.settings, _names(x), k.result_type(op)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math as numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import NCHW
@@ -14,6 +13,7 @@ from tessella.dialects.nn import reduction
 from tessella.dialects.nn.core import NnOp, Tensor, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
+from tessella.kernels.elementwise import vector_code_of
 from tessella.kernels.registry import native
 
 
@@ -98,10 +98,15 @@ def _float_only(op: NnOp) -> str | None:
     return None if is_float(element) else f"{element} is not averaged natively"
 
 
-def f32_only(op: NnOp) -> str | None:
-    """Functions for which there is vector code of f32 alone."""
-    element = tensor_type(op.operands[0]).element_type
-    return None if isinstance(element, Float32Type) else f"there is no native code for {element}"
+def needs(*functions: str) -> Callable[[NnOp], str | None]:
+    """A predicate: floats of which there is vector code of all these functions of `math`."""
+    has_code = vector_code_of(*functions)
+
+    def applies(op: NnOp) -> str | None:
+        element = tensor_type(op.operands[0]).element_type
+        return None if has_code(element) else f"there is no native code for {op.name} of {element}"
+
+    return applies
 
 
 @native(reduction.ReduceMeanOp, "reduce_mean", applies=_float_only)
@@ -138,7 +143,7 @@ def _shifted(k: KernelBuilder, op: NnOp, x: SSAValue, axis: int, *, exp: bool) -
     )
 
 
-@native(reduction.SoftmaxOp, "softmax", NCHW, applies=f32_only)
+@native(reduction.SoftmaxOp, "softmax", NCHW, applies=needs("exp"))
 def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
     """E = exp(X - max X), then E / sum E, along one axis."""
     axis = op.settings["axis"]
@@ -157,7 +162,7 @@ def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
     )
 
 
-@native(reduction.LogSoftmaxOp, "log_softmax", NCHW, applies=f32_only)
+@native(reduction.LogSoftmaxOp, "log_softmax", NCHW, applies=needs("exp", "log"))
 def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SSAValue:
     """S = X - max X, then S - log(sum exp S), along one axis."""
     axis = op.settings["axis"]

@@ -1,217 +1,347 @@
-"""Remove ops that change nothing, and ops whose results nobody reads.
+"""Remove ops that change nothing, that repeat another op, or that nobody reads.
 
-    %1 = nn.transpose %x {perm = array<i64: 0, 2, 1>}
-    %2 = nn.transpose %1 {perm = array<i64: 0, 2, 1>}
-    %3 = nn.reshape %2 {shape = array<i64: 2, 3, 4>} : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
-    %y = nn.mul %3, %one
+    %1 = nn.reshape %x {shape = array<i64: 8>}
+    %2 = nn.reshape %1 {shape = array<i64: 2, 4>}
+    %3 = nn.splat 1.0 : f32 : tensor<f32>
+    %4 = nn.mul %2, %3
+    %5 = nn.exp %4
+    %6 = nn.exp %4
     ->
-    %x
+    %4 = nn.reshape %x {shape = array<i64: 2, 4>}
+    %5 = nn.exp %4
 
-Every rule is exact: ``x + 0`` is kept, as it turns -0.0 into 0.0, ``x + -0.0`` is not; a division by a power of two
-becomes a multiplication.
+Every rule is exact, to the sign of zero: ``x + -0.0`` and ``x - 0.0`` are x, but ``x + 0.0`` is
+0.0 where x is -0.0, and stays. So does ``where(is_nan(p), 0, p)`` behind a softmax: a row of -inf
+alone makes it NaN.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
 from tessella.dialects.nn import elementwise as ew
-from tessella.dialects.nn import movement
 from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
+from tessella.dialects.nn.core import (
+    NnOp,
+    PyValue,
+    broadcast_shapes,
+    dtype_of,
+    is_float,
+    shape_of,
+    tensor_type,
+)
+from tessella.dialects.nn.movement import (
+    ConcatOp,
+    ExpandOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TileOp,
+    TransposeOp,
+)
 from tessella.passes.base import functions
 
-ROUNDS = 8
-"""Rounds of rewriting at most; one is enough for chains in program order."""
+MAX_ROUNDS = 8
+"""A limit for safety: a round seldom leaves more than the next one finds."""
 
-Rule = Callable[[NnOp], SSAValue | None]
-"""Gives a value to use in place of the op's only result, or None."""
+Replacement = SSAValue | Sequence[Operation] | None
+"""A value to use instead, ops to put in the place (the last one's result is used), or nothing."""
+Rule = Callable[[Any], Replacement]
 
 
 @dataclass(frozen=True)
 class EliminateIdentitiesPass(ModulePass):
-    """Remove identities, merge movements, and drop dead ops."""
+    """Remove identities, common subexpressions and dead ops."""
 
     name = "eliminate-identities"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            for _ in range(ROUNDS):
-                if not _rewrite(function):
+            block = function.body.block
+            for _ in range(MAX_ROUNDS):
+                # all three, whatever the first ones find
+                if not any([_simplify(block), _share(block), _drop(block)]):
                     break
-            _drop_dead(function)
 
 
-def _rewrite(function: FuncOp) -> bool:
+# ** rounds **
+
+
+def _simplify(block: Block) -> bool:
+    """Apply the rules to all ops; whether any changed."""
     changed = False
-    for op in list(function.body.block.ops):
-        for kind, rule in RULES:
-            if isinstance(op, kind) and (value := rule(op)) is not None:
-                value.name_hint = value.name_hint or op.results[0].name_hint
-                op.results[0].replace_all_uses_with(value)
-                Rewriter.erase_op(op)
-                changed = True
-                break
+    for op in list(block.ops):
+        if isinstance(op, NnOp) and op.kernel is None:
+            changed |= isinstance(op, ew.ElementwiseOp) and _skip_expansions(op)
+            changed |= any(_apply(rule, op) for rule in RULES.get(type(op), ()))
     return changed
 
 
-def _drop_dead(function: FuncOp) -> None:
-    for op in reversed(list(function.body.block.ops)):
-        if (
-            isinstance(op, NnOp)
-            and op.has_trait(Pure)
-            and all(r.first_use is None for r in op.results)
-        ):
+def _apply(rule: Rule, op: NnOp) -> bool:
+    """Replace the op as a rule says, if that gives the same type; whether it did."""
+    found = rule(op)
+    if found is None:
+        return False
+    value = found if isinstance(found, SSAValue) else found[-1].results[0]
+    old = op.results[0]
+    if value.type != old.type:
+        return False
+    if not isinstance(found, SSAValue):
+        for new in found:
+            Rewriter.insert_op(new, InsertPoint.before(op))
+    if isinstance(value.owner, Operation):
+        value.name_hint = value.name_hint or old.name_hint
+    old.replace_all_uses_with(value)
+    Rewriter.erase_op(op)
+    return True
+
+
+def _share(block: Block) -> bool:
+    """Use the first of equal ops for all of them; whether there were any."""
+    known: dict[object, Operation] = {}
+    changed = False
+    for op in list(block.ops):
+        if not isinstance(op, NnOp) or not op.has_trait(Pure):
+            continue
+        first = known.setdefault(_key(op), op)
+        if first is not op:
+            for old, new in zip(op.results, first.results, strict=True):
+                old.replace_all_uses_with(new)
             Rewriter.erase_op(op)
+            changed = True
+    return changed
 
 
-def _insert(op: NnOp, new: NnOp) -> SSAValue:
-    Rewriter.insert_op(new, InsertPoint.before(op))
-    return new.results[0]
+def _key(op: NnOp) -> object:
+    """What ops that compute the same have in common; where they came from is not part of it."""
+    attributes = {name: value for name, value in op.attributes.items() if name != "node"}
+    return (
+        type(op),
+        op.operands,
+        frozenset(op.properties.items()),
+        frozenset(attributes.items()),
+        tuple(result.type for result in op.results),
+    )
 
 
-def _same_type(op: NnOp) -> SSAValue | None:
-    """A movement or cast whose result has its operand's type."""
-    x = op.operands[0]
-    return x if x.type == op.results[0].type else None
+def _drop(block: Block) -> bool:
+    """Erase the ops that nobody reads; whether there were any."""
+    changed = False
+    for op in reversed(list(block.ops)):
+        if op.has_trait(Pure) and all(result.first_use is None for result in op.results):
+            Rewriter.erase_op(op)
+            changed = True
+    return changed
 
 
-def _reshape(op: NnOp) -> SSAValue | None:
-    if (same := _same_type(op)) is not None:
-        return same
-    inner = op.operands[0].owner
-    if isinstance(inner, movement.ReshapeOp):
-        shape = shape_of(op.results[0])
-        return _insert(op, movement.ReshapeOp.make([inner.x], shape=shape, node=op.node))
-    return None
+def _skip_expansions(op: ew.ElementwiseOp) -> bool:
+    """Read what was expanded where the op broadcasts it anyway; whether that was anywhere."""
+    changed = False
+    for i, value in enumerate(op.operands):
+        if isinstance(value.owner, ExpandOp):
+            shapes = [shape_of(x) for x in op.operands]
+            shapes[i] = shape_of(value.owner.x)
+            if broadcast_shapes(shapes) == shape_of(op.res):
+                op.operands[i] = value.owner.x
+                changed = True
+    return changed
 
 
-def _transpose(op: NnOp) -> SSAValue | None:
-    perm: tuple[int, ...] = op.settings["perm"]
-    x = op.operands[0]
-    inner = x.owner
-    if perm == tuple(range(len(perm))):
-        return x
-    if isinstance(inner, movement.TransposeOp):
-        first: tuple[int, ...] = inner.settings["perm"]
-        merged = tuple(first[p] for p in perm)
-        return _insert(op, movement.TransposeOp.make([inner.x], perm=merged, node=op.node))
-    moved = [p for p in perm if shape_of(x)[p] != 1]
-    if moved == sorted(moved):
-        # only dimensions of size 1 change places: the memory stays as it is
-        shape = shape_of(op.results[0])
-        return _insert(op, movement.ReshapeOp.make([x], shape=shape, node=op.node))
-    return None
+# ** ops that move elements **
 
 
-def _slice(op: NnOp) -> SSAValue | None:
-    return _same_type(op) if all(s == 1 for s in op.settings["steps"]) else None
+def _same(op: NnOp) -> Replacement:
+    """The operand, where the result has its type."""
+    return op.operands[0]
 
 
-def _concat(op: NnOp) -> SSAValue | None:
-    return op.operands[0] if len(op.operands) == 1 else None
+def _made(kind: type[NnOp], like: NnOp, *operands: SSAValue, **properties: PyValue) -> Replacement:
+    """An op in the place of another one."""
+    node = like.node if "node" in like.attributes else None
+    return [kind.make(operands, node=node, **properties)]
 
 
-def _clip(op: NnOp) -> SSAValue | None:
+def _reshape_twice(op: ReshapeOp) -> Replacement:
+    """reshape(reshape(x, _), s) = reshape(x, s)"""
+    inner = op.x.owner
+    return _made(ReshapeOp, op, inner.x, shape=op.shape) if isinstance(inner, ReshapeOp) else None
+
+
+def _expand_twice(op: ExpandOp) -> Replacement:
+    """expand(expand(x, _), s) = expand(x, s)"""
+    inner = op.x.owner
+    return _made(ExpandOp, op, inner.x, shape=op.shape) if isinstance(inner, ExpandOp) else None
+
+
+def _transpose_nothing(op: TransposeOp) -> Replacement:
+    """transpose(x, [0, 1, ..]) = x"""
+    perm = op.settings["perm"]
+    return op.x if perm == tuple(range(len(perm))) else None
+
+
+def _transpose_twice(op: TransposeOp) -> Replacement:
+    """transpose(transpose(x, p), q) = transpose(x, [p[i] for i in q])"""
+    inner = op.x.owner
+    if not isinstance(inner, TransposeOp):
+        return None
+    first = inner.settings["perm"]
+    return _made(TransposeOp, op, inner.x, perm=tuple(first[i] for i in op.settings["perm"]))
+
+
+def _slice_everything(op: SliceOp) -> Replacement:
+    """slice(x, 0:size:1) = x; of no or one element the step does not matter."""
     settings = op.settings
-    return op.operands[0] if (settings["low"], settings["high"]) == (-math.inf, math.inf) else None
+    columns = (settings["starts"], settings["steps"], shape_of(op.x))
+    whole = all((start, step) == (0, 1) or n <= 1 for start, step, n in zip(*columns, strict=True))
+    return op.x if whole else None
 
 
-def _idempotent(op: NnOp) -> SSAValue | None:
-    inner = op.operands[0].owner
-    return op.operands[0] if isinstance(inner, type(op)) else None
+def _concat_nothing(op: ConcatOp) -> Replacement:
+    """concat(x) = x; operands without elements are left out."""
+    axis = op.settings["axis"]
+    filled = [x for x in op.operands if shape_of(x)[axis]] or [op.operands[0]]
+    if len(filled) == 1:
+        return filled[0]
+    return _made(ConcatOp, op, *filled, axis=axis) if len(filled) < len(op.operands) else None
 
 
-def _splat(value: SSAValue) -> float | None:
+# ** elementwise ops **
+
+
+def _number(value: SSAValue) -> float | int | None:
+    """The number that all elements of a value are, if that is known."""
     return value.owner.number if isinstance(value.owner, SplatOp) else None
 
 
-def _is_negative_zero(value: float | None) -> bool:
-    return value == 0 and isinstance(value, float) and math.copysign(1.0, value) < 0
+def _is_zero(number: float | int | None, sign: float) -> bool:
+    """Whether a number is zero: an integer, or a float of this sign."""
+    return number == 0 and (not isinstance(number, float) or math.copysign(1, number) == sign)
 
 
-def _neutral_operand(op: NnOp, number: float, *, both: bool) -> SSAValue | None:
-    """The other operand, where one is a splat of this number and the shape stays."""
-    pairs = [(op.operands[0], op.operands[1])] + [(op.operands[1], op.operands[0])] * both
-    for x, other in pairs:
-        if _splat(other) == number and x.type == op.results[0].type:
-            return x
-    return None
+def _add_zero(op: ew.AddOp) -> Replacement:
+    """x + -0.0 = x"""
+    if _is_zero(_number(op.rhs), -1):
+        return op.lhs
+    return op.rhs if _is_zero(_number(op.lhs), -1) else None
 
 
-def _mul(op: NnOp) -> SSAValue | None:
-    return _neutral_operand(op, 1, both=True)
+def _sub_zero(op: ew.SubOp) -> Replacement:
+    """x - 0.0 = x"""
+    return op.lhs if _is_zero(_number(op.rhs), 1) else None
 
 
-def _add(op: NnOp) -> SSAValue | None:
-    float_add = is_float(tensor_type(op.results[0]).element_type)
-    for x, other in (op.operands, reversed(op.operands)):
-        exact = _is_negative_zero(_splat(other)) if float_add else _splat(other) == 0
-        if exact and x.type == op.results[0].type:
-            return x
-    return None
+def _mul_one(op: ew.MulOp) -> Replacement:
+    """x * 1 = x"""
+    if _number(op.rhs) == 1:
+        return op.lhs
+    return op.rhs if _number(op.lhs) == 1 else None
 
 
-def _sub(op: NnOp) -> SSAValue | None:
-    zero = _splat(op.operands[1])
-    return None if _is_negative_zero(zero) else _neutral_operand(op, 0, both=False)
+def _right_one(op: ew.DivOp | ew.PowOp) -> Replacement:
+    """x / 1 = x and x ^ 1 = x"""
+    return op.lhs if _number(op.rhs) == 1 else None
 
 
-def _div(op: NnOp) -> SSAValue | None:
-    if (x := _neutral_operand(op, 1, both=False)) is not None:
-        return x
-    number = _splat(op.operands[1])
-    if number is None or not is_float(tensor_type(op.results[0]).element_type):
+def _square(op: ew.PowOp) -> Replacement:
+    """x ^ 2 = x * x"""
+    return _made(ew.MulOp, op, op.lhs, op.lhs) if _number(op.rhs) == 2 else None
+
+
+def _div_power_of_two(op: ew.DivOp) -> Replacement:
+    """x / 2^k = x * 2^-k, where both powers are normal numbers of the type."""
+    number, type = _number(op.rhs), tensor_type(op.rhs)
+    if number is None or not is_float(type.element_type):
         return None
-    mantissa, exponent = math.frexp(number)
-    if abs(mantissa) != 0.5 or not -100 < exponent < 100:
+    fraction, exponent = math.frexp(number)
+    largest = 126 if dtype_of(type).itemsize == 4 else 1022
+    if abs(fraction) != 0.5 or not -largest <= exponent - 1 <= largest:
         return None
-    inverse = SplatOp(1 / number, tensor_type(op.operands[1]))
-    return _insert(op, ew.MulOp.make([op.operands[0], _insert(op, inverse)], node=op.node))
+    inverse = SplatOp(1 / number, type)
+    product = _made(ew.MulOp, op, op.lhs, inverse.res)
+    assert isinstance(product, list)
+    return [inverse, *product]
 
 
-def _pow(op: NnOp) -> SSAValue | None:
-    if (x := _neutral_operand(op, 1, both=False)) is not None:
-        return x
-    x = op.operands[0]
-    if _splat(op.operands[1]) == 2 and x.type == op.results[0].type:
-        return _insert(op, ew.MulOp.make([x, x], node=op.node))
-    return None
+def _and_true(op: ew.AndOp) -> Replacement:
+    """x and true = x"""
+    if _number(op.rhs):
+        return op.lhs
+    return op.rhs if _number(op.lhs) else None
 
 
-def _where(op: NnOp) -> SSAValue | None:
-    condition = _splat(op.operands[0])
-    if condition is None:
+def _or_false(op: ew.OrOp) -> Replacement:
+    """x or false = x"""
+    if _number(op.rhs) is False:
+        return op.lhs
+    return op.rhs if _number(op.lhs) is False else None
+
+
+def _where_known(op: ew.WhereOp) -> Replacement:
+    """where(true, x, y) = x and where(false, x, y) = y; where(c, x, x) = x"""
+    condition = _number(op.condition)
+    if condition is None and op.lhs is not op.rhs:
         return None
-    x = op.operands[1 if condition else 2]
-    return x if x.type == op.results[0].type else None
+    branch = op.rhs if condition is False else op.lhs
+    if branch.type == op.res.type:
+        return branch
+    return _made(ExpandOp, op, branch, shape=shape_of(op.res))
 
 
-RULES: tuple[tuple[type[Operation], Rule], ...] = (
-    (movement.ReshapeOp, _reshape),
-    (movement.TransposeOp, _transpose),
-    (movement.SliceOp, _slice),
-    (movement.ConcatOp, _concat),
-    (movement.PadOp, _same_type),
-    (movement.ExpandOp, _same_type),
-    (movement.TileOp, _same_type),
-    (ew.CastOp, _same_type),
-    (ew.ClipOp, _clip),
-    (ew.ReluOp, _idempotent),
-    (ew.MulOp, _mul),
-    (ew.AddOp, _add),
-    (ew.SubOp, _sub),
-    (ew.DivOp, _div),
-    (ew.PowOp, _pow),
-    (ew.WhereOp, _where),
-)
+def _clip_nothing(op: ew.ClipOp) -> Replacement:
+    """clip(x, -inf, inf) = x"""
+    settings = op.settings
+    return op.x if (settings["low"], settings["high"]) == (-math.inf, math.inf) else None
+
+
+def _idempotent(op: ew.UnaryOp) -> Replacement:
+    """f(f(x)) = f(x)"""
+    return op.x if type(op.x.owner) is type(op) else None
+
+
+def _involution(op: ew.UnaryOp) -> Replacement:
+    """f(f(x)) = x"""
+    inner = op.x.owner
+    return inner.operands[0] if isinstance(inner, NnOp) and type(inner) is type(op) else None
+
+
+RULES: dict[type[NnOp], Sequence[Rule]] = {
+    # ** movement **
+    ReshapeOp: (_same, _reshape_twice),
+    ExpandOp: (_same, _expand_twice),
+    TransposeOp: (_transpose_nothing, _transpose_twice),
+    SliceOp: (_slice_everything,),
+    PadOp: (_same,),  # the shape stays only if nothing is added
+    TileOp: (_same,),
+    ConcatOp: (_concat_nothing,),
+    # ** arithmetic **
+    ew.CastOp: (_same,),
+    ew.AddOp: (_add_zero,),
+    ew.SubOp: (_sub_zero,),
+    ew.MulOp: (_mul_one,),
+    ew.DivOp: (_right_one, _div_power_of_two),
+    ew.PowOp: (_right_one, _square),
+    ew.ClipOp: (_clip_nothing,),
+    ew.ReluOp: (_idempotent,),
+    ew.AbsOp: (_idempotent,),
+    ew.SignOp: (_idempotent,),
+    ew.FloorOp: (_idempotent,),
+    ew.CeilOp: (_idempotent,),
+    ew.RoundOp: (_idempotent,),
+    ew.NegOp: (_involution,),
+    # ** booleans **
+    ew.NotOp: (_involution,),
+    ew.AndOp: (_and_true,),
+    ew.OrOp: (_or_false,),
+    ew.WhereOp: (_where_known,),
+}
+"""What may stand instead of an op; a rule counts only where the type is the same."""

@@ -36,7 +36,7 @@ from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, constant_value, splat_array, weight_array
+from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
 from tessella.dialects.nn.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from tessella.dialects.nn.movement import (
     ConcatOp,
@@ -49,6 +49,7 @@ from tessella.dialects.nn.movement import (
 )
 from tessella.dialects.place import place_of
 from tessella.passes.base import functions
+from tessella.runtime import host
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError
 
@@ -127,12 +128,13 @@ class _Folder:
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
         """The arrays of an op's results; None where they take too much memory or fail."""
         if not isinstance(op, (ElementwiseOp, *_MOVING)):
-            arrays = [constant_value(result, self.weights, self.limit) for result in op.results]
-            return None if any(a is None for a in arrays) else [a for a in arrays if a is not None]
-        operands = [self._array(value) for value in op.operands]
-        largest = max(a.nbytes for a, v in zip(operands, op.operands, strict=True) if _is_weight(v))
+            constants = Constants(self.weights, self.limit)
+            arrays = [constants.value(result) for result in op.results]
+            return [a for a in arrays if a is not None] if arrays[0] is not None else None
+        largest = max((_bytes(v) for v in op.operands if isinstance(v.owner, WeightOp)), default=0)
         if _bytes(op.results[0]) > max(self.limit, largest):
             return None
+        operands = [self._array(value) for value in op.operands]
         try:
             if isinstance(op, ElementwiseOp):
                 return [_in_parts(op, operands)]
@@ -185,10 +187,6 @@ def _symbol(op: WeightOp) -> str:
     return op.symbol.root_reference.data
 
 
-def _is_weight(value: SSAValue) -> bool:
-    return isinstance(value.owner, WeightOp)
-
-
 def _hint(op: NnOp, result: int) -> str:
     """What a weight that replaces a result is called."""
     name = op.node if "node" in op.attributes else op.results[result].name_hint
@@ -227,8 +225,10 @@ def _splat_number(op: NnOp) -> Number | None:
         same = all(_bits(unit) == _bits(units[0]) for unit in units)
         return units[0].item() if same else None
     if isinstance(op, PadOp):
-        padded = op.evaluate(units[0]) if False else None
-        return None if padded is None else units[0].item()
+        # one element more is as good as many
+        return _common_number(
+            host.run(op.name, units, op.settings | {"low": (1,), "high": (0,)})[0]
+        )
     return None
 
 

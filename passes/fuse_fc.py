@@ -1,28 +1,33 @@
-"""Fuse a matrix product and the addition of a bias to `nn.fc`; take in transposes of right operands.
+"""Make fully connected layers of matrix products with a bias, and read transposed operands in
+place.
 
-    %1 = nn.matmul %x, %w {transpose_b = false} : (tensor<1x128x384xf32>, tensor<384x64xf32>) -> ...
-    %y = nn.add %1, %b : (tensor<1x128x64xf32>, tensor<64xf32>) -> ...
+    %1 = nn.matmul %x, %w : (tensor<5x7x8xf32>, tensor<8x16xf32>)
+    %2 = nn.add %1, %b : (tensor<5x7x16xf32>, tensor<16xf32>)
     ->
-    %y = nn.fc %x, %w, %b {transpose_w = false}
+    %2 = nn.fc %x, %w, %b
 
-    %t = nn.transpose %k {perm = array<i64: 0, 2, 1>}
-    %s = nn.matmul %q, %t {transpose_b = false}
+    %1 = nn.transpose %y {perm = array<i64: 0, 2, 1>}
+    %2 = nn.matmul %x, %1 {transpose_b = false}
     ->
-    %s = nn.matmul %q, %k {transpose_b = true}
+    %2 = nn.matmul %x, %y {transpose_b = true}
+
+The product has no other use than the addition, and the bias is a vector along the last axis. A
+transposition swaps the last two axes alone, and all its uses are second operands of ``matmul``
+and ``fc``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.constants import SplatOp
+from tessella.dialects.nn.core import NnOp, shape_of, tensor, tensor_type, to_attribute
 from tessella.dialects.nn.elementwise import AddOp
 from tessella.dialects.nn.linear import FcOp, MatmulOp
 from tessella.dialects.nn.movement import ReshapeOp, TransposeOp
@@ -31,63 +36,83 @@ from tessella.passes.base import functions
 
 @dataclass(frozen=True)
 class FuseFcPass(ModulePass):
-    """matmul + add to `nn.fc`; transposes into `transpose_b`."""
+    """Form `nn.fc`; make transpositions flags of the ops that read them."""
 
     name = "fuse-fc"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             for inner in list(function.body.block.ops):
-                if isinstance(inner, MatmulOp):
-                    _take_transpose(inner)
-            for inner in list(function.body.block.ops):
-                if isinstance(inner, AddOp):
-                    _fuse(inner)
+                match inner:
+                    case TransposeOp() if inner.kernel is None:
+                        _read_in_place(inner)
+                    case AddOp() if inner.kernel is None:
+                        _ = _fuse(inner, inner.lhs, inner.rhs) or _fuse(inner, inner.rhs, inner.lhs)
+                    case _:
+                        pass
 
 
-def _replace(old: NnOp, new: NnOp) -> None:
-    Rewriter.insert_op(new, InsertPoint.before(old))
-    new.results[0].name_hint = old.results[0].name_hint
-    old.results[0].replace_all_uses_with(new.results[0])
-    Rewriter.erase_op(old)
+_FLAGS = {MatmulOp: "transpose_b", FcOp: "transpose_w"}
 
 
-def _take_transpose(op: MatmulOp) -> None:
-    transpose = op.b.owner
-    if not isinstance(transpose, TransposeOp) or not op.b.has_one_use():
+def _read_in_place(op: TransposeOp) -> None:
+    """Read x itself wherever its transposition is read, if that is only in matrix products."""
+    rank = len(shape_of(op.x))
+    if op.settings["perm"] != (*range(rank - 2), rank - 1, rank - 2) or rank < 2:
         return
-    rank = len(shape_of(op.b))
-    if transpose.settings["perm"] != (*range(rank - 2), rank - 1, rank - 2):
+    uses = list(op.res.uses)
+    if not all(_is_second_factor(use) for use in uses):
         return
-    flipped = not op.settings["transpose_b"]
-    _replace(op, MatmulOp.make([op.a, transpose.x], node=op.node, transpose_b=flipped))
-    Rewriter.erase_op(transpose)
+    for use in uses:
+        product = use.operation
+        assert isinstance(product, MatmulOp | FcOp)
+        flag = _FLAGS[type(product)]
+        product.properties[flag] = to_attribute(not product.settings[flag])
+        product.operands[use.index] = op.x
+    Rewriter.erase_op(op)
 
 
-def _fuse(op: AddOp) -> None:
-    for product, bias in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        matmul = product.owner
-        if (
-            isinstance(matmul, MatmulOp)
-            and product.has_one_use()
-            and len(shape_of(matmul.b)) == 2
-            and shape_of(op.res) == shape_of(product)
-            and _is_row(shape_of(bias), shape_of(product)[-1])
-        ):
-            _replace(op, _fc(op, matmul, bias))
-            Rewriter.erase_op(matmul)
-            return
+def _is_second_factor(use: Use) -> bool:
+    op = use.operation
+    return isinstance(op, MatmulOp | FcOp) and op.kernel is None and use.index == 1
 
 
-def _is_row(shape: Sequence[int], columns: int) -> bool:
-    """Whether a tensor is one row: [N], [1, N], [1, 1, N]."""
-    return len(shape) >= 1 and shape[-1] == columns and all(n == 1 for n in shape[:-1])
+def _fuse(add: AddOp, product: SSAValue, bias: SSAValue) -> bool:
+    """Replace the sum of a product and a bias, if they are that."""
+    op = product.owner
+    if (
+        not isinstance(op, MatmulOp)
+        or op.kernel is not None
+        or not product.has_one_use()
+        or len(shape_of(op.b)) != 2
+        or product.type != add.res.type
+    ):
+        return False
+    vector = _vector(add, bias, shape_of(product)[-1])
+    if vector is None:
+        return False
+    node = next((x.node for x in (op, add) if "node" in x.attributes), None)
+    fc = FcOp.make([op.a, op.b, vector], node=node, transpose_w=op.transpose_b)
+    Rewriter.insert_op(fc, InsertPoint.before(add))
+    fc.res.name_hint = add.res.name_hint
+    add.res.replace_all_uses_with(fc.res)
+    Rewriter.erase_op(add)
+    Rewriter.erase_op(op)
+    return True
 
 
-def _fc(op: AddOp, matmul: MatmulOp, bias: SSAValue) -> FcOp:
-    if len(shape_of(bias)) > 1:
-        flat = ReshapeOp.make([bias], shape=(shape_of(bias)[-1],), node=op.node)
-        Rewriter.insert_op(flat, InsertPoint.before(op))
-        bias = flat.res
-    transpose = bool(matmul.settings["transpose_b"])
-    return FcOp.make([matmul.a, matmul.b, bias], node=matmul.node, transpose_w=transpose)
+def _vector(add: AddOp, bias: SSAValue, size: int) -> SSAValue | None:
+    """The bias as a vector of this size; None if it is none."""
+    shape = shape_of(bias)
+    new: NnOp
+    if isinstance(bias.owner, SplatOp):
+        type = tensor(tensor_type(bias).element_type, [size])
+        new = SplatOp(bias.owner.number, type)
+    elif shape == (size,):
+        return bias
+    elif shape == (*[1] * (len(shape) - 1), size) and shape:
+        new = ReshapeOp.make([bias], shape=(size,))
+    else:
+        return None
+    Rewriter.insert_op(new, InsertPoint.before(add))
+    return new.results[0]

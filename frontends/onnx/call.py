@@ -152,12 +152,19 @@ class Call:
             raise ShapeError(f"{what} holds integers", found=array.dtype.name)
         return tuple(int(x) for x in array.reshape(-1))
 
+    def static_number(self, index: int, what: str) -> int | float:
+        """The one element of an operand."""
+        array = self.static(index, what)
+        if array.size != 1:
+            raise ShapeError(f"{what} is one number", found=f"{array.size} elements")
+        return array.reshape(-1)[0].item()
+
     def static_int(self, index: int, what: str) -> int:
-        """The one element of an integer operand."""
-        values = self.static_ints(index, what)
-        if len(values) != 1:
-            raise ShapeError(f"{what} holds one integer", found=f"{len(values)}")
-        return values[0]
+        """The one element of an operand, which is a whole number."""
+        number = self.static_number(index, what)
+        if not isinstance(number, int):
+            raise ShapeError(f"{what} is an integer", found=str(number))
+        return number
 
     def listed(self, name: str, index: int) -> tuple[int, ...] | None:
         """Integers that old versions hold in an attribute and new ones in an operand, or None."""

@@ -156,6 +156,7 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
         tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=1, dims=[0]))
     skeleton = onnx.ModelProto(ir_version=min(proto.ir_version, onnx.IR_VERSION), graph=graph)
     skeleton.opset_import.extend(proto.opset_import)
-    skeleton.opset_import.append(onnx.helper.make_opsetid(_FOREIGN, 1))
+    if proto.opset_import:  # IR versions 1 and 2 have none
+        skeleton.opset_import.append(onnx.helper.make_opsetid(_FOREIGN, 1))
     skeleton.functions.extend(proto.functions)
     return skeleton

@@ -74,7 +74,7 @@ def _log1p(x: Any) -> Any:
     # what is lost in 1 + x is made up for by the quotient (Kahan)
     more = 1 + x
     exact = np.log(more) * (x / (more - 1))
-    return np.where(more == 1, x, np.where(np.isinf(more), more, exact))
+    return np.where(more == 1, x, np.where(np.isinf(more), np.log(more), exact))
 
 
 def _expm1(x: Any) -> Any:

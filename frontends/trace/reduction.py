@@ -113,14 +113,23 @@ def _var(
     keepdims: bool = False,
     ddof: float = 0,
 ) -> Traced:
-    value: Any = floating(trace, x)[0]
+    lifted = trace.lift(x)
+    value: Any = cast(trace, lifted, _dtype(np.var, lifted, None))
     centred = value - value.mean(axis=axis, keepdims=True)
     count = math.prod(value.shape[d] for d in as_axes(axis, value.ndim))
     return (centred * centred).sum(axis=axis, keepdims=keepdims) / (count - ddof)
 
 
-def _std(*args: Any, **kwargs: Any) -> Any:
-    return np.sqrt(_var(*args, **kwargs))
+@function
+def _std(
+    trace: Trace,
+    x: npt.ArrayLike,
+    axis: Shape | None = None,
+    keepdims: bool = False,
+    ddof: float = 0,
+) -> Traced:
+    variance: Any = _var(trace.lift(x), axis, keepdims, ddof)
+    return np.sqrt(variance)
 
 
 def _arg(op: type[NnOp]):

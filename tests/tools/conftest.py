@@ -14,7 +14,7 @@ MODELS = {"model": classifier, "open": open_batch, "unsupported": unsupported}
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``model.onnx``, ``open.onnx`` and ``unsupported.onnx``. Not to be written to."""
+    """A folder with ``model.onnx``, ``open.onnx`` and ``unsupported.onnx``; not to be changed."""
     folder = tmp_path_factory.mktemp("models")
     for name, make in MODELS.items():
         onnx.save(make(), folder / f"{name}.onnx")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -13,9 +13,9 @@ Dims = Sequence[int | str]
 
 def network(
     nodes: Sequence[onnx.NodeProto],
-    inputs: dict[str, Dims],
-    outputs: dict[str, Dims],
-    weights: dict[str, Sequence[int]],
+    inputs: Mapping[str, Dims],
+    outputs: Mapping[str, Dims],
+    weights: Mapping[str, Sequence[int]],
 ) -> onnx.ModelProto:
     """A model of float32 tensors; its weights are drawn."""
     rng = np.random.default_rng(0)

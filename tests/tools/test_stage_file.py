@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,20 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import tessella
 from tessella.driver.build import lower
 from tessella.driver.compile import make_options
+from tessella.driver.located import LocatedParser
 from tessella.driver.pipeline import IR_STAGES
-from tessella.driver.stage_file import load_stage, save_stage
+from tessella.driver.stage_file import load_stage, save_stage, stage_context
 from tessella.frontends.compile import open_source
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import (
     InvalidModelError,
     OptionError,
     ShapeError,
-    TessellaError,
 )
 from tests.tools.networks import classifier, network
 
@@ -88,13 +90,27 @@ def test_stages_of_one_model_share_weights(tmp_path: Path, expected: Array) -> N
 
 
 def test_the_weights_of_another_model_are_not_overwritten(tmp_path: Path) -> None:
-    write(classifier(), tmp_path / "m.nn")
-    other = classifier()
-    other.graph.initializer[1].raw_data = np.ones(8, np.float32).tobytes()
-    with pytest.raises(OptionError, match="@b is in the file"):
-        write(other, tmp_path / "m.tile")
-    assert not (tmp_path / "m.tile").exists()
-    write(other, tmp_path / "m.nn")  # nobody else needs the old ones
+    text = """func.func @main() -> tensor<2xf32> {
+      %w = nn.weight @w : tensor<2xf32>
+      func.return %w : tensor<2xf32>
+    }"""
+    module = LocatedParser(stage_context(), text, "text").parse()
+    assert isinstance(module, ModuleOp)
+    mine, others = WeightStore(), WeightStore()
+    mine.add("w", np.array([np.nan, 0], np.float32))
+    others.add("w", np.array([np.nan, -0.0], np.float32))
+    save_stage(tmp_path / "m.nn", module, mine)
+    save_stage(tmp_path / "m.placed", module, mine)
+    with pytest.raises(OptionError, match="another weight @w"):
+        save_stage(tmp_path / "m.placed", module, others)
+    (tmp_path / "m.placed").unlink()
+    save_stage(tmp_path / "m.nn", module, others)  # nobody else needs the old one
+    assert load_stage(tmp_path / "m.nn")[1].weights["w"].tobytes() == others["w"].tobytes()
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="cannot write"):
+        save_stage(tmp_path / "no folder" / "m.nn", ModuleOp([]), WeightStore())
 
 
 @pytest.mark.parametrize("stage", IR_STAGES)
@@ -240,7 +256,12 @@ FAULTS = {
     "an unmarked function": (LOOPS, "{rt.kernel}", "{kernel}", "neither a kernel nor a segment"),
     "a marked main": (LOOPS, "f32> {", "f32> attributes {rt.kernel} {", "not take buffers"),
     "two functions of a name": (LOOPS, "@segment_0", "@k", ""),
-    "buffers of several dimensions": (LOOPS, "memref<8xf32>", "memref<2x4xf32>", "not take buffers"),
+    "buffers of several dimensions": (
+        LOOPS,
+        "memref<8xf32>",
+        "memref<2x4xf32>",
+        "not take buffers",
+    ),
     "buffers of open size": (LOOPS, "memref<8xf32>", "memref<?xf32>", "does not take buffers"),
     "buffers with gaps": (
         LOOPS,
@@ -377,7 +398,6 @@ def test_damaged_text_never_escapes_as_another_error(
         else:
             lines = text.splitlines(keepends=True)
             path.write_text("".join(np.delete(np.array(lines, object), at % len(lines))))
-        try:
+        # the change may have been in a name, so that nothing is wrong
+        with suppress(InvalidModelError):
             load_stage(path)
-        except TessellaError as error:
-            assert isinstance(error, InvalidModelError), error

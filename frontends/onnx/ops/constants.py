@@ -77,7 +77,7 @@ def eye_like(call: Call) -> SSAValue:
 def range_(call: Call) -> SSAValue:
     """From start to limit, which is not in it."""
     start, limit, delta = (
-        call.static(i, name).reshape(-1)[0].item()
+        call.static_number(i, name)
         for i, name in enumerate(("start", "limit", "delta"))
     )
     dtype = dtype_of(call.x.type)

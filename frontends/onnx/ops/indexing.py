@@ -65,7 +65,7 @@ def scatter_nd(call: Call) -> SSAValue:
 def one_hot(call: Call) -> SSAValue:
     """Indices compared with each position along a new axis."""
     indices = call.cast(call.x, np.int64)
-    depth = int(call.static(1, "depth").reshape(-1)[0])
+    depth = int(call.static_number(1, "depth"))
     rank = len(shape_of(indices)) + 1
     axis = front_axis(call.integer("axis"), rank)
     negative = call.emit(nn.LessOp, indices, call.scalar(0, indices))

@@ -198,12 +198,15 @@ def expand(call: Call) -> SSAValue:
 @converts("Tile", 1, 13, note="repeats known at import")
 def tile(call: Call) -> SSAValue:
     """Version 1 repeats along one axis."""
+    if call.version >= 6:
+        return call.emit(nn.TileOp, call.x, repeats=call.static_ints(1, "repeats"))
     rank = len(shape_of(call.x))
-    repeats = list(call.static_ints(1, "repeats"))
-    if call.version < 6:
-        axis = front_axis(call.static_int(2, "axis"), rank)
-        repeats = [repeats[0] if d == axis else 1 for d in range(rank)]
-    return call.emit(nn.TileOp, call.x, repeats=tuple(repeats))
+    # these have the type of the data
+    count, axis = (int(call.static_number(i, name)) for i, name in ((1, "tiles"), (2, "axis")))
+    axis = front_axis(axis, rank)
+    return call.emit(
+        nn.TileOp, call.x, repeats=tuple(count if d == axis else 1 for d in range(rank))
+    )
 
 
 @converts("DepthToSpace", 1, 28)

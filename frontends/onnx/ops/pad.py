@@ -62,10 +62,7 @@ def _value(call: Call, mode: str) -> float:
         return call.number("value")
     if call.optional(2) is None:
         return 0.0
-    array = call.static(2, "constant_value")
-    if array.size != 1:
-        raise ShapeError("constant_value is one element", found=str(list(array.shape)))
-    number = array.reshape(-1)[0].item()
+    number = call.static_number(2, "constant_value")
     if number == number and float(number) != number:
         call.unsupported(f"padding with {number}, which float64 cannot hold")
     return float(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def test_versions_exist(entry: ops.Entry) -> None:
 @pytest.mark.parametrize("op", ops.entries())
 def test_one_entry_for_each_version(op: str) -> None:
     rows = ops.entries()[op]
-    for before, after in zip(rows, rows[1:], strict=False):
+    for before, after in itertools.pairwise(rows):
         assert before.last < after.first
 
 

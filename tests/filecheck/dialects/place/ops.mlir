@@ -11,8 +11,8 @@ func.func @conversions(%x: tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>>) {
   func.return
 }
 
-// CHECK:       func.func @packed(tensor<64x3x3x8xf32, #place.at<x86, f32, packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>>>)
-// CHECK-NEXT:  func.func @anywhere(tensor<i64, #place.at<any, any, any>>)
+// CHECK:       func.func private @packed(tensor<64x3x3x8xf32, #place.at<x86, f32, packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>>>)
+// CHECK-NEXT:  func.func private @anywhere(tensor<i64, #place.at<any, any, any>>)
 func.func private @packed(tensor<64x3x3x8xf32, #place.at<x86, f32, packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>>>)
 func.func private @anywhere(tensor<i64, #place.at<any, any, any>>)
 
