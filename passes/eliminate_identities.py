@@ -94,11 +94,13 @@ def _apply(rule: Rule, op: NnOp) -> bool:
         return False
     value = found if isinstance(found, SSAValue) else found[-1].results[0]
     old = op.results[0]
+    made: Sequence[Operation] = () if isinstance(found, SSAValue) else found
     if value.type != old.type:
+        for new in reversed(made):
+            new.erase()
         return False
-    if not isinstance(found, SSAValue):
-        for new in found:
-            Rewriter.insert_op(new, InsertPoint.before(op))
+    for new in made:
+        Rewriter.insert_op(new, InsertPoint.before(op))
     if isinstance(value.owner, Operation):
         value.name_hint = value.name_hint or old.name_hint
     old.replace_all_uses_with(value)
@@ -127,7 +129,7 @@ def _key(op: NnOp) -> object:
     attributes = {name: value for name, value in op.attributes.items() if name != "node"}
     return (
         type(op),
-        op.operands,
+        tuple(op.operands),
         frozenset(op.properties.items()),
         frozenset(attributes.items()),
         tuple(result.type for result in op.results),
@@ -138,7 +140,8 @@ def _drop(block: Block) -> bool:
     """Erase the ops that nobody reads; whether there were any."""
     changed = False
     for op in reversed(list(block.ops)):
-        if op.has_trait(Pure) and all(result.first_use is None for result in op.results):
+        unread = op.results and all(result.first_use is None for result in op.results)
+        if unread and op.has_trait(Pure):
             Rewriter.erase_op(op)
             changed = True
     return changed

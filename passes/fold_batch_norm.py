@@ -196,7 +196,7 @@ def _apply(op: BinaryOp, host: _Host, writer: _Writer, vector: SSAValue) -> None
     if isinstance(op, MulOp | DivOp):
         weights = _Writer(op, _node(host.op, ".w"))
         scale = weights.op(type(op), scale, weights.shaped(vector, host.factor))
-        shift = shift and writer.op(type(op), shift, vector)
+        shift = None if shift is None else writer.op(type(op), shift, vector)
     elif shift is not None:
         shift = writer.op(type(op), shift, vector)
     else:

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
-from tessella.dialects.layout import Layout, pack
+from tessella.dialects.layout import NCHW, Layout, pack
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
 from tessella.dialects.nn.indexing import GatherElementsOp, GatherNdOp, GatherOp
@@ -52,8 +52,10 @@ def weight_array(op: WeightOp, weights: WeightStore) -> Array:
     array = weights.get(symbol)
     if array is None:
         raise InternalError(f"the weight @{symbol} is not in the store")
-    place = place_of(op.res.type)
-    return array if place is None else _unpack(array, place.layout, shape_of(op.res))
+    place, shape = place_of(op.res.type), shape_of(op.res)
+    if place is None or place.layout.same_memory(NCHW, shape):
+        return np.reshape(array, shape)
+    return _unpack(array, place.layout, shape)
 
 
 def _unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
@@ -199,10 +201,10 @@ def _pool_work(op: NnOp) -> int:
 
 
 def _conv_work(op: NnOp) -> int:
-    o, per_in, *kernel = shape_of(op.operands[1])
-    points = math.prod(kernel) * op.settings["groups"]
+    _, per_in, *kernel = shape_of(op.operands[1])
+    points = math.prod(kernel)
     products = _elements(op.results[0]) * per_in * math.prod(kernel)
-    return _padded(op) * _WIDE + points * _POINT + products // _STEPS + o
+    return _padded(op) * _WIDE + points * _POINT + products // _STEPS
 
 
 def _conv_transpose_work(op: NnOp) -> int:
@@ -212,8 +214,7 @@ def _conv_transpose_work(op: NnOp) -> int:
     n, channels, *sizes = shape_of(op.results[0])
     pads, rank = op.settings["pads"], len(sizes)
     full = math.prod(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
-    groups = op.settings["groups"]
-    return n * channels * full * _WIDE + points * groups * _POINT + products // _STEPS
+    return n * channels * full * _WIDE + points * _POINT + products // _STEPS
 
 
 def _product_work(op: NnOp) -> int:

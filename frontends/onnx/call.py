@@ -127,8 +127,11 @@ class Call:
         return None if self.attribute(name) is None else self._typed(name, Tensor, None)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """An integer attribute that is 0 or not."""
-        return bool(self.integer(name, int(default)))
+        """An integer attribute that is 0 or 1."""
+        value = self.integer(name, int(default))
+        if value not in (0, 1):
+            raise InvalidModelError(f"attribute {name!r} is neither 0 nor 1", found=str(value))
+        return bool(value)
 
     # values known at import
 

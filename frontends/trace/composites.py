@@ -24,13 +24,15 @@ def is_float(x: Any) -> bool:
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
-    rest = a % b
-    quotient = a.trace.emit(nn.DivOp, [a - rest, b])
+    quotient = a.trace.emit(nn.DivOp, [a, b])
     if not is_float(a):
-        return quotient
+        # towards zero; NumPy rounds down, and a quotient by 0 is 0
+        is_rounded_up = ((a < 0) != (b < 0)) & (a != quotient * b) & (b != 0)
+        return np.where(is_rounded_up, quotient - 1, quotient)
+    rest = a % b
     # the rest is b only where a / b lies between -1 and 0 and is too small to tell from 0
-    rounded = np.where(rest == b, -1.0, np.rint(quotient))
-    return np.where(b == 0, a / b, rounded)
+    rounded = np.where(rest == b, -1.0, np.rint((a - rest) / b))
+    return np.where(b == 0, quotient, rounded)
 
 
 def _power(a: Any, b: Any) -> Any:

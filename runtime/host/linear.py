@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tessella.runtime.host.registry import Array, kernel
-from tessella.runtime.host.windows import kernel_points
+from tessella.runtime.host.windows import Ints, kernel_points
 
 
 @kernel("matmul")
@@ -26,27 +28,24 @@ def conv(
     w: Array,
     b: Array | None = None,
     *,
-    strides: tuple[int, ...],
-    pads: tuple[int, ...],
-    dilations: tuple[int, ...],
+    strides: Ints,
+    pads: Ints,
+    dilations: Ints,
     groups: int,
 ) -> Array:
     """x[N, C, spatial..], w[O, C / groups, kernel..], b[O]: a matrix product per kernel element."""
     rank = x.ndim - 2
     padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
-    kernel_shape = w.shape[2:]
-    extents = [
-        (padded.shape[2 + d] - (kernel_shape[d] - 1) * dilations[d] - 1) // strides[d] + 1
-        for d in range(rank)
-    ]
-    per_in, per_out = w.shape[1], w.shape[0] // groups
-    result = np.zeros((x.shape[0], w.shape[0], *extents), x.dtype)
-    for point, window in kernel_points(kernel_shape, strides, dilations, extents):
-        for g in range(groups):
-            source = padded[(slice(None), slice(g * per_in, (g + 1) * per_in), *window)]
-            taps = w[(slice(g * per_out, (g + 1) * per_out), slice(None), *point)]
-            result[:, g * per_out : (g + 1) * per_out] += np.einsum("nc...,oc->no...", source, taps)
-    return result if b is None else result + b.reshape(-1, *[1] * rank)
+    columns = zip(padded.shape[2:], w.shape[2:], strides, dilations, strict=True)
+    extents = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in columns]
+    count, (outs, ins) = math.prod(extents), w.shape[:2]
+    result = np.zeros((x.shape[0], groups, outs // groups, count), x.dtype)
+    for point, window in kernel_points(w.shape[2:], strides, dilations, extents):
+        source = padded[(..., *window)].reshape(x.shape[0], groups, ins, count)
+        taps = w[(..., *point)].reshape(groups, outs // groups, ins)
+        result += np.matmul(taps, source)
+    shaped = result.reshape(x.shape[0], outs, *extents)
+    return shaped if b is None else shaped + b.reshape(-1, *[1] * rank)
 
 
 @kernel("conv_transpose")
@@ -55,25 +54,23 @@ def conv_transpose(
     w: Array,
     b: Array | None = None,
     *,
-    strides: tuple[int, ...],
-    pads: tuple[int, ...],
-    dilations: tuple[int, ...],
-    output_pads: tuple[int, ...],
+    strides: Ints,
+    pads: Ints,
+    dilations: Ints,
+    output_pads: Ints,
     groups: int,
 ) -> Array:
     """x[N, C, spatial..], w[C, O / groups, kernel..], b[O]: a product for each kernel element."""
-    rank = x.ndim - 2
-    sizes, kernel_shape = x.shape[2:], w.shape[2:]
-    columns = zip(sizes, strides, kernel_shape, dilations, output_pads, strict=True)
+    rank, sizes = x.ndim - 2, x.shape[2:]
+    columns = zip(sizes, strides, w.shape[2:], dilations, output_pads, strict=True)
     full = [(n - 1) * s + (k - 1) * d + 1 + more for n, s, k, d, more in columns]
-    per_in, per_out = w.shape[0] // groups, w.shape[1]
-    result = np.zeros((x.shape[0], per_out * groups, *full), x.dtype)
-    for point, window in kernel_points(kernel_shape, strides, dilations, sizes):
-        for g in range(groups):
-            source = x[:, g * per_in : (g + 1) * per_in]
-            weights = w[(slice(g * per_in, (g + 1) * per_in), slice(None), *point)]
-            target = (slice(None), slice(g * per_out, (g + 1) * per_out), *window)
-            result[target] += np.einsum("nc...,co->no...", source, weights)
+    (ins, outs), count = w.shape[:2], math.prod(sizes)
+    result = np.zeros((x.shape[0], groups * outs, *full), x.dtype)
+    source = x.reshape(x.shape[0], groups, ins // groups, count)
+    for point, window in kernel_points(w.shape[2:], strides, dilations, sizes):
+        taps = w[(..., *point)].reshape(groups, ins // groups, outs)
+        product = np.matmul(np.swapaxes(taps, 1, 2), source)
+        result[(..., *window)] += product.reshape(x.shape[0], groups * outs, *sizes)
     inner = (slice(a, n - b) for a, n, b in zip(pads[:rank], full, pads[rank:], strict=True))
     cut = result[(..., *inner)]
     return cut if b is None else cut + b.reshape(-1, *[1] * rank)

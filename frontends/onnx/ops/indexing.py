@@ -114,6 +114,8 @@ def reverse_sequence(call: Call) -> SSAValue:
     """Where the position is inside its sequence, the mirrored one is read."""
     x, shape = call.x, shape_of(call.x)
     time, batch = (front_axis(call.integer(n), len(shape)) for n in ("time_axis", "batch_axis"))
+    if time == batch:
+        raise ShapeError("time_axis and batch_axis are the same", found=str(time))
     lengths = call.cast(call.operand(1), np.int64)
     lengths = call.reshape(lengths, [shape[d] if d == batch else 1 for d in range(len(shape))])
     positions = call.positions(shape[time], time, len(shape))

@@ -10,7 +10,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.model import Node
-from tessella.frontends.onnx.registry import Rule, converts
+from tessella.frontends.onnx.registry import Rule, converts, only
 from tessella.support.errors import ShapeError
 
 
@@ -162,7 +162,7 @@ def lrn(call: Call) -> SSAValue:
     )
 
 
-@converts("LpNormalization", 1, 22)
+@converts("LpNormalization", 1, 22, only("p", 2, 1))
 def lp_norm(call: Call) -> SSAValue:
     """x over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
     x, axis = call.x, call.axis(call.x)

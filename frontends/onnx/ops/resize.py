@@ -157,7 +157,7 @@ def _resized(call: Call, plan: _Plan, x: SSAValue) -> SSAValue:
 
 def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
     """Whether `nn.resize` computes this."""
-    if call.attribute("antialias") or call.attribute("exclude_outside"):
+    if call.flag("antialias") or call.flag("exclude_outside"):
         return False
     # ONNX aligns the corners of the size before it is rounded, `nn.resize` of the rounded one
     rounded = any(n * s != new for n, s, new in zip(shape, plan.scales, plan.sizes, strict=True))
@@ -178,7 +178,7 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
             places,
             old,
             mode=plan.mode,
-            scale=scale if call.attribute("antialias") else 1.0,
+            scale=scale if call.flag("antialias") else 1.0,
             cubic=call.number("cubic_coeff_a"),
             inside=call.flag("exclude_outside"),
         )

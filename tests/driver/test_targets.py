@@ -1,0 +1,103 @@
+"""The same pipeline for other machines, by their vector width and registers."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tessella
+from tessella import targets
+from tessella.codegen.llvm import optimize_and_emit
+from tessella.driver.build import Lowered, as_text, lower
+from tessella.driver.compile import make_options
+from tessella.driver.model import Model
+from tessella.frontends.compile import open_source
+from tests.models import load_fixture, random_inputs
+from tests.native import RUNNABLE
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+
+AARCH64 = 0xB7
+"""The machine in the header of an AArch64 object."""
+
+
+def lowered_for(target: str) -> Lowered:
+    source = open_source(DIGITS)
+    shapes = {i.name: tuple(d for d in i.shape if isinstance(d, int)) for i in source.inputs}
+    return lower(source.graph(shapes), make_options(target=target))
+
+
+@pytest.fixture(scope="module")
+def neon() -> Lowered:
+    return lowered_for("aarch64")
+
+
+def test_aarch64_objects(neon: Lowered) -> None:
+    for name, text in neon.llvm().items():
+        image = optimize_and_emit(text, neon.target)
+        assert image[:4] == b"\x7fELF", name
+        assert int.from_bytes(image[18:20], "little") == AARCH64, name
+
+
+def test_aarch64_instructions(neon: Lowered) -> None:
+    text = as_text(neon, "asm")
+    assert len(re.findall(r"\bfmla\s+v\d+\.4s, v\d+\.4s, v\d+\.s\[\d\]", text)) > 100
+    kernels = set(neon.llvm())
+    called = set(re.findall(r"\bbl\s+(\w+)", text))
+    assert called <= kernels | {"memcpy", "memset", "memmove"}
+    assert "place.at<arm, f32, nhwc>" in as_text(neon, "placed")
+
+
+@pytest.mark.parametrize(
+    "target, register, lanes",
+    [("avx512", "zmm", 16), ("avx2", "ymm", 8), ("aarch64", "v", 4)],
+)
+def test_width_follows_the_target(target: str, register: str, lanes: int) -> None:
+    lowered = lowered_for(target)
+    assert re.search(rf"vector \w+ {lanes} by", as_text(lowered, "tile"))
+    assert f"vector<{lanes}xf32>" in as_text(lowered, "loops")
+    text = as_text(lowered, "asm")
+    assert re.search(rf"\b%?{register}\d+", text)
+    if target == "avx2":
+        assert "zmm" not in text
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_every_width_computes_the_same(target: str) -> None:
+    proto = load_fixture("mobilenet_opset18")
+    feeds = random_inputs(proto, 0)
+    results = [tessella.compile(proto, target=t).run(None, feeds)[0] for t in (target, None)]
+    largest = float(np.abs(results[1]).max())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-3, atol=1e-3 * largest)
+
+
+def test_a_target_that_cannot_run_is_refused() -> None:
+    other = next(n for n in ("neon", "avx512", "avx2") if not targets.can_run(targets.get(n)))
+    with pytest.raises(tessella.TessellaError, match="cannot run"):
+        tessella.compile(DIGITS, target=other)
+
+
+def test_calls_release_the_interpreter() -> None:
+    proto = load_fixture("encoder_opset18")
+    feeds = random_inputs(proto, 0)
+    model: Model = tessella.compile(proto)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10.0)  # a thread gives up the interpreter only where it releases it
+    try:
+        stop = threading.Event()
+        worker = threading.Thread(target=lambda: (model.run(None, feeds), stop.set()))
+        turns = 0
+        worker.start()
+        while not stop.is_set():
+            turns += 1
+            time.sleep(0)
+        worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert turns > 100

@@ -1,0 +1,342 @@
+"""`tessella`, called in this process: what the commands print, write and return."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessella
+from tessella import targets
+from tessella.driver.pipeline import IR_STAGES, STAGES
+from tessella.support.errors import TessellaError
+from tessella.support.knobs import KNOBS
+from tessella.tools import cli
+from tessella.tools.cli import COMMANDS, main
+from tessella.tools.commands.arrays import difference
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model in the current folder, which is a new one."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(models / "model.onnx", tmp_path)
+    return "model.onnx"
+
+
+# ** the tool itself **
+
+
+def test_help_lists_the_commands(capsys: Out) -> None:
+    assert main(["--help"]) == 0
+    output = capsys.readouterr().out
+    assert all(f"    {name} " in output for name in COMMANDS)
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+
+
+def test_version_names_what_it_stands_on(capsys: Out) -> None:
+    assert main(["--version"]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith(f"tessella {tessella.__version__}, xdsl 0.")
+
+
+@pytest.mark.parametrize("argv", [[], ["nothing"], ["run"], ["run", "m", "--no-such-option"]])
+def test_a_wrong_command_line_is_2(argv: list[str], capsys: Out) -> None:
+    assert main(argv) == 2
+    assert "usage: tessella" in capsys.readouterr().err
+
+
+def test_an_error_says_what_where_and_what_to_do(capsys: Out) -> None:
+    assert main(["run", "nobody.onnx"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "error: cannot read the model: No such file or directory\n  where: nobody.onnx\n"
+    )
+    assert not captured.out
+
+
+def test_the_traceback_is_shown_on_demand(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KNOBS, "full_traceback", True)
+    assert main(["run", "nobody.onnx"]) == 2
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_a_bug_is_called_one(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(targets, "host", broken)
+    assert main(["targets"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: tessella has a bug: KeyError: 'x'\n")
+    assert "TESSELLA_FULL_TRACEBACK=1" in error
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", stop)
+    assert main([]) == 130
+
+
+# ** run **
+
+
+def test_run_sums_up_and_writes_outputs(model: str, capsys: Out) -> None:
+    assert main(["run", model, "--output", "y=@y.npy"]) == 0
+    assert capsys.readouterr().out.startswith("y: float32 [1, 10] min ")
+    y = np.load("y.npy")
+    assert y.shape == (1, 10)
+    np.testing.assert_allclose(y.sum(), 1, rtol=1e-5)
+    assert main(["run", model, "--expected", "y=@y.npy"]) == 0
+    assert "y: as expected" in capsys.readouterr().out
+
+
+def test_run_takes_inputs_from_files_and_seeds(model: str) -> None:
+    x = np.random.default_rng(7).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    np.save("x.npy", x)
+    assert main(["run", model, "--input", "x=@x.npy", "--output", "y=@y.npy"]) == 0
+    np.testing.assert_array_equal(np.load("y.npy"), tessella.compile(model)(x))
+    outputs: list[bytes] = []
+    for arguments in (["--seed", "1"], ["--seed", "1"], ["--seed", "2"], ["--input", "x=zeros"]):
+        assert main(["run", model, "--output", "y=@z.npy", *arguments]) == 0
+        outputs.append(np.load("z.npy").tobytes())
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs)) == 3
+
+
+def test_run_says_where_an_output_differs(model: str, capsys: Out) -> None:
+    main(["run", model, "--output", "y=@y.npy"])
+    y = np.load("y.npy")
+    y[0, 3] += 0.5
+    np.save("y.npy", y)
+    capsys.readouterr()
+    assert main(["run", model, "--expected", "y=@y.npy"]) == 1
+    output = capsys.readouterr().out
+    assert "1 of 10 elements differ" in output
+    assert "largest absolute difference 0.5 at [0, 3]" in output
+    assert main(["run", model, "--expected", "y=@y.npy", "--atol", "1"]) == 0
+
+
+def test_run_wants_shapes_for_open_dimensions(models: Path, capsys: Out) -> None:
+    path = str(models / "open.onnx")
+    assert main(["run", path]) == 2
+    assert "hint: give its shape, such as --shape x=1x4" in capsys.readouterr().err
+    assert main(["run", path, "--shape", "x=5x4"]) == 0
+    assert "y: float32 [5, 3]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("places", ["host", "x86/f32/nhwc,x86/f32,x86,host"])
+def test_run_at_places(model: str, places: str, capsys: Out) -> None:
+    if not places.startswith(("host", targets.host().arch)):
+        pytest.skip("places of another machine")
+    main(["run", model, "--output", "y=@y.npy"])
+    assert main(["run", model, "--places", places, "--expected", "y=@y.npy"]) == 0
+    assert "as expected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--input", "x"], "cannot read --input 'x'"),
+        (["--input", "q=zeros"], "the model has no 'q'"),
+        (["--input", "x=maybe"], "no way to make 'maybe'"),
+        (["--input", "x=@nobody.npy"], "cannot read an array"),
+        (["--output", "y=here"], "expected: --output y=@FILE.npy"),
+        (["--output", "q=@q.npy"], "expected: one of y"),
+        (["--expected", "y=@model.onnx"], "cannot read an array"),
+        (["--shape", "x=axb"], "cannot read the shape 'axb'"),
+        (["--shape", "x=1x3x8x9"], "wrong shape"),
+        (["--places", "nowhere"], "nowhere"),
+        (["--target", "nothing"], "there is no target 'nothing'"),
+    ],
+)
+def test_run_refuses(model: str, arguments: list[str], message: str, capsys: Out) -> None:
+    assert main(["run", model, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_run_does_not_run_code_for_another_machine(model: str, capsys: Out) -> None:
+    other = "neon" if targets.host().arch == "x86" else "avx2"
+    assert main(["run", model, "--target", other]) == 2
+    assert "cannot run code for" in capsys.readouterr().err
+
+
+# ** differences **
+
+
+def array(*values: Any, dtype: str = "float32") -> np.ndarray[Any, Any]:
+    return np.array(values, dtype)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "differs"),
+    [
+        (array(1.0), array(1.00001), False),
+        (array(1.0), array(1.1), True),
+        (array(np.nan, np.inf), array(np.nan, np.inf), False),
+        (array(np.nan), array(1.0), True),
+        (array(np.inf), array(-np.inf), True),
+        (array(1.0), array(1.0, 1.0), True),
+        (array(1.0), array(1.0, dtype="float64"), True),
+        (array(), array(), False),
+        (array(True, dtype="bool"), array(False, dtype="bool"), True),
+        (array(2**53, dtype="int64"), array(2**53 + 1, dtype="int64"), True),
+        (array(3, dtype="int8"), array(3, dtype="int8"), False),
+    ],
+)
+def test_difference(found: Any, expected: Any, differs: bool) -> None:
+    assert (difference(found, expected, 1e-4, 1e-5) is not None) == differs
+
+
+# ** check **
+
+
+def test_check_lists_all_that_is_not_supported(models: Path, capsys: Out) -> None:
+    path = str(models / "unsupported.onnx")
+    assert main(["check", path]) == 1
+    output = capsys.readouterr().out
+    assert output.startswith("2 unsupported things:\n")
+    assert "'first'" in output
+    assert "'second'" in output
+    assert main(["check", path, "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert not result["supported"]
+    assert [issue["node"] for issue in result["issues"]] == ["first", "second"]
+    assert main(["run", path]) == 2
+    assert "tessella check" in capsys.readouterr().err
+
+
+def test_check_of_a_model_that_is_supported(model: str, capsys: Out) -> None:
+    assert main(["check", model]) == 0
+    assert capsys.readouterr().out == "supported\n"
+    assert main(["check", model, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"supported": True, "issues": []}
+    main(["compile", model, "--to", "tile"])
+    assert main(["check", "model.tile"]) == 0
+    Path("model.weights").unlink()
+    assert main(["check", "model.tile"]) == 2
+
+
+def test_check_of_no_model(capsys: Out, tmp_path: Path) -> None:
+    path = tmp_path / "x.onnx"
+    path.write_bytes(b"nonsense")
+    assert main(["check", str(path)]) == 2
+    assert "error: " in capsys.readouterr().err
+
+
+# ** explain **
+
+
+def test_explain(model: str, capsys: Out) -> None:
+    assert main(["explain", model]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["op", "node", "kernel", "place", "group"]
+    assert any(row.startswith("nn.conv") for row in rows)
+    assert main(["explain", model, "--json", "--places", "host"]) == 0
+    ops = json.loads(capsys.readouterr().out)["ops"]
+    assert {op["kernel"] for op in ops} == {"host"}
+
+
+def test_explain_another_machine(model: str, capsys: Out) -> None:
+    assert main(["explain", model, "--target", "aarch64"]) == 0
+    assert "arm/f32" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stage", IR_STAGES)
+def test_explain_a_stage(model: str, stage: str, capsys: Out) -> None:
+    main(["compile", model, "--to", stage])
+    capsys.readouterr()
+    assert main(["explain", f"model.{stage}", "--json"]) == 0
+    explanation = json.loads(capsys.readouterr().out)
+    assert "conv" in {op["node"] for op in explanation["ops"]}
+    assert ("note" in explanation) == (stage in ("tile", "loops"))
+
+
+def test_explain_wants_shapes(models: Path) -> None:
+    path = str(models / "open.onnx")
+    assert main(["explain", path]) == 2
+    assert main(["explain", path, "--shape", "x=2x4"]) == 0
+
+
+# ** compile **
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("target", ["host", "avx2", "aarch64"])
+def test_compile_to_standard_output(model: str, stage: str, target: str, capsys: Out) -> None:
+    assert main(["compile", model, "--to", stage, "--target", target, "-o", "-"]) == 0
+    output = capsys.readouterr().out
+    start = {"llvm": "target datalayout", "asm": "\t"}.get(stage, "builtin.module {")
+    assert output.startswith(start)
+    if target == "aarch64" and stage == "asm":
+        assert "fmla" in output
+    assert sorted(path.name for path in Path().iterdir()) == [model]
+
+
+def test_compile_takes_the_name_from_model_and_stage(model: str, capsys: Out) -> None:
+    assert main(["compile", model]) == 0
+    assert capsys.readouterr().out == "wrote model.tile and model.weights\n"
+    assert main(["compile", "model.tile", "--to", "asm"]) == 0
+    assert capsys.readouterr().out == "wrote model.asm\n"
+    assert sorted(path.name for path in Path().iterdir()) == [
+        *("model.asm", model, "model.tile", "model.weights"),
+    ]
+
+
+@pytest.mark.parametrize("stage", IR_STAGES)
+def test_what_compile_wrote_runs(model: str, stage: str) -> None:
+    main(["run", model, "--output", "y=@y.npy"])
+    assert main(["compile", model, "--to", stage, "-o", f"q.{stage}"]) == 0
+    exactly = ["--rtol", "0", "--atol", "0"]
+    assert main(["run", f"q.{stage}", "--expected", "y=@y.npy", *exactly]) == 0
+
+
+def test_compile_from_stage_to_stage(model: str, capsys: Out) -> None:
+    for before, stage in zip(("onnx", *IR_STAGES), IR_STAGES, strict=False):
+        assert main(["compile", f"model.{before}", "--to", stage]) == 0
+        direct = ["compile", model, "--to", stage, "-o", "-"]
+        capsys.readouterr()
+        assert main(direct) == 0
+        assert capsys.readouterr().out == Path(f"model.{stage}").read_text()
+
+
+def test_compile_refuses(model: str, capsys: Out) -> None:
+    main(["compile", model, "--to", "tile"])
+    capsys.readouterr()
+    assert main(["compile", "model.tile", "--to", "nn"]) == 2
+    assert "past the stage 'nn'" in capsys.readouterr().err
+    assert main(["compile", "model.tile", "--to", "tile"]) == 2
+    assert "overwrite the model" in capsys.readouterr().err
+    assert main(["compile", model, "-o", "no folder/x.tile"]) == 2
+    assert main(["compile", model, "--to", "llvm", "-o", "no folder/x.llvm"]) == 2
+    assert main(["compile", model, "--to", "nothing"]) == 2
+
+
+# ** targets **
+
+
+def test_targets(capsys: Out) -> None:
+    assert main(["targets"]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith(f"host: {targets.host().name} ")
+    assert "neon" in output
+    assert main(["targets", "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table["host"]["name"] in table["targets"]
+
+
+def test_main_returns_errors_it_does_not_raise_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> int:
+        raise TessellaError("no")
+
+    monkeypatch.setattr(cli, "_run", fail)
+    assert main([]) == 2
