@@ -57,6 +57,18 @@ class LocatedParser(Parser):
         self.lines[op] = line
         return op
 
+    def parse_optional_str_literal(self) -> str | None:
+        """A string. xDSL takes what it printed for one that is not ASCII for bytes."""
+        text = super().parse_optional_str_literal()
+        start = self.pos
+        if text is not None or (data := self.parse_optional_bytes_literal()) is None:
+            return text
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            self._resume_from(start)
+            return None
+
     def parse(self, *, implicit_module: bool = True) -> ModuleOp | Problem:
         """The module, or what is wrong with the text."""
         try:

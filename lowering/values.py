@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from xdsl.dialects import affine, arith, scf, vector
@@ -20,6 +21,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 INDEX = IndexType()
+
+
+@cache
+def _vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
+    return VectorType(element, [lanes])
 
 
 @dataclass(frozen=True)
@@ -142,11 +148,11 @@ class Emitter:
 
     def vector_type(self, element: Attribute) -> VectorType[Any]:
         """The vector type of this statement's lanes."""
-        return VectorType(element, [self.lanes])
+        return _vector_type(element, self.lanes)
 
     def lane_mask(self, lanes: int) -> SSAValue:
         """A mask of the first lanes."""
-        type = VectorType(IntegerType(1), [self.lanes])
+        type = self.vector_type(IntegerType(1))
         return self.op(vector.CreateMaskOp([self.index(lanes)], type))
 
     def spread(self, value: Val) -> SSAValue:

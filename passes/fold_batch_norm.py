@@ -49,14 +49,12 @@ class FoldBatchNormPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
+            folder = _Folder()
             # first into batch normalizations themselves, so that they take along what follows
-            for step in (_fold_arithmetic, _fold_norm):
+            for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
                     if isinstance(inner, NnOp) and inner.kernel is None:
-                        step(inner)
-
-
-# ** the ops that have a scale and a shift for each channel **
+                        fold(inner)
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class _Host:
     """An op whose result's channels can be scaled by its second operand and shifted by its third.
 
     ``axis`` is where the result's channels are, ``factor`` the shape in which a vector of them
-    broadcasts to the second operand.
+    broadcasts to the second operand (-1 is their number).
     """
 
     op: NnOp
@@ -84,14 +82,9 @@ class _Host:
         return self.op.operands[2] if len(self.op.operands) > 2 else None
 
 
-def _host(value: SSAValue) -> _Host | None:
-    """The op that gives a value, where it can be scaled and shifted for that value's one user."""
-    op = value.owner
-    if not isinstance(op, NnOp) or op.kernel is not None or not value.has_one_use():
-        return None
-    if not all(is_constant(parameter) for parameter in op.operands[1:]):
-        return None
-    rank = len(shape_of(value))
+def _host(op: NnOp) -> _Host | None:
+    """The op as one that can be scaled and shifted, or None."""
+    rank = len(shape_of(op.results[0]))
     match op:
         case ConvOp():
             return _Host(op, 1, (-1, *[1] * (rank - 1)))
@@ -107,29 +100,93 @@ def _host(value: SSAValue) -> _Host | None:
             return None
 
 
-def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> None:
-    """Put the host with other parameters where the op behind it stands."""
-    operands = [host.op.operands[0], scale, *(() if shift is None else (shift,))]
-    operands += host.op.operands[3:]
-    kind, properties = type(host.op), dict(host.op.properties)
-    if isinstance(host.op, MatmulOp) and shift is not None:
-        kind, properties = FcOp, {"transpose_w": properties["transpose_b"]}
-    new = kind.make(operands, node=_node(host.op), **properties)
-    _put(new.results[0], by)
-    Rewriter.erase_op(host.op)
+class _Folder:
+    """Folds ops of one function; remembers which values it made of constants."""
 
+    def __init__(self) -> None:
+        self.made: set[SSAValue] = set()
 
-def _put(value: SSAValue, by: NnOp) -> None:
-    """Insert a value's op before another op, whose place it takes."""
-    assert isinstance(value.owner, NnOp)
-    Rewriter.insert_op(value.owner, InsertPoint.before(by))
-    value.name_hint = by.results[0].name_hint
-    by.results[0].replace_all_uses_with(value)
-    Rewriter.erase_op(by)
+    def is_constant(self, value: SSAValue) -> bool:
+        return is_constant(value) or value in self.made
 
+    def host(self, value: SSAValue) -> _Host | None:
+        """The op that gives a value, where it can be changed for that value's one user."""
+        op = value.owner
+        if not isinstance(op, NnOp) or op.kernel is not None or not value.has_one_use():
+            return None
+        return _host(op) if all(map(self.is_constant, op.operands[1:])) else None
 
-def _node(op: NnOp, part: str = "") -> str | None:
-    return op.node + part if "node" in op.attributes else None
+    # ** arithmetic with a constant for each channel **
+
+    def fold_arithmetic(self, op: NnOp) -> None:
+        """Fold an addition, subtraction, multiplication or division into the op before it."""
+        if not isinstance(op, AddOp | SubOp | MulOp | DivOp):
+            return
+        pairs = [(op.lhs, op.rhs)]
+        if isinstance(op, AddOp | MulOp):
+            pairs.append((op.rhs, op.lhs))
+        for value, constant in pairs:
+            host = self.host(value) if self.is_constant(constant) else None
+            if host is not None and value.type == op.res.type and is_float(_element(value)):
+                vector = self._channel_vector(op, constant, host)
+                if vector is not None:
+                    self._apply(op, host, vector)
+                    return
+
+    def _channel_vector(self, op: BinaryOp, constant: SSAValue, host: _Host) -> SSAValue | None:
+        """A constant as a vector of the host's channels; None if it varies along other axes."""
+        writer = _Writer(op, _node(host.op, ".b"), self.made)
+        if isinstance(constant.owner, SplatOp):
+            return writer.splat(constant.owner.number, _element(constant), [host.channels])
+        shape = shape_of(constant)
+        axis = host.axis - (len(shape_of(host.op.results[0])) - len(shape))
+        size = math.prod(shape)
+        if size == 1 < host.channels:
+            return writer.op(ExpandOp, writer.shaped(constant, [1]), shape=(host.channels,))
+        is_vector = size == 1 or (axis >= 0 and shape[axis] == size)
+        return writer.shaped(constant, [-1]) if is_vector else None
+
+    def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> None:
+        """Do with the host's parameters what the op does with its result."""
+        weights = _Writer(op, _node(host.op, ".w"), self.made)
+        writer = _Writer(op, _node(host.op, ".b"), self.made)
+        scale, shift = host.scale, host.shift
+        if isinstance(op, MulOp | DivOp):
+            scale = weights.op(type(op), scale, weights.shaped(vector, host.factor))
+        if shift is not None:
+            shift = writer.op(type(op), shift, vector)
+        elif isinstance(op, AddOp | SubOp):
+            shift = vector if isinstance(op, AddOp) else writer.op(NegOp, vector)
+        _replace(host, op, scale, shift)
+
+    # ** batch normalization **
+
+    def fold_norm(self, op: NnOp) -> None:
+        """Fold a batch normalization into the op before it, or make two ops of it."""
+        if not isinstance(op, BatchNormOp) or not all(map(self.is_constant, op.operands[1:])):
+            return
+        host = self.host(op.x)
+        if host is not None and host.axis != 1:
+            host = None
+        node = op if host is None else host.op
+        weights = _Writer(op, _node(node, ".w"), self.made)
+        writer = _Writer(op, _node(node, ".b"), self.made)
+        epsilon = weights.splat(op.settings["epsilon"], _element(op.x), shape_of(op.variance))
+        deviation = weights.op(SqrtOp, weights.op(AddOp, op.variance, epsilon))
+        factor = weights.op(DivOp, op.scale, deviation)
+        if host is not None and host.shift is not None:
+            centred = writer.op(SubOp, host.shift, op.mean)
+            shift = writer.op(AddOp, writer.op(MulOp, centred, factor), op.bias)
+        else:
+            shift = writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
+        if host is not None:
+            scale = weights.op(MulOp, host.scale, weights.shaped(factor, host.factor))
+            _replace(host, op, scale, shift)
+            return
+        form = (-1, *[1] * (len(shape_of(op.x)) - 2))
+        scaled = MulOp.make([op.x, weights.shaped(factor, form)], node=_node(op))
+        Rewriter.insert_op(scaled, InsertPoint.before(op))
+        _put(AddOp.make([scaled, writer.shaped(shift, form)], node=_node(op)), op)
 
 
 @dataclass(frozen=True)
@@ -138,18 +195,15 @@ class _Writer:
 
     anchor: NnOp
     node: str | None
+    made: set[SSAValue]
 
     def op(self, kind: type[NnOp], *operands: SSAValue, **properties: PyValue) -> SSAValue:
         """An op's result."""
-        op = kind.make(operands, node=self.node, **properties)
-        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        return op.results[0]
+        return self._insert(kind.make(operands, node=self.node, **properties))
 
     def splat(self, number: float, element: Attribute, shape: Sequence[int]) -> SSAValue:
         """A splat."""
-        op = SplatOp(number, tensor(element, shape))
-        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        return op.res
+        return self._insert(SplatOp(number, tensor(element, shape)))
 
     def shaped(self, value: SSAValue, form: Sequence[int]) -> SSAValue:
         """A value in another shape, in which -1 stands for the number of its elements."""
@@ -157,82 +211,35 @@ class _Writer:
         shape = tuple(size if n == -1 else n for n in form)
         return value if shape == shape_of(value) else self.op(ReshapeOp, value, shape=shape)
 
-
-# ** arithmetic with a constant for each channel **
-
-
-def _fold_arithmetic(op: NnOp) -> None:
-    """Fold an addition, subtraction, multiplication or division into the op before it."""
-    if not isinstance(op, AddOp | SubOp | MulOp | DivOp):
-        return
-    pairs = [(op.lhs, op.rhs)]
-    if isinstance(op, AddOp | MulOp):
-        pairs.append((op.rhs, op.lhs))
-    for value, constant in pairs:
-        host = _host(value) if is_constant(constant) else None
-        if host is not None and value.type == op.res.type and is_float(_element(value)):
-            writer = _Writer(op, _node(host.op, ".b"))
-            vector = _channel_vector(writer, constant, host)
-            if vector is not None:
-                _apply(op, host, writer, vector)
-                return
+    def _insert(self, op: NnOp) -> SSAValue:
+        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
+        self.made.add(op.results[0])
+        return op.results[0]
 
 
-def _channel_vector(writer: _Writer, constant: SSAValue, host: _Host) -> SSAValue | None:
-    """A constant as a vector of the host's channels; None if it varies along other dimensions."""
-    if isinstance(constant.owner, SplatOp):
-        return writer.splat(constant.owner.number, _element(constant), [host.channels])
-    shape = shape_of(constant)
-    axis = host.axis - (len(shape_of(host.op.results[0])) - len(shape))
-    size = math.prod(shape)
-    if size == 1:
-        single = writer.shaped(constant, [1])
-        return writer.op(ExpandOp, single, shape=(host.channels,)) if host.channels > 1 else single
-    return writer.shaped(constant, [-1]) if axis >= 0 and shape[axis] == size else None
+def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> None:
+    """Put the host with other parameters where the op behind it stands."""
+    op = host.op
+    operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
+    kind, properties = type(op), dict(op.properties)
+    if isinstance(op, MatmulOp) and shift is not None:
+        kind, properties = FcOp, {"transpose_w": op.transpose_b}
+    _put(kind.make(operands, node=_node(op), **properties), by)
+    Rewriter.erase_op(op)
 
 
-def _apply(op: BinaryOp, host: _Host, writer: _Writer, vector: SSAValue) -> None:
-    scale, shift = host.scale, host.shift
-    if isinstance(op, MulOp | DivOp):
-        weights = _Writer(op, _node(host.op, ".w"))
-        scale = weights.op(type(op), scale, weights.shaped(vector, host.factor))
-        shift = None if shift is None else writer.op(type(op), shift, vector)
-    elif shift is not None:
-        shift = writer.op(type(op), shift, vector)
-    else:
-        shift = writer.op(NegOp, vector) if isinstance(op, SubOp) else vector
-    _replace(host, op, scale, shift)
+def _put(new: NnOp, old: NnOp) -> None:
+    """Replace an op by a new one."""
+    Rewriter.insert_op(new, InsertPoint.before(old))
+    new.results[0].name_hint = old.results[0].name_hint
+    old.results[0].replace_all_uses_with(new.results[0])
+    Rewriter.erase_op(old)
+
+
+def _node(op: NnOp, part: str = "") -> str | None:
+    """The name of an op's node, with a part added to it."""
+    return op.node + part if "node" in op.attributes else None
 
 
 def _element(value: SSAValue) -> Attribute:
     return tensor_type(value).element_type
-
-
-# ** batch normalization **
-
-
-def _fold_norm(op: NnOp) -> None:
-    """Fold a batch normalization into the op before it, or make two ops of it."""
-    if not isinstance(op, BatchNormOp) or not all(map(is_constant, op.operands[1:])):
-        return
-    host = _host(op.x)
-    if host is not None and host.axis != 1:
-        host = None
-    weights = _Writer(op, _node(op if host is None else host.op, ".w"))
-    writer = _Writer(op, _node(op if host is None else host.op, ".b"))
-    epsilon = weights.splat(op.settings["epsilon"], _element(op.x), shape_of(op.variance))
-    deviation = weights.op(SqrtOp, weights.op(AddOp, op.variance, epsilon))
-    factor = weights.op(DivOp, op.scale, deviation)
-    if host is not None and host.shift is not None:
-        centred = writer.op(SubOp, host.shift, op.mean)
-        shift = writer.op(AddOp, writer.op(MulOp, centred, factor), op.bias)
-    else:
-        shift = writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
-    if host is not None:
-        scale = weights.op(MulOp, host.scale, weights.shaped(factor, host.factor))
-        _replace(host, op, scale, shift)
-        return
-    form = (-1, *[1] * (len(shape_of(op.x)) - 2))
-    outer = _Writer(op, _node(op))
-    scaled = outer.op(MulOp, op.x, weights.shaped(factor, form))
-    _put(AddOp.make([scaled, writer.shaped(shift, form)], node=_node(op)).res, op)

@@ -23,10 +23,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -55,6 +56,7 @@ from tessella.support.errors import ExecutionError
 
 Number = float | int
 
+_TEMPORARY = "fold-constants."
 _PART = 4 << 20  # bytes of a large elementwise result that are computed at a time
 _COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements that differ
 
@@ -78,7 +80,15 @@ class FoldConstantsPass(ModulePass):
             for inner in list(function.body.block.ops):
                 if isinstance(inner, NnOp):
                     folder.visit(inner)
-        folder.release()
+        folder.finish()
+
+
+@dataclass(frozen=True)
+class _Made:
+    """An array that a weight of this pass holds, and what the weight will be called."""
+
+    hint: str
+    array: Array
 
 
 class _Folder:
@@ -87,6 +97,9 @@ class _Folder:
         self.limit = limit
         self.uses = Counter(_symbol(op) for op in module.walk() if isinstance(op, WeightOp))
         self.garbage = 0
+        # intermediate results never get into the store
+        self.made: dict[WeightOp, _Made] = {}
+        self.numbers = count()
 
     def visit(self, op: NnOp) -> None:
         """Replace an op if its operands are constants."""
@@ -99,8 +112,13 @@ class _Folder:
         elif (arrays := self._arrays(op)) is not None:
             self._replace(op, [self._constant(op, i, array) for i, array in enumerate(arrays)])
 
-    def release(self) -> None:
-        """Drop the weights that no op names."""
+    def finish(self) -> None:
+        """Make the store hold what is named, and nothing else."""
+        self._drop_garbage()
+        for op, made in self.made.items():
+            op.symbol = SymbolRefAttr(self.weights.add(made.hint, made.array))
+
+    def _drop_garbage(self) -> None:
         self.weights.keep({symbol for symbol, uses in self.uses.items() if uses})
         self.garbage = 0
 
@@ -114,9 +132,10 @@ class _Folder:
 
     def _is_known(self, value: SSAValue) -> bool:
         owner = value.owner
-        if isinstance(owner, WeightOp):
-            return _symbol(owner) in self.weights and place_of(value.type) is None
-        return isinstance(owner, SplatOp)
+        if not isinstance(owner, WeightOp):
+            return isinstance(owner, SplatOp)
+        stored = _symbol(owner) in self.weights and place_of(value.type) is None
+        return stored or owner in self.made
 
     def _splat_of_weight(self, op: WeightOp) -> None:
         array = self.weights.get(_symbol(op))
@@ -128,7 +147,7 @@ class _Folder:
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
         """The arrays of an op's results; None where they take too much memory or fail."""
         if not isinstance(op, (ElementwiseOp, *_MOVING)):
-            constants = Constants(self.weights, self.limit)
+            constants = Constants(self._operand_store(op), self.limit)
             arrays = [constants.value(result) for result in op.results]
             return [a for a in arrays if a is not None] if arrays[0] is not None else None
         largest = max((_bytes(v) for v in op.operands if isinstance(v.owner, WeightOp)), default=0)
@@ -143,21 +162,29 @@ class _Folder:
             # the program raises it when it runs
             return None
 
+    def _operand_store(self, op: NnOp) -> WeightStore:
+        store = WeightStore()
+        for value in dict.fromkeys(op.operands):
+            if isinstance(value.owner, WeightOp) and _symbol(value.owner) not in store:
+                store.add(_symbol(value.owner), self._array(value))
+        return store
+
     def _array(self, value: SSAValue) -> Array:
         owner = value.owner
         if isinstance(owner, SplatOp):
             return splat_array(owner)
         assert isinstance(owner, WeightOp)
-        return weight_array(owner, self.weights)
+        made = self.made.get(owner)
+        return weight_array(owner, self.weights) if made is None else made.array
 
     def _constant(self, op: NnOp, result: int, array: Array) -> ConstantOp:
         type = tensor_type(op.results[result])
         number = _common_number(array)
         if number is not None:
             return SplatOp(number, type)
-        symbol = self.weights.add(_hint(op, result), array)
-        self.uses[symbol] += 1
-        return WeightOp(symbol, type)
+        weight = WeightOp(f"{_TEMPORARY}{next(self.numbers)}", type)
+        self.made[weight] = _Made(_hint(op, result), array)
+        return weight
 
     def _replace(self, op: NnOp, constants: Sequence[ConstantOp]) -> None:
         operands = dict.fromkeys(op.operands)
@@ -172,7 +199,7 @@ class _Folder:
 
     def _erase(self, op: NnOp) -> None:
         Rewriter.erase_op(op)
-        if not isinstance(op, WeightOp):
+        if not isinstance(op, WeightOp) or self.made.pop(op, None) is not None:
             return
         symbol = _symbol(op)
         self.uses[symbol] -= 1
@@ -180,7 +207,7 @@ class _Folder:
             self.garbage += self.weights[symbol].nbytes
             # not each time: it takes as long as there are weights
             if self.garbage > self.limit:
-                self.release()
+                self._drop_garbage()
 
 
 def _symbol(op: WeightOp) -> str:

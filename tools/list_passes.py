@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_type_hints
 
@@ -26,9 +27,12 @@ def describe_passes(passes: Mapping[str, PassFactory]) -> Iterator[str]:
 
 
 def _summary(cls: type[ModulePass]) -> str:
+    """The docstring's first sentence, on one line."""
     doc = (cls.__doc__ or "").strip()
-    # dataclass writes a signature where there is no docstring
-    return "" if doc.startswith(f"{cls.__name__}(") else doc.partition("\n")[0]
+    if doc.startswith(f"{cls.__name__}("):
+        return ""  # dataclass writes a signature where there is no docstring
+    paragraph = " ".join(doc.partition("\n\n")[0].split())
+    return re.split(r"(?<=\.) ", paragraph, maxsplit=1)[0]
 
 
 def _options(cls: type[ModulePass]) -> Iterator[str]:

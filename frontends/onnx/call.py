@@ -221,6 +221,18 @@ class Call:
             return value
         return self.emit(nn.ExpandOp, value, shape=tuple(shape))
 
+    def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """lhs + rhs."""
+        return self.emit(nn.AddOp, lhs, rhs)
+
+    def sub(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """lhs - rhs."""
+        return self.emit(nn.SubOp, lhs, rhs)
+
+    def mul(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """lhs * rhs."""
+        return self.emit(nn.MulOp, lhs, rhs)
+
     # checks
 
     def axis(self, value: SSAValue, default: int | None = None) -> int:

@@ -74,7 +74,7 @@ def schema(op: str, opset: int) -> Schema | None:
 def _plain(value: Any) -> object:
     if isinstance(value, bytes):
         return value.decode()
-    return tuple(cast(list[object], value)) if isinstance(value, list) else value
+    return tuple(map(_plain, cast(list[object], value))) if isinstance(value, list) else value
 
 
 def op_names() -> list[str]:

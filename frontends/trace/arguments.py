@@ -1,11 +1,11 @@
-"""The arguments of a call: which are arrays, which are static, and what a program is specialised on."""
+"""The arguments of a call: which are arrays, which are static, and what a program is made for."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +65,7 @@ class Call:
         """What a program is made for. Raises InputError for a static value that has no hash."""
         columns = zip(arrays, self.leaves, strict=True)
         leaves = tuple((a.shape, a.dtype, type(leaf) in _NUMBERS) for a, leaf in columns)
-        static = tuple((name, type(value), value) for name, value in self.static.items())
+        static = tuple((k, cast(Hashable, type(v)), v) for k, v in self.static.items())
         try:
             hash(static)
         except TypeError as error:
@@ -130,11 +130,14 @@ class Parameters:
         leaves: list[Any] = []
         return Call(flatten(arguments, leaves), leaves, static)
 
-    def arguments(self, call: Call, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(
+        self, call: Call, leaves: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call, with these leaves in the place of its own."""
         values = {**call.static, **call.tree.unflatten(iter(leaves))}
         bound = self._signature.bind_partial()
-        bound.arguments |= {name: values[name] for name in self._signature.parameters if name in values}
+        names = (name for name in self._signature.parameters if name in values)
+        bound.arguments |= {name: values[name] for name in names}
         return bound.args, bound.kwargs
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

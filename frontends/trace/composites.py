@@ -15,7 +15,9 @@ import numpy as np
 
 from tessella.dialects import nn
 
-Composite = Callable[..., Any]
+Unary = Callable[[Any], Any]
+
+_where: Callable[[Any, Any, Any], Any] = np.where
 
 
 def is_float(x: Any) -> bool:
@@ -28,11 +30,11 @@ def _floor_divide(a: Any, b: Any) -> Any:
     if not is_float(a):
         # towards zero; NumPy rounds down, and a quotient by 0 is 0
         is_rounded_up = ((a < 0) != (b < 0)) & (a != quotient * b) & (b != 0)
-        return np.where(is_rounded_up, quotient - 1, quotient)
+        return _where(is_rounded_up, quotient - 1, quotient)
     rest = a % b
     # the rest is b only where a / b lies between -1 and 0 and is too small to tell from 0
-    rounded = np.where(rest == b, -1.0, np.rint((a - rest) / b))
-    return np.where(b == 0, quotient, rounded)
+    rounded = _where(rest == b, -1.0, np.rint((a - rest) / b))
+    return _where(b == 0, quotient, rounded)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -49,34 +51,34 @@ def _invert(x: Any) -> Any:
     return (-1 if x.dtype.kind == "i" else int(np.iinfo(x.dtype).max)) - x
 
 
-def _everywhere(answer: bool) -> Composite:
+def _everywhere(answer: bool) -> Unary:
     """The same answer for all elements of an array of integers."""
     return lambda x: x.trace.splat(answer, x.shape, np.dtype(bool))
 
 
-def _of_floats(floats: Composite, others: Composite) -> Composite:
+def _of_floats(floats: Unary, others: Unary) -> Unary:
     return lambda x: (floats if is_float(x) else others)(x)
 
 
-def _rounded(op: type[nn.NnOp]) -> Composite:
+def _rounded(op: type[nn.NnOp]) -> Unary:
     """A rounding, which integers do not need."""
     return _of_floats(lambda x: x.trace.emit(op, [x]), lambda x: x)
 
 
-def _classified(op: type[nn.NnOp]) -> Composite:
+def _classified(op: type[nn.NnOp]) -> Unary:
     """A test for what integers never are."""
     return _of_floats(lambda x: x.trace.emit(op, [x]), _everywhere(False))
 
 
 def _trunc(x: Any) -> Any:
-    return np.where(x < 0, np.ceil(x), np.floor(x))
+    return _where(x < 0, np.ceil(x), np.floor(x))
 
 
 def _log1p(x: Any) -> Any:
     # what is lost in 1 + x is made up for by the quotient (Kahan)
     more = 1 + x
     exact = np.log(more) * (x / (more - 1))
-    return np.where(more == 1, x, np.where(np.isinf(more), np.log(more), exact))
+    return _where(more == 1, x, _where(np.isinf(more), np.log(more), exact))
 
 
 def _expm1(x: Any) -> Any:
@@ -84,17 +86,13 @@ def _expm1(x: Any) -> Any:
     less = power - 1
     exact = less * (x / np.log(power))
     coarse = (less == -1) | np.isinf(power)
-    return np.where(power == 1, x, np.where(coarse, less, exact))
+    return _where(power == 1, x, _where(coarse, less, exact))
 
 
-COMPOSITES: dict[np.ufunc, Composite] = {
+_UNARY: dict[np.ufunc, Unary] = {
     np.positive: lambda x: x,
     np.absolute: lambda x: x if x.dtype == bool else x.trace.emit(nn.AbsOp, [x]),
     np.square: lambda x: x * x,
-    np.not_equal: lambda a, b: ~(a == b),
-    np.floor_divide: _floor_divide,
-    np.power: _power,
-    np.float_power: _power,
     np.reciprocal: _reciprocal,
     np.invert: _invert,
     np.floor: _rounded(nn.FloorOp),
@@ -103,10 +101,19 @@ COMPOSITES: dict[np.ufunc, Composite] = {
     np.trunc: _of_floats(_trunc, lambda x: x),
     np.isnan: _classified(nn.IsNanOp),
     np.isinf: _classified(nn.IsInfOp),
-    np.isfinite: _of_floats(lambda x: np.abs(x) < math.inf, _everywhere(True)),
+    np.isfinite: _of_floats(lambda x: abs(x) < math.inf, _everywhere(True)),
     np.log1p: _log1p,
     np.expm1: _expm1,
     np.log2: lambda x: np.log(x) * (1 / math.log(2)),
     np.log10: lambda x: np.log(x) * (1 / math.log(10)),
     np.exp2: lambda x: 2.0**x,
 }
+
+_BINARY: dict[np.ufunc, Callable[[Any, Any], Any]] = {
+    np.not_equal: lambda a, b: ~(a == b),
+    np.floor_divide: _floor_divide,
+    np.power: _power,
+    np.float_power: _power,
+}
+
+COMPOSITES: dict[np.ufunc, Callable[..., Any]] = {**_UNARY, **_BINARY}

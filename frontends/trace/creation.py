@@ -32,12 +32,12 @@ def full(shape: Shape, value: float, dtype: npt.DTypeLike | None = None) -> Arra
 def arange(
     start: float, stop: float | None = None, step: float = 1, dtype: npt.DTypeLike | None = None
 ) -> Array:
-    """Numbers from ``start`` (or 0 to ``start``, as for range) to ``stop``, which is not among them.
+    """Numbers from ``start`` (or 0 to ``start``, as for range) up to ``stop``, which is left out.
 
     They are of float32 for Python floats, unless another dtype is given.
     """
-    first, last = (0, start) if stop is None else (start, stop)
-    return np.arange(first, last, step, _default(dtype, first, last, step))
+    numbers: Any = (0, start, step) if stop is None else (start, stop, step)
+    return np.arange(*numbers, dtype=_default(dtype, *numbers))
 
 
 def _default(dtype: npt.DTypeLike | None, *numbers: float) -> npt.DTypeLike | None:
@@ -46,13 +46,14 @@ def _default(dtype: npt.DTypeLike | None, *numbers: float) -> npt.DTypeLike | No
 
 def _filled_like(value: float) -> Any:
     def make(x: Any, dtype: Any = None, shape: Any = None) -> Array:
-        return np.full(x.shape if shape is None else shape, value, dtype or x.dtype)
+        return _full_like(x, value, dtype, shape)
 
     return make
 
 
 def _full_like(x: Any, fill_value: float, dtype: Any = None, shape: Any = None) -> Array:
-    return np.full(x.shape if shape is None else shape, fill_value, dtype or x.dtype)
+    wanted: Shape = x.shape if shape is None else shape
+    return full(wanted, fill_value, dtype or x.dtype)
 
 
 FUNCTIONS.update(

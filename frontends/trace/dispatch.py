@@ -39,7 +39,7 @@ _IGNORED: Mapping[str, Any] = {
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]):
-    """What ``ufunc(*inputs)`` means. Raises TessellaError where it is not known."""
+    """What ``ufunc(*inputs)`` means. Raises TessellaError where that is unknown."""
     known = UFUNCS.get(ufunc)
     if known is None or method != "__call__":
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
@@ -50,7 +50,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Ma
 
 
 def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
-    """What a NumPy function of these arguments means. Raises TessellaError where it is not known."""
+    """What a NumPy function of these arguments means. Raises TessellaError if that is unknown."""
     name = function if isinstance(function, str) else f"np.{function.__name__}"
     known = FUNCTIONS.get(function)
     if known is None:
@@ -60,7 +60,11 @@ def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mappi
 
 
 def _translated(
-    name: str, function: Function | str, known: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    name: str,
+    function: Function | str,
+    known: Function,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """NumPy's arguments as arguments of our function, whose parameters come in another order."""
     if isinstance(function, str):

@@ -105,14 +105,12 @@ def clip(
 @function
 def where(trace: Trace, condition: npt.ArrayLike, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
     """Elementwise: x where the condition holds, else y. All three are broadcast."""
-    return trace.emit(
-        nn.WhereOp, [cast(trace, as_operand(condition), BOOL), *common(trace, x, y)]
-    )
+    return trace.emit(nn.WhereOp, [cast(trace, as_operand(condition), BOOL), *common(trace, x, y)])
 
 
 @function
 def astype(trace: Trace, x: npt.ArrayLike, dtype: npt.DTypeLike) -> Traced:
-    """The elements converted to another dtype; floats beyond the range of an integer type saturate."""
+    """The elements converted to another dtype; floats beyond an integer type's range saturate."""
     return cast(trace, as_operand(x), np.dtype(dtype))
 
 

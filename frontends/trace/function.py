@@ -1,4 +1,4 @@
-"""``@function``: an operation on arrays that is recorded in a trace, and runs at once outside of one."""
+"""``@function``: an operation on arrays that is recorded in a trace, and outside of one runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Result = Traced | Array
 def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array]:
     """Make a function of arrays of one that records what it does in the trace it is given.
 
-    Called with traced arrays, it continues their trace. With arrays only, NumPy computes the result.
+    With traced arrays it continues their trace. With arrays only, NumPy computes the result.
     """
 
     @functools.wraps(body)

@@ -189,6 +189,4 @@ def _np_take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any
     return take(x, indices, axis)
 
 
-FUNCTIONS.update(
-    {"indexing": _indexing, np.take: _np_take, np.take_along_axis: _take_along_axis}
-)
+FUNCTIONS.update({"indexing": _indexing, np.take: _np_take, np.take_along_axis: _take_along_axis})

@@ -70,7 +70,7 @@ class Lowered:
         return build.as_text(self._lowered, stage)
 
     def compile(self) -> Model:
-        """A model that takes the arrays in the order of ``inputs``, and gives those of ``outputs``."""
+        """A model that takes arrays in the order of ``inputs``, and gives those of ``outputs``."""
         return self._options.compile(self._program)
 
     @functools.cached_property
@@ -81,7 +81,7 @@ class Lowered:
 
 
 class Jitted(Generic[P, R]):
-    """A function that is compiled for the shapes and dtypes of the arrays that it is called with."""
+    """A function that is compiled for the shapes and dtypes of the arrays it is called with."""
 
     def __init__(
         self, function: Callable[P, R], static_argnames: str | Iterable[str], options: _Options
@@ -106,7 +106,7 @@ class Jitted(Generic[P, R]):
         return cast(R, entry.result.unflatten(iter(results)))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for these arguments, which are arrays or ``tessella.Spec``s; it is not run."""
+        """The program for these arguments: arrays, or each a ``tessella.Spec``. It is not run."""
         return Lowered(self._traced(self._parameters.call(args, kwargs)), self._options)
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
@@ -164,7 +164,7 @@ def jit(
     target: str | None = None,
     threads: int | None = None,
 ) -> Any:
-    """Compile a function of arrays, written as for NumPy; also a decorator, with or without options.
+    """Compile a function of arrays, written as for NumPy. A decorator, with or without options.
 
     It runs once in Python for each new set of shapes and dtypes of its arguments, on arrays that
     record what is done with them; what is recorded is compiled, and runs in its place.
@@ -175,5 +175,5 @@ def jit(
     options = _Options(tuple(places) if places is not None else None, target, threads)
     make_options(options.places, target, threads)
     if function is None:
-        return lambda body: Jitted(body, static_argnames, options)  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+        return functools.partial(Jitted, static_argnames=static_argnames, options=options)
     return Jitted(function, static_argnames, options)

@@ -34,8 +34,8 @@ def conv2d(
 ) -> Traced:
     """The convolution of x[N, C, H, W] with w[O, C / groups, H, W], and a bias b[O].
 
-    ``padding`` is "valid" (none), "same" (the result has ceil(size / stride) positions), a number of
-    zeros on all sides, one for each dimension, or a pair (before, after) for each.
+    ``padding`` is "valid" (none), "same" (the result has ceil(size / stride) positions), a number
+    of zeros on all sides, one for each dimension, or a pair (before, after) for each.
     """
     values = common(trace, x, w, *([] if b is None else [b]))
     _check_images(values[0], "conv2d")
@@ -55,7 +55,7 @@ def max_pool2d(
     dilation: Shape = 1,
     ceil_mode: bool = False,
 ) -> Traced:
-    """The largest element of each window of x[N, C, H, W]; ``strides`` are the window's size for None."""
+    """The largest element of each window of x[N, C, H, W]; windows do not overlap by default."""
     value = trace.lift(x)
     return _pool(trace, nn.MaxPoolOp, value, kernel_size, strides, padding, dilation, ceil_mode)
 
@@ -70,7 +70,7 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Traced:
-    """The mean of each window of x[N, C, H, W]; ``strides`` are the window's size for None.
+    """The mean of each window of x[N, C, H, W]; windows do not overlap by default.
 
     The padding counts as zeros, or not at all without ``count_include_pad``.
     """
@@ -91,7 +91,7 @@ def layer_norm(
     axis: SupportsIndex = -1,
     epsilon: float = 1e-5,
 ) -> Traced:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the dimensions from ``axis`` on."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from ``axis`` on."""
     given = [v for v in (scale, bias) if v is not None]
     value, *rest = floating(trace, x, *given)
     (first,) = as_axes(axis, value.ndim)

@@ -19,7 +19,7 @@ from tessella.support.errors import ShapeError
 
 @function
 def matmul(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
-    """The product of matrices in the last two dimensions, or of vectors; the others are broadcast."""
+    """The product of matrices (the last two dimensions) or vectors; the others are broadcast."""
     a, b = common(trace, x, y)
     if not a.shape or not b.shape:
         raise ShapeError("a matrix product takes no scalars", hint="multiply by them with *")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ def caller() -> Location | None:
 
 
 @contextmanager
-def located() -> Iterator[None]:
+def located() -> Generator[None]:
     """Errors that leave the block say at which line of the user's they were raised."""
     try:
         yield

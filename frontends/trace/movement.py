@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -34,7 +34,10 @@ def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
     """Axes counted from the front; all of them for None. Raises ShapeError."""
     if axis is None:
         return tuple(range(rank))
-    return tuple(normalise_axis(each, rank) for each in as_ints(axis))
+    axes = as_ints(axis)
+    if axes and not rank:
+        raise ShapeError("a scalar has no axes", found=str(axis))
+    return tuple(normalise_axis(each, rank) for each in axes)
 
 
 @function
@@ -51,11 +54,15 @@ def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
             expected=f"{value.size} elements, as {value.shape} has; at most one size is -1",
             found=str(as_ints(shape)),
         )
-    return value if tuple(sizes) == value.shape else trace.emit(nn.ReshapeOp, [value], shape=tuple(sizes))
+    if tuple(sizes) == value.shape:
+        return value
+    return trace.emit(nn.ReshapeOp, [value], shape=tuple(sizes))
 
 
 @function
-def transpose(trace: Trace, x: npt.ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Traced:
+def transpose(
+    trace: Trace, x: npt.ArrayLike, axes: Sequence[SupportsIndex] | None = None
+) -> Traced:
     """The dimensions in the order ``axes``, or in reverse order."""
     value = trace.lift(x)
     perm = tuple(range(value.ndim))[::-1] if axes is None else as_axes(axes, value.ndim)
@@ -156,6 +163,14 @@ def _tile(trace: Trace, x: npt.ArrayLike, reps: Shape) -> Traced:
     return trace.emit(nn.TileOp, [trace.lift(padded)], repeats=(*ones, *repeats))
 
 
+_PLAIN: dict[Callable[..., Any], Callable[[Any], Any]] = {
+    np.ravel: lambda x: reshape(x, -1),
+    np.copy: lambda x: x,
+    np.shape: lambda x: x.shape,
+    np.ndim: lambda x: x.ndim,
+    np.size: lambda x: x.size,
+}
+
 FUNCTIONS.update(
     {
         np.reshape: reshape,
@@ -169,10 +184,6 @@ FUNCTIONS.update(
         np.moveaxis: _moveaxis,
         np.flip: _flip,
         np.tile: _tile,
-        np.ravel: lambda x: reshape(x, -1),
-        np.copy: lambda x: x,
-        np.shape: lambda x: x.shape,
-        np.ndim: lambda x: x.ndim,
-        np.size: lambda x: x.size,
+        **_PLAIN,
     }
 )

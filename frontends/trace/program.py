@@ -21,7 +21,7 @@ from tessella.support.errors import InputError, InternalError, ShapeError
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """What a function does with arrays of certain shapes and dtypes, and the structure of its result."""
+    """What a function does with arrays of certain shapes, and the structure of its result."""
 
     graph: Graph
     result: Tree
@@ -33,7 +33,7 @@ class TracedProgram:
 
 
 class TraceSource:
-    """A traced program on its way to the driver. It lets go of the weights when they are asked for."""
+    """A traced program on its way to the driver, which gets it once: the weights are large."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph: Graph | None = graph
@@ -54,20 +54,17 @@ def trace(
 ) -> TracedProgram:
     """Run a function on traced arrays, and record what it does. Raises TessellaError."""
     names = call.names()
-    types = [
-        _tensor(name, spec) for name, spec in zip(names, specs, strict=True)
-    ]
+    types = [_tensor(name, spec) for name, spec in zip(names, specs, strict=True)]
     main = make_main(names, types)
     record = Trace(main.body.block, captured_names(function))
     columns = zip(main.body.block.args, specs, strict=True)
     arrays = [Traced(record, argument, spec.weak) for argument, spec in columns]
     args, kwargs = parameters.arguments(call, arrays)
     leaves: list[Any] = []
-    with located():
+    with located(), record.opened():
         result = flatten(function(*args, **kwargs), leaves)
         paths = list(result.paths("result"))
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
-    record.is_open = False
     finish_main(main, paths, [x.value for x in values])
     record.clean()
     return TracedProgram(Graph(ModuleOp([main]), record.weights), result)

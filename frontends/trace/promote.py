@@ -30,7 +30,7 @@ def kind_of(operand: Any) -> Kind:
             return int if operand.dtype.kind == "i" else float
         return operand.dtype
     if type(operand) in (int, float):
-        return type(operand)
+        return int if type(operand) is int else float
     element_type(operand.dtype)
     return operand.dtype
 

@@ -25,9 +25,7 @@ def _dtype(reduce: Callable[..., Any], x: Traced, dtype: npt.DTypeLike | None) -
     return np.dtype(dtype) if dtype is not None else supported(reduce(np.ones(1, x.dtype)).dtype)
 
 
-def _reduce(
-    trace: Trace, op: type[NnOp], x: Traced, axis: Shape | None, keepdims: bool
-) -> Traced:
+def _reduce(trace: Trace, op: type[NnOp], x: Traced, axis: Shape | None, keepdims: bool) -> Traced:
     return trace.emit(op, [x], axes=as_axes(axis, x.ndim), keepdims=bool(keepdims))
 
 
@@ -74,13 +72,17 @@ def mean(
 
 
 @function
-def max(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Traced:
+def max(
+    trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False
+) -> Traced:
     """The largest element over axes, or of all; NaN if any is."""
     return _extreme(trace, nn.ReduceMaxOp, x, axis, keepdims)
 
 
 @function
-def min(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Traced:
+def min(
+    trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False
+) -> Traced:
     """The smallest element over axes, or of all; NaN if any is."""
     return _extreme(trace, nn.ReduceMinOp, x, axis, keepdims)
 
@@ -144,9 +146,7 @@ def _arg(op: type[NnOp]):
         value = trace.lift(x)
         flat = value if axis is not None else trace.lift(reshape(value, -1))
         (along,) = as_axes(axis or 0, flat.ndim)
-        result = trace.emit(
-            op, [flat], axis=along, keepdims=keepdims, select_last_index=False
-        )
+        result = trace.emit(op, [flat], axis=along, keepdims=keepdims, select_last_index=False)
         if axis is None and keepdims:
             return trace.lift(reshape(result, [1] * value.ndim))
         return result

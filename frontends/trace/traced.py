@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -199,8 +200,8 @@ class Traced:
     __int__ = _unknowable("int()", f"convert with x.astype(int); if a number is meant, {_STATIC}")
     __float__ = _unknowable(
         "float()",
-        f"use tessella.exp and such in place of math.exp, x.astype(float) in place of float(x); if a "
-        f"number is meant, {_STATIC}",
+        f"use tessella.exp and such in place of math.exp, x.astype(float) in place of float(x); "
+        f"if a number is meant, {_STATIC}",
     )
     __complex__ = _unknowable("complex()", "there are no complex numbers")
     __index__ = _unknowable("a shape, an axis or the bound of a slice", _STATIC)
@@ -219,9 +220,17 @@ class Trace:
     def __init__(self, block: Block, names: Mapping[int, str] | None = None) -> None:
         self.block = block
         self.weights = WeightStore()
-        self.is_open = True
+        self._is_open = True
         self._names = names or {}
         self._captured: dict[int, tuple[Array, Array, Traced]] = {}
+
+    @contextmanager
+    def opened(self) -> Generator[None]:
+        """When the block ends, nothing more can be recorded."""
+        try:
+            yield
+        finally:
+            self._is_open = False
 
     def emit(self, op: type[nn.NnOp], operands: Sequence[Traced], **properties: PyValue) -> Traced:
         """Record an op; its result. Raises ShapeError."""
@@ -233,7 +242,7 @@ class Trace:
         """A traced array, captured array or number as an array of this trace."""
         if not isinstance(value, Traced):
             return self._capture(np.asarray(value))
-        if value.trace is not self or not self.is_open:
+        if value.trace is not self or not self._is_open:
             raise TessellaError(
                 "a traced array was used outside of the call that it belongs to",
                 found=repr(value),
@@ -241,9 +250,9 @@ class Trace:
             )
         return value
 
-    def splat(self, value: complex, shape: Sequence[int], dtype: DType) -> Traced:
+    def splat(self, value: float, shape: Sequence[int], dtype: DType) -> Traced:
         """An array of equal elements."""
-        return self._add(nn.SplatOp(value, tensor(element_type(dtype), shape)))  # pyright: ignore[reportArgumentType]
+        return self._add(nn.SplatOp(value, tensor(element_type(dtype), shape)))
 
     def clean(self) -> None:
         """Drop ops whose results are not used, and the weights that no op names."""

@@ -56,10 +56,10 @@ def flatten(value: Any, leaves: list[Any], depth: int = 0) -> Tree:
         mapping = cast("Mapping[Hashable, Any]", value)
         keys, values = tuple(mapping), tuple(mapping.values())
     else:
-        values = cast("tuple[Any, ...]", tuple(value))
+        values: tuple[Any, ...] = tuple(value)
         keys = tuple(range(len(values)))
     return Tree(kind, keys, tuple(flatten(child, leaves, depth + 1) for child in values))
 
 
 def _is_named_tuple(value: Any) -> bool:
-    return isinstance(value, tuple) and hasattr(value, "_fields")
+    return isinstance(value, tuple) and hasattr(cast("tuple[Any, ...]", value), "_fields")

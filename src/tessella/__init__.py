@@ -18,17 +18,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tessella.driver.model import Model as Model
     from tessella.frontends.compile import compile as compile
+    from tessella.frontends.trace import *  # noqa: F403 (its names are those of _TRACED)
+    from tessella.frontends.trace import Spec as Spec
+    from tessella.frontends.trace import jit as jit
     from tessella.support.errors import TessellaError as TessellaError
 
 __version__ = "0.1.0"
+
+_TRACED = """
+    Jitted Lowered Spec abs arange astype avg_pool2d broadcast_to clip concatenate conv2d cos erf
+    exp expand_dims full gelu jit layer_norm log log_softmax matmul max max_pool2d maximum mean min
+    minimum ones prod relu reshape sigmoid silu sin softmax sqrt squeeze stack sum take tanh
+    transpose where zeros
+""".split()
 
 _NAMES = {
     "compile": "tessella.frontends.compile",
     "Model": "tessella.driver.model",
     "TessellaError": "tessella.support.errors",
+    **dict.fromkeys(_TRACED, "tessella.frontends.trace"),
 }
 
-__all__ = ["Model", "TessellaError", "__version__", "compile"]
+# `from tessella import *` leaves Python's own abs, max, min and sum as they are
+__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit"]
 
 
 def __getattr__(name: str) -> Any:
@@ -40,4 +52,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_NAMES, "__version__"])

@@ -144,7 +144,7 @@ def test_run_at_places(model: str, places: str, capsys: Out) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments, message",
     [
         (["--input", "x"], "cannot read --input 'x'"),
         (["--input", "q=zeros"], "the model has no 'q'"),
@@ -178,7 +178,7 @@ def array(*values: Any, dtype: str = "float32") -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "differs"),
+    "found, expected, differs",
     [
         (array(1.0), array(1.00001), False),
         (array(1.0), array(1.1), True),

@@ -73,15 +73,16 @@ def difference(found: Array, expected: Array, rtol: float, atol: float) -> str |
     """
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"expected {_kind(expected)}, found {_kind(found)}"
-    if found.dtype.kind != "f":
-        rtol = atol = 0.0
-    close = np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
+    close = found == expected
+    if found.dtype.kind == "f":
+        close |= np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
     count = int(np.count_nonzero(~close))
     if not count:
         return None
     with np.errstate(all="ignore"):
         gap = np.abs(found.astype(np.float64) - expected.astype(np.float64))
-        gap = np.where(close, 0.0, np.where(np.isnan(gap), np.inf, gap))
+        gap = np.where(np.isnan(gap), np.inf, gap)
+        gap[close] = 0.0
         ratio = np.where(gap > 0.0, gap / np.abs(expected.astype(np.float64)), 0.0)
     return "\n".join(
         [

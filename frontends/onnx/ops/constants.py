@@ -77,15 +77,13 @@ def eye_like(call: Call) -> SSAValue:
 def range_(call: Call) -> SSAValue:
     """From start to limit, which is not in it."""
     start, limit, delta = (
-        call.static_number(i, name)
-        for i, name in enumerate(("start", "limit", "delta"))
+        call.static_number(i, name) for i, name in enumerate(("start", "limit", "delta"))
     )
     dtype = dtype_of(call.x.type)
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
-    count = max(math.ceil((limit - start) / delta), 0)
-    if isinstance(start, int):
-        count = max(-((start - limit) // delta), 0)
+    # exact where these are integers, whose quotient a float may not hold
+    count = max(int(-((start - limit) // delta)), 0)
     call.build.check_made(count)
     return call.constant(np.asarray(start + np.arange(count) * delta, dtype))
 

@@ -7,18 +7,17 @@
 // that do with any layout take the one that flows in.
 
 // CHECK-LABEL: func.func @flow
-// CHECK-NEXT:    %a = nn.conv %x, %w, %b {kernel = "conv", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nhwc>], strides
+// CHECK-NEXT:    %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nhwc>], strides
 // CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
 // CHECK-NEXT:    %d = nn.relu %x {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    func.return
 
 // Places are tried in the order they are given in.
 // HOST-LABEL: func.func @flow
-// HOST-NEXT:     %a = nn.conv %x, %w, %b {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>], strides
+// HOST-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>], strides
 // HOST-NEXT:     %c = nn.relu %a {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>]}
 
 // ARM-LABEL: func.func @flow
-// ARM-NEXT:      %a = nn.conv %x, %w, %b {kernel = "conv", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nhwc>], strides
+// ARM-NEXT:      %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nhwc>], strides
 // ARM-NEXT:      %c = nn.relu %a {kernel = "relu", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nhwc>]}
 
 // No kernel computes a convolution row-major. All ops without a kernel are named.
@@ -66,18 +65,17 @@ func.func @first_operand(%x: tensor<1x8x6x6xf32>, %y: tensor<1x8x6x6xf32>) {
 // -----
 
 // A reshape is a view of row-major memory. A transposition reads what there is, in any layout.
-// Up to rank 2 all layouts are row-major.
 
 // CHECK-LABEL: func.func @movement
 // CHECK:         %b = nn.transpose %a {kernel = "transpose", places = [#place.at<x86, f32, any>, #place.at<x86, f32, nchw>], perm
 // CHECK-NEXT:    %c = nn.reshape %a {kernel = "view", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], shape
-// CHECK-NEXT:    %d = nn.reduce_max %a {kernel = "reduce_max", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>], axes
+// CHECK-NEXT:    %d = nn.reduce_max %a {kernel = "reduce_max", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>], axes
 func.func @movement(%x: tensor<1x8x6x6xf32>) {
   %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
     : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
   %b = nn.transpose %a {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x8x6x6xf32>) -> tensor<1x6x6x8xf32>
   %c = nn.reshape %a {shape = array<i64: 8, 36>} : (tensor<1x8x6x6xf32>) -> tensor<8x36xf32>
-  %d = nn.reduce_max %a {axes = array<i64: 2, 3>, keepdims = false} : (tensor<1x8x6x6xf32>) -> tensor<1x8xf32>
+  %d = nn.reduce_max %a {axes = array<i64: 2, 3>, keepdims = true} : (tensor<1x8x6x6xf32>) -> tensor<1x8x1x1xf32>
   func.return
 }
 

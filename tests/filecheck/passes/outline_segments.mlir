@@ -1,0 +1,151 @@
+// RUN: tessella-opt %s -p outline-segments --split-input-file | filecheck %s
+
+// All ops are native: one segment. Only what is read outside is a result.
+
+// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {rt.segment} {
+// CHECK-NEXT:    %a = nn.add %x, %y {
+// CHECK-NEXT:    %b = nn.relu %a {
+// CHECK-NEXT:    %c = nn.neg %b {
+// CHECK-NEXT:    func.return %b, %c
+// CHECK-NEXT:  }
+// CHECK-NEXT:  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+// CHECK-NEXT:    %b, %c = rt.launch @segment_0(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK-NEXT:    func.return %c, %b, %x
+// CHECK-NEXT:  }
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %a = nn.add %x, %y {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = nn.relu %a {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = nn.neg %b {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %c, %b, %x : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// An op that runs in NumPy stays a step of its own, between two segments; so do the copies.
+
+// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>)
+// CHECK-NEXT:    %a = nn.relu %x {
+// CHECK-NEXT:    func.return %a
+// CHECK-LABEL: func.func @segment_1(
+// CHECK-SAME:    tensor<2xf32, #place.at<x86, f32, nchw>>) -> tensor<2xf32, #place.at<x86, f32, nchw>> attributes {rt.segment}
+// CHECK-NEXT:    %e = nn.neg %{{.*}} {
+// CHECK-NEXT:    func.return %e
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %a = rt.launch @segment_0(%x)
+// CHECK-NEXT:    %b = place.copy %a
+// CHECK-NEXT:    %c, %d = nn.topk %b {kernel = "host"
+// CHECK-NEXT:    %f = place.copy %c
+// CHECK-NEXT:    %e = rt.launch @segment_1(%f)
+// CHECK-NEXT:    func.return %e, %d
+!x = tensor<4xf32, #place.at<x86, f32, nchw>>
+!h = tensor<4xf32, #place.at<host, f32, nchw>>
+!y = tensor<2xf32, #place.at<x86, f32, nchw>>
+!g = tensor<2xf32, #place.at<host, f32, nchw>>
+!i = tensor<2xi64, #place.at<host, i64, nchw>>
+func.func @main(%x: !x) -> (!y, !i) {
+  %a = nn.relu %x {kernel = "relu"} : (!x) -> !x
+  %b = place.copy %a : !x -> !h
+  %c, %d = nn.topk %b {kernel = "host", k = 2 : i64, axis = 0 : i64, largest = true} : (!h) -> (!g, !i)
+  %f = place.copy %c : !g -> !y
+  %e = nn.neg %f {kernel = "neg"} : (!y) -> !y
+  func.return %e, %d : !y, !i
+}
+
+// -----
+
+// Few segments: native ops that do not wait for the host's are moved up to the first one.
+
+// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK-NEXT:    %a = nn.relu %x {
+// CHECK-NEXT:    %c = nn.neg %x {
+// CHECK-NEXT:    func.return %a, %c
+// CHECK-LABEL: func.func @segment_1(%b: tensor<4xf32>, %c: tensor<4xf32>)
+// CHECK-NEXT:    %d = nn.add %b, %c {
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %a, %c = rt.launch @segment_0(%x)
+// CHECK-NEXT:    %b = nn.exp %a {
+// CHECK-NEXT:    %d = rt.launch @segment_1(%b, %c)
+// CHECK-NEXT:    func.return %d
+// CHECK-NOT:   @segment_2
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = nn.relu %x {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = nn.exp %a {kernel = "host"} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = nn.neg %x {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+  %d = nn.add %b, %c {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %d : tensor<4xf32>
+}
+
+// -----
+
+// Segments hold the constants that they read; @main keeps those that its own steps read.
+
+// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {rt.segment}
+// CHECK-NEXT:    %w = nn.weight @w
+// CHECK-NEXT:    %v = nn.weight @v
+// CHECK-NEXT:    %a = nn.add %x, %w {
+// CHECK-NEXT:    %b = nn.add %a, %v {
+// CHECK-NEXT:    func.return %b
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %v = nn.weight @v
+// CHECK-NEXT:    %s = nn.splat 1.000000e+00
+// CHECK-NEXT:    %b = rt.launch @segment_0(%x)
+// CHECK-NEXT:    %c = nn.add %b, %v {
+// CHECK-NEXT:    func.return %c, %s
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %w = nn.weight @w : tensor<4xf32>
+  %v = nn.weight @v : tensor<4xf32>
+  %s = nn.splat 1.0 : f32 : tensor<4xf32>
+  %a = nn.add %x, %w {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = nn.add %a, %v {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = nn.add %b, %v {kernel = "host"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %c, %s : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A group is native as a whole. The host's own op may come first.
+
+// CHECK-LABEL: func.func @segment_0(
+// CHECK-NEXT:    nn.fused
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    %a = nn.exp %x {
+// CHECK-NEXT:    rt.launch @segment_0(%a)
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = nn.exp %x {kernel = "host"} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = nn.fused %a {
+  ^bb0(%y: tensor<4xf32>):
+    %c = nn.relu %y {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
+    %d = nn.neg %c {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+    nn.yield %d : tensor<4xf32>
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %b : tensor<4xf32>
+}
+
+// -----
+
+// No segment where no op is native.
+
+// CHECK-NOT:   @segment_0
+// CHECK:       func.func @main
+// CHECK-NEXT:    %a = nn.exp %x {
+// CHECK-NEXT:    func.return %a
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = nn.exp %x {kernel = "host"} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %a : tensor<4xf32>
+}
+
+// -----
+
+// Only @main is cut.
+
+// CHECK-LABEL: func.func @other
+// CHECK-NEXT:    %a = nn.relu %x {
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    func.return
+func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = nn.relu %x {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %a : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}
