@@ -146,7 +146,8 @@ class CompareOp(IRDLOperation):
         parser.parse_punctuation(":")
         position = parser.pos
         type = parser.parse_type()
-        op = cls(*parser.resolve_operands([lhs, rhs], [type, type], position), kind)
+        a, b = parser.resolve_operands([lhs, rhs], [type, type], position)
+        op = cls(a, b, kind)
         op.attributes |= attributes
         return op
 

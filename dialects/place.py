@@ -212,7 +212,8 @@ class _Conversion(IRDLOperation):
 
     def verify_(self) -> None:
         source, res = self.source.type, self.res.type
-        assert isinstance(source, TensorType) and isinstance(res, TensorType)
+        assert isinstance(source, TensorType)
+        assert isinstance(res, TensorType)
         if source.get_shape() != res.get_shape():
             raise VerifyException(
                 f"{self.name}: expected the shape {source.get_shape()}, found {res.get_shape()}"

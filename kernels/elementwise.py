@@ -237,7 +237,7 @@ def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
         return s.op(arith.CmpiOp(x, _zero(s, x), "ne"))
     if is_float(start) and is_float(to):
         narrow = isinstance(to, Float32Type)
-        return s.op((arith.TruncFOp if narrow else arith.ExtFOp)(x, to))  # pyright: ignore[reportArgumentType]
+        return s.op((arith.TruncFOp if narrow else arith.ExtFOp)(x, to))
     if is_float(start):
         return s.op(arith.FPToSIOp(x, to))  # pyright: ignore[reportArgumentType]
     if is_float(to):

@@ -26,7 +26,8 @@ def coordinate(s: Scalars, value: SSAValue, extent: int) -> SSAValue:
 @native(indexing.GatherOp, "gather", NCHW)
 def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue) -> SSAValue:
     """R[a.., i.., b..] = D[a.., I[i..], b..]."""
-    axis, type = op.settings["axis"], k.result_type(op)
+    axis: int = op.settings["axis"]
+    type = k.result_type(op)
     shape, chosen = shape_of(data), shape_of(indices)
     names = [f"d{i}" for i in range(len(type.get_shape()))]
     before, middle, after = (
@@ -48,7 +49,8 @@ def gather_elements(
     k: KernelBuilder, op: indexing.GatherElementsOp, data: SSAValue, indices: SSAValue
 ) -> SSAValue:
     """R[d0, .., d_n] = D[d0, .., I[d0, .., d_n], .., d_n]."""
-    axis, type = op.settings["axis"], k.result_type(op)
+    axis: int = op.settings["axis"]
+    type = k.result_type(op)
     names = [f"d{i}" for i in range(len(type.get_shape()))]
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -64,7 +66,8 @@ def gather_nd(
     k: KernelBuilder, op: indexing.GatherNdOp, data: SSAValue, indices: SSAValue
 ) -> SSAValue:
     """R[i.., b..] = D[batch.., I[i.., 0], .., I[i.., q - 1], b..]."""
-    batch, type = op.settings["batch_dims"], k.result_type(op)
+    batch: int = op.settings["batch_dims"]
+    type = k.result_type(op)
     shape, depth = shape_of(data), shape_of(indices)[-1]
     rank = len(shape_of(indices)) - 1
     names = [f"d{i}" for i in range(len(type.get_shape()))]

@@ -83,9 +83,9 @@ def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
 @native(movement.ConcatOp, "concat")
 def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAValue:
     """One map for each operand, into its part of the result."""
-    axis, type = op.settings["axis"], k.result_type(op)
-    rank = len(type.get_shape())
-    start: int = 0
+    axis: int = op.settings["axis"]
+    type = k.result_type(op)
+    rank, start = len(type.get_shape()), 0
     result = k.empty(type)
     for x in inputs:
         shape = shape_of(x)

@@ -112,11 +112,10 @@ def needs(*functions: str) -> Callable[[NnOp], str | None]:
 @native(reduction.ReduceMeanOp, "reduce_mean", applies=_float_only)
 def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SSAValue:
     """The sum, then times the reciprocal of the count."""
-    settings = op.settings
-    count = numbers.prod(shape_of(x)[d] for d in settings["axes"])
-    total = reduce_axes(
-        k, "+", [x], settings["axes"], k.result_type(op), first, keepdims=settings["keepdims"]
-    )
+    axes: tuple[int, ...] = op.settings["axes"]
+    count = numbers.prod(shape_of(x)[d] for d in axes)
+    keepdims = op.settings["keepdims"]
+    total = reduce_axes(k, "+", [x], axes, k.result_type(op), first, keepdims=keepdims)
     return scaled(k, total, 1.0 / count)
 
 

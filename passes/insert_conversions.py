@@ -2,7 +2,8 @@
 
     %y = nn.conv %x {places = [#place.at<x86, f32, nhwc>, ...]} : (tensor<..>, ..) -> tensor<..>
     ->
-    %1 = place.relayout %x : tensor<.., #place.at<x86, f32, nchw>> -> tensor<.., #place.at<x86, f32, nhwc>>
+    %1 = place.relayout %x : tensor<.., #place.at<x86, f32, nchw>>
+           -> tensor<.., #place.at<x86, f32, nhwc>>
     %y = nn.conv %1 {...} : (tensor<.., #place.at<x86, f32, nhwc>>, ..) -> ...
 
 Inputs and outputs of the program are row-major. A constant is placed where its user wants it: it

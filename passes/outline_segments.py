@@ -1,9 +1,15 @@
 """Cut the program into steps: native segments, and ops that run in NumPy.
 
-    func.func @main(%x) { %1 = nn.conv %x, .. {kernel = "conv"}   %2, %3 = nn.topk %1 {kernel = "host"} ... }
+    func.func @main(%x) {
+      %1 = nn.conv %x, %w {kernel = "conv"}
+      %2, %3 = nn.topk %1 {kernel = "host"}
     ->
-    func.func @segment_0(%x) attributes {rt.segment} { %1 = nn.conv .. }
-    func.func @main(%x) { %1 = rt.launch @segment_0(%x)   %2, %3 = nn.topk %1 {kernel = "host"} ... }
+    func.func @segment_0(%x) attributes {rt.segment} {
+      %1 = nn.conv %x, %w {kernel = "conv"}
+    }
+    func.func @main(%x) {
+      %1 = rt.launch @segment_0(%x)
+      %2, %3 = nn.topk %1 {kernel = "host"}
 
 A program whose ops are all native becomes one segment. Copies between the host's memory and a
 CPU's are steps that cost nothing: it is the same memory.
@@ -17,7 +23,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -86,15 +92,7 @@ def _ready(
 
 def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str) -> None:
     members = set(stretch)
-    outside: list[SSAValue] = []
-    constants: list[ConstantOp] = []
-    for op in stretch:
-        for value in op.operands:
-            if isinstance(value.owner, ConstantOp):
-                if value.owner not in constants:
-                    constants.append(value.owner)
-            elif value.owner not in members and value not in outside:
-                outside.append(value)
+    outside, constants = _operands(stretch)
     results = [
         r for op in stretch for r in op.results if any(u.operation not in members for u in r.uses)
     ]
@@ -103,26 +101,42 @@ def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str
     function.attributes[SEGMENT] = UnitAttr()
     launch = LaunchOp(name, outside, types)
     Rewriter.insert_op(launch, InsertPoint.before(stretch[0]))
-    block = function.body.block
-    inner: dict[SSAValue, SSAValue] = dict(zip(outside, block.args, strict=True))
-    for value, argument in zip(outside, block.args, strict=True):
-        argument.name_hint = value.name_hint
     for result, new in zip(results, launch.res, strict=True):
         new.name_hint = result.name_hint
         result.replace_uses_with_if(new, lambda use: use.operation not in members)
+    block = function.body.block
+    inner: dict[SSAValue, SSAValue] = dict(zip(outside, block.args, strict=True))
     for constant in constants:
         clone = constant.clone()
         block.add_op(clone)
         inner[constant.res] = clone.results[0]
-        clone.results[0].name_hint = constant.res.name_hint
-    for op in stretch:
-        op.detach()
-        block.add_op(op)
-        for i, value in enumerate(op.operands):
-            if value in inner:
-                op.operands[i] = inner[value]
+    for value, copy in inner.items():
+        copy.name_hint = value.name_hint
+    _move(stretch, block, inner)
     block.add_op(ReturnOp(*results))
     for constant in constants:
         if constant.res.first_use is None:
             Rewriter.erase_op(constant)
     Rewriter.insert_op(function, InsertPoint.before(main))
+
+
+def _operands(stretch: list[Operation]) -> tuple[list[SSAValue], list[ConstantOp]]:
+    """What a stretch reads: computed values from outside, and constants."""
+    members = set(stretch)
+    outside: dict[SSAValue, None] = {}
+    constants: dict[ConstantOp, None] = {}
+    for value in (v for op in stretch for v in op.operands):
+        if isinstance(value.owner, ConstantOp):
+            constants[value.owner] = None
+        elif value.owner not in members:
+            outside[value] = None
+    return list(outside), list(constants)
+
+
+def _move(ops: list[Operation], block: Block, values: dict[SSAValue, SSAValue]) -> None:
+    """Move ops to the end of a block and rename what they read."""
+    for op in ops:
+        op.detach()
+        block.add_op(op)
+        for i, value in enumerate(op.operands):
+            op.operands[i] = values.get(value, value)

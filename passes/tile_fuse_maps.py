@@ -3,7 +3,8 @@
     %1 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) -> [co, x] {mulf}
     %2 = tile.contract = [d0: 64, d1: 56] (%1[d0, d1], %B[d0]) -> [d0, d1] {addf}
     ->
-    %2 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) post (%B[co]) -> [co, x] {mulf}, {addf}
+    %2 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) post (%B[co])
+           -> [co, x] {mulf}, {addf}
 
 A map behind a map becomes one map. The producer's result must have no other use, and the map must
 read it element by element.

@@ -81,5 +81,5 @@ class UnsupportedError(TessellaError):
         super().__init__(
             f"{count} unsupported {'thing' if count == 1 else 'things'} in the model\n{listed}",
             where=where,
-            hint="`tessella check MODEL` prints this list; docs/operators.md tells what is supported",
+            hint="`tessella check MODEL` prints this list; docs/operators.md has what is supported",
         )

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tessella import targets
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import NnOp, PyValue, type_of
+from tessella.dialects.nn.core import NnOp, type_of
 from tessella.dialects.nn.interpret import interpret
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
@@ -31,9 +31,7 @@ class GraphBuilder:
     def __init__(self, **inputs: Array) -> None:
         self.weights = WeightStore()
         self.main = make_main(list(inputs), [type_of(a) for a in inputs.values()])
-        self.inputs: dict[str, SSAValue] = dict(
-            zip(inputs, self.main.body.block.args, strict=True)
-        )
+        self.inputs: dict[str, SSAValue] = dict(zip(inputs, self.main.body.block.args, strict=True))
 
     def weight(self, array: Array, name: str = "w") -> SSAValue:
         """A weight."""
@@ -42,7 +40,7 @@ class GraphBuilder:
         return op.res
 
     def op(
-        self, kind: type[NnOp], operands: Sequence[SSAValue | Operation], **settings: PyValue | None
+        self, kind: type[NnOp], operands: Sequence[SSAValue | Operation], **settings: Any
     ) -> SSAValue:
         """An op; its first result."""
         op = kind.make(operands, **settings)
@@ -105,7 +103,7 @@ def check_op(
     rtol: float = 1e-4,
     atol: float = 1e-5,
     native: bool = True,
-    **settings: PyValue | None,
+    **settings: Any,
 ) -> Model:
     """`check` for a program of one op; ``constants`` are the operands that are weights."""
     inputs = {f"x{i}": a for i, a in enumerate(operands) if i not in constants}

@@ -105,7 +105,7 @@ class IndexOp(IRDLOperation):
 class ExtractOp(IRDLOperation):
     """The element of a tensor at computed coordinates: `%v = tile.extract %T[%i, %j] : tensor<..>`.
 
-    A coordinate out of range fails the call's check; the element read is then one inside the tensor.
+    A coordinate out of range fails the call's check; the element read is then one inside.
     """
 
     name = "tile.extract"
@@ -146,10 +146,11 @@ class EmptyOp(IRDLOperation):
 class ContractOp(IRDLOperation):
     """A statement: an aggregation over an index space.
 
-    For every point of the index space at which all accesses stay inside their tensors, the scalar `combine` body is
-    applied to the operands' elements and aggregated into the output's element. Then `post` maps the
-    aggregated value and the elements of the post operands, which are accessed by free indices only. Output elements that
-    no point reaches hold `default` (for `=`), the aggregation's identity, or what `init` holds.
+    For every point of the index space at which all accesses stay inside their tensors, the scalar
+    `combine` body is applied to the operands' elements and aggregated into the output's element.
+    Then `post` maps the aggregated value and the elements of the post operands, which are accessed
+    by free indices only. Output elements that no point reaches hold `default` (for `=`), the
+    aggregation's identity, or what `init` holds.
     """
 
     name = "tile.contract"
@@ -251,7 +252,8 @@ class ContractOp(IRDLOperation):
             rank = len(shape_of(value))
             if len(forms) != rank:
                 raise VerifyException(
-                    f"tile.contract: the access {text} has {len(forms)} dimensions, the tensor {rank}"
+                    f"tile.contract: the access {text} has {len(forms)} dimensions, "
+                    f"the tensor {rank}"
                 )
             for name, _ in (term for form in forms for term in form.terms):
                 if name not in known:

@@ -239,6 +239,15 @@ class Call:
         """The attribute ``axis``, counted from the front of the value's dimensions."""
         return front_axis(self.integer("axis", default), len(shape_of(value)))
 
+    def check_ranks(self, *ranks: int) -> None:
+        """Raises ShapeError unless the operands that are given have these ranks, in order."""
+        for index, rank in enumerate(ranks):
+            value = self.optional(index)
+            if value is not None and len(shape_of(value)) != rank:
+                raise ShapeError(
+                    f"input {index} has the wrong rank", expected=str(rank), found=str(value.type)
+                )
+
     def unsupported(self, reason: str) -> NoReturn:
         """Raises UnsupportedError for this node."""
         raise UnsupportedError([Unsupported(self.node.title, self.node.name, reason)])

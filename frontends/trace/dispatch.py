@@ -51,12 +51,16 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Ma
 
 def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
     """What a NumPy function of these arguments means. Raises TessellaError if that is unknown."""
-    name = function if isinstance(function, str) else f"np.{function.__name__}"
+    name = function if isinstance(function, str) else _name(function)
     known = FUNCTIONS.get(function)
     if known is None:
         raise _unknown(name)
     args, kwargs = _translated(name, function, known, args, kwargs)
     return known(*args, **kwargs)
+
+
+def _name(function: Function) -> str:
+    return f"{function.__module__.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
 def _translated(

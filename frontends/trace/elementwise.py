@@ -96,10 +96,12 @@ def clip(
     high: npt.ArrayLike | None = None,
 ) -> Traced:
     """Elementwise min(max(x, low), high); a bound that is None does not apply."""
-    result = trace.lift(x)
-    if low is not None:
-        result = apply(trace, np.maximum, result, low)
-    return result if high is None else apply(trace, np.minimum, result, high)
+    bounds = {np.maximum: low, np.minimum: high}
+    given = {ufunc: bound for ufunc, bound in bounds.items() if bound is not None}
+    result, *values = common(trace, x, *given.values())
+    for ufunc, bound in zip(given, values, strict=True):
+        result = apply(trace, ufunc, result, bound)
+    return result
 
 
 @function

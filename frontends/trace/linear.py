@@ -35,15 +35,16 @@ def matmul(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
 
 
 @function
-def _dot(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
-    a, b = common(trace, x, y)
-    if not a.shape or not b.shape:
-        return apply(trace, np.multiply, a, b)
-    if b.ndim > 2:
+def _dot(trace: Trace, a: npt.ArrayLike, b: npt.ArrayLike) -> Traced:
+    # the type of a number counts here as that of an array does
+    x, y = common(trace, *(v if isinstance(v, Traced) else np.asarray(v) for v in (a, b)))
+    if not x.shape or not y.shape:
+        return apply(trace, np.multiply, x, y)
+    if y.ndim > 2:
         raise ShapeError(
-            "np.dot takes a matrix on its right", found=f"{b.ndim} dimensions", hint="use x @ y"
+            "np.dot takes a matrix on its right", found=f"{y.ndim} dimensions", hint="use a @ b"
         )
-    return trace.lift(matmul(a, b))
+    return trace.lift(matmul(x, y))
 
 
 def _matmul(x: Any, y: Any) -> Any:

@@ -12,6 +12,7 @@ from types import FrameType, TracebackType
 
 from tessella.support.errors import TessellaError, UnsupportedError
 
+_WIDTH = 80
 _NOT_THE_USERS = ("tessella.", "numpy.", "contextlib.", "functools.")
 
 
@@ -29,7 +30,8 @@ class Location:
 
     def __str__(self) -> str:
         source = linecache.getline(self.path, self.line).strip()
-        return f"{self.path}:{self.line}" + (f": {source}" if source else "")
+        shown = source if len(source) <= _WIDTH else f"{source[:_WIDTH]}..."
+        return f"{self.path}:{self.line}" + (f": {shown}" if shown else "")
 
 
 def caller() -> Location | None:

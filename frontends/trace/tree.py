@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -52,12 +52,11 @@ def flatten(value: Any, leaves: list[Any], depth: int = 0) -> Tree:
     if not (kind in (tuple, list, dict) or _is_named_tuple(value)) or depth > _MAX_DEPTH:
         leaves.append(value)
         return LEAF
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[Hashable, Any]", value)
-        keys, values = tuple(mapping), tuple(mapping.values())
+    keys: tuple[Hashable, ...]
+    if kind is dict:
+        keys, values = tuple(value), tuple(value.values())
     else:
-        values: tuple[Any, ...] = tuple(value)
-        keys = tuple(range(len(values)))
+        keys, values = tuple(range(len(value))), tuple(value)
     return Tree(kind, keys, tuple(flatten(child, leaves, depth + 1) for child in values))
 
 

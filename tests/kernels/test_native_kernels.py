@@ -1,4 +1,4 @@
-"""Generated kernels against the NumPy semantics, on odd sizes, for every vector width that runs here."""
+"""Generated kernels against NumPy, on odd sizes, for every vector width that runs here."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ def test_pooling(target: str, data: st.DataObject) -> None:
     channels, size = data.draw(st.integers(1, 70)), data.draw(st.integers(6, 20))
     kind = data.draw(st.sampled_from([nn.MaxPoolOp, nn.AvgPoolOp]))
     kernel = data.draw(st.integers(1, 3))
-    extra = {"count_include_pad": data.draw(st.booleans())} if kind is nn.AvgPoolOp else {}
+    extra: dict[str, Any] = (
+        {"count_include_pad": data.draw(st.booleans())} if kind is nn.AvgPoolOp else {}
+    )
     check_op(
         kind,
         [normal(1, channels, size, size + 1)],
@@ -174,9 +176,7 @@ def test_softmax(target: str, kind: type[nn.SoftmaxOp], axis: int) -> None:
 def test_layer_norm(target: str, shape: tuple[int, ...]) -> None:
     operands = [normal(*shape), normal(shape[-1], seed=1), normal(shape[-1], seed=2)]
     axis = len(shape) - 1
-    check_op(
-        nn.LayerNormOp, operands, constants=[1, 2], target=target, axis=axis, epsilon=1e-5
-    )
+    check_op(nn.LayerNormOp, operands, constants=[1, 2], target=target, axis=axis, epsilon=1e-5)
     check_op(nn.RmsNormOp, operands[:2], constants=[1], target=target, axis=axis, epsilon=1e-5)
 
 

@@ -110,6 +110,8 @@ def stft(call: Call) -> SSAValue:
     x, window = call.x, call.optional(2)
     if len(shape_of(x)) == 2:
         x = call.reshape(x, (*shape_of(x), 1))
+    if len(shape_of(x)) != 3 or shape_of(x)[2] not in (1, 2):
+        raise ShapeError("a signal is [batch, length, 1 or 2]", found=str(x.type))
     _, size, width = shape_of(x)
     step = call.static_int(1, "frame_step")
     length = shape_of(window)[0] if window is not None and shape_of(window) else size

@@ -37,8 +37,10 @@ class _Tap:
 def grid_sample(call: Call) -> SSAValue:
     """In any number of dimensions; the grid's coordinates count from the last one."""
     x, grid = call.x, call.operand(1)
-    (n, channels, *sizes), (*_, rank) = shape_of(x), shape_of(grid)
-    if rank != len(sizes) or len(shape_of(grid)) != len(shape_of(x)) or shape_of(grid)[0] != n:
+    rank = len(shape_of(x)) - 2
+    call.check_ranks(max(rank, 1) + 2, rank + 2)
+    n, channels, *sizes = shape_of(x)
+    if shape_of(grid)[0] != n or shape_of(grid)[-1] != rank:
         raise ShapeError("the grid does not fit", found=f"{x.type} and {grid.type}")
     if min(sizes, default=0) < 1:
         raise ShapeError("there is nothing to sample", found=str(x.type))

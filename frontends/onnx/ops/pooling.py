@@ -15,6 +15,8 @@ from tessella.support.errors import ShapeError
 
 def _pool_window(call: Call) -> Window:
     kernel, sizes = call.integers("kernel_shape") or (), shape_of(call.x)[2:]
+    if not sizes:
+        raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
     return window(call, kernel, sizes)
 
 

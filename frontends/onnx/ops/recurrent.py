@@ -121,6 +121,7 @@ _KINDS = {
 
 
 def _layer(call: Call, kind: _Kind) -> list[SSAValue | None]:
+    call.check_ranks(3, 3, 3, 2, 1, 3, 3, 2)
     x, batch_first = call.x, call.version >= 14 and call.flag("layout")
     if batch_first:
         x = call.transpose(x, (1, 0, 2))

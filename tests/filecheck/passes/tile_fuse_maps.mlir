@@ -1,0 +1,312 @@
+// RUN: tessella-opt %s -p tile-fuse-maps --split-input-file | filecheck %s
+
+// The maps behind a contraction run on its result before that is stored, in the contraction's own
+// indices; the order of the operands is kept.
+
+// CHECK-LABEL: tile.kernel @post
+// CHECK-NEXT:    %r3 = tile.contract + [m: 4, n: 5 | k: 3] (%a[m, k], %b[k, n]) post (%c[n], %d[m, 0]) -> [m, n] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32, %[[Y:.*]]: f32):
+// CHECK-NEXT:      %[[P:.*]] = arith.mulf %[[X]], %[[Y]]
+// CHECK-NEXT:      tile.yield %[[P]]
+// CHECK-NEXT:    }, {
+// CHECK-NEXT:    ^{{.*}}(%[[S:.*]]: f32, %[[C:.*]]: f32, %[[D:.*]]: f32):
+// CHECK-NEXT:      %[[Q:.*]] = arith.addf %[[S]], %[[C]]
+// CHECK-NEXT:      %[[R:.*]] = arith.subf %[[D]], %[[Q]]
+// CHECK-NEXT:      tile.yield %[[R]]
+// CHECK-NEXT:    } : (tensor<4x3xf32>, tensor<3x5xf32>, tensor<5xf32>, tensor<4x1xf32>) -> tensor<4x5xf32>
+// CHECK-NEXT:    tile.return %r3
+tile.kernel @post(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>, %c: tensor<5xf32>, %d: tensor<4x1xf32>) -> (tensor<4x5xf32>) {
+  %r1 = tile.contract + [m: 4, n: 5 | k: 3] (%a[m, k], %b[k, n]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+  %r2 = tile.contract = [d0: 4, d1: 5] (%r1[d0, d1], %c[d1]) -> [d0, d1] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.addf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4x5xf32>, tensor<5xf32>) -> tensor<4x5xf32>
+  %r3 = tile.contract = [d0: 4, d1: 5] (%d[d0, 0], %r2[d0, d1]) -> [d0, d1] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.subf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4x1xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  tile.return %r3 : tensor<4x5xf32>
+}
+
+// -----
+
+// A map behind a map becomes one map, which yields what the last one yields.
+
+// CHECK-LABEL: tile.kernel @maps
+// CHECK-NEXT:    %r2 = tile.contract = [i: 4, j: 5] (%a[j, i], %b[i, j]) -> [i, j] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32, %[[Y:.*]]: i32):
+// CHECK-NEXT:      %[[E:.*]] = math.exp %[[X]] : f32
+// CHECK-NEXT:      %[[C:.*]] = arith.sitofp %[[Y]] : i32 to f32
+// CHECK-NEXT:      %[[L:.*]] = arith.cmpf olt, %[[E]], %[[C]] : f32
+// CHECK-NEXT:      tile.yield %[[L]] : i1
+// CHECK-NEXT:    } : (tensor<5x4xf32>, tensor<4x5xi32>) -> tensor<4x5xi1>
+// CHECK-NEXT:    tile.return %r2
+tile.kernel @maps(%a: tensor<5x4xf32>, %b: tensor<4x5xi32>) -> (tensor<4x5xi1>) {
+  %r1 = tile.contract = [i: 4, j: 5] (%a[j, i]) -> [i, j] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<5x4xf32>) -> tensor<4x5xf32>
+  %r2 = tile.contract = [d0: 4, d1: 5] (%r1[d0, d1], %b[d0, d1]) -> [d0, d1] {
+  ^bb0(%x: f32, %y: i32):
+    %p = arith.sitofp %y : i32 to f32
+    %q = arith.cmpf olt, %x, %p : f32
+    tile.yield %q : i1
+  } : (tensor<4x5xf32>, tensor<4x5xi32>) -> tensor<4x5xi1>
+  tile.return %r2 : tensor<4x5xi1>
+}
+
+// -----
+
+// Two maps that a third one reads join it both.
+
+// CHECK-LABEL: tile.kernel @both
+// CHECK-NEXT:    %r3 = tile.contract = [d0: 4] (%b[d0], %a[d0]) -> [d0] {
+// CHECK-NEXT:    ^{{.*}}(%[[B:.*]]: f32, %[[A:.*]]: f32):
+// CHECK-DAG:       %[[E:.*]] = math.exp %[[A]]
+// CHECK-DAG:       %[[S:.*]] = math.sin %[[B]]
+// CHECK-DAG:       %[[D:.*]] = arith.divf %[[E]], %[[S]]
+// CHECK:           tile.yield %[[D]]
+// CHECK-NEXT:    } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT:    tile.return %r3
+tile.kernel @both(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>) {
+  %r1 = tile.contract = [d0: 4] (%a[d0]) -> [d0] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract = [d0: 4] (%b[d0]) -> [d0] {
+  ^bb0(%x: f32):
+    %p = math.sin %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r3 = tile.contract = [d0: 4] (%r1[d0], %r2[d0]) -> [d0] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.divf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r3 : tensor<4xf32>
+}
+
+// -----
+
+// Dimensions of size 1 need no index: the map's own become 0.
+
+// CHECK-LABEL: tile.kernel @units
+// CHECK-NEXT:    %r2 = tile.contract > [n: 6 | k: 3] (%a[n, k]) post (%b[0, n]) -> [0, n] {
+tile.kernel @units(%a: tensor<6x3xf32>, %b: tensor<1x6xf32>) -> (tensor<1x6xf32>) {
+  %r1 = tile.contract > [n: 6 | k: 3] (%a[n, k]) -> [0, n] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<6x3xf32>) -> tensor<1x6xf32>
+  %r2 = tile.contract = [d0: 1, d1: 6] (%r1[d0, d1], %b[d0, d1]) -> [d0, d1] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<1x6xf32>, tensor<1x6xf32>) -> tensor<1x6xf32>
+  tile.return %r2 : tensor<1x6xf32>
+}
+
+// -----
+
+// Not where the result is read twice, be it by the same map.
+
+// CHECK-LABEL: tile.kernel @second_use
+// CHECK-NEXT:    %r1 = tile.contract = [d0: 4] (%a[d0])
+// CHECK:         %r2 = tile.contract = [d0: 4] (%r1[d0])
+// CHECK:         %r3 = tile.contract = [d0: 4] (%r2[d0], %r2[d0])
+// CHECK:         tile.return %r1, %r3
+tile.kernel @second_use(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %r1 = tile.contract = [d0: 4] (%a[d0]) -> [d0] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract = [d0: 4] (%r1[d0]) -> [d0] {
+  ^bb0(%x: f32):
+    %p = math.sin %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r3 = tile.contract = [d0: 4] (%r2[d0], %r2[d0]) -> [d0] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r1, %r3 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Not where the map does not read element by element: shifted, transposed, one row, or repeated.
+
+// CHECK-LABEL: tile.kernel @accesses
+// CHECK-COUNT-8: tile.contract
+// CHECK-NOT:     tile.contract
+// CHECK:         tile.return
+tile.kernel @accesses(%a: tensor<4x4xf32>) -> (tensor<3x4xf32>, tensor<4x4xf32>, tensor<1x4xf32>, tensor<2x4x4xf32>) {
+  %r1 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r2 = tile.contract = [d0: 3, d1: 4] (%r1[d0 + 1, d1]) -> [d0, d1] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4x4xf32>) -> tensor<3x4xf32>
+  %r3 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r4 = tile.contract = [d0: 4, d1: 4] (%r3[d1, d0]) -> [d0, d1] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r5 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r6 = tile.contract = [d0: 1, d1: 4] (%r5[d0, d1]) -> [d0, d1] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r7 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r8 = tile.contract = [d0: 2, d1: 4, d2: 4] (%r7[d1, d2]) -> [d0, d1, d2] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4x4xf32>) -> tensor<2x4x4xf32>
+  tile.return %r2, %r4, %r6, %r8 : tensor<3x4xf32>, tensor<4x4xf32>, tensor<1x4xf32>, tensor<2x4x4xf32>
+}
+
+// -----
+
+// Not where the shapes are equal but the diagonal is read.
+
+// CHECK-LABEL: tile.kernel @diagonal
+// CHECK-COUNT-2: tile.contract
+tile.kernel @diagonal(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>) {
+  %r1 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r2 = tile.contract = [d0: 4, d1: 4] (%r1[d0, d0]) -> [d0, d1] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  tile.return %r2 : tensor<4x4xf32>
+}
+
+// -----
+
+// Not behind a reduction's operand: what reads is no map.
+
+// CHECK-LABEL: tile.kernel @reduction
+// CHECK-COUNT-2: tile.contract
+tile.kernel @reduction(%a: tensor<4xf32>) -> (tensor<f32>) {
+  %r1 = tile.contract = [i: 4] (%a[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract + [| i: 4] (%r1[i]) -> [] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4xf32>) -> tensor<f32>
+  tile.return %r2 : tensor<f32>
+}
+
+// -----
+
+// Not where one of the two holds a default (which the other's body would be applied to, or not),
+// or writes a part of a tensor.
+
+// CHECK-LABEL: tile.kernel @parts
+// CHECK-COUNT-6: tile.contract
+// CHECK-NOT:     tile.contract
+// CHECK:         tile.return
+tile.kernel @parts(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %r1 = tile.contract = [i: 4] (%a[i - 1]) -> [i] default 2.0 : f32 {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract = [i: 4] (%r1[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r3 = tile.contract = [i: 4] (%a[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r4 = tile.contract = [i: 4] (%r3[i], %a[i - 1]) -> [i] default 2.0 : f32 {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.addf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %e = tile.empty : tensor<4xf32>
+  %r5 = tile.contract = [i: 4] (%a[i]) init %e -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r6 = tile.contract = [i: 4] (%r5[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r2, %r4, %r6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Not where the map writes into another tensor's part.
+
+// CHECK-LABEL: tile.kernel @into
+// CHECK-COUNT-2: tile.contract
+tile.kernel @into(%a: tensor<4xf32>) -> (tensor<4xf32>) {
+  %e = tile.empty : tensor<4xf32>
+  %r1 = tile.contract = [i: 4] (%a[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract = [i: 4] (%r1[i]) init %e -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r2 : tensor<4xf32>
+}
+
+// -----
+
+// Not where the map reads the value of an index.
+
+// CHECK-LABEL: tile.kernel @index
+// CHECK-COUNT-2: tile.contract
+tile.kernel @index(%a: tensor<4xf32>, %t: tensor<4xf32>) -> (tensor<4xf32>) {
+  %r1 = tile.contract = [i: 4] (%a[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract = [d0: 4] (%r1[d0]) -> [d0] {
+  ^bb0(%x: f32):
+    %n = tile.index "d0"
+    %y = tile.extract %t[%n] : tensor<4xf32> -> f32
+    %p = arith.addf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r2 : tensor<4xf32>
+}
