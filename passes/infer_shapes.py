@@ -80,7 +80,7 @@ def _infer_op(op: NnOp) -> None:
         op.infer_types()
     except ShapeError as error:
         raise ShapeError(
-            f"{op.name} ({op.node}): {error.what}",
+            f"{op.name} ({op.node}): {error.what.removeprefix(f'{op.name}: ')}",
             where=error.where,
             expected=error.expected,
             found=error.found,

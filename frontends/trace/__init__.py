@@ -24,7 +24,7 @@ from tessella.frontends.trace.elementwise import (
     where,
 )
 from tessella.frontends.trace.indexing import take
-from tessella.frontends.trace.jit import Jitted, Lowered, jit
+from tessella.frontends.trace.jitted import Jitted, Lowered, jit
 from tessella.frontends.trace.layers import avg_pool2d, conv2d, layer_norm, max_pool2d
 from tessella.frontends.trace.linear import matmul
 from tessella.frontends.trace.movement import (

@@ -47,11 +47,13 @@ def located() -> Generator[None]:
     """Errors that leave the block say at which line of the user's they were raised."""
     try:
         yield
-    except TessellaError as error:
-        where = _innermost(error.__traceback__) or caller()
-        if where is None or error.where is not None or isinstance(error, UnsupportedError):
+    except (TessellaError, ValueError) as raised:
+        # NumPy, where it asks an array that is assigned to an element for its number
+        error = raised.__cause__ if isinstance(raised.__cause__, TessellaError) else raised
+        where = _innermost(raised.__traceback__) or caller()
+        if isinstance(error, UnsupportedError | ValueError) or error.where or not where:
             raise
-        raise _moved(error, str(where)).with_traceback(error.__traceback__) from None
+        raise _moved(error, str(where)).with_traceback(raised.__traceback__) from None
 
 
 def _moved(error: TessellaError, where: str) -> TessellaError:

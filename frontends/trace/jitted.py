@@ -83,6 +83,9 @@ class Lowered:
 class Jitted(Generic[P, R]):
     """A function that is compiled for the shapes and dtypes of the arrays it is called with."""
 
+    __name__: str
+    __wrapped__: Callable[P, R]
+
     def __init__(
         self, function: Callable[P, R], static_argnames: str | Iterable[str], options: _Options
     ) -> None:

@@ -1,0 +1,179 @@
+// RUN: tessella-opt %s -p convert-nn-to-tile --split-input-file | filecheck %s
+
+// Equal kernels are one, whatever the names of the values; it knows the nodes that it computes,
+// and the code that its failed checks give.
+
+// CHECK-LABEL: builtin.module
+// CHECK-NEXT:  tile.kernel @relu_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) -> (tensor<4xf32, #place.at<x86, f32, nchw>>) attributes {code = 0 : i64, nodes = ["first", "second"]} {
+// CHECK-NEXT:    %a = tile.contract = [d0: 4] (%x[d0]) -> [d0] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32):
+// CHECK-NEXT:      %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      %[[MAX:.*]] = arith.maximumf %[[X]], %[[ZERO]] : f32
+// CHECK-NEXT:      tile.yield %[[MAX]] : f32
+// CHECK-NEXT:    } : (tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    tile.return %a
+// CHECK-NEXT:  }
+// CHECK-NEXT:  func.func @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>> attributes {rt.segment} {
+// CHECK-NEXT:    %a = tile.call @relu_0(%x) : (tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %b = tile.call @relu_0(%a)
+// CHECK-NEXT:    func.return %b
+#p = #place.at<x86, f32, nchw>
+!t = tensor<4xf32, #p>
+func.func @segment_0(%x: !t) -> !t attributes {rt.segment} {
+  %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : (!t) -> !t
+  %b = nn.relu %a {node = "second", kernel = "relu", places = [#p, #p]} : (!t) -> !t
+  func.return %b : !t
+}
+
+// -----
+
+// Two kernels where shapes or properties differ. In any order they have codes of their own.
+
+// CHECK-LABEL: builtin.module
+// CHECK-DAG:   tile.kernel @relu_0({{.*}} attributes {code = 0 : i64, nodes = ["first"]}
+// CHECK-DAG:   tile.kernel @relu_1({{.*}} attributes {code = 1 : i64, nodes = ["second"]}
+// CHECK-DAG:   tile.kernel @leaky_relu_2({{.*}} attributes {code = 2 : i64, nodes = ["third"]}
+// CHECK-DAG:   tile.kernel @leaky_relu_3({{.*}} attributes {code = 3 : i64, nodes = ["fourth"]}
+// CHECK:       func.func @segment_0
+// CHECK-NEXT:    tile.call @relu_0(%x)
+// CHECK-NEXT:    tile.call @relu_1(%y)
+// CHECK-NEXT:    tile.call @leaky_relu_2(%x)
+// CHECK-NEXT:    tile.call @leaky_relu_3(%x)
+#p = #place.at<x86, f32, nchw>
+!t = tensor<4xf32, #p>
+!u = tensor<5xf32, #p>
+func.func @segment_0(%x: !t, %y: !u) attributes {rt.segment} {
+  %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : (!t) -> !t
+  %b = nn.relu %y {node = "second", kernel = "relu", places = [#p, #p]} : (!u) -> !u
+  %c = nn.leaky_relu %x {node = "third", kernel = "leaky_relu", alpha = 0.1 : f64, places = [#p, #p]} : (!t) -> !t
+  %d = nn.leaky_relu %x {node = "fourth", kernel = "leaky_relu", alpha = 0.2 : f64, places = [#p, #p]} : (!t) -> !t
+  func.return
+}
+
+// -----
+
+// A group is one kernel. The body holds the values of splats that it reads element by element;
+// arguments that are weights are marked.
+
+// CHECK-LABEL: builtin.module
+// CHECK-NEXT:  tile.kernel @matmul_add_mul_0(%x: {{.*}}, %w: {{.*}} {tile.constant}, %y: {{.*}}) -> (tensor<2x4xf32, #place.at<x86, f32, nchw>>) attributes {code = 0 : i64, nodes = ["nn.matmul", "nn.add", "nn.mul"]} {
+// CHECK-NEXT:    %a = tile.contract + [m: 2, n: 4 | k: 4] (%x[m, k], %w[k, n]) -> [m, n] {
+// CHECK:         %b = tile.contract = [d0: 2, d1: 4] (%a[d0, d1]) -> [d0, d1] {
+// CHECK-NEXT:    ^{{.*}}(%[[A:.*]]: f32):
+// CHECK-NEXT:      %[[S:.*]] = arith.constant 2.000000e+00 : f32
+// CHECK-NEXT:      arith.addf %[[A]], %[[S]] : f32
+// CHECK:         %c = tile.contract = [d0: 2, d1: 4] (%y[0, d1], %b[d0, d1]) -> [d0, d1] {
+// CHECK:         tile.return %c
+// CHECK:       func.func @segment_0(%x: {{.*}}, %y: {{.*}}) -> {{.*}} {
+// CHECK-NEXT:    %w = nn.weight @w
+// CHECK-NEXT:    %z = tile.call @matmul_add_mul_0(%x, %w, %y)
+// CHECK-NEXT:    func.return %z
+#p = #place.at<x86, f32, nchw>
+!t = tensor<2x4xf32, #p>
+!w = tensor<4x4xf32, #p>
+!v = tensor<4xf32, #p>
+!y = tensor<1x4xf32, #p>
+func.func @segment_0(%x: !t, %y: !y) -> !t attributes {rt.segment} {
+  %w = nn.weight @w : !w
+  %s = nn.splat 2.0 : f32 : !v
+  %z = nn.fused %x, %w, %s, %y {
+  ^bb0(%i: !t, %j: !w, %k: !v, %l: !y):
+    %a = nn.matmul %i, %j {kernel = "matmul", transpose_b = false, places = [#p, #p, #p]} : (!t, !w) -> !t
+    %b = nn.add %a, %k {kernel = "add", places = [#p, #p, #p]} : (!t, !v) -> !t
+    %c = nn.mul %l, %b {kernel = "mul", places = [#p, #p, #p]} : (!y, !t) -> !t
+    nn.yield %c : !t
+  } : (!t, !w, !v, !y) -> !t
+  func.return %z : !t
+}
+
+// -----
+
+// A splat that is read from memory, seen under another shape, or returned is a weight.
+
+// CHECK-LABEL: builtin.module
+// CHECK:       tile.kernel @matmul_0(%x: {{.*}}, %{{.*}}: tensor<4x4xf32, {{.*}} {tile.constant})
+// CHECK:       func.func @segment_0
+// CHECK-NEXT:    %[[R:.*]] = nn.weight @splat_1 : tensor<2x2xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[S:.*]] = nn.weight @splat : tensor<4x4xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %a = tile.call @matmul_0(%x, %[[S]])
+// CHECK-NEXT:    %b = nn.reshape %[[R]] {kernel = "view"
+// CHECK-NEXT:    func.return %[[R]], %a, %b
+#p = #place.at<x86, f32, nchw>
+!t = tensor<2x4xf32, #p>
+!w = tensor<4x4xf32, #p>
+!r = tensor<2x2xf32, #p>
+!v = tensor<4xf32, #p>
+func.func @segment_0(%x: !t) -> (!r, !t, !v) attributes {rt.segment} {
+  %r = nn.splat 1.0 : f32 : !r
+  %s = nn.splat 2.0 : f32 : !w
+  %a = nn.matmul %x, %s {kernel = "matmul", transpose_b = false, places = [#p, #p, #p]} : (!t, !w) -> !t
+  %b = nn.reshape %r {kernel = "view", shape = array<i64: 4>, places = [#p, #p]} : (!r) -> !v
+  func.return %r, %a, %b : !r, !t, !v
+}
+
+// -----
+
+// An operand that is read twice is one argument. A relayout is a copy into another order. A view
+// has no code.
+
+// CHECK-LABEL: builtin.module
+// CHECK-DAG:   tile.kernel @relayout_0(%x: tensor<1x2x3x4xf32, #place.at<x86, f32, nchw>>) -> (tensor<1x2x3x4xf32, #place.at<x86, f32, nhwc>>)
+// CHECK-DAG:   tile.kernel @mul_1(%x: tensor<1x2x3x4xf32, #place.at<x86, f32, nchw>>) ->
+// CHECK-DAG:     = tile.contract = [d0: 1, d1: 2, d2: 3, d3: 4] (%x[d0, d1, d2, d3]) -> [d0, d1, d2, d3] {
+// CHECK-DAG:     = tile.contract = [d0: 1, d1: 2, d2: 3, d3: 4] (%x[d0, d1, d2, d3], %x[d0, d1, d2, d3]) -> [d0, d1, d2, d3] {
+// CHECK:       func.func @segment_0
+// CHECK-NEXT:    %a = tile.call @relayout_0(%x)
+// CHECK-NEXT:    %b = tile.call @mul_1(%x)
+// CHECK-NEXT:    %c = nn.reshape %b {kernel = "view"
+// CHECK-NEXT:    func.return %a, %c
+#p = #place.at<x86, f32, nchw>
+#q = #place.at<x86, f32, nhwc>
+!t = tensor<1x2x3x4xf32, #p>
+!u = tensor<1x2x3x4xf32, #q>
+!v = tensor<2x12xf32, #p>
+func.func @segment_0(%x: !t) -> (!u, !v) attributes {rt.segment} {
+  %a = place.relayout %x : !t -> !u
+  %b = nn.mul %x, %x {kernel = "mul", places = [#p, #p, #p]} : (!t, !t) -> !t
+  %c = nn.reshape %b {kernel = "view", places = [#p, #p], shape = array<i64: 2, 12>} : (!t) -> !v
+  func.return %a, %c : !u, !v
+}
+
+// -----
+
+// A kernel may want a weight under another shape, and bring along weights of its own.
+
+// CHECK-LABEL: builtin.module
+// CHECK-DAG:   tile.kernel @conv_0(%x: {{.*}}, %{{.*}}: tensor<2x2x3x1x1xf32, #place.at<x86, f32, nchw>> {tile.constant})
+// CHECK-DAG:   tile.kernel @avg_pool_1(%{{.*}}: {{.*}}, %{{.*}}: tensor<3x2xf32> {tile.constant})
+// CHECK:       func.func @segment_0
+// CHECK-NEXT:    %w = nn.weight @w
+// CHECK-NEXT:    %[[V:.*]] = nn.reshape %w {shape = array<i64: 2, 2, 3, 1, 1>} :
+// CHECK-NEXT:    %a = tile.call @conv_0(%x, %[[V]])
+// CHECK-NEXT:    %[[S:.*]] = nn.weight @window_scale : tensor<3x2xf32>
+// CHECK-NEXT:    %b = tile.call @avg_pool_1(%a, %[[S]])
+#p = #place.at<x86, f32, nchw>
+#q = #place.at<x86, f32, nhwc>
+!x = tensor<1x6x2x2xf32, #q>
+!w = tensor<4x3x1x1xf32, #p>
+!y = tensor<1x4x2x2xf32, #q>
+!z = tensor<1x4x3x2xf32, #q>
+func.func @segment_0(%x: !x) -> !z attributes {rt.segment} {
+  %w = nn.weight @w : !w
+  %a = nn.conv %x, %w {kernel = "conv", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64, places = [#q, #p, #q]} : (!x, !w) -> !y
+  %b = nn.avg_pool %a {kernel = "avg_pool", kernel_shape = array<i64: 2, 1>, strides = array<i64: 1, 1>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, ceil_mode = false, count_include_pad = false, places = [#q, #q]} : (!y) -> !z
+  func.return %b : !z
+}
+
+// -----
+
+// Nothing but segments is lowered.
+
+// CHECK-LABEL: builtin.module
+// CHECK-NEXT:  func.func @main
+// CHECK-NEXT:    %a = nn.relu %x {kernel = "relu"
+#p = #place.at<x86, f32, nchw>
+!t = tensor<4xf32, #p>
+func.func @main(%x: !t) -> !t {
+  %a = nn.relu %x {kernel = "relu", places = [#p, #p]} : (!t) -> !t
+  func.return %a : !t
+}

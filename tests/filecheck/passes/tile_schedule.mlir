@@ -1,0 +1,197 @@
+// RUN: tessella-opt %s -p 'tile-schedule{target=avx2}' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'tile-schedule{target=avx512}' --split-input-file | filecheck %s --check-prefix=AVX512
+// RUN: tessella-opt %s -p 'tile-schedule{target=neon}' --split-input-file | filecheck %s --check-prefix=NEON
+
+// Lanes, and how many rows and vectors the registers hold, are the target's. The weight gets
+// panels as wide as the tile.
+
+// CHECK-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<x86, f32, packed<[1 floordiv 24, 0, 1 mod 24]>>> {tile.constant}) -> (tensor<32x40xf32>) {
+// CHECK-NEXT:    %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8 by 3 rows m 4> {
+
+// AVX512-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<x86, f32, packed<[1 floordiv 48, 0, 1 mod 48]>>> {tile.constant})
+// AVX512:         schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 3 rows m 9> {
+
+// NEON-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<arm, f32, packed<[1 floordiv 8, 0, 1 mod 8]>>> {tile.constant})
+// NEON:         schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 2 rows m 11> {
+tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant}) -> (tensor<32x40xf32>) {
+  %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<32x24xf32>, tensor<24x40xf32>) -> tensor<32x40xf32>
+  tile.return %r : tensor<32x40xf32>
+}
+
+// -----
+
+// Channels-last: lanes are output channels, rows are neighbours in the image. The panels' loop is
+// the outermost. Inside a panel the weights lie in the order of the reduction's loops.
+
+// CHECK-LABEL: tile.kernel @conv
+// CHECK-SAME:    %k: tensor<16x12x3x3xf32, #place.at<x86, f32, packed<[0 floordiv [[W:[0-9]+]], 2, 3, 1, 0 mod [[W]]]>>> {tile.constant}
+// CHECK:         schedule #tile.schedule<[o, y, x] reduce [i, j, c] vector o 8 by {{[12]}} rows x {{[2-9]}}> {
+#nhwc = #place.at<x86, f32, nhwc>
+tile.kernel @conv(%d: tensor<1x12x9x9xf32, #nhwc>, %k: tensor<16x12x3x3xf32> {tile.constant}, %b: tensor<16xf32> {tile.constant}) -> (tensor<1x16x9x9xf32, #nhwc>) {
+  %r = tile.contract + [n: 1, o: 16, y: 9, x: 9 | i: 3, j: 3, c: 12] (%d[n, c, y + i - 1, x + j - 1], %k[o, c, i, j]) post (%b[o]) -> [n, o, y, x] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  }, {
+  ^bb0(%s: f32, %t: f32):
+    %q = arith.addf %s, %t : f32
+    tile.yield %q : f32
+  } : (tensor<1x12x9x9xf32, #nhwc>, tensor<16x12x3x3xf32>, tensor<16xf32>) -> tensor<1x16x9x9xf32, #nhwc>
+  tile.return %r : tensor<1x16x9x9xf32, #nhwc>
+}
+
+// -----
+
+// An operand that is no weight is transposed where the lanes need it, and else left as it is.
+
+// CHECK-LABEL: tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32, #place.at<x86, f32, packed<[1, 0]>>>, %c: tensor<24x40xf32>)
+// CHECK:         (%a[m, k], %b[n, k]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8
+// CHECK:         (%a[m, k], %c[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8
+tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32>, %c: tensor<24x40xf32>) -> (tensor<32x40xf32>, tensor<32x40xf32>) {
+  %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[n, k]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<32x24xf32>, tensor<40x24xf32>) -> tensor<32x40xf32>
+  %s = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %c[k, n]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<32x24xf32>, tensor<24x40xf32>) -> tensor<32x40xf32>
+  tile.return %r, %s : tensor<32x40xf32>, tensor<32x40xf32>
+}
+
+// -----
+
+// An operand that two statements read keeps its layout; here the reduced index runs over lanes.
+
+// CHECK-LABEL: tile.kernel @two_readers(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.constant}) ->
+// CHECK:         -> [m, n] schedule #tile.schedule<[m, n] reduce [k] vector k 8 by 3> {
+// CHECK:         -> [n] schedule #tile.schedule<[n] reduce [k] vector k 8 by 3> {
+tile.kernel @two_readers(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.constant}) -> (tensor<32x40xf32>, tensor<40xf32>) {
+  %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[n, k]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<32x24xf32>, tensor<40x24xf32>) -> tensor<32x40xf32>
+  %s = tile.contract + [n: 40 | k: 24] (%b[n, k]) -> [n] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<40x24xf32>) -> tensor<40xf32>
+  tile.return %r, %s : tensor<32x40xf32>, tensor<40xf32>
+}
+
+// -----
+
+// Maps: indices that move through all operands as one are one. Where an operand has no unit
+// stride there are no lanes, and no other layout either.
+
+// CHECK-LABEL: tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {tile.constant}) ->
+// CHECK:         (%a[i, j]) -> [i, j] schedule #tile.schedule<[i_j] reduce [] vector i_j 8 by 4> {
+// CHECK:         (%a[i, j], %b[j]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1> {
+// CHECK:         (%c[j, i]) -> [i, j] schedule #tile.schedule<[i, j] reduce []> {
+tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {tile.constant}) -> (tensor<5x7xf32>, tensor<5x7xf32>, tensor<5x7xf32>) {
+  %r = tile.contract = [i: 5, j: 7] (%a[i, j]) -> [i, j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<5x7xf32>) -> tensor<5x7xf32>
+  %s = tile.contract = [i: 5, j: 7] (%a[i, j], %b[j]) -> [i, j] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.addf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<5x7xf32>, tensor<7xf32>) -> tensor<5x7xf32>
+  %t = tile.contract = [i: 5, j: 7] (%c[j, i]) -> [i, j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<7x5xf32>) -> tensor<5x7xf32>
+  tile.return %r, %s, %t : tensor<5x7xf32>, tensor<5x7xf32>, tensor<5x7xf32>
+}
+
+// -----
+
+// Reductions: over rows the lanes share out the row, over columns they are columns; all elements
+// are one row.
+
+// CHECK-LABEL: tile.kernel @sums
+// CHECK:         -> [i] schedule #tile.schedule<[i] reduce [j] vector j 8 by 4> {
+// CHECK:         -> [j] schedule #tile.schedule<[j] reduce [i] vector j 8 by {{[1-4]}}> {
+// CHECK:         -> [] schedule #tile.schedule<[] reduce [i_j] vector i_j 8 by 4> {
+tile.kernel @sums(%a: tensor<5x40xf32>) -> (tensor<5xf32>, tensor<40xf32>, tensor<f32>) {
+  %r = tile.contract + [i: 5 | j: 40] (%a[i, j]) -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<5x40xf32>) -> tensor<5xf32>
+  %s = tile.contract + [j: 40 | i: 5] (%a[i, j]) -> [j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<5x40xf32>) -> tensor<40xf32>
+  %t = tile.contract + [| i: 5, j: 40] (%a[i, j]) -> [] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<5x40xf32>) -> tensor<f32>
+  tile.return %r, %s, %t : tensor<5xf32>, tensor<40xf32>, tensor<f32>
+}
+
+// -----
+
+// Lanes are counted by 64 bits only where no element is smaller.
+
+// CHECK-LABEL: tile.kernel @doubles
+// CHECK:         schedule #tile.schedule<[i] reduce [] vector i 4 by 4> {
+// CHECK:         schedule #tile.schedule<[i] reduce [] vector i 8 by 4> {
+tile.kernel @doubles(%a: tensor<100xf64>, %b: tensor<100xf32>) -> (tensor<100xf64>, tensor<100xf64>) {
+  %r = tile.contract = [i: 100] (%a[i]) -> [i] {
+  ^bb0(%x: f64):
+    tile.yield %x : f64
+  } : (tensor<100xf64>) -> tensor<100xf64>
+  %s = tile.contract = [i: 100] (%b[i]) -> [i] {
+  ^bb0(%x: f32):
+    %y = arith.extf %x : f32 to f64
+    tile.yield %y : f64
+  } : (tensor<100xf32>) -> tensor<100xf64>
+  tile.return %r, %s : tensor<100xf64>, tensor<100xf64>
+}
+
+// -----
+
+// Elements at computed coordinates are read by lanes where they lie side by side, and one by one
+// where they do not.
+
+// CHECK-LABEL: tile.kernel @gather
+// CHECK:         (%i[a]) -> [a, b] schedule #tile.schedule<[a, b] reduce [] vector b 8 by 4> {
+// CHECK:         (%j[b]) -> [a, b] schedule #tile.schedule<[a, b] reduce []> {
+tile.kernel @gather(%d: tensor<10x40xf32>, %i: tensor<6xi64>, %j: tensor<40xi64>) -> (tensor<6x40xf32>, tensor<6x40xf32>) {
+  %r = tile.contract = [a: 6, b: 40] (%i[a]) -> [a, b] {
+  ^bb0(%x: i64):
+    %at = arith.index_cast %x : i64 to index
+    %n = tile.index "b"
+    %e = tile.extract %d[%at, %n] : tensor<10x40xf32> -> f32
+    tile.yield %e : f32
+  } : (tensor<6xi64>) -> tensor<6x40xf32>
+  %s = tile.contract = [a: 6, b: 40] (%j[b]) -> [a, b] {
+  ^bb0(%x: i64):
+    %at = arith.index_cast %x : i64 to index
+    %n = tile.index "a"
+    %e = tile.extract %d[%n, %at] : tensor<10x40xf32> -> f32
+    tile.yield %e : f32
+  } : (tensor<40xi64>) -> tensor<6x40xf32>
+  tile.return %r, %s : tensor<6x40xf32>, tensor<6x40xf32>
+}
+
+// -----
+
+// A statement keeps the schedule that it has.
+
+// CHECK-LABEL: tile.kernel @kept
+// CHECK:         schedule #tile.schedule<[i] reduce []> {
+tile.kernel @kept(%a: tensor<100xf32>) -> (tensor<100xf32>) {
+  %r = tile.contract = [i: 100] (%a[i]) -> [i] schedule #tile.schedule<[i] reduce []> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<100xf32>) -> tensor<100xf32>
+  tile.return %r : tensor<100xf32>
+}

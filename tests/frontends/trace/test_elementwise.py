@@ -1,0 +1,219 @@
+"""Elementwise functions and operators: values, broadcasting, and NumPy's type promotion."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessella
+from tessella.frontends.trace.dispatch import UFUNCS
+from tessella.support.errors import ShapeError, TessellaError
+from tests.frontends.trace.checks import (
+    DTYPES,
+    Array,
+    agrees,
+    array,
+    broadcastable,
+    erf,
+    positive,
+    same,
+    shapes,
+)
+
+UNARY = sorted((u for u in UFUNCS if u.nin == 1), key=lambda u: u.__name__)
+BINARY = sorted((u for u in UFUNCS if u.nin == 2 and not u.signature), key=lambda u: u.__name__)
+BITWISE = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+
+BOOL = np.dtype(bool)
+
+
+def takes(ufunc: np.ufunc, *dtypes: str) -> bool:
+    """Whether NumPy has the ufunc for these dtypes, and we have it too."""
+    try:
+        inputs = ufunc.resolve_dtypes((*map(np.dtype, dtypes), *[None] * ufunc.nout))
+    except TypeError:
+        return False
+    return ufunc not in BITWISE or inputs[0] == BOOL
+
+
+def name(ufunc: np.ufunc) -> str:
+    return ufunc.__name__
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+REFERENCES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "exp": (tessella.exp, np.exp),
+    "log": (tessella.log, np.log),
+    "sqrt": (tessella.sqrt, np.sqrt),
+    "tanh": (tessella.tanh, np.tanh),
+    "sin": (tessella.sin, np.sin),
+    "cos": (tessella.cos, np.cos),
+    "abs": (tessella.abs, np.abs),
+    "erf": (tessella.erf, erf),
+    "sigmoid": (tessella.sigmoid, sigmoid),
+    "silu": (tessella.silu, lambda x: x * sigmoid(x)),
+    "relu": (tessella.relu, lambda x: np.maximum(x, 0)),
+    "gelu": (tessella.gelu, lambda x: x / 2 * (1 + erf(x / np.sqrt(x.dtype.type(2))))),
+    "gelu by tanh": (
+        lambda x: tessella.gelu(x, approximate=True),
+        lambda x: x / 2 * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3))),
+    ),
+}
+
+
+@pytest.mark.parametrize("ufunc", UNARY, ids=name)
+def test_unary_ufuncs_of_every_dtype(ufunc: np.ufunc) -> None:
+    for dtype in DTYPES:
+        if takes(ufunc, dtype):
+            agrees(ufunc, (positive if ufunc is np.reciprocal else array)((3, 5), dtype))
+        else:
+            with pytest.raises(ShapeError, match=f"np.{ufunc.__name__} does not take {dtype}"):
+                tessella.jit(lambda x: ufunc(x))(array((3, 5), dtype))
+
+
+@pytest.mark.parametrize("ufunc", BINARY, ids=name)
+def test_binary_ufuncs_of_dtypes(ufunc: np.ufunc) -> None:
+    for dtype in DTYPES:
+        for other in ("float32", "bool", "int8", "int64", "uint8"):
+            if takes(ufunc, dtype, other):
+                agrees(ufunc, positive((3, 5), dtype), positive((5,), other, seed=1))
+
+
+@pytest.mark.parametrize("ufunc", BITWISE, ids=name)
+def test_bitwise_ufuncs_know_booleans_only(ufunc: np.ufunc) -> None:
+    with pytest.raises(ShapeError, match="known for booleans only"):
+        tessella.jit(lambda x: ufunc(x, x))(array((3,), "int32"))
+
+
+@pytest.mark.parametrize("function, reference", REFERENCES.values(), ids=REFERENCES)
+@settings(max_examples=8)
+@given(shape=shapes, dtype=st.sampled_from(["float32", "float64"]))
+def test_functions_of_any_shape(
+    function: Callable[..., Any], reference: Callable[..., Any], shape: tuple[int, ...], dtype: str
+) -> None:
+    agrees(function, array(shape, dtype), reference=reference)
+
+
+@pytest.mark.parametrize("function, dtype", [(tessella.erf, "int8"), (tessella.silu, "int64")])
+def test_integers_become_floats_as_for_exp(function: Callable[..., Any], dtype: str) -> None:
+    wanted = {"int8": "float32", "int64": "float64"}[dtype]
+    assert tessella.jit(function)(array((3,), dtype)).dtype == wanted
+
+
+def test_relu_keeps_integers() -> None:
+    agrees(tessella.relu, array((3, 4), "int32"), reference=lambda x: np.maximum(x, 0))
+
+
+@settings(max_examples=25)
+@given(pair=broadcastable(2), operation=st.sampled_from(["add", "sub", "mul", "truediv", "lt"]))
+def test_operators_broadcast(pair: list[tuple[int, ...]], operation: str) -> None:
+    agrees(getattr(operator, operation), array(pair[0]), array(pair[1], seed=1))
+
+
+@settings(max_examples=15)
+@given(triple=broadcastable(3))
+def test_where_broadcasts(triple: list[tuple[int, ...]]) -> None:
+    condition, x, y = array(triple[0], "bool"), array(triple[1]), array(triple[2], seed=1)
+    agrees(tessella.where, condition, x, y, reference=np.where)
+
+
+EXPRESSIONS: dict[str, Callable[[Any], Any]] = {
+    "scalar operands": lambda x: (2 - x) * 3 / (x + 0.5),
+    "mirrored powers": lambda x: 2 ** (x / 4),
+    "simple powers": lambda x: x**2 - x**1 + abs(x) ** 0.5 + x**-1,
+    "other powers": lambda x: abs(x) ** 1.5 + x**3,
+    "floor division": lambda x: x // 1.5 + 3 // x,
+    "remainder": lambda x: x % 1.5 + 3 % x,
+    "comparisons": lambda x: (x > 0) & (x < 1) | ~(x != 2) ^ (x <= -1),
+    "booleans are numbers": lambda x: (x > 0) + 0.5 - 3 * (x >= 1),
+    "matrix product": lambda x: x @ x.T,
+    "a constant on the left": lambda x: np.arange(4, dtype=np.float32) * x,
+    "a list": lambda x: operator.add(x, [1.5, 2, 3, 4]),
+    "signs": lambda x: +x - -x,
+    "a NumPy scalar": lambda x: np.float64(2) * x,
+    "a small NumPy scalar": lambda x: x * np.int8(2),
+    "the sum of a list": lambda x: sum([x, x, x]),
+    "clip": lambda x: np.clip(x, -1, np.float64(0.1)) + x.clip(max=0.5),
+    "astype": lambda x: x.astype(int) + x.astype(bool),
+    "where": lambda x: np.where(x > 0, x, 0) + np.where(x > 1, 1, 0),
+    "constants alone": lambda x: x + np.exp(np.zeros(4, np.float32)),
+    "dot with a number": lambda x: np.dot(x, 2.0),
+}
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS.values(), ids=EXPRESSIONS)
+def test_expressions(expression: Callable[[Any], Any]) -> None:
+    agrees(expression, array((3, 4)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_python_numbers_give_way(dtype: str) -> None:
+    x = array((3,), dtype)
+    agrees(lambda x: x + 1, x)
+    agrees(lambda x: x + 1.5, x)
+    agrees(lambda x: x / 2, x)
+    agrees(lambda x: x > 0.5, x)
+    agrees(lambda x: np.maximum(x, 1), x)
+
+
+def test_a_number_that_does_not_fit() -> None:
+    with pytest.raises(ShapeError, match=r"(?s)does not fit into uint8.*found: 300"):
+        tessella.jit(lambda x: x + 300)(array((3,), "uint8"))
+    agrees(lambda x: (x < 300) & (x > -1), array((3,), "uint8"))
+
+
+SPECIAL = np.asarray([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-20, -1e-20, 2.5, -2.5, 1e30])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "ufunc", [np.floor_divide, np.remainder, np.power, np.maximum, np.not_equal], ids=name
+)
+def test_special_values_of_two(ufunc: np.ufunc, dtype: str) -> None:
+    agrees(ufunc, *np.meshgrid(SPECIAL.astype(dtype), SPECIAL.astype(dtype)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("ufunc", [u for u in UNARY if takes(u, "float32")], ids=name)
+def test_special_values_of_one(ufunc: np.ufunc, dtype: str) -> None:
+    agrees(ufunc, SPECIAL.astype(dtype))
+
+
+@pytest.mark.xfail(reason="the native remainder of an infinite divisor is NaN")
+def test_fmod_by_infinity() -> None:
+    agrees(np.fmod, array((2,)), np.full(2, np.inf, np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_limits_of_integers(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    values = np.asarray([0, 1, -1, 5, -5, limits.max, limits.min], dtype)
+    pair = np.meshgrid(values, values)
+    for ufunc in (np.floor_divide, np.remainder, np.add, np.multiply, np.maximum):
+        agrees(ufunc, *pair)
+    for ufunc in (np.absolute, np.negative, np.invert, np.sign):
+        agrees(ufunc, values)
+
+
+def test_out_of_range_floats_saturate() -> None:
+    x = np.asarray([300, -300, np.nan, 1.9], np.float32)
+    convert = tessella.jit(lambda x: x.astype(np.int8))
+    same(convert(x), np.asarray([127, -128, 0, 1], np.int8))
+
+
+def test_a_function_of_numpy_that_is_not_known() -> None:
+    with pytest.raises(TessellaError, match=r"np\.linalg\.inv is not known for traced arrays"):
+        tessella.jit(lambda x: np.linalg.inv(x))(array((3, 3)))
+    with pytest.raises(TessellaError, match=r"np.add.reduce is not known"):
+        tessella.jit(lambda x: np.add.reduce(x))(array((3,)))
+    with pytest.raises(TessellaError, match=r"np\.add of a traced array does not take 'out'"):
+        tessella.jit(lambda x: np.add(x, x, out=np.ones(3)))(array((3,)))
