@@ -16,7 +16,7 @@ from tessella.driver.build import Lowered, Progress, as_text, load_native, lower
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.pipeline import Options
 from tessella.runtime.program import Program
-from tessella.support.errors import InputError, ShapeError
+from tessella.support.errors import InputError, InternalError, ShapeError
 
 Array = npt.NDArray[Any]
 
@@ -37,7 +37,7 @@ class Model:
     """A signature, whose dimensions may be symbolic, and a bounded table of executables."""
 
     def __init__(self, source: Source, options: Options, progress: Progress = quiet) -> None:
-        self._source = source
+        self._source: Source | None = source
         self._options = options
         self._progress = progress
         self._table: OrderedDict[tuple[tuple[int, ...], ...], Executable] = OrderedDict()
@@ -46,6 +46,8 @@ class Model:
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
         if all(isinstance(d, int) for info in self.inputs for d in info.shape):
             self._executable([tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs])
+            # there will be no other shapes: the packed weights are the only ones to keep
+            self._source = None
 
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
@@ -172,6 +174,8 @@ class Model:
             return known
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Executable:
+        if self._source is None:
+            raise InternalError(f"the model was compiled for other shapes than {shapes}")
         named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
         graph = self._source.graph(named)
         lowered = lower(graph, self._options, start=graph.stage, progress=self._progress)

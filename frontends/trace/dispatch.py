@@ -25,7 +25,6 @@ _RENAMED = {
     "a_max": "high",
     "min": "low",
     "max": "high",
-    "pad_width": "widths",
 }
 _IGNORED: Mapping[str, Any] = {
     "out": None,
