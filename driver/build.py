@@ -123,7 +123,7 @@ def as_text(lowered: Lowered, stage: str) -> str:
     """The program at a stage as text. Raises OptionError for a stage that is unknown or was not
     kept."""
     if stage in lowered.stages:
-        return f"{lowered.stages[stage]}\n"
+        return str(lowered.stages[stage]) + "\n"
     if stage == "llvm":
         return "\n".join(lowered.llvm().values())
     if stage == "asm":

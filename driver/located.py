@@ -36,12 +36,16 @@ class LocatedParser(Parser):
     """A parser that remembers the line on which each op starts."""
 
     def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1) -> None:
-        self._open_string = _open_string(text)
-        super().__init__(ctx, text if self._open_string is None else "", name)
         self.lines: dict[Operation, int] = {}
         self._first_line = first_line
         self._text = text
         self._newlines = [match.start() for match in re.finditer("\n", text)]
+        self._problem = self._unreadable()
+        try:
+            super().__init__(ctx, "" if self._problem else text, name)
+        except ParseError as error:  # in the first word
+            self._problem = Problem(self._line_of_error(error), error.msg)
+            super().__init__(ctx, "", name)
 
     def line_of(self, position: int) -> int:
         """The line of a position in the text."""
@@ -49,7 +53,7 @@ class LocatedParser(Parser):
 
     def at_end(self) -> bool:
         """Whether nothing but space and comments is left."""
-        return self.pos == len(self._text)
+        return self._problem is None and self.pos == len(self._text)
 
     def parse_operation(self) -> Operation:
         """An op; its line is that of its first result, or of its name."""
@@ -72,14 +76,23 @@ class LocatedParser(Parser):
 
     def parse(self, *, implicit_module: bool = True) -> ModuleOp | Problem:
         """The module, or what is wrong with the text."""
-        if self._open_string is not None:
-            return Problem(self.line_of(self._open_string), "a string is not closed")
+        if self._problem is not None:
+            return self._problem
         try:
             return self.parse_module(implicit_module)
         except ParseError as error:
             return Problem(self._line_of_error(error), error.msg)
         except REPORTED as error:
             return Problem(self.line_of(self.pos), str(error))
+
+    def _unreadable(self) -> Problem | None:
+        """The first string that does not end on its line, or has a wrong escape.
+
+        xDSL finds that out too, but takes twice as long for each further character of it.
+        """
+        starts = (m.start() for m in _STRINGS.finditer(self._text) if m[0] == '"')
+        start = next(starts, None)
+        return None if start is None else Problem(self.line_of(start), "a string is not closed")
 
     def _line_of_error(self, error: ParseError) -> int:
         """The line of the error; that of the token before, where something is missing."""
@@ -97,14 +110,6 @@ class LocatedParser(Parser):
 
 _STRINGS = re.compile(r'''//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"|"''')
 """Comments and strings; a lone quote where a string does not end."""
-
-
-def _open_string(text: str) -> int | None:
-    """Where a string starts that does not end on its line, or has a wrong escape.
-
-    xDSL finds that out too, but takes twice as long for each further character of it.
-    """
-    return next((m.start() for m in _STRINGS.finditer(text) if m[0] == '"'), None)
 
 
 _MISSING = re.compile(r"[Ee]xpected|is not registered$")

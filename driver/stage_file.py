@@ -61,6 +61,8 @@ def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightSt
     Raises OptionError where the file of weights belongs to another model's stage beside it.
     """
     path = Path(path)
+    if path == weights_path(path):
+        raise OptionError("this is the name of the file of weights", where=str(path))
     symbols = _symbols(module)
     store = weights.copy()
     store.keep(symbols)
@@ -84,7 +86,7 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
             expected=f"one of {', '.join(f'.{name}' for name in IR_STAGES)}",
         )
     text = _read_text(path)
-    weights = _load_weights(weights_path(path))
+    weights = load_weights(weights_path(path))
     try:
         module = _checked(path, stage, text, weights)
     except InvalidModelError:
@@ -169,19 +171,12 @@ def _read_text(path: Path) -> str:
         raise InvalidModelError("the stage is no text", where=str(path)) from error
 
 
-def _load_weights(path: Path) -> WeightStore:
-    """The store; an empty one where there is no file, as not every program has weights."""
-    if not path.exists():
-        return WeightStore()
-    try:
-        return WeightStore.load(path)
-    except InvalidModelError:
-        raise
-    except Exception as error:
-        # what NumPy and zipfile raise for a damaged archive is not documented
-        raise InvalidModelError(
-            f"cannot read the weights: {_first_line(error)}", where=str(path)
-        ) from error
+def load_weights(path: Path) -> WeightStore:
+    """The store; an empty one where there is no file, as not every program has weights.
+
+    Raises InvalidModelError for a file that is damaged.
+    """
+    return WeightStore.load(path) if path.exists() else WeightStore()
 
 
 def _symbols(module: ModuleOp) -> set[str]:
@@ -199,7 +194,7 @@ def _share(path: Path, store: WeightStore) -> None:
     others = [other for other in others if other != path and other.exists()]
     if not others or not weights_path(path).exists():
         return
-    shared = _load_weights(weights_path(path))
+    shared = load_weights(weights_path(path))
     for symbol in shared:
         mine, theirs = store.get(symbol), shared[symbol]
         if mine is None:

@@ -23,6 +23,7 @@ from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import Layout, pack
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
+from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.place import place_of, placed
 from tessella.dialects.tile import CallOp, KernelOp
@@ -89,12 +90,12 @@ class _Packer:
         symbol = op.symbol.root_reference.data
         key = (symbol, shape_of(type), place.layout)
         if key not in self.symbols:
-            array = self.weights.get(symbol)
-            if array is None:
-                self.symbols[key] = f"{symbol}.packed"
-            else:
-                packed = pack(array.reshape(shape_of(type)), place.layout)
+            if symbol in self.weights:
+                array = weight_array(op, self.weights).reshape(shape_of(type))
+                packed = pack(array, place.layout)
                 self.symbols[key] = self.weights.add(f"{symbol}.packed", packed)
+            else:
+                self.symbols[key] = f"{symbol}.packed"
         new = WeightOp(self.symbols[key], placed(type, place))
         Rewriter.insert_op(new, InsertPoint.before(op))
         return new.res

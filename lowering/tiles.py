@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
+from tessella.support.errors import InternalError
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,21 @@ class Constraints:
         return low, max(low, high)
 
 
+def _reduced_indices(constraints: list[Constraint], flat: Flat) -> set[str]:
+    return {n for c in constraints for n, _ in c.form.terms} & set(flat.reduced)
+
+
 def classify(flat: Flat, schedule: Schedule) -> Constraints:
-    """Sort the constraints by how they are kept."""
+    """Sort the constraints by how they are kept.
+
+    Raises InternalError for an output, or an operand of the post body, that can leave its tensor.
+    """
+    for c in flat.constraints:
+        if c.operand >= flat.inputs:
+            raise InternalError(
+                f"the access {c.form} leaves its tensor, which only those of inputs may",
+                expected=f"0 <= {c.form} < {c.extent}",
+            )
     rows: list[Constraint] = []
     bounds: list[Constraint] = []
     masks: list[Constraint] = []
@@ -78,17 +92,13 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         reduced = names & set(flat.reduced)
         plain = names - reduced - {schedule.rows}
         positive = all(k > 0 for _, k in c.form.terms)
-        taken = {n for other in (*rows, *bounds) for n, _ in other.form.terms} & reduced
-        if (
-            c.operand >= flat.inputs
-            or schedule.vector in names
-            or len(reduced) != 1
-            or not positive
-        ):
+        # an index whose loop is unrolled has no bounds, and the other way round
+        unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
+        if schedule.vector in names or len(reduced) != 1 or not positive:
             masks.append(c)
-        elif schedule.rows in names and not plain and not taken:
+        elif schedule.rows in names and not plain and not reduced & (unrolled | bounded):
             rows.append(c)
-        elif schedule.rows not in names and len(plain) <= 1:
+        elif schedule.rows not in names and len(plain) <= 1 and not reduced & unrolled:
             bounds.append(c)
         else:
             masks.append(c)

@@ -120,7 +120,7 @@ class _Folder:
 
     def fold_arithmetic(self, op: NnOp) -> None:
         """Fold an addition, subtraction, multiplication or division into the op before it."""
-        if not isinstance(op, AddOp | SubOp | MulOp | DivOp):
+        if not isinstance(op, AddOp | SubOp | MulOp | DivOp) or _divides_by_zero(op):
             return
         pairs = [(op.lhs, op.rhs)]
         if isinstance(op, AddOp | MulOp):
@@ -234,6 +234,12 @@ def _put(new: NnOp, old: NnOp) -> None:
     new.results[0].name_hint = old.results[0].name_hint
     old.results[0].replace_all_uses_with(new.results[0])
     Rewriter.erase_op(old)
+
+
+def _divides_by_zero(op: BinaryOp) -> bool:
+    """Weights cannot be divided by zero first: sums of infinities of both signs are NaN."""
+    divisor = op.rhs.owner
+    return isinstance(op, DivOp) and isinstance(divisor, SplatOp) and divisor.number == 0
 
 
 def _node(op: NnOp, part: str = "") -> str | None:

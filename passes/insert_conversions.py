@@ -21,9 +21,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tessella.dialects.layout import ANY_LAYOUT, NCHW
-from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp, tensor_type
+from tessella.dialects.graph import weights_of
+from tessella.dialects.layout import ANY_LAYOUT, NCHW, pack
+from tessella.dialects.nn.constants import ConstantOp, WeightOp
+from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.place import (
     CopyOp,
     PlaceAttr,
@@ -33,6 +34,7 @@ from tessella.dialects.place import (
     precision_of,
 )
 from tessella.passes.base import functions
+from tessella.runtime.weights import WeightStore
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,14 @@ class InsertConversionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            _Function(function, self.target).run()
+            _Function(function, self.target, weights_of(ctx)).run()
 
 
 class _Function:
-    def __init__(self, function: FuncOp, target: str) -> None:
+    def __init__(self, function: FuncOp, target: str, weights: WeightStore) -> None:
         self.function = function
         self.target = target
+        self.weights = weights
         self.converted: dict[tuple[SSAValue, PlaceAttr], SSAValue] = {}
 
     def run(self) -> None:
@@ -102,10 +105,26 @@ class _Function:
         return result
 
     def _constant(self, op: ConstantOp, place: PlaceAttr) -> SSAValue:
-        clone = op.clone()
-        Rewriter.insert_op(clone, InsertPoint.before(op))
-        self._set(clone.results[0], place)
-        return clone.results[0]
+        """The constant at a place: a weight's elements are put into the order of the place."""
+        shape = shape_of(op.res)
+        if not isinstance(op, WeightOp) or place.layout.same_memory(NCHW, shape):
+            clone = op.clone()
+            Rewriter.insert_op(clone, InsertPoint.before(op))
+            self._set(clone.results[0], place)
+            return clone.results[0]
+        symbol = op.symbol.root_reference.data
+        array = self.weights.get(symbol)
+        if array is not None:
+            moved = pack(array.reshape(shape), place.layout)
+            symbol = self.weights.add(f"{symbol}.{place.layout}", moved)
+            new = WeightOp(symbol, placed(tensor_type(op.res), place))
+            new.res.name_hint = op.res.name_hint
+            Rewriter.insert_op(new, InsertPoint.before(op))
+            return new.res
+        row_major = PlaceAttr.get(place.target.data, place.precision.data, NCHW)
+        relayout = RelayoutOp(self._constant(op, row_major), place)
+        Rewriter.insert_op(relayout, InsertPoint.before(op))
+        return relayout.res
 
     def _chain(
         self, value: SSAValue, start: PlaceAttr, end: PlaceAttr, user: Operation

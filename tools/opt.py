@@ -28,7 +28,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tessella.dialects.graph import CompileContext
 from tessella.driver.located import REPORTED, LocatedParser, Problem, verify_each
-from tessella.driver.stage_file import weights_path
+from tessella.driver.stage_file import load_weights, weights_path
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
 from tessella.tools.dump import Dumper
@@ -142,8 +142,7 @@ class OptMain(xDSLOptMain):
         """The weights beside the input, if they are there: most passes do without."""
         if self.args.input_file in (None, "-"):
             return WeightStore()
-        path = weights_path(self.args.input_file)
-        return WeightStore.load(path) if path.is_file() else WeightStore()
+        return load_weights(weights_path(self.args.input_file))
 
     def _process(self, chunk: Chunk) -> tuple[str, list[Problem]]:
         """The output for a chunk, or what is wrong with it."""

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tessella.dialects import nn
+from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import element_type
-from tests.native import RUNNABLE, check_op
+from tests.native import RUNNABLE, GraphBuilder, check, check_op
 
 Array = npt.NDArray[Any]
 
@@ -269,3 +270,17 @@ def test_doubles(target: str) -> None:
     check_op(nn.MulOp, [a, a], target=target, rtol=1e-14)
     check_op(nn.MatmulOp, [a, a.T.copy()], target=target, transpose_b=False, rtol=1e-12)
     check_op(nn.ReduceSumOp, [a], target=target, axes=(0,), keepdims=False, rtol=1e-12)
+
+
+@widths
+@pytest.mark.parametrize("shape", [(1, 8, 9, 9), (8, 9, 9), (8, 1, 1), (9,), (1, 1, 9, 9)])
+def test_constants_beside_channels_last(target: str, shape: tuple[int, ...]) -> None:
+    x, w, c = normal(1, 3, 9, 9), normal(8, 3, 3, 3, seed=1), normal(*shape, seed=2)
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        y = g.op(nn.ConvOp, [g.inputs["x"], g.weight(w)], **conv_settings(1, (1,) * 4))
+        z = g.op(nn.MulOp, [g.op(nn.SigmoidOp, [y]), g.weight(c, "c")])
+        return g.graph(z, g.op(nn.ConcatOp, [z, z], axis=1))
+
+    check(make, {"x": x}, target=target)

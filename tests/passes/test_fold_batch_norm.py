@@ -224,6 +224,15 @@ def test_transposed_convolutions_in_groups_stay() -> None:
     assert computing(fold(make, x=sample(0, *IMAGE))) == ["conv_transpose", "mul", "add"]
 
 
+def test_a_division_by_zero_stays() -> None:
+    def make(g: GraphBuilder) -> SSAValue:
+        zero = nn.SplatOp(0.0, tensor(f32, ()))
+        g.main.body.block.add_op(zero)
+        return g.op(nn.DivOp, [conv(g, g.inputs["x"], bias=True), zero.res])
+
+    assert computing(fold(make, x=sample(0, *IMAGE))) == ["conv", "div"]
+
+
 def test_integers_stay() -> None:
     def make(g: GraphBuilder) -> SSAValue:
         product = g.op(

@@ -62,6 +62,22 @@ def test_output_goes_to_a_file_only_if_all_went_well(file: Path, tmp_path: Path)
     assert not output.exists()
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("\x01", "x.mlir:1: error: "),
+        (FINE + '"' + 60 * "a", "x.mlir:5: error: a string is not closed"),
+        (FINE + '"a\\q"', "x.mlir:5: error: a string is not closed"),
+        (FINE + '// "a', ""),
+    ],
+)
+def test_text_that_is_no_ir(file: Path, text: str, message: str, capsys: Out) -> None:
+    file.write_text(text)
+    assert main([str(file)]) == (1 if message else 0)
+    assert message in capsys.readouterr().err
+
+
 def test_a_chunk_of_comments_is_an_empty_module(file: Path, capsys: Out) -> None:
     file.write_text(f"// RUN: nothing\n\n// -----\n{FINE}")
     assert main([str(file), "--split-input-file"]) == 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,15 @@ import tessella
 from tessella.driver.pipeline import STAGES
 from tessella.frontends import trace
 from tessella.frontends.trace import jitted
+from tessella.frontends.trace.dispatch import FUNCTIONS, UFUNCS
 from tests.frontends.trace.checks import Array, array, same
+
+PAGE = Path(__file__).parents[3] / "docs" / "jit.md"
+OPERATORS = """
+    add subtract multiply divide floor_divide remainder power negative positive absolute matmul
+    equal not_equal less less_equal greater greater_equal
+    bitwise_and bitwise_or bitwise_xor invert
+""".split()
 
 
 class Point(NamedTuple):
@@ -310,6 +320,14 @@ def test_a_failed_call_can_be_repeated() -> None:
 def test_public_names() -> None:
     assert set(trace.__all__) <= set(dir(tessella))
     assert all(getattr(tessella, name) is getattr(trace, name) for name in trace.__all__)
+
+
+def test_the_page_lists_all_functions() -> None:
+    words = set(re.findall(r"\w+", PAGE.read_text()))
+    functions = [f if isinstance(f, str) else f.__name__ for f in FUNCTIONS]
+    ufuncs = [u.__name__ for u in UFUNCS]
+    listed = {*trace.__all__, *functions, *ufuncs} - {*OPERATORS, "Jitted", "Lowered"}
+    assert listed <= words
 
 
 def test_importing_the_package_stays_cheap() -> None:

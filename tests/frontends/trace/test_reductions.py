@@ -39,7 +39,7 @@ def axes(draw: st.DrawFn, rank: int) -> int | tuple[int, ...] | None:
 
 
 @pytest.mark.parametrize("function, reference", PAIRS.values(), ids=PAIRS)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data(), shape=full_shapes, keepdims=st.booleans())
 def test_reductions(
     function: Callable[..., Any],
@@ -109,7 +109,7 @@ def test_wrong_axes(axis: int | tuple[int, ...]) -> None:
         tessella.jit(lambda x: tessella.sum(x, axis))(array((3, 4)))
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data(), shape=full_shapes, dtype=st.sampled_from(["float32", "float64", "int8"]))
 def test_softmax(data: st.DataObject, shape: tuple[int, ...], dtype: str) -> None:
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))

@@ -1,0 +1,503 @@
+"""Random small programs for Hypothesis.
+
+Their numbers are small integers, so that most ops are exact whatever the order of summation is and
+whether multiply-adds are fused. Inexact ones are drawn only where they are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.graph import Graph
+from tessella.dialects.nn.core import NnOp, PyValue, element_type, tensor
+from tests.native import Array, GraphBuilder
+
+DTypes = npt.DTypeLike
+Drawer = Callable[["Sketch"], None]
+
+SIZES = (1, 2, 3, 4, 5, 7, 9, 16, 17, 33)
+"""Around the numbers of lanes, and odd."""
+MOST_ELEMENTS = 3000
+LARGEST = 1 << 20
+"""Of the numbers in exact programs: float32 holds sums of such numbers exactly."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A weight, a splat, or an op on values by number: first the inputs, then what steps give."""
+
+    kind: type[NnOp]
+    operands: tuple[int, ...] = ()
+    settings: Mapping[str, PyValue] = field(default_factory=dict[str, PyValue])
+    array: Array | None = None
+    """Of a weight; of a splat, any view that has its shape and its number."""
+
+
+@dataclass
+class Program:
+    """A program that can be built again and again."""
+
+    inputs: dict[str, Array]
+    steps: list[Step] = field(default_factory=list[Step])
+    results: tuple[int, ...] = ()
+    scale: float = 1.0
+    """The largest absolute value on the way."""
+
+    def graph(self) -> Graph:
+        """The program, built anew."""
+        g = GraphBuilder(**self.inputs)
+        values = list(g.inputs.values())
+        for step in self.steps:
+            values.append(build(g, step, values))
+        return g.graph(*(values[i] for i in self.results))
+
+    def __repr__(self) -> str:
+        lines = [f"{name}: {a.dtype}{list(a.shape)}" for name, a in self.inputs.items()]
+        for step in self.steps:
+            array = "" if step.array is None else f" {step.array.dtype}{list(step.array.shape)}"
+            number = f" {step.array.flat[0]}" if step.kind is nn.SplatOp and step.array is not None else ""
+            settings = "".join(f", {k}={v}" for k, v in step.settings.items())
+            lines.append(f"{step.kind.name} {', '.join(map(str, step.operands))}{array}{number}{settings}")
+        numbered = "\n".join(f"  {i}: {line}" for i, line in enumerate(lines))
+        return f"\n{numbered}\n  return {', '.join(map(str, self.results))}\n"
+
+
+def build(g: GraphBuilder, step: Step, values: Sequence[SSAValue]) -> SSAValue:
+    """Add a step; its result."""
+    if step.kind is nn.WeightOp:
+        assert step.array is not None
+        return g.weight(step.array)
+    if step.kind is nn.SplatOp:
+        assert step.array is not None
+        type = tensor(element_type(step.array.dtype), step.array.shape)
+        op = nn.SplatOp(step.array.flat[0].item(), type)
+        g.main.body.block.add_op(op)
+        return op.res
+    return g.op(step.kind, [values[i] for i in step.operands], **step.settings)
+
+
+class Sketch:
+    """A program on its way, with the arrays that its values have for its inputs."""
+
+    def __init__(self, random: Random, dtype: DTypes, *, exact: bool) -> None:
+        self.random = random
+        self.dtype = np.dtype(dtype)
+        self.exact = exact
+        shapes = [self.shape() for _ in range(self.between(1, 2))]
+        self.program = Program({f"x{i}": self.numbers(shape) for i, shape in enumerate(shapes)})
+        self.builder = GraphBuilder(**self.program.inputs)
+        self.values: list[SSAValue] = list(self.builder.inputs.values())
+        self.arrays: list[Array] = list(self.program.inputs.values())
+
+    # ** choices **
+
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an input."""
+        sizes = [self.one_of(*SIZES) for _ in range(self.one_of(0, 1, 2, 2, 3, 3, 4, 4, 4))]
+        while math.prod(sizes) > MOST_ELEMENTS:
+            sizes[sizes.index(max(sizes))] //= 2
+        return tuple(sizes)
+
+    def one_of(self, *choices: Any) -> Any:
+        return self.random.choice(choices)
+
+    def coin(self) -> bool:
+        return self.random.random() < 0.5
+
+    def between(self, low: int, high: int) -> int:
+        return self.random.randint(low, high)
+
+    def numbers(self, shape: Sequence[int], reach: int = 4) -> Array:
+        """Small integers."""
+        rng = np.random.default_rng(self.random.getrandbits(32))
+        return np.asarray(rng.integers(-reach, reach + 1, tuple(shape)).astype(self.dtype))
+
+    def pick(self, wanted: Callable[[Array], bool] = lambda a: True) -> int | None:
+        """A value of the program's dtype, rather a late one."""
+        numbers = [
+            i for i, a in enumerate(self.arrays) if a.dtype == self.dtype and wanted(a)
+        ]
+        return self.one_of(*numbers, *numbers[-2:]) if numbers else None
+
+    def most(self, value: int) -> float:
+        """The largest absolute value of a value."""
+        array = self.arrays[value]
+        return float(np.abs(array.astype(np.float64)).max(initial=0.0))
+
+    def fits(self, most: float) -> bool:
+        """Whether numbers may get as large as this."""
+        return most <= (LARGEST if self.exact else 1 << 10)
+
+    # ** steps **
+
+    def constant(self, array: Array) -> int:
+        """A weight, or a splat of its first element."""
+        if array.size and self.coin():
+            return self.add(Step(nn.WeightOp, array=array))
+        return self.splat(array.flat[0] if array.size else 1, array.shape)
+
+    def splat(self, value: Any, shape: Sequence[int], dtype: DTypes | None = None) -> int:
+        number = np.asarray(value, dtype or self.dtype)
+        return self.add(Step(nn.SplatOp, array=np.broadcast_to(number, tuple(shape))))
+
+    def op(self, kind: type[NnOp], *operands: int, **settings: PyValue) -> int:
+        """An op, unless its result is too large; its number."""
+        return self.add(Step(kind, operands, settings))
+
+    def add(self, step: Step) -> int:
+        value = build(self.builder, step, self.values)
+        if step.array is not None:
+            array = step.array
+        else:
+            owner = value.owner
+            assert isinstance(owner, NnOp)
+            array = owner.evaluate(*(self.arrays[i] for i in step.operands))[0]
+        self.program.steps.append(step)
+        self.values.append(value)
+        self.arrays.append(array)
+        return len(self.values) - 1
+
+    def finish(self) -> Program:
+        """The program, with one to three results."""
+        last = len(self.values) - 1
+        chosen = [last, *(self.between(0, last) for _ in range(self.one_of(0, 0, 1, 2)))]
+        self.program.results = tuple(chosen)
+        self.program.scale = max(1.0, *(self.most(i) for i in range(last + 1)))
+        return self.program
+
+
+@st.composite
+def programs(draw: st.DrawFn, dtype: DTypes = np.float32, *, exact: bool = True) -> Program:
+    """Programs of up to six ops, mostly, and the constants that those need.
+
+    A shorter one is the beginning of a longer one: that is how Hypothesis finds small ones.
+    """
+    count = draw(st.integers(1, 6))
+    sketch = Sketch(Random(draw(st.integers(0, 1 << 32))), dtype, exact=exact)
+    drawers = EXACT if exact else (*EXACT_ON_FLOATS, *INEXACT)
+    for _ in range(count):
+        before, tries = len(sketch.values), 0
+        # not every op has an operand that suits it
+        while len(sketch.values) == before and tries < 8:
+            sketch.one_of(*drawers)(sketch)
+            tries += 1
+    return sketch.finish()
+
+
+# ** elementwise **
+
+
+def unary(s: Sketch) -> None:
+    x = s.pick()
+    if x is not None:
+        s.op(s.one_of(nn.ReluOp, nn.NegOp, nn.AbsOp), x)
+
+
+def clip(s: Sketch) -> None:
+    x = s.pick()
+    if x is not None:
+        s.op(nn.ClipOp, x, low=-8.0, high=s.one_of(8.0, math.inf))
+
+
+def partner(s: Sketch, x: int) -> int:
+    """Another operand for an op that broadcasts: a value that is there already, or a constant."""
+    shape = s.arrays[x].shape
+    other = s.pick(lambda a: broadcasts(a.shape, shape))
+    if other is not None and s.coin():
+        return other
+    cut = s.between(0, len(shape))
+    flat = tuple(1 if s.coin() else n for n in shape[cut:])
+    return s.constant(s.numbers(flat))
+
+
+def broadcasts(a: Sequence[int], b: Sequence[int]) -> bool:
+    try:
+        return math.prod(np.broadcast_shapes(tuple(a), tuple(b))) <= MOST_ELEMENTS
+    except ValueError:
+        return False
+
+
+def binary(s: Sketch) -> None:
+    x = s.pick()
+    if x is None:
+        return
+    operands = [x, partner(s, x)]
+    if s.coin():
+        operands.reverse()
+    kind = s.one_of(nn.AddOp, nn.MulOp, nn.SubOp, nn.MaxOp, nn.MinOp)
+    most = s.most(operands[0]) * s.most(operands[1])
+    s.op(kind if kind is not nn.MulOp or s.fits(most) else nn.AddOp, *operands)
+
+
+def where(s: Sketch) -> None:
+    """The condition is computed: on floats that are not exact, the choice must not matter."""
+    x = s.pick()
+    if x is None:
+        return
+    y = partner(s, x)
+    compare = s.one_of(nn.LessOp, nn.GreaterEqualOp, nn.GreaterOp, nn.LessEqualOp)
+    condition = s.op(compare, x, y)
+    if s.exact and s.coin():
+        condition = s.op(nn.NotOp, condition)
+    if s.exact and s.coin():
+        s.op(nn.CastOp, condition, to=element_type(s.dtype))
+        return
+    s.op(nn.WhereOp, condition, x, y)
+
+
+def equal(s: Sketch) -> None:
+    x = s.pick()
+    if x is not None:
+        mask = s.op(nn.EqualOp, x, partner(s, x))
+        other = s.op(nn.LessOp, x, x)
+        both = s.op(s.one_of(nn.AndOp, nn.OrOp, nn.XorOp), mask, other)
+        s.op(nn.WhereOp, both, x, s.splat(s.one_of(0, 3), ()))
+
+
+# ** movement **
+
+
+def transpose(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 1)
+    if x is not None:
+        perm = s.random.sample(range(s.arrays[x].ndim), s.arrays[x].ndim)
+        s.op(nn.TransposeOp, x, perm=tuple(perm))
+
+
+def reshape(s: Sketch) -> None:
+    x = s.pick()
+    if x is None:
+        return
+    shape = list(s.arrays[x].shape)
+    for _ in range(s.between(1, 2)):
+        change = s.one_of("merge", "split", "unit")
+        at = s.between(0, max(0, len(shape) - 1))
+        if change == "merge" and at + 1 < len(shape):
+            shape[at : at + 2] = [shape[at] * shape[at + 1]]
+        elif change == "split" and shape and shape[at] % 2 == 0:
+            shape[at : at + 1] = [2, shape[at] // 2]
+        elif len(shape) < 5:
+            shape.insert(at, 1)
+    s.op(nn.ReshapeOp, x, shape=tuple(shape))
+
+
+def slice_(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 0)
+    if x is None:
+        return
+    starts: list[int] = []
+    sizes: list[int] = []
+    steps: list[int] = []
+    for extent in s.arrays[x].shape:
+        step = s.one_of(1, 1, -1, 2, -3)
+        start = s.between(0, extent - 1)
+        room = extent - start if step > 0 else start + 1
+        starts.append(start)
+        steps.append(step)
+        sizes.append(s.between(1, -(-room // abs(step))))
+    s.op(nn.SliceOp, x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
+
+
+def concat(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 0 and a.size <= MOST_ELEMENTS // 3)
+    if x is None:
+        return
+    shape = s.arrays[x].shape
+    axis = s.between(0, len(shape) - 1)
+    other = s.pick(lambda a: a.shape == shape)
+    parts = [x, x if other is None else other]
+    if s.coin():
+        parts.insert(1, s.constant(s.numbers([*shape[:axis], 2, *shape[axis + 1 :]])))
+    s.op(nn.ConcatOp, *parts, axis=axis)
+
+
+def pad(s: Sketch) -> None:
+    x = s.pick(lambda a: 0 < a.ndim and math.prod(n + 3 for n in a.shape) <= MOST_ELEMENTS)
+    if x is not None:
+        rank = s.arrays[x].ndim
+        low, high = (tuple(s.between(0, 3) for _ in range(rank)) for _ in range(2))
+        value = s.one_of(0.0, 2.0)
+        s.op(nn.PadOp, x, low=low, high=high, mode="constant", value=value)
+
+
+def repeat(s: Sketch) -> None:
+    x = s.pick(lambda a: 0 < a.ndim < 4 and a.size <= MOST_ELEMENTS // 6)
+    if x is None:
+        return
+    shape = s.arrays[x].shape
+    if s.coin():
+        repeats = tuple(s.one_of(1, 2) for _ in shape)
+        s.op(nn.TileOp, x, repeats=repeats)
+    else:
+        s.op(nn.ExpandOp, x, shape=(s.one_of(1, 3), *(5 if n == 1 else n for n in shape)))
+
+
+def gather(s: Sketch) -> None:
+    x = s.pick(lambda a: 0 < a.ndim < 4)
+    if x is None:
+        return
+    shape = s.arrays[x].shape
+    axis = s.between(0, len(shape) - 1)
+    count = s.one_of((), (1,), (3,), (2, 2))
+    extent = shape[axis]
+    rng = np.random.default_rng(s.random.getrandbits(32))
+    indices = np.asarray(rng.integers(-extent, extent, count))
+    if math.prod(shape) // extent * indices.size <= MOST_ELEMENTS:
+        s.op(nn.GatherOp, x, s.add(Step(nn.WeightOp, array=indices)), axis=axis)
+
+
+# ** contractions **
+
+
+def reduce(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 0)
+    if x is None:
+        return
+    shape = s.arrays[x].shape
+    axes = sorted({s.between(0, len(shape) - 1) for _ in range(s.between(1, 3))})
+    count = math.prod(shape[d] for d in axes)
+    sums = s.fits(s.most(x) * count)
+    kind = s.one_of(nn.ReduceMaxOp, nn.ReduceMinOp, *([nn.ReduceSumOp] * 2 * sums))
+    s.op(kind, x, axes=tuple(axes), keepdims=s.coin())
+
+
+def matmul(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 1)
+    if x is None:
+        return
+    *batch, m, k = s.arrays[x].shape
+    if s.coin() and s.fits(s.most(x) ** 2 * k):
+        if math.prod(batch) * m * m <= MOST_ELEMENTS:
+            s.op(nn.MatmulOp, x, x, transpose_b=True)
+        return
+    n, transposed = s.one_of(1, 3, 5, 18, 35), s.coin()
+    if not s.fits(s.most(x) * 4 * k) or math.prod(batch) * m * n > MOST_ELEMENTS:
+        return
+    shape = (n, k) if transposed else (k, n)
+    outer = batch if s.coin() else []
+    y = s.op(nn.MatmulOp, x, s.constant(s.numbers([*outer, *shape])), transpose_b=transposed)
+    if s.coin():
+        s.op(nn.AddOp, y, s.constant(s.numbers([n])))
+
+
+def _images(a: Array) -> bool:
+    return 3 <= a.ndim <= 4 and a.shape[1] <= 33 and a.size <= 1000
+
+
+def conv(s: Sketch) -> None:
+    x = s.pick(_images)
+    if x is None:
+        return
+    _, channels, *sizes = s.arrays[x].shape
+    groups = s.one_of(1, 1, channels, 2 if channels % 2 == 0 else 1)
+    per_out = s.one_of(1, 3, 17) if groups < 4 else s.one_of(1, 2)
+    kernel = [s.one_of(1, 2, 3) for _ in sizes]
+    pads = tuple(s.between(0, 2) for _ in range(2 * len(sizes)))
+    rank = len(sizes)
+    fits = all(
+        n + pads[d] + pads[rank + d] >= kernel[d] for d, n in enumerate(sizes)
+    ) and s.fits(s.most(x) * 4 * math.prod(kernel) * (channels // groups) + 4)
+    if not fits:
+        return
+    weight = s.numbers([groups * per_out, channels // groups, *kernel])
+    operands = [x, s.constant(weight)]
+    if s.coin():
+        operands.append(s.constant(s.numbers([groups * per_out])))
+    y = s.op(
+        nn.ConvOp,
+        *operands,
+        strides=tuple(s.one_of(1, 1, 2) for _ in sizes),
+        pads=pads,
+        dilations=(1,) * rank,
+        groups=groups,
+    )
+    if s.coin() and s.fits(s.most(y) * 4 + 4):
+        shape = (groups * per_out, *[1] * rank)
+        scaled = s.op(nn.MulOp, y, s.constant(s.numbers(shape)))
+        s.op(nn.AddOp, scaled, s.constant(s.numbers(shape)))
+
+
+def max_pool(s: Sketch) -> None:
+    x = s.pick(lambda a: _images(a) and min(a.shape[2:]) >= 2)
+    if x is not None:
+        rank = s.arrays[x].ndim - 2
+        window(s, nn.MaxPoolOp, x, rank)
+
+
+def window(s: Sketch, kind: type[NnOp], x: int, rank: int, **settings: PyValue) -> None:
+    kernel = tuple(s.one_of(1, 2, 2) for _ in range(rank))
+    pads = tuple(s.between(0, k - 1) for k in (*kernel, *kernel))
+    strides = tuple(s.one_of(1, 2) for _ in range(rank))
+    s.op(
+        kind,
+        x,
+        kernel_shape=kernel,
+        strides=strides,
+        pads=pads,
+        dilations=(1,) * rank,
+        ceil_mode=s.coin(),
+        **settings,
+    )
+
+
+# ** inexact **
+
+
+def smooth(s: Sketch) -> None:
+    x = s.pick()
+    if x is not None:
+        s.op(s.one_of(nn.SigmoidOp, nn.TanhOp, nn.GeluOp), x)
+
+
+def softmax(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 0)
+    if x is not None:
+        axis = s.between(0, s.arrays[x].ndim - 1)
+        s.op(s.one_of(nn.SoftmaxOp, nn.LogSoftmaxOp), x, axis=axis)
+
+
+def mean(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 0)
+    if x is not None:
+        axis = s.between(0, s.arrays[x].ndim - 1)
+        s.op(nn.ReduceMeanOp, x, axes=(axis,), keepdims=s.coin())
+
+
+def average(s: Sketch) -> None:
+    x = s.pick(lambda a: _images(a) and min(a.shape[2:]) >= 2)
+    if x is not None:
+        rank = s.arrays[x].ndim - 2
+        window(s, nn.AvgPoolOp, x, rank, count_include_pad=s.coin())
+
+
+def layer_norm(s: Sketch) -> None:
+    x = s.pick(lambda a: a.ndim > 0)
+    if x is None:
+        return
+    shape = s.arrays[x].shape
+    scale, bias = (s.constant(s.numbers(shape[-1:])) for _ in range(2))
+    s.op(nn.LayerNormOp, x, scale, bias, axis=len(shape) - 1, epsilon=0.1)
+
+
+def divide(s: Sketch) -> None:
+    x = s.pick()
+    if x is not None:
+        s.op(nn.DivOp, x, s.splat(s.one_of(2, 3, -7), ()))
+
+
+EXACT_ON_FLOATS: Sequence[Drawer] = (
+    unary, clip, binary, binary, where, transpose, transpose, reshape, slice_, concat, pad, repeat,
+    gather, reduce, matmul, conv, conv, max_pool,
+)  # fmt: skip
+EXACT: Sequence[Drawer] = (*EXACT_ON_FLOATS, equal)
+INEXACT: Sequence[Drawer] = (smooth, softmax, softmax, mean, average, layer_norm, divide)

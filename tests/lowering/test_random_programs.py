@@ -1,0 +1,45 @@
+"""Random programs, natively and by the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.lowering.programs import programs
+from tests.native import RUNNABLE, check
+
+widths = pytest.mark.parametrize("target", RUNNABLE)
+quick = settings(
+    deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+)
+
+
+@widths
+@settings(quick, max_examples=60)
+@given(data=st.data())
+def test_exact(target: str, data: st.DataObject) -> None:
+    """Not one bit differs, however the sums are ordered."""
+    program = data.draw(programs())
+    check(program.graph, program.inputs, target=target, rtol=0, atol=0)
+
+
+@widths
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64])
+@settings(quick, max_examples=15)
+@given(data=st.data())
+def test_exact_on_other_elements(
+    target: str, dtype: npt.DTypeLike, data: st.DataObject
+) -> None:
+    program = data.draw(programs(dtype))
+    check(program.graph, program.inputs, target=target, rtol=0, atol=0)
+
+
+@widths
+@settings(quick, max_examples=30)
+@given(data=st.data())
+def test_inexact(target: str, data: st.DataObject) -> None:
+    program = data.draw(programs(exact=False))
+    check(program.graph, program.inputs, target=target, atol=1e-5 * program.scale)
