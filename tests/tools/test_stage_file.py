@@ -356,7 +356,6 @@ def test_weights_fit_the_text(written: Path, tmp_path: Path, kind: str, stage: s
         load_stage(tmp_path / f"m.{stage}")
 
 
-# np.load leaves a damaged archive open
 def test_missing_and_damaged_files(written: Path, tmp_path: Path) -> None:
     shutil.copytree(written / "tile", tmp_path, dirs_exist_ok=True)
     path, weights = tmp_path / "m.tile", tmp_path / "m.weights"
