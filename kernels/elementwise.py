@@ -203,12 +203,6 @@ def _pow(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     return s.op(math.PowFOp(a[0], a[1]))
 
 
-def _fmod(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    # x - trunc(x / y) * y
-    quotient = s.op(math.TruncOp(s.op(arith.DivfOp(a[0], a[1]))))
-    return s.op(arith.SubfOp(a[0], _mul(s, quotient, a[1])))
-
-
 def _not(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     return s.op(arith.XOrIOp(a[0], s.constant(1, BOOL)))
 
@@ -276,7 +270,7 @@ def vector_code_of(*functions: str) -> Elements:
     return has_code
 
 
-ANY, FLOATS = any_element, is_float
+ANY = any_element
 
 BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), ANY),
@@ -286,7 +280,6 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp), ANY),
     ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp), ANY),
     ew.PowOp: (_pow, vector_code_of("powf")),
-    ew.FmodOp: (_fmod, FLOATS),
     ew.EqualOp: (_compare("oeq", "eq"), ANY),
     ew.LessOp: (_compare("olt", "slt"), ANY),
     ew.LessEqualOp: (_compare("ole", "sle"), ANY),

@@ -2,54 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import IntegerType, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from tessella.dialects.arith import element_of
 from tessella.dialects.nn.core import is_float, number
 from tessella.dialects.tile import ContractOp, YieldOp
 from tessella.lowering.values import Emitter, Val
 
-_FLOAT: dict[str, type[arith.FloatingPointLikeBinaryOperation]] = {
-    "+": arith.AddfOp,
-    "*": arith.MulfOp,
-    ">": arith.MaximumfOp,
-    "<": arith.MinimumfOp,
+Accumulate = Callable[[SSAValue, SSAValue], Operation]
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """How an aggregation runs on one kind of elements."""
+
+    accumulate: Accumulate
+    lanes: str
+    """The kind of ``vector.reduction`` that adds up the lanes."""
+    identity: Callable[[int], float]
+    """The accumulator before any point, for elements of so many bits."""
+
+
+def _smallest(bits: int) -> int:
+    return -(1 << (bits - 1))
+
+
+def _largest(bits: int) -> int:
+    return (1 << (bits - 1)) - 1
+
+
+_FLOATS = {
+    "+": Aggregation(arith.AddfOp, "add", lambda _: 0.0),
+    "*": Aggregation(arith.MulfOp, "mul", lambda _: 1.0),
+    ">": Aggregation(arith.MaximumfOp, "maximumf", lambda _: -math.inf),
+    "<": Aggregation(arith.MinimumfOp, "minimumf", lambda _: math.inf),
 }
-_INTEGER: dict[str, type[arith.SignlessIntegerBinaryOperation]] = {
-    "+": arith.AddiOp,
-    "*": arith.MuliOp,
-    ">": arith.MaxSIOp,
-    "<": arith.MinSIOp,
+_INTEGERS = {
+    "+": Aggregation(arith.AddiOp, "add", lambda _: 0),
+    "*": Aggregation(arith.MuliOp, "mul", lambda _: 1),
+    ">": Aggregation(arith.MaxSIOp, "maxsi", _smallest),
+    "<": Aggregation(arith.MinSIOp, "minsi", _largest),
 }
-_FLOAT_IDENTITY = {"+": 0.0, "*": 1.0, ">": float("-inf"), "<": float("inf")}
-_LANES = {
-    True: {"+": "add", "*": "mul", ">": "maximumf", "<": "minimumf"},
-    False: {"+": "add", "*": "mul", ">": "maxsi", "<": "minsi"},
+_BOOLEANS = {
+    "+": Aggregation(arith.OrIOp, "or", lambda _: 0),
+    "*": Aggregation(arith.AndIOp, "and", lambda _: 1),
+    ">": Aggregation(arith.OrIOp, "or", lambda _: 0),
+    "<": Aggregation(arith.AndIOp, "and", lambda _: 1),
 }
+
+
+def _find(kind: str, element: Attribute) -> Aggregation:
+    if is_float(element):
+        return _FLOATS[kind]
+    return (_BOOLEANS if element == i1 else _INTEGERS)[kind]
+
+
+def _bits(element: Attribute) -> int:
+    return element.width.data if isinstance(element, IntegerType) else 0
 
 
 def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None) -> SSAValue:
     """The accumulator before any point: a scalar, or a vector where there is a vector index."""
-    if is_float(element):
-        value = _FLOAT_IDENTITY[kind]
-    else:
-        assert isinstance(element, IntegerType)
-        half = 1 << (element.width.data - 1)
-        value = {"+": 0, "*": 1, ">": -half, "<": half - 1}[kind]
+    value = _find(kind, element).identity(_bits(element))
     scalar = Val(e.constant(number(value, element), element))
     return e.spread(scalar) if vector_index is not None else scalar.ssa
 
 
 def accumulate(e: Emitter, kind: str, total: SSAValue, value: SSAValue) -> SSAValue:
     """``total`` and one more value."""
-    element = total.type
-    if isinstance(element, VectorType):
-        element = element.element_type
-    table = _FLOAT if is_float(element) else _INTEGER
-    return e.op(table[kind](total, value))
+    return e.op(_find(kind, element_of(total.type)).accumulate(total, value))
 
 
 def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
@@ -57,11 +84,12 @@ def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
     total = totals[0]
     for other in totals[1:]:
         total = accumulate(e, kind, total, other)
-    assert isinstance(total.type, VectorType)
-    element = total.type.element_type
-    kind_attr = vector.CombiningKindAttr(vector.CombiningKindFlag(_LANES[is_float(element)][kind]))
+    element = element_of(total.type)
+    flag = vector.CombiningKindFlag(_find(kind, element).lanes)
     op = vector.ReductionOp.create(
-        operands=[total], result_types=[element], properties={"kind": kind_attr}
+        operands=[total],
+        result_types=[element],
+        properties={"kind": vector.CombiningKindAttr(flag)},
     )
     return e.op(op)
 

@@ -284,3 +284,12 @@ def test_constants_beside_channels_last(target: str, shape: tuple[int, ...]) -> 
         return g.graph(z, g.op(nn.ConcatOp, [z, z], axis=1))
 
     check(make, {"x": x}, target=target)
+
+
+@widths
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_reductions_of_booleans(target: str, axes: tuple[int, ...]) -> None:
+    for share in (0.05, 0.95):
+        x = np.random.default_rng(0).random((9, 37)) < share
+        for kind in (nn.ReduceMaxOp, nn.ReduceMinOp):
+            check_op(kind, [x], target=target, axes=axes, keepdims=False)

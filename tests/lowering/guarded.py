@@ -1,0 +1,239 @@
+"""Runs programs whose inputs, outputs, weights and arena end, or begin, at a page that nobody may
+touch. A read or write beyond them ends the process: run it as one of its own.
+
+    python -m tests.lowering.guarded avx2
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from tessella.dialects import nn
+from tessella.dialects.graph import Graph
+from tessella.dialects.nn.core import NnOp, PyValue
+from tessella.dialects.nn.interpret import interpret
+from tessella.runtime import arena, program
+from tests.native import Array, GraphBuilder, build
+
+PAGE = mmap.PAGESIZE
+FILL = 0xA5
+
+
+class Memory:
+    """Hands out arrays at the edge of their mapping: at its end, or at its beginning."""
+
+    def __init__(self, *, at_end: bool) -> None:
+        self.at_end = at_end
+        self.maps: list[tuple[mmap.mmap, slice]] = []
+        self.libc = ctypes.CDLL(None, use_errno=True)
+
+    def bytes(self, size: int, alignment: int = 1) -> Array:
+        """Uninitialised bytes: as close to the guard as the alignment allows."""
+        pages = -(-size // PAGE) * PAGE
+        mapping = mmap.mmap(-1, PAGE + pages + PAGE)
+        whole = np.frombuffer(mapping, np.uint8)
+        whole[:] = FILL
+        for guard in (0, PAGE + pages):
+            self._protect(whole.ctypes.data + guard)
+        start = PAGE + (pages - size) // alignment * alignment if self.at_end else PAGE
+        used = slice(start, start + size)
+        self.maps.append((mapping, used))
+        return whole[used]
+
+    def _protect(self, address: int) -> None:
+        none = 0
+        if self.libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), none):
+            raise OSError(ctypes.get_errno(), "mprotect failed")
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
+        """What stands for numpy.empty."""
+        kind = np.dtype(dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        return self.bytes(size).view(kind).reshape(tuple(shape))
+
+    def aligned(self, size: int) -> Array:
+        """What stands for ``arena.aligned``."""
+        return self.bytes(size, arena.ALIGNMENT)
+
+    def copy(self, array: Array) -> Array:
+        """An array's copy at the edge."""
+        place = self.empty(array.shape, array.dtype)
+        place[...] = array
+        return place
+
+    def check(self) -> None:
+        """Assert that nothing was written beside the arrays, on the pages that they are on."""
+        for mapping, used in self.maps:
+            whole = np.frombuffer(mapping, np.uint8)
+            before, after = whole[PAGE : used.start], whole[used.stop : len(whole) - PAGE]
+            assert (before == FILL).all(), "written before an array"
+            assert (after == FILL).all(), "written behind an array"
+
+
+class NumpyWith:
+    """NumPy with another ``empty``."""
+
+    def __init__(self, empty: Callable[..., Array]) -> None:
+        self.empty = empty
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program of one op; ``constants`` are the operands that are weights."""
+
+    kind: type[NnOp]
+    operands: Sequence[Array]
+    settings: dict[str, PyValue] = field(default_factory=dict[str, PyValue])
+    constants: Sequence[int] = ()
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        return {f"x{i}": a for i, a in enumerate(self.operands) if i not in self.constants}
+
+    def graph(self) -> Graph:
+        g = GraphBuilder(**self.inputs)
+        values = [
+            g.weight(a, f"w{i}") if i in self.constants else g.inputs[f"x{i}"]
+            for i, a in enumerate(self.operands)
+        ]
+        return g.graph(g.op(self.kind, values, **self.settings))
+
+    def run(self, target: str, *, at_end: bool) -> None:
+        """Compare with the interpreter, on guarded memory."""
+        memory = Memory(at_end=at_end)
+        with (
+            mock.patch.object(program, "np", NumpyWith(memory.empty)),
+            mock.patch.object(program, "aligned", memory.aligned),
+            mock.patch.object(arena, "aligned", memory.aligned),
+        ):
+            model = build(self.graph, target)
+            guarded = {name: memory.copy(array) for name, array in self.inputs.items()}
+            (y,) = model.run(None, guarded)
+        (wanted,) = interpret(self.graph(), self.inputs)
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
+        memory.check()
+        kernels = {str(entry["kernel"]) for entry in model.explain().ops}
+        assert "host" not in kernels, "this ran in NumPy"
+
+    def __str__(self) -> str:
+        shapes = " ".join(f"{a.dtype}{list(a.shape)}" for a in self.operands)
+        return f"{self.kind.name} {shapes} {self.settings}"
+
+
+def normal(*shape: int) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+def indices(extent: int, *shape: int, dtype: Any = np.int64) -> Array:
+    rng = np.random.default_rng(shape)
+    return np.asarray(rng.integers(-extent, extent, shape)).astype(dtype)
+
+
+def conv(
+    x: Array, w: Array, *, pad: int = 0, stride: int = 1, groups: int = 1, constant: bool = True
+) -> Case:
+    rank = x.ndim - 2
+    settings: dict[str, PyValue] = {
+        "strides": (stride,) * rank, "pads": (pad,) * (2 * rank), "dilations": (1,) * rank,
+        "groups": groups,
+    }  # fmt: skip
+    return Case(nn.ConvOp, [x, w], settings, [1] if constant else [])
+
+
+def pool(kind: type[NnOp], x: Array, kernel: int, stride: int, pad: int, **more: PyValue) -> Case:
+    settings: dict[str, PyValue] = {
+        "kernel_shape": (kernel,) * 2, "strides": (stride,) * 2, "pads": (pad,) * 4,
+        "dilations": (1, 1), "ceil_mode": False, **more,
+    }  # fmt: skip
+    return Case(kind, [x], settings)
+
+
+def matmul(a: Array, b: Array, *, transposed: bool, constant: bool) -> Case:
+    return Case(nn.MatmulOp, [a, b], {"transpose_b": transposed}, [1] if constant else [])
+
+
+def cases() -> list[Case]:
+    """Odd sizes: none is a multiple of the lanes, and rows begin anywhere."""
+    x = normal(2, 3, 5, 17)
+    found = [
+        conv(normal(1, 3, 7, 9), normal(5, 3, 3, 3), pad=1),
+        conv(normal(1, 7, 9, 7), normal(19, 7, 3, 3), pad=1, stride=2),
+        conv(normal(2, 9, 5, 5), normal(35, 9, 1, 1)),
+        conv(normal(1, 5, 11, 7), normal(5, 1, 3, 3), pad=1, groups=5),
+        conv(normal(1, 21, 6, 5), normal(21, 1, 5, 5), pad=2, groups=21),
+        conv(normal(1, 6, 5, 9), normal(10, 3, 3, 3), groups=2),
+        conv(normal(1, 5, 7, 7), normal(9, 5, 3, 3), pad=2, constant=False),
+        conv(normal(1, 3, 29), normal(7, 3, 5), pad=2),
+        conv(normal(1, 2, 5, 5, 5), normal(3, 2, 3, 3, 3), pad=1),
+        Case(nn.FcOp, [normal(5, 7), normal(7, 33), normal(33)], {"transpose_w": False}, [1, 2]),
+        Case(nn.FcOp, [normal(3, 9), normal(17, 9), normal(17)], {"transpose_w": True}),
+        pool(nn.MaxPoolOp, normal(1, 5, 9, 7), 3, 2, 1),
+        pool(nn.MaxPoolOp, normal(1, 19, 7, 5), 2, 1, 0),
+        pool(nn.AvgPoolOp, normal(2, 3, 7, 9), 3, 1, 1, count_include_pad=False),
+        pool(nn.AvgPoolOp, normal(1, 17, 5, 5), 5, 1, 0, count_include_pad=True),
+        Case(nn.SliceOp, [x], {"starts": (1, 2, 4, 16), "sizes": (1, 3, 2, 6), "steps": (1, -1, -2, -3)}),
+        Case(nn.PadOp, [x], {"low": (0, 1, 2, 3), "high": (1, 0, 2, 5), "mode": "constant", "value": 1.5}),
+        Case(nn.ExpandOp, [normal(3, 1, 7)], {"shape": (2, 3, 5, 7)}),
+        Case(nn.TileOp, [normal(3, 7)], {"repeats": (2, 3)}),
+        Case(nn.InstanceNormOp, [x, normal(3), normal(3)], {"epsilon": 0.1}),
+        Case(nn.LrnOp, [x], {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
+        Case(nn.GatherNdOp, [normal(7, 5, 9), indices(5, 3, 2)], {"batch_dims": 0}),
+    ]  # fmt: skip
+    for m, n, k in ((1, 1, 1), (1, 33, 7), (5, 3, 17), (17, 35, 9), (7, 1, 33)):
+        for constant in (False, True):
+            a = normal(m, k)
+            found += [
+                matmul(a, normal(k, n), transposed=False, constant=constant),
+                matmul(a, normal(n, k), transposed=True, constant=constant),
+            ]
+    found.append(matmul(normal(3, 5, 7), normal(3, 7, 9), transposed=False, constant=False))
+    for shape in ((1,), (7,), (33,), (5, 19), (3, 7, 5)):
+        y = normal(*shape)
+        for axis in range(y.ndim):
+            found += [
+                Case(nn.SoftmaxOp, [y], {"axis": axis}),
+                Case(nn.ReduceSumOp, [y], {"axes": (axis,), "keepdims": False}),
+                Case(nn.ReduceMaxOp, [y], {"axes": (axis,), "keepdims": True}),
+                Case(nn.GatherOp, [y, indices(shape[axis], 3)], {"axis": axis}),
+                Case(nn.GatherElementsOp, [y, indices(shape[axis], *shape, dtype=np.int32)], {"axis": axis}),
+                Case(nn.ConcatOp, [y, y, y], {"axis": axis}),
+            ]  # fmt: skip
+        found += [
+            Case(nn.LayerNormOp, [y, y, y], {"axis": 0, "epsilon": 0.1}),
+            Case(nn.ReduceMeanOp, [y], {"axes": tuple(range(y.ndim)), "keepdims": False}),
+        ]
+    for perm in ((1, 0, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 3, 2)):
+        found.append(Case(nn.TransposeOp, [x], {"perm": perm}))
+    for dtype in (np.bool_, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64):
+        for size in (1, 3, 9, 31, 65):
+            y = (np.arange(size) % 2).astype(dtype)
+            found += [
+                Case(nn.EqualOp, [y, y]),
+                Case(nn.WhereOp, [y > 0, y, y]),
+                Case(nn.SliceOp, [y], {"starts": (size - 1,), "sizes": (size,), "steps": (-1,)}),
+            ]
+    return found
+
+
+def main(target: str) -> None:
+    """Run all cases; the one that is running is the last line."""
+    for case in cases():
+        for at_end in (True, False):
+            print(f"{'end' if at_end else 'begin'}: {case}", flush=True)
+            case.run(target, at_end=at_end)
+    print("done")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
