@@ -108,7 +108,7 @@ class _Group:
         self.arguments.append(value)
         self.outer[argument] = value
         if isinstance(value.owner, SplatOp):
-            self.splats[argument] = float(value.owner.number)
+            self.splats[argument] = value.owner.number
         return argument
 
     def _constant(self, array: Array, hint: str) -> SSAValue:

@@ -159,7 +159,7 @@ class Emitter:
         """The value as a vector (as it is, where there is one lane)."""
         if value.varying or self.lanes == 1:
             return value.ssa
-        key = ("spread", value.ssa)
+        key = ("spread", value.ssa, self.lanes)
         if key not in self._local:
             self._local[key] = self.op(
                 vector.BroadcastOp(value.ssa, self.vector_type(value.ssa.type))

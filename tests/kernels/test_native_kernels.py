@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.dialects.nn.core import element_type
+from tessella.dialects.nn.core import element_type, type_of
 from tests.native import RUNNABLE, GraphBuilder, check, check_op
 
 Array = npt.NDArray[Any]
@@ -293,3 +293,29 @@ def test_reductions_of_booleans(target: str, axes: tuple[int, ...]) -> None:
         x = np.random.default_rng(0).random((9, 37)) < share
         for kind in (nn.ReduceMaxOp, nn.ReduceMinOp):
             check_op(kind, [x], target=target, axes=axes, keepdims=False)
+
+
+def test_lanes_of_two_widths_in_one_kernel() -> None:
+    x = np.arange(20, dtype=np.int64).reshape(5, 4)
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        twice = g.op(nn.ConcatOp, [g.inputs["x"], g.inputs["x"]], axis=0)
+        return g.graph(g.op(nn.LessOp, [twice, g.weight(np.full((10, 4), 3, np.int64))]))
+
+    check(make, {"x": x})
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 9007199254740993])
+def test_large_integers_as_splats(number: int) -> None:
+    x = np.array([1, -7, 2**62 + 1], np.int64)
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        splat = nn.SplatOp(number, type_of(x))
+        g.main.body.block.add_op(splat)
+        return g.graph(
+            g.op(nn.MaxOp, [g.inputs["x"], splat.res]), g.op(nn.AddOp, [g.inputs["x"], splat.res])
+        )
+
+    check(make, {"x": x})

@@ -61,13 +61,22 @@ class Program:
             values.append(build(g, step, values))
         return g.graph(*(values[i] for i in self.results))
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
     def __repr__(self) -> str:
         lines = [f"{name}: {a.dtype}{list(a.shape)}" for name, a in self.inputs.items()]
         for step in self.steps:
             array = "" if step.array is None else f" {step.array.dtype}{list(step.array.shape)}"
-            number = f" {step.array.flat[0]}" if step.kind is nn.SplatOp and step.array is not None else ""
+            number = (
+                f" {step.array.flat[0]}"
+                if step.kind is nn.SplatOp and step.array is not None
+                else ""
+            )
             settings = "".join(f", {k}={v}" for k, v in step.settings.items())
-            lines.append(f"{step.kind.name} {', '.join(map(str, step.operands))}{array}{number}{settings}")
+            lines.append(
+                f"{step.kind.name} {', '.join(map(str, step.operands))}{array}{number}{settings}"
+            )
         numbered = "\n".join(f"  {i}: {line}" for i, line in enumerate(lines))
         return f"\n{numbered}\n  return {', '.join(map(str, self.results))}\n"
 
@@ -124,9 +133,7 @@ class Sketch:
 
     def pick(self, wanted: Callable[[Array], bool] = lambda a: True) -> int | None:
         """A value of the program's dtype, rather a late one."""
-        numbers = [
-            i for i, a in enumerate(self.arrays) if a.dtype == self.dtype and wanted(a)
-        ]
+        numbers = [i for i, a in enumerate(self.arrays) if a.dtype == self.dtype and wanted(a)]
         return self.one_of(*numbers, *numbers[-2:]) if numbers else None
 
     def most(self, value: int) -> float:
@@ -255,6 +262,22 @@ def where(s: Sketch) -> None:
     s.op(nn.WhereOp, condition, x, y)
 
 
+def neutral(s: Sketch) -> None:
+    """Arithmetic that does nothing, or nearly so."""
+    x = s.pick()
+    if x is None:
+        return
+    kinds = (nn.AddOp, nn.SubOp, nn.MulOp, nn.DivOp, nn.PowOp)
+    kind = kinds[s.between(0, 4)]
+    number: float = s.one_of(0.0, -0.0, 1.0) if kind in kinds[:3] else s.one_of(1.0, 2.0)
+    shape = s.one_of((), (1,), s.arrays[x].shape)
+    if kind is nn.PowOp and not s.fits(s.most(x) ** 2):
+        return
+    if kind is nn.DivOp and s.exact and number != 1:
+        x = s.op(nn.MulOp, x, s.splat(2, ()))
+    s.op(kind, x, s.splat(number, shape))
+
+
 def equal(s: Sketch) -> None:
     x = s.pick()
     if x is not None:
@@ -322,7 +345,7 @@ def concat(s: Sketch) -> None:
 
 
 def pad(s: Sketch) -> None:
-    x = s.pick(lambda a: 0 < a.ndim and math.prod(n + 3 for n in a.shape) <= MOST_ELEMENTS)
+    x = s.pick(lambda a: a.ndim > 0 and math.prod(n + 3 for n in a.shape) <= MOST_ELEMENTS)
     if x is not None:
         rank = s.arrays[x].ndim
         low, high = (tuple(s.between(0, 3) for _ in range(rank)) for _ in range(2))
@@ -404,9 +427,9 @@ def conv(s: Sketch) -> None:
     kernel = [s.one_of(1, 2, 3) for _ in sizes]
     pads = tuple(s.between(0, 2) for _ in range(2 * len(sizes)))
     rank = len(sizes)
-    fits = all(
-        n + pads[d] + pads[rank + d] >= kernel[d] for d, n in enumerate(sizes)
-    ) and s.fits(s.most(x) * 4 * math.prod(kernel) * (channels // groups) + 4)
+    fits = all(n + pads[d] + pads[rank + d] >= kernel[d] for d, n in enumerate(sizes)) and s.fits(
+        s.most(x) * 4 * math.prod(kernel) * (channels // groups) + 4
+    )
     if not fits:
         return
     weight = s.numbers([groups * per_out, channels // groups, *kernel])
@@ -499,5 +522,5 @@ EXACT_ON_FLOATS: Sequence[Drawer] = (
     unary, clip, binary, binary, where, transpose, transpose, reshape, slice_, concat, pad, repeat,
     gather, reduce, matmul, conv, conv, max_pool,
 )  # fmt: skip
-EXACT: Sequence[Drawer] = (*EXACT_ON_FLOATS, equal)
+EXACT: Sequence[Drawer] = (*EXACT_ON_FLOATS, equal, neutral)
 INEXACT: Sequence[Drawer] = (smooth, softmax, softmax, mean, average, layer_norm, divide)

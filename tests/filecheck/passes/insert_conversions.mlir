@@ -68,10 +68,12 @@ func.func @host(%x: !t) -> !t {
 
 // -----
 
-// A constant is one at each place where it is wanted, and gone where nobody reads it.
+// A constant is one at each place where it is wanted, and gone where nobody reads it. This weight
+// is not in the store: it is put into another order when the program runs.
 
 // CHECK-LABEL: func.func @constants
-// CHECK-NEXT:    %[[NHWC:.*]] = nn.weight @w : tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    %w = nn.weight @w : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[NHWC:.*]] = place.relayout %w : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
 // CHECK-NEXT:    %[[NCHW:.*]] = nn.weight @w : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %[[X:.*]] = place.relayout %x

@@ -1,0 +1,106 @@
+"""What every statement and call of the `tile` stage keeps to, in random programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument, SSAValue
+
+from tessella import targets
+from tessella.dialects.nn import ReshapeOp, WeightOp
+from tessella.dialects.nn.core import dtype_of, tensor_type
+from tessella.dialects.place import place_of
+from tessella.dialects.tile import CallOp, ContractOp, KernelOp, Schedule
+from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.driver.build import Lowered, lower
+from tessella.driver.compile import make_options
+from tests.lowering.programs import Program, programs
+
+Statement = tuple[ContractOp, Schedule, Flat]
+
+every_target = pytest.mark.parametrize("target", ["avx512", "avx2", "sse", "neon"])
+random = given(program=programs() | programs(exact=False))
+
+
+def lowered(program: Program, target: str) -> Lowered:
+    return lower(program.graph(), make_options(target=target), stop="tile")
+
+
+def is_weight(value: SSAValue) -> bool:
+    """Whether a value is a weight, maybe under another shape."""
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.x
+    return isinstance(value.owner, WeightOp)
+
+
+def statements(module: ModuleOp) -> Iterator[Statement]:
+    for op in module.walk():
+        if isinstance(op, ContractOp):
+            assert op.schedule is not None
+            yield op, op.schedule.data, simplify(flatten(op))
+
+
+@every_target
+@settings(max_examples=25)
+@random
+def test_schedules(target: str, program: Program) -> None:
+    machine = targets.get(target)
+    for op, s, flat in statements(lowered(program, target).stages["tile"]):
+        assert sorted(s.order) == sorted(flat.free)
+        assert sorted(s.reduction) == sorted(flat.reduced)
+        assert s.rows is None or (s.rows in flat.free and s.rows != s.vector)
+        assert 1 <= s.row_tile <= (flat.ranges[s.rows] if s.rows else 1)
+        if s.vector is None:
+            assert (s.lanes, s.vectors) == (1, 1)
+            continue
+        assert s.vector in flat.ranges
+        smallest = min(dtype_of(tensor_type(v)).itemsize for v in (*op.operands, op.res))
+        assert s.lanes == machine.lanes(64 if smallest == 8 else 32)
+        # no vector but the last one of a row is partly empty
+        assert (s.vectors - 1) * s.lanes < flat.ranges[s.vector]
+        accumulators = s.row_tile * s.vectors
+        assert op.is_map or accumulators < machine.vector_registers
+        if s.vector in flat.reduced:
+            assert flat.out.lane_stride(s.vector) == 0
+        else:
+            assert flat.out.lane_stride(s.vector) == 1
+        assert all(a.lane_stride(s.vector) in (0, 1) for a in flat.accesses)
+
+
+@every_target
+@settings(max_examples=25)
+@random
+def test_panels_are_as_wide_as_tiles(target: str, program: Program) -> None:
+    for op, s, _ in statements(lowered(program, target).stages["tile"]):
+        for value, forms in zip(op.inputs, op.input_accesses, strict=True):
+            place = place_of(value.type)
+            for piece in place.layout.pieces if place is not None else ():
+                if piece.mod:
+                    assert isinstance(value, BlockArgument)
+                    assert piece.mod == s.width
+                    assert forms[piece.dim].single == s.vector
+
+
+@every_target
+@settings(max_examples=25)
+@random
+def test_calls_agree_with_kernels(target: str, program: Program) -> None:
+    """In types, and in what is a weight for all of them; and the store holds what is named, and no more."""
+    result = lowered(program, target)
+    module = result.stages["tile"]
+    kernels = {op.sym_name.data: op for op in module.walk() if isinstance(op, KernelOp)}
+    called: set[str] = set()
+    for op in module.walk():
+        if isinstance(op, CallOp):
+            kernel = kernels[op.kernel_name]
+            called.add(op.kernel_name)
+            assert [v.type for v in op.arguments] == list(kernel.function_type.inputs)
+            assert [v.type for v in op.res] == list(kernel.function_type.outputs)
+            for i, value in enumerate(op.arguments):
+                assert is_weight(value) or not kernel.is_constant(i)
+    assert called == set(kernels)
+    named = {op.symbol.root_reference.data for op in module.walk() if isinstance(op, WeightOp)}
+    assert set(result.weights) == named
