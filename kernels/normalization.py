@@ -152,13 +152,15 @@ def batch_norm(
 def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
     """S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size * S)^-beta."""
     settings, names, type = op.settings, _names(x), k.result_type(op)
-    size = settings["size"]
-    window = Linear.of("d1") + Linear.of("k") - (size - 1) // 2
+    size, channels = settings["size"], shape_of(x)[1]
+    # a window reaches no further than there are channels
+    before, after = min((size - 1) // 2, channels - 1), min(size // 2, channels - 1)
+    window = Linear.of("d1") + Linear.of("k") - before
     free = dict(zip(names, shape_of(x), strict=True))
     total = k.contract(
         "+",
         free,
-        {"k": size},
+        {"k": before + 1 + after},
         [(x, [names[0], window, *names[2:]])],
         (type, list(names)),
         _square,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -55,10 +53,13 @@ def window_counts(op: pooling.AvgPoolOp) -> Array:
     high = settings["pads"][rank:] if settings["count_include_pad"] else (0,) * rank
     total = np.ones(extents)
     for d in range(rank):
-        counts = np.zeros(extents[d])
-        for o, t in itertools.product(range(extents[d]), range(settings["kernel_shape"][d])):
-            at = o * settings["strides"][d] + t * settings["dilations"][d] - settings["pads"][d]
-            counts[o] += -low[d] <= at < sizes[d] + high[d]
+        taps, dilation = settings["kernel_shape"][d], settings["dilations"][d]
+        stride, pad = settings["strides"][d], settings["pads"][d]
+        far = extents[d] * stride + pad + sizes[d] + high[d] >= 1 << 62
+        start = np.arange(extents[d], dtype=object if far else np.int64) * stride - pad
+        first = np.clip(-((start + low[d]) // dilation), 0, taps)
+        end = np.clip(-((start - sizes[d] - high[d]) // dilation), first, taps)
+        counts = (end - first).astype(np.float64)
         total = total * counts.reshape([-1 if e == d else 1 for e in range(rank)])
     return total
 
@@ -74,12 +75,13 @@ def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
     """The sum of each window, then times the reciprocal of its count."""
     total, names = _window(k, op, x, "+")
     type = k.result_type(op)
-    counts = window_counts(op)
+    with np.errstate(divide="ignore"):  # a window of padding alone has no mean: NaN
+        scales = 1.0 / window_counts(op)
     ranges = dict(zip(names, type.get_shape(), strict=True))
-    if (counts == counts.flat[0]).all():
-        scale = 1.0 / float(counts.flat[0])
+    if (scales == scales.flat[0]).all():
+        scale = float(scales.flat[0])
         return k.map([total], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(scale, a[0]))))
-    factors = k.constant((1.0 / counts).astype(dtype_of(type.element_type)), "window_scale")
+    factors = k.constant(scales.astype(dtype_of(type.element_type)), "window_scale")
     return k.contract(
         "=",
         ranges,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, math, memref, vector
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -156,11 +156,23 @@ class Statement:
             self.e.effect(memref.StoreOp.get(value.ssa, buffer, [at]))
             return
         spread, tail = self.e.spread(value), self._tail(point, u)
-        if tail:
+        if tail == 1 and self._may_be_truncated():
+            self.e.effect(memref.StoreOp.get(self._first_lane(spread), buffer, [at]))
+        elif tail:
             mask = self._lane_mask(tail)
             self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))
         else:
             self.e.effect(vector.StoreOp(spread, buffer, [at]))
+
+    def _may_be_truncated(self) -> bool:
+        """Whether LLVM stores one lane of a masked store too wide: it joins a truncation and the
+        store, and takes the width from before."""
+        return isinstance(self.element, IntegerType) and 1 < self.element.width.data < 64
+
+    def _first_lane(self, value: SSAValue) -> SSAValue:
+        assert isinstance(value.type, VectorType)
+        mask, zero = self._lane_mask(1), self.bodies.zero(value.type)
+        return horizontal(self.e, "+", [self.e.op(SelectOp(mask, value, zero))])
 
     # ** reduced indices **
 

@@ -32,10 +32,8 @@ def split(range_: int, tile: int, clean: tuple[int, int]) -> Iterator[Tiles]:
     start = 0
     while start < range_:
         size = min(tile, range_ - start)
-        count = 0
-        while size == tile and low <= start + count * tile and start + (count + 1) * tile <= high:
-            count += 1
-        if count:
+        count = (min(high, range_) - start) // tile if low <= start else 0
+        if count > 0:
             yield Tiles(start, tile, count)
             start += count * tile
         else:

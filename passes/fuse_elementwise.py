@@ -13,7 +13,8 @@ output.
         nn.yield %3
     }
 
-A consumer joins when the producer's result has no other use and has the consumer's shape and place.
+A consumer joins when the producer's result has no other use and has the consumer's shape and place,
+up to ``MAX_OPS`` ops.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import place_of
 from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL
 from tessella.passes.base import functions
+
+MAX_OPS = 64
+"""The most ops in a group: the time to compile one grows with their square."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ def _groups(function: FuncOp) -> list[list[NnOp]]:
                 for v in op.operands
                 if isinstance(v.owner, NnOp) and v.owner in group_of and _joins(v, op)
             ]
+            producers = [group for group in producers if len(group) < MAX_OPS]
             # the latest producer: what the others give is then there when the group runs
             joined = max(producers, key=lambda g: position[g[-1]], default=None)
         if joined is not None:

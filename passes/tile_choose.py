@@ -28,7 +28,9 @@ LOAD_CYCLES = 0.1
 """What a load costs beyond its port: operands come from the second level of cache as often as
 from the first."""
 MAX_EDGES = 6
-"""Unrolled edge tiles that a statement may have before smaller tiles are preferred."""
+"""Unrolled edge tiles that a statement may have before others are preferred."""
+LONG_TAPS = 16
+"""Values of a reduced index that are unrolled in an edge tile at the price of one edge."""
 
 
 @dataclass(frozen=True)
@@ -220,18 +222,23 @@ def _parts(flat: Flat, name: str | None, size: int) -> list[tuple[int, int]]:
 
 
 def _edges(flat: Flat, tile: _Tile) -> int:
-    """Roughly how many tiles constraints cut."""
+    """How many tiles constraints cut; one whose reduced index is long counts for several, as its
+    code does."""
     if tile.rows is None:
         return 0
-    reach = [
-        form_high - form_low
-        for c in flat.constraints
-        if c.form.coefficient(tile.rows)
-        for form_low, form_high in [
-            c.form.substitute({tile.rows: type(c.form)()}).bounds(flat.ranges)
-        ]
-    ]
-    return sum(-(-r // tile.row_tile) for r in reach)
+    extent, cut = flat.ranges[tile.rows], 0
+    for c in flat.constraints:
+        scale = c.form.coefficient(tile.rows)
+        if scale <= 0:
+            continue
+        low, high = c.form.substitute({tile.rows: type(c.form)()}).bounds(flat.ranges)
+        before, inside = -(low // scale), (c.extent - 1 - high) // scale + 1
+        tiles = sum(
+            -(-min(max(0, rows), extent) // tile.row_tile) for rows in (before, extent - inside)
+        )
+        taps = [flat.ranges[n] for n, _ in c.form.terms if n in flat.reduced]
+        cut += tiles * -(-max(taps, default=1) // LONG_TAPS)
+    return cut
 
 
 # ** packing **

@@ -7,6 +7,7 @@ touch. A read or write beyond them ends the process: run it as one of its own.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.dialects.nn.core import NnOp, PyValue
+from tessella.dialects.nn.core import NnOp, PyValue, element_type
 from tessella.dialects.nn.interpret import interpret
 from tessella.runtime import arena, program
 from tests.native import Array, GraphBuilder, build
@@ -219,6 +220,11 @@ def cases() -> list[Case]:
         ]
     for perm in ((1, 0, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 3, 2)):
         found.append(Case(nn.TransposeOp, [x], {"perm": perm}))
+    numbers = (np.int8, np.int16, np.int32, np.int64, np.float32, np.float64)
+    for start, to in itertools.permutations(numbers, 2):
+        for size in (1, 9, 17):  # one more than the lanes
+            settings: dict[str, PyValue] = {"to": element_type(to)}
+            found.append(Case(nn.CastOp, [np.arange(size).astype(start)], settings))
     for dtype in (np.bool_, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64):
         for size in (1, 3, 9, 31, 65):
             y = (np.arange(size) % 2).astype(dtype)

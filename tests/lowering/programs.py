@@ -184,14 +184,18 @@ class Sketch:
 
 
 @st.composite
-def programs(draw: st.DrawFn, dtype: DTypes = np.float32, *, exact: bool = True) -> Program:
+def programs(
+    draw: st.DrawFn, dtype: DTypes = np.float32, *, exact: bool = True, host: bool = False
+) -> Program:
     """Programs of up to six ops, mostly, and the constants that those need.
+
+    With ``host`` there are ops among them that have no native kernel.
 
     A shorter one is the beginning of a longer one: that is how Hypothesis finds small ones.
     """
     count = draw(st.integers(1, 6))
     sketch = Sketch(Random(draw(st.integers(0, 1 << 32))), dtype, exact=exact)
-    drawers = EXACT if exact else (*EXACT_ON_FLOATS, *INEXACT)
+    drawers = [*(EXACT if exact else (*EXACT_ON_FLOATS, *INEXACT)), *([on_host] * 8 * host)]
     for _ in range(count):
         before, tries = len(sketch.values), 0
         # not every op has an operand that suits it
@@ -471,6 +475,21 @@ def window(s: Sketch, kind: type[NnOp], x: int, rank: int, **settings: PyValue) 
         ceil_mode=s.coin(),
         **settings,
     )
+
+
+# ** without native kernels **
+
+
+def on_host(s: Sketch) -> None:
+    x = s.pick(lambda a: 0 < a.ndim < 5)
+    if x is None:
+        return
+    shape = s.arrays[x].shape
+    axis = s.between(0, len(shape) - 1)
+    if s.coin() and s.fits(s.most(x) * shape[axis]):
+        s.op(nn.CumsumOp, x, axis=axis, exclusive=s.coin(), reverse=s.coin())
+    else:
+        s.op(nn.TopkOp, x, k=s.between(1, shape[axis]), axis=axis, largest=s.coin())
 
 
 # ** inexact **

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.lowering.programs import programs
+from tests.lowering.programs import Program, programs
 from tests.native import RUNNABLE, check
 
 widths = pytest.mark.parametrize("target", RUNNABLE)
@@ -16,7 +16,7 @@ quick = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @widths
-@settings(quick, max_examples=60)
+@settings(quick, max_examples=100)
 @given(data=st.data())
 def test_exact(target: str, data: st.DataObject) -> None:
     """Not one number differs, however the sums are ordered."""
@@ -31,6 +31,13 @@ def test_exact(target: str, data: st.DataObject) -> None:
 def test_exact_on_other_elements(target: str, dtype: npt.DTypeLike, data: st.DataObject) -> None:
     program = data.draw(programs(dtype))
     check(program.graph, program.inputs, target=target, rtol=0, atol=0)
+
+
+@settings(quick, max_examples=40)
+@given(program=programs(host=True))
+def test_segments(program: Program) -> None:
+    """Native code and NumPy take turns."""
+    check(program.graph, program.inputs, rtol=0, atol=0, native=False)
 
 
 @widths

@@ -88,8 +88,7 @@ def test_panels_are_as_wide_as_tiles(target: str, program: Program) -> None:
 @settings(max_examples=25)
 @random
 def test_calls_agree_with_kernels(target: str, program: Program) -> None:
-    """In types, and in what is a weight for all of them; and the store holds what is named, and
-    no more."""
+    """In types and in what is a weight. The store holds what is named, and no more."""
     result = lowered(program, target)
     module = result.stages["tile"]
     kernels = {op.sym_name.data: op for op in module.walk() if isinstance(op, KernelOp)}

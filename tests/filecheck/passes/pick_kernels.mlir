@@ -37,11 +37,11 @@ func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf
 // -----
 
 // The first computed operand of the result's rank decides: neither an argument, nor a constant,
-// nor one that is broadcast to a higher rank.
+// nor one that is broadcast to a higher rank. Constants have no kernel.
 
 // CHECK-LABEL: func.func @first_operand
-// CHECK-NEXT:    %s = nn.splat
-// CHECK-NEXT:    %w = nn.weight
+// CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32>
+// CHECK-NEXT:    %w = nn.weight @w : tensor<8x1x1xf32>
 // CHECK-NEXT:    %a = nn.max_pool %x {kernel = "max_pool", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]
 // CHECK-NEXT:    %b = nn.add %s, %a {kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
 // CHECK-NEXT:    %c = nn.relu %y {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}

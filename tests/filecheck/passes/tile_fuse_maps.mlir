@@ -96,11 +96,15 @@ tile.kernel @both(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>) {
 
 // -----
 
-// Dimensions of size 1 need no index: the map's own become 0.
+// Dimensions of size 1 need no index: the map's own become 0, and it may have none there.
 
 // CHECK-LABEL: tile.kernel @units
 // CHECK-NEXT:    %r2 = tile.contract > [n: 6 | k: 3] (%a[n, k]) post (%b[0, n]) -> [0, n] {
-tile.kernel @units(%a: tensor<6x3xf32>, %b: tensor<1x6xf32>) -> (tensor<1x6xf32>) {
+// CHECK:         %r4 = tile.contract > [n: 6 | k: 3] (%a[n, k]) post (%b[0, n]) -> [0, n] {
+// CHECK:         %r6 = tile.contract > [m: 1, n: 6 | k: 3] (%a[n, k]) post (%b[0, n]) -> [0, n] {
+// CHECK-NOT:     tile.contract
+// CHECK:         tile.return %r2, %r4, %r6
+tile.kernel @units(%a: tensor<6x3xf32>, %b: tensor<1x6xf32>) -> (tensor<1x6xf32>, tensor<1x6xf32>, tensor<1x6xf32>) {
   %r1 = tile.contract > [n: 6 | k: 3] (%a[n, k]) -> [0, n] {
   ^bb0(%x: f32):
     tile.yield %x : f32
@@ -110,7 +114,25 @@ tile.kernel @units(%a: tensor<6x3xf32>, %b: tensor<1x6xf32>) -> (tensor<1x6xf32>
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
   } : (tensor<1x6xf32>, tensor<1x6xf32>) -> tensor<1x6xf32>
-  tile.return %r2 : tensor<1x6xf32>
+  %r3 = tile.contract > [n: 6 | k: 3] (%a[n, k]) -> [0, n] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<6x3xf32>) -> tensor<1x6xf32>
+  %r4 = tile.contract = [d1: 6] (%r3[0, d1], %b[0, d1]) -> [0, d1] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<1x6xf32>, tensor<1x6xf32>) -> tensor<1x6xf32>
+  %r5 = tile.contract > [m: 1, n: 6 | k: 3] (%a[n, k]) -> [0, n] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<6x3xf32>) -> tensor<1x6xf32>
+  %r6 = tile.contract = [d0: 1, d1: 6] (%r5[0, d1], %b[d0, d1]) -> [d0, d1] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<1x6xf32>, tensor<1x6xf32>) -> tensor<1x6xf32>
+  tile.return %r2, %r4, %r6 : tensor<1x6xf32>, tensor<1x6xf32>, tensor<1x6xf32>
 }
 
 // -----
