@@ -54,13 +54,19 @@ class KernelTable:
 
     module: ModuleOp
     by_text: dict[str, KernelOp] = field(default_factory=dict[str, KernelOp])
+    count: int = field(init=False)
+    """The kernels that the module has."""
+
+    def __post_init__(self) -> None:
+        self.count = sum(isinstance(op, KernelOp) for op in self.module.body.block.ops)
 
     def add(self, kernel: KernelOp, hint: str, nodes: Sequence[str]) -> KernelOp:
         """The kernel, or an equal one that is there already; it gets its name here."""
         text = _signature(kernel)
         known = self.by_text.get(text)
         if known is None:
-            number = sum(isinstance(op, KernelOp) for op in self.module.body.block.ops)
+            number = self.count
+            self.count += 1
             self.by_text[text] = known = kernel
             kernel.sym_name = StringAttr(f"{hint}_{number}")
             kernel.attributes[CODE] = IntegerAttr(number, i64)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
@@ -31,16 +32,42 @@ from tessella.passes.outline_segments import SEGMENT
 ARENA_BYTES = "rt.arena_bytes"
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Lifetime:
     op: memref.AllocOp
     size: int
     first: int
     last: int
-    offset: int = -1
 
-    def overlaps(self, other: _Lifetime) -> bool:
-        return self.first <= other.last and other.first <= self.last
+
+class _Arena:
+    """Where buffers are, and when they live. In arrays: there may be as many as a model has
+    nodes."""
+
+    def __init__(self, most: int) -> None:
+        self.count = 0
+        self._first, self._last, self._start, self._end = np.zeros((4, most), np.int64)
+
+    @property
+    def size(self) -> int:
+        return int(self._end[: self.count].max(initial=0))
+
+    def place(self, lifetime: _Lifetime) -> int:
+        """Put a buffer at the lowest offset where none that lives at the same time is; the
+        offset."""
+        n = self.count
+        taken = (self._first[:n] <= lifetime.last) & (self._last[:n] >= lifetime.first)
+        starts, ends = self._start[:n][taken], self._end[:n][taken]
+        order = np.argsort(starts)
+        starts = starts[order]
+        # how far everything that starts before reaches
+        reach = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
+        gaps = np.flatnonzero(starts - reach[:-1] >= lifetime.size)
+        offset = int(reach[gaps[0]] if gaps.size else reach[-1])
+        self._first[n], self._last[n] = lifetime.first, lifetime.last
+        self._start[n], self._end[n] = offset, offset + lifetime.size
+        self.count += 1
+        return offset
 
 
 @dataclass(frozen=True)
@@ -63,22 +90,19 @@ def _plan(function: FuncOp) -> None:
             uses = [position[use.operation] for use in op.memref.uses]
             if uses:
                 lifetimes.append(_Lifetime(op, _bytes(op), min(uses), max(uses)))
-    placed: list[_Lifetime] = []
-    for lifetime in sorted(lifetimes, key=lambda x: -x.size):
-        lifetime.offset = _lowest_gap(lifetime, placed)
-        placed.append(lifetime)
+    arena = _Arena(len(lifetimes))
+    offsets = {x.op: arena.place(x) for x in sorted(lifetimes, key=lambda x: -x.size)}
     for op in list(position):
         if isinstance(op, memref.AllocOp):
-            offset = next((x.offset for x in placed if x.op is op), None)
+            offset = offsets.get(op)
             if offset is None:
                 Rewriter.erase_op(op)
                 continue
             assert isinstance(op.memref.type, MemRefType)
-            arena = ArenaOp(offset, op.memref.type)
-            arena.res.name_hint = op.memref.name_hint
-            Rewriter.replace_op(op, arena)
-    total = max((x.offset + x.size for x in placed), default=0)
-    function.attributes[ARENA_BYTES] = IntegerAttr(total, i64)
+            place = ArenaOp(offset, op.memref.type)
+            place.res.name_hint = op.memref.name_hint
+            Rewriter.replace_op(op, place)
+    function.attributes[ARENA_BYTES] = IntegerAttr(arena.size, i64)
 
 
 def _bytes(op: memref.AllocOp) -> int:
@@ -86,15 +110,3 @@ def _bytes(op: memref.AllocOp) -> int:
     assert isinstance(op.memref.type, MemRefType)
     size = op.memref.type.element_count() * dtype_of(op.memref.type.element_type).itemsize
     return -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
-
-
-def _lowest_gap(lifetime: _Lifetime, placed: list[_Lifetime]) -> int:
-    taken = sorted(
-        ((x.offset, x.offset + x.size) for x in placed if x.overlaps(lifetime)),
-    )
-    offset = 0
-    for start, end in taken:
-        if offset + lifetime.size <= start:
-            break
-        offset = max(offset, end)
-    return offset

@@ -138,7 +138,10 @@ def normal(*shape: int) -> Array:
 
 
 def indices(extent: int, *shape: int) -> Array:
-    return np.asarray(np.random.default_rng(shape).integers(-extent, extent, shape))
+    """Indices, the last element's among them."""
+    found = np.asarray(np.random.default_rng(shape).integers(-extent, extent, shape))
+    found.flat[-1] = -1
+    return found
 
 
 def conv(

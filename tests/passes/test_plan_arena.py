@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects import memref
@@ -62,6 +62,7 @@ def up(size: int) -> int:
     return -(-size // 64) * 64
 
 
+@settings(max_examples=400)
 @given(data=st.data())
 def test_lifetimes(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 200), min_size=1, max_size=12))
