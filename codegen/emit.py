@@ -6,7 +6,7 @@ needed (attributes of functions, alignment, intrinsics of the target) where buil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -85,8 +85,8 @@ def emit_kernel(function: func.FuncOp, target: Target) -> str:
     listed = ", ".join(f"ptr {p}" for p in names)
     restricted = ", ".join(f"ptr noalias noundef {p}" for p in names)
     threads = "i64 %thread, i64 %threads"
-    return _module(
-        w,
+    return module_text(
+        target,
         [
             f"define void @{quote(name)}({_KERNEL_PARAMETERS}) #0 {{",
             *_load_pointers(names),
@@ -98,6 +98,7 @@ def emit_kernel(function: func.FuncOp, target: Target) -> str:
             *w.lines,
             "  ret void",
             "}",
+            *w.helpers.values(),
         ],
     )
 
@@ -107,14 +108,15 @@ def emit_segment(function: func.FuncOp, target: Target, weights: Mapping[str, in
     w = SegmentWriter(target, SEGMENT_HANDLERS, weights=weights)
     bind_segment(w, function)
     w.walk(function.body.block)
-    return _module(
-        w,
+    return module_text(
+        target,
         [
             f"define void @{quote(function.sym_name.data)}({SEGMENT_PARAMETERS}) #0 {{",
             "entry:",
             *w.lines,
             "  ret void",
             "}",
+            *w.helpers.values(),
         ],
     )
 
@@ -129,14 +131,14 @@ def _load_pointers(names: list[str]) -> list[str]:
     return lines
 
 
-def _module(w: Writer, body: list[str]) -> str:
-    target = w.target
+def module_text(target: Target, functions: Sequence[str]) -> str:
+    """A module of these lines. Functions marked `#0` may use all that the target has; `#1` are
+    inlined too, and `#2` never and cold."""
     return "\n".join(
         [
             f'target datalayout = "{target.data_layout}"',
             f'target triple = "{target.triple}"',
-            *body,
-            *w.helpers.values(),
+            *functions,
             f"attributes #0 = {{ {_attributes(target)} }}",
             f"attributes #1 = {{ alwaysinline {_attributes(target)} }}",
             f"attributes #2 = {{ noinline cold {_attributes(target)} }}",

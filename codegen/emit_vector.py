@@ -48,6 +48,16 @@ def _create_mask(w: Writer, op: Operation) -> None:
     w.set(op, w.compare("icmp ult", iota(narrow), limit))
 
 
+def _shuffle(w: Writer, op: Operation) -> None:
+    assert isinstance(op, vector.ShuffleOp)
+    a, b = w.get(op, 0), w.get(op, 1)
+    numbers = op.mask.get_values()
+    lanes = ", ".join("i32 poison" if n < 0 else f"i32 {n}" for n in numbers)
+    mask = f"<{len(numbers)} x i32> <{lanes}>"
+    result = type_of(op.result.type)
+    w.set(op, w.push(result, f"shufflevector {a.typed}, {b.typed}, {mask}"))
+
+
 _REDUCTIONS = {
     "add": "add",
     "mul": "mul",
@@ -104,4 +114,5 @@ VECTOR: dict[type[Operation], Handler] = {
     vector.BroadcastOp: _broadcast,
     vector.CreateMaskOp: _create_mask,
     vector.ReductionOp: _reduction,
+    vector.ShuffleOp: _shuffle,
 }

@@ -33,6 +33,42 @@ class Executable:
     explanation: Explanation
 
 
+@dataclass(frozen=True)
+class _Signature:
+    """What an input has to be."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | str, ...]
+
+    def convert(self, value: npt.ArrayLike) -> Array:
+        """The value as a contiguous array. Raises InputError where it does not fit."""
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"input {self.name!r} is no array: {error}", expected=f"{self.dtype} {self.shape}"
+            ) from error
+        if array.dtype != self.dtype:
+            raise InputError(
+                f"input {self.name!r} has the wrong element type",
+                expected=str(self.dtype),
+                found=str(array.dtype),
+                hint=f"pass x.astype({str(self.dtype)!r})",
+            )
+        fits = len(array.shape) == len(self.shape) and all(
+            isinstance(want, str) or want == have
+            for want, have in zip(self.shape, array.shape, strict=True)
+        )
+        if not fits:
+            raise InputError(
+                f"input {self.name!r} has the wrong shape",
+                expected=str(self.shape),
+                found=str(array.shape),
+            )
+        return np.require(array, requirements=["C", "A"])
+
+
 class Model:
     """A signature, whose dimensions may be symbolic, and a bounded table of executables."""
 
@@ -44,8 +80,12 @@ class Model:
         self._lock = threading.Lock()
         self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
-        if all(isinstance(d, int) for info in self.inputs for d in info.shape):
-            self._executable([tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs])
+        self._signatures = [_Signature(i.name, np.dtype(i.dtype), i.shape) for i in self.inputs]
+        self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
+        if not self._symbolic:
+            self._executable(
+                tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
+            )
             # there will be no other shapes: the packed weights are the only ones to keep
             self._source = None
 
@@ -56,20 +96,22 @@ class Model:
 
         Raises InputError for wrong names, shapes or element types.
         """
-        names = [info.name for info in self.inputs]
-        unknown = [n for n in feeds if n not in names]
-        missing = [n for n in names if n not in feeds]
-        if unknown or missing:
-            raise InputError(
-                "the names of the inputs are wrong",
-                expected=", ".join(names) or "none",
-                found=", ".join(map(str, feeds)) or "none",
-            )
-        chosen = self._positions(output_names)
-        arrays = [self._checked(info, feeds[info.name]) for info in self.inputs]
-        self._check_symbols(arrays)
-        results = self._executable([a.shape for a in arrays]).program.run(arrays)
-        return [results[i] for i in chosen]
+        arrays = [self._checked(signature, feeds) for signature in self._signatures]
+        if len(feeds) != len(arrays):
+            raise self._wrong_names(feeds)
+        if self._symbolic:
+            self._check_symbols(arrays)
+        results = self._executable(tuple([a.shape for a in arrays])).program.run(arrays)
+        if output_names is None:
+            return results
+        return [results[i] for i in self._positions(output_names)]
+
+    def _wrong_names(self, feeds: Mapping[str, npt.ArrayLike]) -> InputError:
+        return InputError(
+            "the names of the inputs are wrong",
+            expected=", ".join(info.name for info in self.inputs) or "none",
+            found=", ".join(map(str, feeds)) or "none",
+        )
 
     def __call__(self, *arrays: npt.ArrayLike) -> Any:
         """The output for inputs in order; a list where there are several outputs."""
@@ -112,40 +154,26 @@ class Model:
             )
         return next(reversed(self._table.values()))
 
-    def _positions(self, names: Sequence[str] | None) -> list[int]:
+    def _positions(self, names: Sequence[str]) -> list[int]:
         known = [info.name for info in self.outputs]
-        if names is None:
-            return list(range(len(known)))
         wrong = [n for n in names if n not in known]
         if wrong:
             raise InputError(f"no output {', '.join(map(repr, wrong))}", expected=", ".join(known))
         return [known.index(n) for n in names]
 
-    def _checked(self, info: ValueInfo, value: npt.ArrayLike) -> Array:
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"input {info.name!r} is no array: {error}", expected=f"{info.dtype} {info.shape}"
-            ) from error
-        if array.dtype != np.dtype(info.dtype):
-            raise InputError(
-                f"input {info.name!r} has the wrong element type",
-                expected=info.dtype,
-                found=str(array.dtype),
-                hint=f"pass x.astype({info.dtype!r})",
-            )
-        fits = len(array.shape) == len(info.shape) and all(
-            isinstance(want, str) or want == have
-            for want, have in zip(info.shape, array.shape, strict=True)
-        )
-        if not fits:
-            raise InputError(
-                f"input {info.name!r} has the wrong shape",
-                expected=str(info.shape),
-                found=str(array.shape),
-            )
-        return np.require(array, requirements=["C", "A"])
+    def _checked(self, signature: _Signature, feeds: Mapping[str, npt.ArrayLike]) -> Array:
+        name, dtype, shape = signature.name, signature.dtype, signature.shape
+        if name not in feeds:
+            raise self._wrong_names(feeds)
+        array = feeds[name]
+        if (
+            type(array) is np.ndarray
+            and array.dtype == dtype
+            and array.shape == shape
+            and array.flags.carray
+        ):
+            return array
+        return signature.convert(array)
 
     def _check_symbols(self, arrays: Sequence[Array]) -> None:
         """A symbol stands for one size in all inputs."""
@@ -160,8 +188,7 @@ class Model:
                         found=str(size),
                     )
 
-    def _executable(self, shapes: Sequence[tuple[int, ...]]) -> Executable:
-        key = tuple(shapes)
+    def _executable(self, key: tuple[tuple[int, ...], ...]) -> Executable:
         with self._lock:
             known = self._table.get(key)
             if known is None:

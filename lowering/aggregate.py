@@ -12,7 +12,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tessella.dialects.arith import element_of
 from tessella.dialects.nn.core import is_float, number
-from tessella.dialects.tile import ContractOp, YieldOp
 from tessella.lowering.values import Emitter, Val
 
 Accumulate = Callable[[SSAValue, SSAValue], Operation]
@@ -92,17 +91,3 @@ def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
         properties={"kind": vector.CombiningKindAttr(flag)},
     )
     return e.op(op)
-
-
-def is_multiply_add(op: ContractOp) -> bool:
-    """Whether a statement sums the products of two float operands."""
-    ops = list(op.combine.block.ops)
-    if op.aggregation.data != "+" or len(ops) != 2:
-        return False
-    product, last = ops
-    return (
-        isinstance(product, arith.MulfOp)
-        and isinstance(last, YieldOp)
-        and tuple(product.operands) == tuple(op.combine.block.args)
-        and last.value == product.result
-    )

@@ -7,8 +7,8 @@ broadcast, and the post body runs before the one store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import arith, math, memref, vector
 from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
@@ -19,11 +19,20 @@ from tessella.dialects.arith import CmpiOp, SelectOp
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Linear, YieldOp
 from tessella.dialects.tile.attributes import Schedule
-from tessella.dialects.tile.flat import Constraint, Flat
-from tessella.lowering.aggregate import accumulate, horizontal, identity, is_multiply_add
+from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise
+from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.tiles import Tiles, classify, split
+from tessella.lowering.transpose import transpose
 from tessella.lowering.values import Emitter, Pos, Val
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A stretch of an index's range."""
+
+    start: Pos
+    size: int
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,8 @@ class Point:
     vectors: int = 1
     tail: int = 0
     """Lanes of the last vector that count; 0 where all do."""
+    blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
+    """Where the current blocks of indices are."""
 
 
 class Statement:
@@ -60,6 +71,7 @@ class Statement:
         self.constraints = classify(flat, schedule)
         self.reduces_lanes = schedule.vector in flat.reduced
         self.bodies = Bodies(emitter, schedule, buffers, code)
+        self._squares: dict[tuple[int, int], list[SSAValue]] = {}
         self.element = tensor_type(op.res).element_type
         last = op.combine.block.last_op
         assert isinstance(last, YieldOp)
@@ -69,7 +81,7 @@ class Statement:
         """Append the loops to the emitter's block."""
         self.e.lanes = self.s.lanes
         offsets = tuple(Pos(None, a.offset) for a in self.flat.accesses)
-        self._free(self.s.order, Point({}, offsets))
+        self._blocks(self.s.blocks, Point({}, offsets))
 
     # ** free indices **
 
@@ -80,37 +92,64 @@ class Statement:
         )
         return replace(point, indices={**point.indices, name: value}, offsets=offsets)
 
+    def _blocks(self, blocks: Sequence[tuple[str, int]], point: Point) -> None:
+        if not blocks:
+            self._free(self.s.order, point)
+            return
+        (name, size), *rest = blocks
+        extent = self.flat.ranges[name]
+        for tiles in split(extent, size, (0, extent)):
+
+            def body(start: Pos, size: int = tiles.size) -> None:
+                inner = {**point.blocks, name: Extent(start, size)}
+                self._blocks(rest, replace(point, blocks=inner))
+
+            self._run(name, tiles, body)
+
     def _free(self, order: Sequence[str], point: Point) -> None:
         if not order:
             self._tile(point)
             return
         name, rest = order[0], order[1:]
-        extent = self.flat.ranges[name]
+        block = point.blocks.get(name, Extent(Pos(), self.flat.ranges[name]))
+        for tiles in self._split(name, block.size):
+            shaped = self._shaped(point, name, tiles)
+
+            def body(value: Pos, shaped: Point = shaped) -> None:
+                self._free(rest, self._move(shaped, name, self.e.step(block.start, value, 1)))
+
+            self._run(name, tiles, body)
+
+    def _split(self, name: str, extent: int) -> Iterator[Tiles]:
         if name == self.s.rows:
             clean = self.constraints.clean_rows(self.flat, name)
-            for tiles in split(extent, self.s.row_tile, clean):
-                shaped = replace(point, rows=tuple(range(tiles.size)), edge=tiles.edge)
-                self._run(name, tiles, rest, shaped)
-        elif name == self.s.vector:
-            for tiles in split(extent, self.s.width, (0, extent)):
-                full, tail = divmod(tiles.size, self.s.lanes)
-                shaped = replace(point, vectors=full + (tail > 0), tail=tail)
-                self._run(name, tiles, rest, shaped)
-        else:
-            self._run(name, Tiles(0, 1, extent), rest, point)
+            return split(extent, self.s.row_tile, clean)
+        if name == self.s.vector:
+            return split(extent, self.s.width, (0, extent))
+        return split(extent, 1, (0, extent))
 
-    def _run(self, name: str, tiles: Tiles, rest: Sequence[str], point: Point) -> None:
+    def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:
+        """The point with the register tile's extent along an index."""
+        if name == self.s.rows:
+            return replace(point, rows=tuple(range(tiles.size)), edge=tiles.edge)
+        if name == self.s.vector:
+            full, tail = divmod(tiles.size, self.s.lanes)
+            return replace(point, vectors=full + (tail > 0), tail=tail)
+        return point
+
+    def _run(self, name: str, tiles: Tiles, body: Callable[[Pos], None]) -> None:
+        """Run a body at the start of each tile."""
         if tiles.count == 1:
-            self._free(rest, self._move(point, name, Pos(None, tiles.start)))
+            body(Pos(None, tiles.start))
             return
 
-        def body(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def loop_body(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             iv.name_hint = name
-            self._free(rest, self._move(point, name, Pos(iv)))
+            body(Pos(iv))
             return ()
 
         start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
-        self.e.loop(start, stop, tiles.size, (), body)
+        self.e.loop(start, stop, tiles.size, (), loop_body)
 
     # ** the register tile **
 
@@ -191,11 +230,21 @@ class Statement:
         if start == Pos() and stop == Pos(None, 1):
             return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
 
+        step = 1 if rest or start.ssa is not None or stop.ssa is not None else self.s.unroll
+        whole = Pos(stop.ssa, stop.constant - max(0, stop.constant - start.constant) % step)
+
         def body(iv: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             iv.name_hint = name
-            return self._reduce(rest, self._move(point, name, Pos(iv)), list(carried), rows)
+            return points(Pos(iv), step, list(carried))
 
-        return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body)
+        def points(first: Pos, count: int, sums: list[SSAValue]) -> list[SSAValue]:
+            for i in range(count):
+                sums = self._reduce(rest, self._move(point, name, first + i), sums, rows)
+            return sums
+
+        if whole != start:
+            sums = self.e.loop(self.e.at(start), self.e.at(whole), step, sums, body)
+        return points(whole, stop.constant - whole.constant, sums)
 
     def _reduce_lanes(
         self,
@@ -289,7 +338,7 @@ class Statement:
         width = self.s.vectors if self.reduces_lanes else point.vectors
         results = [Val(v, self.s.vector is not None) for v in sums]
         maps = self.op.is_map
-        fused = is_multiply_add(self.op)
+        fused = self.op.is_multiply_add
         for row in rows:
             for u in range(point.vectors):
                 mask = self._mask(point, row, u)
@@ -311,6 +360,7 @@ class Statement:
                     new = self.e.op(SelectOp(self.e.spread(mask), new, old))
                 results[slot] = Val(new, self.s.vector is not None)
         self.bodies.forget()
+        self._squares.clear()
         return results
 
     def _default(self, value: Val, mask: Val | None) -> Val:
@@ -342,9 +392,11 @@ class Statement:
 
     def _load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         a = self.flat.accesses[operand]
+        if is_crosswise(a, self.s):
+            return self._load_crosswise(operand, point, row, u)
         buffer = self.buffers[operand]
         pos = self._address(operand, point, row, u)
-        guarded = mask is not None and any(c.operand == operand for c in self.constraints.masks)
+        guarded = mask is not None and any(operand in c.operands for c in self.constraints.masks)
         tail = self._tail(point, u)
         varying = self.s.vector is not None and a.lane_stride(self.s.vector) != 0
         padded = varying and self.s.vector in a.lanes
@@ -355,6 +407,26 @@ class Statement:
                 buffer, pos, mask if guarded else None, varying, 0 if padded else tail
             ),
         )
+
+    def _load_crosswise(self, operand: int, point: Point, row: int, u: int) -> Val:
+        """A row of a square that is loaded along the rows' index and transposed."""
+        key = (operand, u)
+        if key not in self._squares:
+            a, buffer = self.flat.accesses[operand], self.buffers[operand]
+            start = self._address(operand, point, 0, u)
+            height = len(point.rows) % self.s.lanes
+            loaded = [
+                self._load_now(buffer, start + lane * a.lane_stride(name), None, True, height).ssa
+                for name in (self.s.vector,)
+                if name is not None
+                for lane in range(self._tail(point, u) or self.s.lanes)
+            ]
+            type = loaded[0].type
+            assert isinstance(type, VectorType)
+            missing = self.s.lanes - len(loaded)
+            filled = [*loaded, *([self.bodies.zero(type)] if missing else []) * missing]
+            self._squares[key] = transpose(self.e, filled)
+        return Val(self._squares[key][row], varying=True)
 
     def _load_now(
         self, buffer: SSAValue, pos: Pos, mask: Val | None, varying: bool, tail: int

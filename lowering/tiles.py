@@ -77,7 +77,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
     Raises InternalError for an output, or an operand of the post body, that can leave its tensor.
     """
     for c in flat.constraints:
-        if c.operand >= flat.inputs:
+        if any(operand >= flat.inputs for operand in c.operands):
             raise InternalError(
                 f"the access {c.form} leaves its tensor, which only those of inputs may",
                 expected=f"0 <= {c.form} < {c.extent}",

@@ -1,32 +1,33 @@
-"""Choosing the schedule of a statement: vector index, register tile, packing, loop order.
+"""Choosing the schedule of a statement: vector index, register tile, unrolling, packing, the order
+of the loops, and blocks for the caches.
 
-The register tile is the one with the least modelled cycles for the whole statement: per point of
-the reduction a tile of
-``rows x vectors`` takes the longest of its multiply-adds over the FMA ports, its loads over the
-load ports, and the latency of one multiply-add (see ``docs/architecture.md``).
+``candidates`` lists what can be run; the first choice is the one of which the model
+(``tile_model.py``) makes the fewest cycles. Of equal ones the first is taken, and the order of the
+candidates says what is preferred: many vectors, few rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import BlockArgument, SSAValue
 
 from tessella.dialects.layout import Layout, Piece
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.passes.tile_model import Estimate, Model
 from tessella.targets import Target
 
-MAX_VECTORS = 4
+VECTORS = (8, 6, 4, 3, 2, 1)
 MAX_ROWS = 16
-LOOP_CYCLES = 0.5
-"""What a step of the reduction's loop costs beside its arithmetic, where that does not hide it
-all."""
-LOAD_CYCLES = 0.1
-"""What a load costs beyond its port: operands come from the second level of cache as often as
-from the first."""
+BODY_OPS = 160
+"""Instructions of an unrolled loop: it has to stay in the cache of decoded instructions."""
+MAX_UNROLL = 16
+MAX_TAPS = 64
+"""Points of a window that are unrolled as a whole."""
 MAX_EDGES = 6
 """Unrolled edge tiles that a statement may have before others are preferred."""
 LONG_TAPS = 16
@@ -38,42 +39,47 @@ class Choice:
     """A schedule, and the layouts that it wants for operands of the kernel, by operand number."""
 
     schedule: Schedule
+    estimate: Estimate
     layouts: Mapping[int, Layout] = field(default_factory=dict[int, Layout])
+    penalty: float = 1.0
+    """What the code of edge tiles makes of the cycles."""
+
+    @property
+    def cycles(self) -> float:
+        return self.estimate.cycles * self.penalty
 
 
 @dataclass(frozen=True)
 class _Tile:
-    rows: str | None
-    row_tile: int
-    vectors: int
+    rows: str | None = None
+    row_tile: int = 1
+    vectors: int = 1
 
 
 def choose(op: ContractOp, kernel: KernelOp, target: Target) -> Choice:
     """The schedule of one statement for a target."""
+    best = min(candidates(op, kernel, target), key=lambda choice: choice.cycles)
+    blocked = _blocked(op, best, target)
+    return min((best, *blocked), key=lambda choice: choice.cycles)
+
+
+def candidates(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Choice]:
+    """Every choice that can be run, without blocks for the caches."""
     flat = simplify(flatten(op))
     lanes = target.lanes(_element_bits(op))
-    layouts: dict[int, Layout] = {}
-    vector = _vector_index(op, kernel, flat, lanes)
-    tile = _register_tile(op, flat, vector, lanes, target)
-    if vector is not None and vector in flat.free:
-        layouts = _packed_layouts(op, kernel, flat, vector, tile, lanes)
-        if layouts:
-            packed = simplify(flatten(op, layouts))
-            if {vector, tile.rows} - {None} <= set(packed.ranges):
-                flat = packed
-            else:
-                layouts = {}
-                vector, tile = None, _Tile(None, 1, 1)
-    schedule = Schedule(
-        order=_loop_order(op, flat, vector, tile.rows),
-        reduction=flat.reduced,
-        vector=vector,
-        lanes=lanes if vector is not None else 1,
-        vectors=tile.vectors,
-        rows=tile.rows,
-        row_tile=tile.row_tile,
-    )
-    return Choice(schedule, layouts)
+    found = False
+    for vector in _vector_indices(op, kernel, flat):
+        space = _Space(op, kernel, flat, vector, lanes, target)
+        for choice in space.choices():
+            found = True
+            yield choice
+    if not found:
+        yield _scalar(op, flat, target)
+
+
+def _scalar(op: ContractOp, flat: Flat, target: Target) -> Choice:
+    schedule = Schedule(order=_loop_order(op, flat, None, None), reduction=flat.reduced)
+    return Choice(schedule, Model(op, flat, target).estimate(schedule))
 
 
 def _element_bits(op: ContractOp) -> int:
@@ -85,33 +91,43 @@ def _element_bits(op: ContractOp) -> int:
 # ** the vector index **
 
 
-def _vector_index(op: ContractOp, kernel: KernelOp, flat: Flat, lanes: int) -> str | None:
-    free = next((n for n in flat.free if flat.out.lane_stride(n) == 1), None)
-    if free is not None and not _vectorises(op, kernel, flat, free):
-        free = None
-    reduced = next((n for n in flat.reduced if _reduces(op, flat, n)), None)
-    if free is not None and (reduced is None or _fill(flat, free, lanes) >= 0.25):
-        return free
-    return reduced if reduced is not None else free
-
-
-def _fill(flat: Flat, name: str, lanes: int) -> float:
-    """The share of lanes that do work."""
-    extent = flat.ranges[name]
-    return extent / (-(-extent // lanes) * lanes)
+def _vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat) -> list[str]:
+    """The indices that can run over lanes."""
+    free = [
+        n
+        for n in flat.free
+        if flat.ranges[n] > 1 and flat.out.lane_stride(n) == 1 and _vectorises(op, kernel, flat, n)
+    ]
+    return [*free[:1], *(n for n in flat.reduced if flat.ranges[n] > 1 and _reduces(op, flat, n))]
 
 
 def _vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
-    """Whether a free index can run over lanes: unit strides, or operands that can be laid out
-    anew."""
-    if flat.ranges[name] == 1:
+    """Whether a free index can run over lanes: unit strides, operands that can be laid out anew, or
+    that can be loaded across."""
+    across = [
+        i
+        for i, a in enumerate(flat.accesses[:-1])
+        if a.lane_stride(name) not in (0, 1)
+        and not (i < flat.inputs and not op.is_map and _can_relayout(op, kernel, i, name))
+    ]
+    if across and not (op.is_map and _crossing(op, flat, across, name)):
         return False
-    for i, a in enumerate(flat.accesses[:-1]):
-        if a.lane_stride(name) not in (0, 1) and not (
-            i < flat.inputs and not op.is_map and _can_relayout(op, kernel, i, name)
-        ):
-            return False
     return _extracts_vectorise(op, flat, name)
+
+
+def _crossing(op: ContractOp, flat: Flat, operands: Sequence[int], name: str) -> str | None:
+    """The index along which these operands of a map are contiguous, where it can be the rows' index
+    of squares."""
+    if flat.constraints or any(tensor_type(op.inputs[i]).element_type == i1 for i in operands):
+        return None
+    return next(
+        (
+            n
+            for n in flat.free
+            if n != name and all(flat.accesses[i].stride(n) == 1 for i in operands)
+        ),
+        None,
+    )
 
 
 def _reduces(op: ContractOp, flat: Flat, name: str) -> bool:
@@ -153,72 +169,97 @@ def _extract_vectorises(op: ExtractOp, varying: set[SSAValue]) -> bool:
 # ** the register tile **
 
 
-def _register_tile(
-    op: ContractOp, flat: Flat, vector: str | None, lanes: int, target: Target
-) -> _Tile:
-    if vector is None:
-        return _Tile(None, 1, 1)
-    most = min(MAX_VECTORS, max(1, -(-flat.ranges[vector] // lanes)))
-    if op.is_map or vector in flat.reduced:
-        return _Tile(
-            None, 1, most if op.is_map else max(1, min(most, flat.ranges[vector] // lanes))
+@dataclass(frozen=True)
+class _Space:
+    """The choices for one vector index."""
+
+    op: ContractOp
+    kernel: KernelOp
+    flat: Flat
+    vector: str
+    lanes: int
+    target: Target
+
+    def choices(self) -> Iterator[Choice]:
+        """All choices whose register tile fits into the registers."""
+        packed: dict[tuple[object, ...], tuple[Mapping[int, Layout], Flat]] = {}
+        for tile in self._tiles():
+            key = (tile.vectors, tile.rows)
+            if key not in packed:
+                layouts = self._layouts(tile)
+                packed[key] = layouts, simplify(flatten(self.op, layouts)) if layouts else self.flat
+            layouts, flat = packed[key]
+            if not {self.vector, tile.rows} - {None} <= set(flat.ranges):
+                continue
+            model = Model(self.op, flat, self.target)
+            schedule = self._schedule(flat, tile)
+            if model.registers(schedule) <= self.target.vector_registers:
+                schedule = replace(schedule, unroll=self._unroll(flat, tile, model, schedule))
+                edges = 1.0 + max(0, _edges(self.flat, tile) - MAX_EDGES)
+                yield Choice(schedule, model.estimate(schedule), layouts, edges)
+
+    def _tiles(self) -> Iterator[_Tile]:
+        extent = self.flat.ranges[self.vector]
+        most = max(1, -(-extent // self.lanes))
+        if self.vector in self.flat.reduced:
+            most = max(1, extent // self.lanes)
+        counts = [v for v in VECTORS if v <= most] or [1]
+        if self.op.is_map:
+            yield self._map_tile(min(4, counts[0]))
+            return
+        names = [n for n in self.flat.free if n != self.vector and self.flat.ranges[n] > 1]
+        names.sort(key=lambda n: abs(self.flat.out.stride(n)))
+        for vectors in counts:
+            yield _Tile(None, 1, vectors)
+            if self.vector in self.flat.free:
+                for name in names:
+                    for row_tile in range(2, min(MAX_ROWS, self.flat.ranges[name]) + 1):
+                        yield _Tile(name, row_tile, vectors)
+
+    def _map_tile(self, vectors: int) -> _Tile:
+        across = [
+            i
+            for i, a in enumerate(self.flat.accesses[:-1])
+            if a.lane_stride(self.vector) not in (0, 1)
+        ]
+        if not across:
+            return _Tile(None, 1, vectors)
+        rows = _crossing(self.op, self.flat, across, self.vector)
+        assert rows is not None
+        return _Tile(rows, min(self.lanes, self.flat.ranges[rows]), 1)
+
+    def _layouts(self, tile: _Tile) -> dict[int, Layout]:
+        if self.vector not in self.flat.free:
+            return {}
+        return _packed_layouts(self.op, self.kernel, self.flat, self.vector, tile, self.lanes)
+
+    def _schedule(self, flat: Flat, tile: _Tile) -> Schedule:
+        return Schedule(
+            order=_loop_order(self.op, flat, self.vector, tile.rows),
+            reduction=flat.reduced,
+            vector=self.vector,
+            lanes=self.lanes,
+            vectors=tile.vectors,
+            rows=tile.rows,
+            row_tile=tile.row_tile,
         )
-    options = [
-        (cost, tile)
-        for tile in _tiles(flat, vector, most)
-        if (cost := _cycles(op, flat, vector, tile, lanes, target)) is not None
-    ]
-    return min(options, key=lambda option: option[0])[1]
 
-
-def _tiles(flat: Flat, vector: str, most: int) -> Iterator[_Tile]:
-    """All register tiles; of equal ones the first is taken: few rows, many vectors."""
-    rows = [n for n in flat.free if n != vector and flat.ranges[n] > 1]
-    rows.sort(key=lambda n: abs(flat.out.stride(n)))
-    for vectors in range(most, 0, -1):
-        yield _Tile(None, 1, vectors)
-        for name in rows:
-            for row_tile in range(2, min(MAX_ROWS, flat.ranges[name]) + 1):
-                yield _Tile(name, row_tile, vectors)
-
-
-def _cycles(
-    op: ContractOp, flat: Flat, vector: str, tile: _Tile, lanes: int, target: Target
-) -> float | None:
-    """Modelled cycles per row and point of the other indices; None where the registers do not
-    suffice."""
-    inputs = flat.accesses[: flat.inputs]
-    moves = [
-        (tile.rows is not None and a.stride(tile.rows) != 0, a.lane_stride(vector) != 0)
-        for a in inputs
-    ]
-    shared = sum(by_vector and not by_row for by_row, by_vector in moves)
-    both = any(by_vector and by_row for by_row, by_vector in moves)
-    held = tile.row_tile * tile.vectors + shared * tile.vectors + 1
-    if op.aggregation.data != "+":
-        held += 3  # a maximum that keeps NaN takes a comparison and a blend
-    if held + both > target.vector_registers:
-        return None
-    total = 0.0
-    for rows, row_count in _parts(flat, tile.rows, tile.row_tile):
-        for vectors, vector_count in _parts(flat, vector, tile.vectors * lanes):
-            used = -(-vectors // lanes)
-            loads = sum((rows if r else 1) * (used if v else 1) for r, v in moves)
-            bound = max(
-                rows * used / target.fma_ports, loads / target.load_ports, target.fma_latency
-            )
-            work = bound + LOOP_CYCLES + LOAD_CYCLES * loads
-            total += work * row_count * vector_count
-    extent = flat.ranges[tile.rows] if tile.rows is not None else 1
-    return total / extent * (1.0 + max(0, _edges(flat, tile) - MAX_EDGES))
-
-
-def _parts(flat: Flat, name: str | None, size: int) -> list[tuple[int, int]]:
-    """(extent of a tile, how many of them) for a blocked index."""
-    if name is None:
-        return [(1, 1)]
-    full, rest = divmod(flat.ranges[name], size)
-    return [(size, full)] * (full > 0) + [(rest, 1)] * (rest > 0)
+    def _unroll(self, flat: Flat, tile: _Tile, model: Model, schedule: Schedule) -> int:
+        """Points of the reduction in one step of the innermost loop: a whole window, or a power of
+        two."""
+        if self.op.is_map or self.vector in flat.reduced:
+            return 1
+        body = tile.row_tile * tile.vectors * 3 // 2 + 1
+        if model.registers(schedule) >= self.target.vector_registers:
+            return 1
+        whole = 1
+        for name in reversed(schedule.reduction):
+            extent = flat.ranges[name]
+            if whole * extent > MAX_TAPS or whole * extent * body > 4 * BODY_OPS:
+                break
+            whole *= extent
+        most = min(MAX_UNROLL, max(1, BODY_OPS // body))
+        return max(whole, 1 << (most.bit_length() - 1))
 
 
 def _edges(flat: Flat, tile: _Tile) -> int:
@@ -332,3 +373,25 @@ def _loop_order(
     first = [n for n in others if any(a.stride(n) for a in panels)]
     rest = [n for n in others if n not in first]
     return (*first, vector, *rest, *last)
+
+
+# ** blocks for the caches **
+
+
+def _blocked(op: ContractOp, choice: Choice, target: Target) -> Iterator[Choice]:
+    """The choice with one free index cut into blocks whose operands stay in a cache."""
+    s = choice.schedule
+    if op.is_map or s.vector is None:
+        return
+    flat = simplify(flatten(op, choice.layouts))
+    model = Model(op, flat, target)
+    steps = {s.rows: s.row_tile}
+    for name in s.order:
+        if name == s.vector or name in flat.pinned:
+            continue
+        step, extent = steps.get(name, 1), flat.ranges[name]
+        size = step
+        while size * 2 < extent:
+            size *= 2
+            schedule = replace(s, blocks=((name, size),))
+            yield replace(choice, schedule=schedule, estimate=model.estimate(schedule))

@@ -67,6 +67,7 @@ def _try(consumer: ContractOp, operand: int) -> ContractOp | None:
         or consumer.init is not None
         or consumer.default is not None
         or consumer.post_block is not None
+        or consumer.where_list
         or producer.init is not None
         or producer.default is not None
         or not producer.res.has_one_use()
@@ -182,4 +183,5 @@ def _append_post(
         producer.combine.clone(),
         post_inputs=[*posts, *others],
         post=Region(block),
+        where=producer.where_list,
     )

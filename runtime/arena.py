@@ -1,10 +1,8 @@
-"""Aligned memory, and arenas that calls borrow."""
+"""Aligned memory, and where arrays are in memory."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -28,21 +26,10 @@ def aligned(size: int) -> Array:
     return block[start : start + size]
 
 
-class AlignedPool:
-    """Arenas of one size: a call has one to itself, and gives it back for the next call."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._free: deque[Array] = deque()
-
-    @contextmanager
-    def borrow(self) -> Generator[Array]:
-        """An arena that nobody else uses until the block ends."""
-        try:
-            arena = self._free.pop()
-        except IndexError:
-            arena = aligned(self.size)
-        try:
-            yield arena
-        finally:
-            self._free.append(arena)
+def address(array: Array) -> int:
+    """Where a contiguous array's elements are in memory."""
+    try:
+        # three times as fast as array.ctypes, but not for arrays that are empty or read-only
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):
+        return array.ctypes.data

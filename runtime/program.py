@@ -7,6 +7,8 @@ what steps give.
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import host
-from tessella.runtime.arena import AlignedPool, aligned
+from tessella.runtime.arena import address, aligned
 from tessella.support.errors import ExecutionError
 
 Array = npt.NDArray[Any]
@@ -77,23 +79,32 @@ class Program:
     """What owns the code that the steps' addresses point to."""
 
     def __post_init__(self) -> None:
-        sizes = [step.arena_bytes for step in self.steps if isinstance(step, NativeStep)]
-        self._arenas = AlignedPool(max(sizes, default=0))
+        self._frames: deque[_Frame] = deque()
+        known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
+        self._values: list[Any] = [None] * (max([self.inputs - 1, *known]) + 1)
+        for i, constant in self.constants.items():
+            self._values[i] = constant
+        self._fresh = {i for s in self.steps if isinstance(s, NativeStep) for i in s.outputs}
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """The results for checked, C-contiguous inputs. May be called from several threads at once.
 
         Raises ExecutionError where values cannot be computed with, such as an index out of range.
         """
-        values: dict[int, Array] = {**self.constants, **dict(enumerate(arrays))}
-        for step in self.steps:
-            inputs = [values[i] for i in step.inputs]
-            if isinstance(step, NativeStep):
-                results = self._native(step, inputs)
-            else:
-                results = _host(step, inputs)
-            values.update(zip(step.outputs, results, strict=True))
-        return [self._owned(values[i], arrays) for i in self.results]
+        values = self._values.copy()
+        values[: self.inputs] = arrays
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame(self)
+        try:
+            for step in frame.steps:
+                step.run(values)
+        finally:
+            self._frames.append(frame)
+        return [
+            values[i] if i in self._fresh else self._owned(values[i], arrays) for i in self.results
+        ]
 
     def _owned(self, result: Array, inputs: Sequence[Array]) -> Array:
         """A result that the caller may write to: never an input's or a constant's memory."""
@@ -102,31 +113,78 @@ class Program:
         )
         return result.copy() if shared else result
 
-    def _native(self, step: NativeStep, inputs: Sequence[Array]) -> list[Array]:
-        outputs = [np.empty(spec.shape, spec.dtype) for spec in step.specs]
-        context = np.zeros(CONTEXT_SLOTS, np.int64)
-        with self._arenas.borrow() as arena:
-            _SEGMENT(step.address)(
-                context.ctypes.data,
-                _pointers(inputs),
-                _pointers(outputs),
-                self.weights.ctypes.data,
-                arena.ctypes.data,
-                0,
-                1,
-            )
-        if context[0]:
-            nodes = self.nodes.get(int(context[0]) - 1, ())
-            raise ExecutionError(
-                "an index is out of range",
-                where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",
-                hint="check the indices that are fed to gather operations",
-            )
-        return outputs
+
+class _Frame:
+    """What a call has to itself: an arena, and the steps bound to it. The next call reuses it."""
+
+    def __init__(self, program: Program) -> None:
+        sizes = [step.arena_bytes for step in program.steps if isinstance(step, NativeStep)]
+        self.arena = aligned(max(sizes, default=0))
+        self.steps = [
+            _NativeCall(step, program, address(self.arena))
+            if isinstance(step, NativeStep)
+            else _HostCall(step)
+            for step in program.steps
+        ]
 
 
-def _pointers(arrays: Sequence[Array]) -> Any:
-    return (ctypes.c_void_p * max(len(arrays), 1))(*(a.ctypes.data for a in arrays))
+class _NativeCall:
+    """A segment with its context and arrays of pointers."""
+
+    def __init__(self, step: NativeStep, program: Program, arena: int) -> None:
+        self.step = step
+        self.nodes = program.nodes
+        self.outputs = [(i, s.shape, s.dtype) for i, s in zip(step.outputs, step.specs, strict=True)]
+        self.context = (ctypes.c_int64 * CONTEXT_SLOTS)()
+        count = len(step.inputs)
+        self.pointers = (ctypes.c_void_p * (count + len(step.outputs) + 1))()
+        start = ctypes.addressof(self.pointers)
+        self.segment = functools.partial(
+            _SEGMENT(step.address),
+            ctypes.addressof(self.context),
+            start,
+            start + count * ctypes.sizeof(ctypes.c_void_p),
+            address(program.weights),
+            arena,
+            0,
+            1,
+        )
+
+    def run(self, values: list[Any]) -> None:
+        """Read the inputs among the values, and put the outputs there."""
+        pointers, slot = self.pointers, 0
+        for i in self.step.inputs:
+            pointers[slot] = address(values[i])
+            slot += 1
+        for i, shape, dtype in self.outputs:
+            values[i] = output = np.empty(shape, dtype)
+            pointers[slot] = address(output)
+            slot += 1
+        self.segment()
+        if self.context[0]:
+            self._fail()
+
+    def _fail(self) -> None:
+        nodes = self.nodes.get(self.context[0] - 1, ())
+        self.context[0] = 0
+        raise ExecutionError(
+            "an index is out of range",
+            where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",
+            hint="check the indices that are fed to gather operations",
+        )
+
+
+class _HostCall:
+    """A NumPy kernel."""
+
+    def __init__(self, step: HostStep) -> None:
+        self.step = step
+
+    def run(self, values: list[Any]) -> None:
+        """Read the inputs among the values, and put the outputs there."""
+        inputs = [values[i] for i in self.step.inputs]
+        for i, result in zip(self.step.outputs, _host(self.step, inputs), strict=True):
+            values[i] = result
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:

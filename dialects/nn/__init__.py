@@ -10,6 +10,7 @@ from xdsl.ir import Dialect, Operation
 from xdsl.irdl import IRDLOperation
 
 from tessella.dialects.nn import (
+    attention,
     constants,
     elementwise,
     fused,
@@ -20,6 +21,7 @@ from tessella.dialects.nn import (
     pooling,
     reduction,
 )
+from tessella.dialects.nn.attention import *
 from tessella.dialects.nn.constants import *
 from tessella.dialects.nn.core import NnOp as NnOp
 from tessella.dialects.nn.elementwise import *
@@ -32,6 +34,7 @@ from tessella.dialects.nn.pooling import *
 from tessella.dialects.nn.reduction import *
 
 FAMILIES = (
+    attention,
     constants,
     elementwise,
     fused,

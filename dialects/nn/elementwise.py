@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.traits import Commutative, Pure
 
 from tessella.dialects.nn.checks import BOOL, check_float, check_number, check_same_element
 from tessella.dialects.nn.core import (
@@ -399,6 +399,7 @@ class AddOp(BinaryOp):
     """Elementwise lhs + rhs."""
 
     name = "nn.add"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -413,6 +414,7 @@ class MulOp(BinaryOp):
     """Elementwise lhs * rhs."""
 
     name = "nn.mul"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -434,6 +436,7 @@ class MinOp(BinaryOp):
     """Elementwise smaller of both; NaN if either is."""
 
     name = "nn.min"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -441,6 +444,7 @@ class MaxOp(BinaryOp):
     """Elementwise larger of both; NaN if either is."""
 
     name = "nn.max"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -462,6 +466,7 @@ class EqualOp(CompareOp):
     """Elementwise lhs == rhs."""
 
     name = "nn.equal"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -497,6 +502,7 @@ class AndOp(LogicalOp):
     """Elementwise logical and."""
 
     name = "nn.and"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -504,6 +510,7 @@ class OrOp(LogicalOp):
     """Elementwise logical or."""
 
     name = "nn.or"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -511,6 +518,7 @@ class XorOp(LogicalOp):
     """Elementwise logical exclusive or."""
 
     name = "nn.xor"
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from tessella.dialects.layout import NCHW, Layout, pack
+from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
 from tessella.dialects.nn.indexing import GatherElementsOp, GatherNdOp, GatherOp
@@ -222,6 +223,13 @@ def _product_work(op: NnOp) -> int:
     return _elements(op.results[0]) * inner // _STEPS
 
 
+def _attention_work(op: NnOp) -> int:
+    assert isinstance(op, AttentionOp)
+    scores = math.prod(op.scores_shape)
+    inner = shape_of(op.q)[-1] + shape_of(op.v)[-1]
+    return scores * _WIDE + scores * inner // _STEPS
+
+
 def _lrn_work(op: NnOp) -> int:
     channels = shape_of(op.operands[0])[1]
     turns = min(op.settings["size"], 2 * channels)
@@ -246,5 +254,6 @@ _MORE_WORK: dict[type[NnOp], Callable[[NnOp], int]] = {
     ConvTransposeOp: _conv_transpose_work,
     MatmulOp: _product_work,
     FcOp: _product_work,
+    AttentionOp: _attention_work,
     LrnOp: _lrn_work,
 }

@@ -31,6 +31,7 @@ from tessella.dialects.nn.checks import (
     check_float,
     check_least,
     check_length,
+    check_rank,
     check_same_element,
 )
 from tessella.dialects.nn.core import (
@@ -103,6 +104,25 @@ class TransposeOp(MovementOp):
         check_length(self, "perm", perm, len(shape))
         check_axes(self, perm, len(shape))
         return self.result([shape[axis] for axis in perm])
+
+
+@irdl_op_definition
+class ChannelShuffleOp(MovementOp):
+    """x[N, C, ..] with its channels in another order: as [groups, C / groups], transposed."""
+
+    name = "nn.channel_shuffle"
+    groups = prop_def(IntegerAttr[I64])
+
+    def infer(self) -> Sequence[Tensor]:
+        check_rank(self, self.x, 2)
+        shape, groups = shape_of(self.x), self.settings["groups"]
+        check_least(self, "groups", [groups], 1)
+        if shape[1] % groups:
+            raise ShapeError(
+                "nn.channel_shuffle: the channels are no multiple of groups",
+                found=f"{shape[1]} channels, {groups} groups",
+            )
+        return self.result(shape)
 
 
 @irdl_op_definition

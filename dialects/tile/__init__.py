@@ -9,6 +9,7 @@ from tessella.dialects.tile.attributes import (
     IndicesAttr,
     Schedule,
     ScheduleAttr,
+    WhereAttr,
 )
 from tessella.dialects.tile.ops import (
     CONSTANT,
@@ -43,6 +44,7 @@ __all__ = [
     "Schedule",
     "ScheduleAttr",
     "Tile",
+    "WhereAttr",
     "YieldOp",
     "access",
     "constant_mark",
@@ -54,5 +56,5 @@ __all__ = [
 Tile = Dialect(
     "tile",
     [YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp, KernelOp, CallOp],
-    [IndicesAttr, AccessAttr, ScheduleAttr],
+    [IndicesAttr, AccessAttr, WhereAttr, ScheduleAttr],
 )

@@ -9,7 +9,13 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from tessella.dialects.tile.access import Access, parse_access, print_access
+from tessella.dialects.tile.access import (
+    Access,
+    Linear,
+    parse_access,
+    parse_linear,
+    print_access,
+)
 
 AGGREGATIONS = ("+", "*", ">", "<", "=")
 """Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
@@ -73,13 +79,35 @@ class AccessAttr(Data[Access]):
         printer.print_string(f"<{print_access(self.data)}>")
 
 
+@irdl_attr_definition
+class WhereAttr(Data[tuple[tuple[Linear, int], ...]]):
+    """Constraints of a statement: `[x + i - 2 < 5]` is ``0 <= x + i - 2 < 5``."""
+
+    name = "tile.where"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[Linear, int], ...]:
+        def constraint() -> tuple[Linear, int]:
+            form = parse_linear(parser)
+            parser.parse_characters("<")
+            return form, parser.parse_integer(allow_negative=False)
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, constraint))
+
+    def print_parameter(self, printer: Printer) -> None:
+        text = ", ".join(f"{form} < {extent}" for form, extent in self.data)
+        printer.print_string(f"[{text}]")
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How the loops of a statement run, over its simplified indices (see ``flat.simplify``).
 
     ``order`` lists the free indices from the outermost loop to the innermost; ``rows`` is blocked
     by ``row_tile`` and ``vector`` by ``lanes * vectors``. The vector index may be a reduced one:
-    then lanes accumulate apart and are added up at the end.
+    then lanes accumulate apart and are added up at the end. ``unroll`` points of the innermost
+    reduction loop run in one step. ``blocks`` are free indices that run in blocks, whose loops are
+    outside all others, so that what a block touches stays in cache.
     """
 
     order: tuple[str, ...]
@@ -89,6 +117,8 @@ class Schedule:
     vectors: int = 1
     rows: str | None = None
     row_tile: int = 1
+    unroll: int = 1
+    blocks: tuple[tuple[str, int], ...] = ()
 
     @property
     def width(self) -> int:
@@ -98,7 +128,8 @@ class Schedule:
 
 @irdl_attr_definition
 class ScheduleAttr(Data[Schedule]):
-    """`#tile.schedule<[co, y, x] reduce [i, j, ci] vector co 16 x 2 rows x 14>`."""
+    """`#tile.schedule<[co, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14 unroll 4 blocks [y
+    8]>`."""
 
     name = "tile.schedule"
 
@@ -111,8 +142,15 @@ class ScheduleAttr(Data[Schedule]):
                 )
             )
 
+        def block() -> tuple[str, int]:
+            return (
+                parser.parse_identifier(" an index"),
+                parser.parse_integer(allow_negative=False),
+            )
+
         vector = rows = None
-        lanes = vectors = row_tile = 1
+        lanes = vectors = row_tile = unroll = 1
+        blocks: list[tuple[str, int]] = []
         with parser.in_angle_brackets():
             order = names()
             parser.parse_keyword("reduce")
@@ -125,7 +163,13 @@ class ScheduleAttr(Data[Schedule]):
             if parser.parse_optional_keyword("rows"):
                 rows = parser.parse_identifier(" an index")
                 row_tile = parser.parse_integer(allow_negative=False)
-        return Schedule(order, reduction, vector, lanes, vectors, rows, row_tile)
+            if parser.parse_optional_keyword("unroll"):
+                unroll = parser.parse_integer(allow_negative=False)
+            if parser.parse_optional_keyword("blocks"):
+                blocks = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, block)
+        return Schedule(
+            order, reduction, vector, lanes, vectors, rows, row_tile, unroll, tuple(blocks)
+        )
 
     def print_parameter(self, printer: Printer) -> None:
         s = self.data
@@ -134,4 +178,8 @@ class ScheduleAttr(Data[Schedule]):
             text += f" vector {s.vector} {s.lanes} by {s.vectors}"
         if s.rows is not None:
             text += f" rows {s.rows} {s.row_tile}"
+        if s.unroll > 1:
+            text += f" unroll {s.unroll}"
+        if s.blocks:
+            text += f" blocks [{', '.join(f'{name} {size}' for name, size in s.blocks)}]"
         printer.print_string(f"<{text}>")

@@ -17,7 +17,7 @@ from tessella.dialects.layout import NCHW, Layout
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import place_of
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.attributes import Index, Schedule
 from tessella.dialects.tile.ops import ContractOp, IndexOp
 from tessella.support.errors import InternalError
 
@@ -45,11 +45,12 @@ class FlatAccess:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A point counts only where ``0 <= form < extent``: an operand's access stays in its tensor."""
+    """A point counts only where ``0 <= form < extent``."""
 
     form: Linear
     extent: int
-    operand: int
+    operands: tuple[int, ...] = ()
+    """The operands whose accesses would leave their tensors elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,17 @@ class Flat:
     @property
     def out(self) -> FlatAccess:
         return self.accesses[-1]
+
+
+def is_crosswise(access: FlatAccess, schedule: Schedule) -> bool:
+    """Whether vectors of an operand run along the rows of the register tile, not along its
+    lanes: it is loaded by squares, which are transposed."""
+    return (
+        schedule.vector is not None
+        and schedule.rows is not None
+        and access.lane_stride(schedule.vector) not in (0, 1)
+        and access.stride(schedule.rows) == 1
+    )
 
 
 def layout_of(value: SSAValue) -> Layout:
@@ -113,14 +125,14 @@ def flatten_access(forms: Access, shape: Sequence[int], layout: Layout) -> FlatA
 
 
 def _constraints(op: ContractOp, ranges: Mapping[str, int]) -> list[Constraint]:
-    found: dict[tuple[Linear, int], Constraint] = {}
+    found: dict[tuple[Linear, int], tuple[int, ...]] = dict.fromkeys(op.where_list, ())
     values = (*op.inputs, *op.post_inputs, op.res)
     for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True)):
         for form, extent in zip(forms, shape_of(value), strict=True):
             low, high = form.bounds(ranges)
             if low < 0 or high >= extent:
-                found.setdefault((form, extent), Constraint(form, extent, i))
-    return list(found.values())
+                found[form, extent] = (*found.get((form, extent), ()), i)
+    return [Constraint(form, extent, operands) for (form, extent), operands in found.items()]
 
 
 def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -54,6 +55,7 @@ from tessella.dialects.tile.attributes import (
     Index,
     IndicesAttr,
     ScheduleAttr,
+    WhereAttr,
 )
 
 CONSTANT = "tile.constant"
@@ -146,7 +148,8 @@ class EmptyOp(IRDLOperation):
 class ContractOp(IRDLOperation):
     """A statement: an aggregation over an index space.
 
-    For every point of the index space at which all accesses stay inside their tensors, the scalar
+    For every point of the index space at which all accesses stay inside their tensors, and the
+    constraints of `where` hold, the scalar
     `combine` body is applied to the operands' elements and aggregated into the output's element.
     Then `post` maps the aggregated value and the elements of the post operands, which are accessed
     by free indices only. Output elements that no point reaches hold `default` (for `=`), the
@@ -161,6 +164,7 @@ class ContractOp(IRDLOperation):
     indices = prop_def(IndicesAttr)
     accesses = prop_def(ArrayAttr[AccessAttr])
     """Of the inputs, then of the post inputs, then of the output."""
+    constraints = opt_prop_def(WhereAttr)
     default = opt_prop_def(Attribute)
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
@@ -180,6 +184,7 @@ class ContractOp(IRDLOperation):
         *,
         post_inputs: Sequence[tuple[SSAValue, Access]] = (),
         post: Region | None = None,
+        where: Sequence[tuple[Linear, int]] = (),
         init: SSAValue | None = None,
         default: Attribute | None = None,
         schedule: ScheduleAttr | None = None,
@@ -191,6 +196,7 @@ class ContractOp(IRDLOperation):
                 "aggregation": StringAttr(aggregation),
                 "indices": IndicesAttr(tuple(indices)),
                 "accesses": ArrayAttr(AccessAttr(a) for a in accesses),
+                "constraints": WhereAttr(tuple(where)) if where else None,
                 "default": default,
                 "schedule": schedule,
             },
@@ -219,6 +225,11 @@ class ContractOp(IRDLOperation):
         return self.access_list[-1]
 
     @property
+    def where_list(self) -> tuple[tuple[Linear, int], ...]:
+        """The explicit constraints: ``0 <= form < extent``."""
+        return self.constraints.data if self.constraints is not None else ()
+
+    @property
     def post_block(self) -> Block | None:
         """The block of the post region, or None where there is no post region."""
         return self.post.blocks.first
@@ -228,6 +239,20 @@ class ContractOp(IRDLOperation):
         """Whether the statement aggregates nothing: each output element is written once."""
         return self.aggregation.data == "="
 
+    @property
+    def is_multiply_add(self) -> bool:
+        """Whether the statement sums the products of two float operands."""
+        ops = list(self.combine.block.ops)
+        if self.aggregation.data != "+" or len(ops) != 2:
+            return False
+        product, last = ops
+        return (
+            isinstance(product, arith.MulfOp)
+            and isinstance(last, YieldOp)
+            and tuple(product.operands) == tuple(self.combine.block.args)
+            and last.value == product.result
+        )
+
     def verify_(self) -> None:
         if self.aggregation.data not in AGGREGATIONS:
             raise VerifyException(
@@ -235,6 +260,7 @@ class ContractOp(IRDLOperation):
                 f"{self.aggregation.data!r}"
             )
         self._verify_accesses()
+        self._verify_where()
         self._verify_bodies()
 
     def _verify_accesses(self) -> None:
@@ -266,6 +292,15 @@ class ContractOp(IRDLOperation):
                     )
         if self.is_map and any(index.reduced for index in self.index_list):
             raise VerifyException("tile.contract: an assignment has no reduced indices")
+
+    def _verify_where(self) -> None:
+        known = {index.name for index in self.index_list}
+        for form, extent in self.where_list:
+            for name, _ in form.terms:
+                if name not in known:
+                    raise VerifyException(
+                        f"tile.contract: the index {name} of {form} < {extent} is not declared"
+                    )
 
     def _verify_bodies(self) -> None:
         element = tensor_type(self.res).element_type
@@ -309,6 +344,9 @@ class ContractOp(IRDLOperation):
             printer.print_string(" init ")
             printer.print_ssa_value(self.init)
         printer.print_string(f" -> {print_access(self.out_access)}")
+        if self.constraints is not None:
+            printer.print_string(" where ")
+            self.constraints.print_parameter(printer)
         for name, attribute in (("default", self.default), ("schedule", self.schedule)):
             if attribute is not None:
                 printer.print_string(f" {name} ")
@@ -343,6 +381,7 @@ class ContractOp(IRDLOperation):
         init = parser.parse_unresolved_operand() if parser.parse_optional_keyword("init") else None
         parser.parse_punctuation("->")
         out = parse_access(parser)
+        where = WhereAttr.parse_parameter(parser) if parser.parse_optional_keyword("where") else ()
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
@@ -368,6 +407,7 @@ class ContractOp(IRDLOperation):
             combine,
             post_inputs=pairs[len(inputs) : len(inputs) + len(posts)],
             post=post,
+            where=where,
             init=values[-1] if init is not None else None,
             default=default,
             schedule=schedule,

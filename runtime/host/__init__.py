@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tessella.runtime.host import (
+    attention,
     elementwise,
     indexing,
     linear,
@@ -27,7 +28,16 @@ from tessella.support.errors import InternalError
 
 __all__ = ["KERNELS", "Array", "kernel", "run"]
 
-_FAMILIES = (elementwise, indexing, linear, movement, normalization, pooling, reduction)
+_FAMILIES = (
+    attention,
+    elementwise,
+    indexing,
+    linear,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+)
 
 
 def run(name: str, arrays: Sequence[Array | None], settings: Mapping[str, Any]) -> list[Array]:

@@ -24,6 +24,14 @@ def transpose(x: Array, *, perm: Ints) -> Array:
     return np.transpose(x, tuple(perm))
 
 
+@kernel("channel_shuffle")
+def channel_shuffle(x: Array, *, groups: int) -> Array:
+    """Channels [groups, C / groups] transposed."""
+    batch, channels, *sizes = x.shape
+    grouped = x.reshape(batch, groups, channels // groups, *sizes)
+    return np.swapaxes(grouped, 1, 2).reshape(x.shape)
+
+
 @kernel("slice")
 def slice_(x: Array, *, starts: Ints, sizes: Ints, steps: Ints) -> Array:
     """`sizes` elements from `starts` in `steps` along each dimension."""

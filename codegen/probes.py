@@ -1,0 +1,178 @@
+"""Loops that keep one part of a core busy, as LLVM IR text: what a machine is measured with.
+
+Every probe is `void NAME(ptr from, ptr to, i64 bytes, i64 repeats)`. Those of memory go over
+``bytes`` of one or both buffers, a multiple of `block_bytes`, and do so ``repeats`` times. Those of
+arithmetic turn ``repeats`` times; they read a vector and write `result_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tessella.codegen.emit import module_text
+from tessella.codegen.emit_vector import fused_multiply_add
+from tessella.codegen.lltypes import I64, LLType, Value, constant, vector
+from tessella.codegen.writer import Writer
+from tessella.targets import Target
+
+BLOCK = 16
+"""Vectors that a turn of a loop over memory moves."""
+
+CHAIN = 16
+"""Operations that follow one another in a turn of a chain."""
+
+BESIDE = CHAIN // 2
+"""Multiply-adds beside a chain of integer operations: half of what one port for them can do."""
+
+
+def probe_texts(target: Target) -> dict[str, str]:
+    """The LLVM module of every probe, by the name of its function."""
+    arithmetic = {name: _arithmetic(target, name) for name in _ARITHMETIC}
+    return arithmetic | {name: _memory(target, name) for name in _MEMORY}
+
+
+def block_bytes(target: Target) -> int:
+    """Bytes that a turn of a loop over memory moves."""
+    return BLOCK * _vector_bytes(target)
+
+
+def accumulators(target: Target) -> int:
+    """Independent multiply-adds in a turn of `multiply_adds`: what the registers hold, nearly."""
+    return target.vector_registers - 4
+
+
+def result_bytes(target: Target) -> int:
+    """Bytes that a probe of arithmetic writes at the most."""
+    return target.vector_registers * _vector_bytes(target)
+
+
+def _vector(target: Target) -> LLType:
+    return vector("f32", target.lanes(32))
+
+
+def _vector_bytes(target: Target) -> int:
+    return target.vector_bits // 8
+
+
+def _function(target: Target, name: str, body: Sequence[str], w: Writer) -> str:
+    header = f"define void @{name}(ptr %from, ptr %to, i64 %bytes, i64 %repeats) #0 {{"
+    return module_text(target, [header, *body, "  ret void", "}", *w.helpers.values()])
+
+
+# ** arithmetic **
+
+
+def _multiply_adds(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
+    """As many multiply-adds at once as there are values: what counts is how many can start."""
+    return [fused_multiply_add(w, value, factor, factor) for value in carried]
+
+
+def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
+    """Each multiply-add waits for the one before it."""
+    value = carried[0]
+    for _ in range(CHAIN):
+        value = fused_multiply_add(w, value, factor, factor)
+    return [value]
+
+
+def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
+    """Integer operations of one cycle each, beside enough vector work for its clock.
+
+    Of registers only: some cores carry out additions of constants while they rename registers.
+    """
+    number, *values = carried
+    for i in range(CHAIN):
+        number = w.binary("xor" if i % 2 else "add", number, carried[0])
+    return [number, *_multiply_adds(w, values, factor)]
+
+
+_Turn = Callable[[Writer, Sequence[Value], Value], list[Value]]
+"""Writes a turn of the loop: from the values before it, and a factor, the values after it."""
+
+_Carried = Callable[[Target], list[LLType]]
+"""The types of the values that a loop carries."""
+
+_ARITHMETIC: dict[str, tuple[_Turn, _Carried]] = {
+    "multiply_adds": (_multiply_adds, lambda target: [_vector(target)] * accumulators(target)),
+    "multiply_add_chain": (_chain, lambda target: [_vector(target)]),
+    "integer_chain": (_integer_chain, lambda target: [I64, *[_vector(target)] * BESIDE]),
+}
+
+
+def _arithmetic(target: Target, name: str) -> str:
+    write_turn, types_of = _ARITHMETIC[name]
+    w = Writer(target)
+    types = types_of(target)
+    w.start("entry")
+    factor, *initial = (
+        w.push(type, f"load {type.text}, ptr %from, align 4") for type in (_vector(target), *types)
+    )
+    w.line("br label %turn")
+    w.start("turn")
+    carried = [Value(type, f"%carried{i}") for i, type in enumerate(types)]
+    place = len(w.lines)
+    results = write_turn(w, carried, factor)
+    w.lines[place:place] = [
+        "  %count = phi i64 [ 0, %entry ], [ %counted, %turn ]",
+        *(
+            f"  {phi.text} = phi {phi.type.text} [ {a.text}, %entry ], [ {b.text}, %turn ]"
+            for phi, a, b in zip(carried, initial, results, strict=True)
+        ),
+    ]
+    _end_of_loop(w, "turn", "count", "counted", 1, "repeats", "done")
+    for i, value in enumerate(results):
+        at = w.gep("%to", _vector(target).text, constant(I64, i))
+        w.line(f"store {value.typed}, ptr {at}, align 4")
+    return _function(target, name, w.lines, w)
+
+
+def _end_of_loop(
+    w: Writer, block: str, number: str, following: str, step: int, bound: str, done: str
+) -> None:
+    """Turn again, ``step`` further, until the bound is reached."""
+    w.line(f"%{following} = add nuw i64 %{number}, {step}")
+    w.line(f"%more.{block} = icmp ult i64 %{following}, %{bound}")
+    w.line(f"br i1 %more.{block}, label %{block}, label %{done}")
+    w.start(done)
+
+
+# ** memory **
+
+
+def _read(w: Writer, type: LLType, source: str, _: str) -> None:
+    w.push(type, f"load volatile {type.text}, ptr {source}, align {type.bits // 8}")
+
+
+def _write(w: Writer, type: LLType, _: str, target: str) -> None:
+    w.line(f"store volatile {type.text} zeroinitializer, ptr {target}, align {type.bits // 8}")
+
+
+def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
+    align = f"align {type.bits // 8}"
+    value = w.push(type, f"load volatile {type.text}, ptr {source}, {align}")
+    w.line(f"store volatile {value.typed}, ptr {target}, {align}")
+
+
+_MEMORY: dict[str, Callable[[Writer, LLType, str, str], None]] = {
+    "read_memory": _read,
+    "write_memory": _write,
+    "copy_memory": _copy,
+}
+"""Volatile, so that LLVM neither drops a load nor calls a function of the C library."""
+
+
+def _memory(target: Target, name: str) -> str:
+    w = Writer(target)
+    w.start("entry")
+    w.line("br label %pass")
+    w.start("pass")
+    w.line("%count = phi i64 [ 0, %entry ], [ %counted, %passed ]")
+    w.line("br label %block")
+    w.start("block")
+    w.line("%at = phi i64 [ 0, %pass ], [ %following, %block ]")
+    for i in range(BLOCK):
+        index = w.binary("add", Value(I64, "%at"), constant(I64, i * _vector_bytes(target)))
+        _MEMORY[name](w, _vector(target), w.gep("%from", "i8", index), w.gep("%to", "i8", index))
+    _end_of_loop(w, "block", "at", "following", block_bytes(target), "bytes", "passed")
+    _end_of_loop(w, "pass", "count", "counted", 1, "repeats", "done")
+    return _function(target, name, w.lines, w)

@@ -1,0 +1,88 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, TensorType
+from xdsl.irdl import (
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from tessella.dialects.nn.checks import check_float, check_rank, check_same_element
+from tessella.dialects.nn.core import (
+    NnOp,
+    Tensor,
+    broadcast_shapes,
+    shape_of,
+    shown,
+    tensor,
+    tensor_type,
+)
+from tessella.support.errors import ShapeError
+
+
+@irdl_op_definition
+class AttentionOp(NnOp):
+    """softmax(scale * q kᵀ + mask) v for q[.., M, K], k[.., N, K], v[.., N, D].
+
+    The softmax runs along N. The leading dimensions of q and k broadcast; those of v, and the
+    mask, broadcast to the scores[.., M, N]. ``transposed_k`` reads k as [.., K, N].
+
+    Every step rounds to the element type. A row of the mask that is all -inf thus makes a row of
+    NaN, and one that is all the least finite number takes every v alike. With ``nan_as_zero``
+    probabilities that are NaN count as 0: the first row is then 0, and so is a row that has a NaN
+    among its scores.
+    """
+
+    name = "nn.attention"
+    q = operand_def(base(TensorType))
+    k = operand_def(base(TensorType))
+    v = operand_def(base(TensorType))
+    mask = opt_operand_def(base(TensorType))
+    scale = prop_def(FloatAttr[Float64Type])
+    transposed_k = prop_def(BoolAttr)
+    nan_as_zero = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    @property
+    def scores_shape(self) -> tuple[int, ...]:
+        """[.., M, N]. Raises ShapeError where q and k do not fit together."""
+        q, k = shape_of(self.q), shape_of(self.k)
+        inner, columns = (k[-2], k[-1]) if self.settings["transposed_k"] else (k[-1], k[-2])
+        if q[-1] != inner:
+            raise ShapeError("nn.attention: the inner sizes differ", found=f"{q[-1]} and {inner}")
+        return (*broadcast_shapes([q[:-2], k[:-2]]), q[-2], columns)
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_float(self, self.q)
+        for value in (self.q, self.k, self.v):
+            check_rank(self, value, 2)
+        scores, v = self.scores_shape, shape_of(self.v)
+        if v[-2] != scores[-1]:
+            raise ShapeError(
+                "nn.attention: there is no row of v for each of k",
+                expected=str(scores[-1]),
+                found=str(v[-2]),
+            )
+        self._check_broadcast("v", v[:-2], scores[:-2])
+        if self.mask is not None:
+            self._check_broadcast("mask", shape_of(self.mask), scores)
+        return [tensor(tensor_type(self.q).element_type, (*scores[:-1], v[-1]))]
+
+    def _check_broadcast(self, name: str, shape: Sequence[int], to: tuple[int, ...]) -> None:
+        if broadcast_shapes([shape, to]) != to:
+            raise ShapeError(
+                f"nn.attention: the dimensions of {name} do not broadcast to those of the scores",
+                expected=f"at most {shown(to)}",
+                found=shown(shape),
+            )

@@ -1,0 +1,126 @@
+"""The integer points at which rational forms are integers, as a lattice.
+
+The forms span a lattice, of which the points are the dual. A Hermite basis of it is triangular, and
+so is the dual basis: each coordinate of a point is a number of its own plus what the coordinates
+behind it contribute. That they contribute only through their remainders keeps coordinates apart:
+they split into digits, of which only the low ones contribute. See H. Cohen, A Course in
+Computational Algebraic Number Theory (1993), 2.4, and PlaidML 0.7's `defract`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+Matrix = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A number that moves a point: points are sums of ``digit * step``, each in one way only."""
+
+    coordinate: int
+    """The last coordinate that it moves."""
+    step: tuple[int, ...]
+    extent: int | None
+    """It runs over ``0 <= digit < extent``, or over all integers where this is None."""
+
+
+def hermite(rows: Sequence[Sequence[int]], modulus: int, width: int) -> Matrix:
+    """The Hermite normal form of the lattice of the rows and ``modulus * Z^width``.
+
+    It is upper triangular, with positive numbers on the diagonal, and above those the remainders
+    by them. Numbers stay below the modulus.
+    """
+    pending = [[x % modulus for x in row] for row in rows]
+    basis: Matrix = []
+    for column in range(width):
+        pivot = [modulus if i == column else 0 for i in range(width)]
+        for k, row in enumerate(pending):
+            pivot, pending[k] = _combine(pivot, row, column, modulus)
+        basis.append(pivot)
+    for i in range(width - 1, -1, -1):
+        for row in basis[:i]:
+            _subtract(row, basis[i], row[i] // basis[i][i])
+    return basis
+
+
+def _combine(
+    pivot: list[int], row: list[int], column: int, modulus: int
+) -> tuple[list[int], list[int]]:
+    """Euclid's algorithm on two rows: the divisor of their entries in the first, 0 in the second.
+
+    Entries behind the column are taken modulo the modulus, whose multiples the lattice has.
+    """
+    while row[column]:
+        _subtract(pivot, row, pivot[column] // row[column])
+        pivot = [x % modulus if i > column else x for i, x in enumerate(pivot)]
+        pivot, row = row, pivot
+    return pivot, row
+
+
+def _subtract(row: list[int], other: Sequence[int], factor: int) -> None:
+    if factor:
+        row[:] = [x - factor * y for x, y in zip(row, other, strict=True)]
+
+
+def dual(basis: Matrix, modulus: int) -> Matrix:
+    """The points whose products with all rows of an upper triangular basis are multiples of the
+    modulus: a basis in columns, upper triangular too, reduced as `hermite` does.
+
+    The basis has to span all multiples of the modulus.
+    """
+    width = len(basis)
+    columns: Matrix = []
+    for j in range(width):
+        column = [0] * width
+        column[j] = modulus // basis[j][j]
+        for i in range(j - 1, -1, -1):
+            rest = sum(basis[i][k] * column[k] for k in range(i + 1, j + 1))
+            column[i] = -rest // basis[i][i]
+        columns.append(column)
+        _reduce(column, columns, j)
+    return columns
+
+
+def _reduce(column: list[int], columns: Matrix, below: int) -> None:
+    """Make the first entries of a column remainders by the diagonal."""
+    for i in range(below - 1, -1, -1):
+        _subtract(column, columns[i], column[i] // columns[i][i])
+
+
+def digits(rows: Sequence[Sequence[Fraction]], width: int) -> list[Digit]:
+    """All points of ``Z^width`` at which the rows are integers, by independent numbers.
+
+    A coordinate moves only with its own digits and those of coordinates behind it.
+    """
+    modulus = lcm(*(x.denominator for row in rows for x in row))
+    scaled = [[x.numerator * (modulus // x.denominator) for x in row] for row in rows]
+    basis = hermite(scaled, modulus, width)
+    columns = dual(basis, modulus)
+    result: list[Digit] = []
+    for j in range(width):
+        weights = _weights(basis, j)
+        for weight, following in zip(weights, [*weights[1:], None], strict=True):
+            step = [weight * x for x in columns[j]]
+            _reduce(step, columns, j)
+            extent = following // weight if following is not None else None
+            result.append(Digit(j, tuple(step), extent))
+    return result
+
+
+def _weights(basis: Matrix, j: int) -> list[int]:
+    """The weights of a coordinate's digits, each a multiple of the one before.
+
+    That many steps along the coordinate ``j`` are a point of the lattice but for its first ``i``
+    coordinates: the least such number for each ``i``. It is the common denominator of the
+    coefficients by which the dual basis makes the unit vector, which stand in the basis itself.
+    """
+    weights = [1]
+    for i in range(j - 1, -1, -1):
+        weight = lcm(weights[-1], Fraction(basis[i][j], basis[j][j]).denominator)
+        if weight != weights[-1]:
+            weights.append(weight)
+    return weights

@@ -1,0 +1,160 @@
+"""The normal form of a contraction: indices that run from 0 to a range of their own.
+
+A contraction in the Tile language has no ranges. It aggregates over all integers for which all index
+expressions are integers inside their dimensions and all constraints hold. `normalize` finds the
+indices' exact ranges, and makes fractional expressions whole:
+
+    O[2*x + i : 100] = +(I[x]), i < 4, with 50 elements in I
+    -> [v0_1: 50, v0_0: 2 | v1_0: 2], O[v0_0 + 2*v0_1], I[v0_1 - v1_0], v0_1 - v1_0 < 50
+
+The steps are those of PlaidML 0.7 (`tile/lang/compile.cc`), and so are the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from tessella.dialects.tile.access import Access, Linear
+from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.maths.forms import Affine
+from tessella.dialects.tile.maths.intervals import Constraint, Interval, bounds, merge
+from tessella.dialects.tile.maths.variables import Bounded, Variables, names_of, reduced, split
+from tessella.support.errors import InvalidModelError, ResourceError
+
+MAX_INDICES = 32
+MAX_FORMS = 256
+"""Dimensions of all tensors, and constraints."""
+MAX_NUMBER = 1 << 62
+"""Of ranges, coefficients and offsets, and of the numerators and denominators given."""
+
+TensorAccess = tuple[Sequence[Affine], Sequence[int]]
+"""One form for each dimension of a tensor, and its shape."""
+
+_NEVER: Constraint = (Linear((), -1), 1)
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A contraction over a box of indices.
+
+    Its points are those of the box at which all constraints hold: for each point that the program
+    means there is one, and the accesses there are the same elements. Different values of the free
+    indices are different elements of the output.
+    """
+
+    indices: tuple[Index, ...]
+    """First the free ones, which occur in the output's access, then the reduced ones. No range is 0
+    or 1, and an index takes its first value and its last at some points of the space."""
+    accesses: tuple[Access, ...]
+    """One form for each dimension: the output's, then the inputs' as they were given."""
+    constraints: tuple[Constraint, ...]
+    """``0 <= form < extent``: the program's and the tensors' dimensions, as far as the box does not
+    imply them. No two have parallel forms."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no points: then the one constraint is a number that is out of its range,
+        there are no indices, and all accesses are zeros."""
+        return self.constraints == (_NEVER,)
+
+
+def normalize(tensors: Sequence[TensorAccess], constraints: Sequence[Bounded] = ()) -> Normal:
+    """The normal form of a contraction.
+
+    ``tensors`` has the output first. An `UnboundedIndexError` names the indices that the tensors and
+    constraints leave without bounds. A `ResourceError` tells which limit is exceeded: `MAX_INDICES`,
+    `MAX_FORMS`, `MAX_NUMBER`, or the work to find the ranges.
+    """
+    output, *inputs = [_dimensions(forms, shape) for forms, shape in tensors]
+    others = [*constraints, *chain(*inputs)]
+    _check([*output, *others])
+    variables = _variables(output, others)
+    if variables is None:
+        return _nothing(tensors)
+    return _normal(variables, tensors, [*constraints, *output, *chain(*inputs)])
+
+
+def _dimensions(forms: Sequence[Affine], shape: Sequence[int]) -> list[Bounded]:
+    if len(forms) != len(shape):
+        raise InvalidModelError(
+            "a tensor is accessed by another number of index expressions than it has dimensions",
+            expected=f"{len(shape)}, one for each dimension of {list(shape)}",
+            found=f"[{', '.join(map(str, forms))}]",
+        )
+    return [Bounded(form, extent) for form, extent in zip(forms, shape, strict=True)]
+
+
+def _check(rows: Sequence[Bounded]) -> None:
+    """Refuse what is too large to be worked out, or to be written down."""
+    if len(rows) > MAX_FORMS:
+        raise _too_large("dimensions and constraints", MAX_FORMS, str(len(rows)))
+    names = names_of(row.form for row in rows)
+    if len(names) > MAX_INDICES:
+        raise _too_large("indices", MAX_INDICES, str(len(names)))
+    for row in rows:
+        for x in (row.form.constant, *(c for _, c in row.form.terms)):
+            _check_size(str(row), x.numerator, x.denominator)
+        _check_size(str(row), row.extent)
+
+
+def _check_size(where: str, *numbers: int) -> None:
+    if max(map(abs, numbers)) >= MAX_NUMBER:
+        raise ResourceError("a number of a contraction is too large", where=where[:200])
+
+
+def _too_large(what: str, limit: int, found: str) -> ResourceError:
+    return ResourceError(
+        f"a contraction has too many {what}", expected=f"at most {limit}", found=found
+    )
+
+
+def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables | None:
+    """Variables for which all forms are integral; None where no point makes all of them integers."""
+    variables = reduced(output, others)
+    integers = [row.form for row in chain(output, others)]
+    integers += [Affine.of(name) for name in names_of(integers)]
+    forms = [variables.apply(form) for form in integers]
+    return variables if all(form.integral for form in forms) else split(variables, forms)
+
+
+def _normal(
+    variables: Variables, tensors: Sequence[TensorAccess], rows: Sequence[Bounded]
+) -> Normal:
+    """The normal form, once there are variables for which all forms are integral."""
+    accesses = [tuple(variables.apply(f).linear() for f in forms) for forms, _ in tensors]
+    constraints = [(variables.apply(row.form).linear(), row.extent) for row in rows]
+    constraints += [(Linear.of(name), extent) for name, extent in variables.extents]
+    ranges = bounds(constraints)
+    if ranges is None:
+        return _nothing(tensors)
+    shifted = {name: _from_zero(name, *ends) for name, ends in ranges.items()}
+    box = {name: high - low + 1 for name, (low, high) in ranges.items() if low < high}
+    accesses = [tuple(form.substitute(shifted) for form in access) for access in accesses]
+    kept = _kept(((f.substitute(shifted), extent) for f, extent in constraints), box)
+    free = {name for form in accesses[0] for name, _ in form.terms}
+    indices = [Index(name, box[name], name not in free) for name in variables.names if name in box]
+    return Normal(tuple(indices), tuple(accesses), kept)
+
+
+def _from_zero(name: str, low: int, high: int) -> Linear:
+    """A variable in terms of one that starts at 0; a number where it has a single value."""
+    return Linear.of(name) + low if low < high else Linear((), low)
+
+
+def _kept(constraints: Iterable[Constraint], box: Mapping[str, int]) -> tuple[Constraint, ...]:
+    """The constraints that do not hold in all of the box."""
+    merged = merge(constraints)
+    assert merged is not None, "a space that has points has none"
+    return tuple(x.constraint for x in merged if not _implied(x, box))
+
+
+def _implied(interval: Interval, box: Mapping[str, int]) -> bool:
+    low, high = interval.form.bounds(box)
+    return interval.low <= low and high <= interval.high
+
+
+def _nothing(tensors: Sequence[TensorAccess]) -> Normal:
+    accesses = tuple((Linear(),) * len(forms) for forms, _ in tensors)
+    return Normal((), accesses, (_NEVER,))

@@ -1,0 +1,163 @@
+"""Changes of variables: indices as integer forms of others that are easier to bound.
+
+`reduced` makes variables of the output's index expressions, `split` those at which all forms are
+integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import lcm
+
+from tessella.dialects.tile.maths.forms import Affine
+from tessella.dialects.tile.maths.lattice import Digit, digits
+from tessella.dialects.tile.maths.rowspace import RowSpace
+from tessella.support.errors import UnboundedIndexError
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A constraint: ``0 <= form < extent``, and the form is an integer."""
+
+    form: Affine
+    extent: int
+
+    def __str__(self) -> str:
+        return f"0 <= {self.form} < {self.extent}"
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The integer variables in which a space is described."""
+
+    free: tuple[str, ...]
+    """Those of the output."""
+    others: tuple[str, ...]
+    values: Mapping[str, Affine] = field(default_factory=dict[str, Affine])
+    """The indices in terms of the variables; an index that is not here is a variable."""
+    extents: tuple[tuple[str, int], ...] = ()
+    """Variables with a range of their own: ``0 <= variable < extent``."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.free + self.others
+
+    def apply(self, form: Affine) -> Affine:
+        """A form of the indices as one of the variables."""
+        return form.substitute(self.values) if self.values else form
+
+
+def names_of(forms: Iterable[Affine]) -> tuple[str, ...]:
+    """The indices of forms, in the order in which they occur."""
+    return tuple(dict.fromkeys(name for form in forms for name in form.names))
+
+
+def reduced(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables:
+    """The indices themselves, or where forms of the output have two and more of them, variables
+    ``v0, v1, ...`` each of which is a form.
+
+    The forms are the first that are independent: the output's, then the others by their extent. So
+    each dimension of the output moves with one variable. Raises an `UnboundedIndexError` where the
+    forms leave an index without bounds.
+    """
+    free = names_of(row.form for row in output)
+    names = tuple(dict.fromkeys((*free, *names_of(row.form for row in others))))
+    candidates = [*output, *sorted(others, key=lambda row: row.extent)]
+    space, chosen = _independent([row.form for row in candidates], names)
+    unbounded = [name for i, name in enumerate(names) if not space.determines(i)]
+    if unbounded:
+        raise UnboundedIndexError(unbounded)
+    if all(len(row.form.terms) < 2 for row in output):
+        return Variables(free, names[len(free) :])
+    fresh = tuple(f"v{k}" for k in range(len(chosen)))
+    forms = [
+        Affine.of(v) - candidates[at].form.constant for v, at in zip(fresh, chosen, strict=True)
+    ]
+    values = {name: _solution(space.rows[i], i, forms) for i, name in enumerate(names)}
+    count = sum(at < len(output) for at in chosen)
+    return Variables(fresh[:count], fresh[count:], values)
+
+
+def _independent(forms: Sequence[Affine], names: Sequence[str]) -> tuple[RowSpace, list[int]]:
+    """The span of ``[coefficients | unit vector]``, and the first independent forms in it."""
+    width = len(names)
+    space = RowSpace(width)
+    chosen: list[int] = []
+    for at, form in enumerate(forms):
+        if space.rank == width:
+            break
+        scale = lcm(*(c.denominator for _, c in form.terms))
+        row = [int(form.coefficient(name) * scale) for name in names] + [0] * width
+        row[width + len(chosen)] = scale
+        if space.add(row):
+            chosen.append(at)
+    return space, chosen
+
+
+def _solution(row: Sequence[int], pivot: int, forms: Sequence[Affine]) -> Affine:
+    """``row[pivot] * index = sum(row[width + k] * forms[k])``, solved for the index."""
+    weights = row[-len(forms) :]
+    terms = (f * Fraction(c, row[pivot]) for c, f in zip(weights, forms, strict=True))
+    return sum(terms, Affine())
+
+
+def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
+    """Variables at all integer values of which the forms, of integer variables, are integers.
+
+    A variable ``v`` becomes ``v_0 + m*v_1 + ...``, of which others, further from the output, have
+    the lower digits in common. None where no integers make all forms integers.
+    """
+    columns = _columns(variables, forms)
+    rows = [[*map(form.coefficient, columns), form.constant] for form in forms]
+    found = digits(rows, len(columns) + 1)
+    # The last coordinate stands for the constants: it has to be 1, which its first digit makes.
+    steps = [d for d in found if d.coordinate < len(columns)]
+    offset = next(d.step for d in found if d.coordinate == len(columns))
+    if offset[-1] != 1:
+        return None
+    return _from_digits(variables, columns, steps, offset)
+
+
+def _columns(variables: Variables, forms: Sequence[Affine]) -> list[str]:
+    """The variables in an order in which later ones share digits with those before.
+
+    The output's come last, so that its forms have no digits but theirs. Where coefficients are
+    those of digits already, that of the lowest has the greatest denominator.
+    """
+    denominators = {
+        name: lcm(*(form.coefficient(name).denominator for form in forms))
+        for name in variables.names
+    }
+    return [
+        *sorted(reversed(variables.others), key=denominators.__getitem__),
+        *sorted(reversed(variables.free), key=denominators.__getitem__),
+    ]
+
+
+def _from_digits(
+    variables: Variables, columns: Sequence[str], steps: Sequence[Digit], offset: Sequence[int]
+) -> Variables:
+    own: dict[str, list[str]] = {name: [] for name in columns}
+    digit_names: list[str] = []
+    for digit in steps:
+        name = columns[digit.coordinate]
+        digit_names.append(f"{name}_{len(own[name])}")
+        own[name].append(digit_names[-1])
+    values = {
+        name: sum(
+            (Affine.of(d, s.step[i]) for d, s in zip(digit_names, steps, strict=True)),
+            Affine.number(offset[i]),
+        )
+        for i, name in enumerate(columns)
+    }
+    extents = tuple(
+        (name, digit.extent)
+        for name, digit in zip(digit_names, steps, strict=True)
+        if digit.extent is not None
+    )
+    indices = {name: form.substitute(values) for name, form in variables.values.items()} or values
+    free = tuple(d for name in variables.free for d in reversed(own[name]))
+    others = tuple(d for name in variables.others for d in reversed(own[name]))
+    return Variables(free, others, indices, extents)

@@ -1,0 +1,18 @@
+"""What a kernel costs on a machine, in seconds, as the tile model sees it."""
+
+from __future__ import annotations
+
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.passes.tile_choose import choose
+from tessella.targets import Target
+
+
+def seconds(kernel: KernelOp, target: Target) -> float:
+    """Modelled seconds of one call: its statements one after another, each as the model would
+    schedule it."""
+    cycles = sum(
+        choose(op, kernel, target).cycles
+        for op in kernel.body.block.ops
+        if isinstance(op, ContractOp)
+    )
+    return cycles / (target.ghz * 1e9)

@@ -1,0 +1,286 @@
+"""The cost model of a statement on a CPU: the cycles of a schedule, by what they are spent on.
+
+A point of the reduction takes, for a register tile of ``rows x vectors``, the longest of
+
+- its arithmetic over the FMA ports,
+- its loads over the load ports,
+- the latency of one accumulation, as every accumulator waits for its last value,
+
+and a little for each load and, shared by the points that are unrolled, for the loop. A register
+tile costs something to begin and to store. Beside all this, each level of cache delivers the lines
+that do not stay in the level before it, at its bandwidth. What takes longer, the core or the
+memory, counts whole, and the other in part, as they overlap only in part: the model never
+saturates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tessella.dialects.nn.core import dtype_of, tensor_type
+from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
+from tessella.dialects.tile.flat import Flat, FlatAccess, is_crosswise
+from tessella.targets import Target
+
+LOOP_CYCLES = 0.5
+"""Of a step of the innermost loop, beside the arithmetic that hides most of it."""
+LOAD_CYCLES = 0.1
+"""Of a load beyond its port: operands come from the second level of cache as often as from the
+first."""
+TILE_CYCLES = 12.0
+"""To begin a register tile: a branch that is predicted badly, and an empty pipeline."""
+HIDDEN = 0.75
+"""The share of the shorter of computing and loading that hides behind the longer one."""
+CACHE_SHARE = 0.75
+"""The share of a cache that a statement can count on."""
+SHUFFLE_PORTS = 1
+EXPENSIVE = {"math": 12.0}
+"""Cycles of an op on a vector, by dialect; other ops take one."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Modelled cycles of one statement."""
+
+    arithmetic: float
+    loads: float
+    latency: float
+    """These three are parts of which the longest counts, summed over all register tiles."""
+    core: float
+    """With what loops, register tiles and stores take."""
+    traffic: Mapping[str, float]
+    """Cycles in which each level delivers what it has to."""
+    registers: int
+    """Vector registers that are held across the innermost loop."""
+
+    @property
+    def memory(self) -> float:
+        return max(self.traffic.values(), default=0.0)
+
+    @property
+    def cycles(self) -> float:
+        return max(self.core, self.memory) + (1.0 - HIDDEN) * min(self.core, self.memory)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of the nest: an index, how often it runs, and by how much it steps."""
+
+    name: str
+    trips: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """Estimates schedules of one statement, flattened with the layouts that its operands get."""
+
+    op: ContractOp
+    flat: Flat
+    target: Target
+
+    def estimate(self, s: Schedule) -> Estimate:
+        """The modelled cycles of the whole statement under a schedule."""
+        arithmetic = loads = latency = core = 0.0
+        outer = math.prod(r for n, r in self.flat.ranges.items() if n not in (s.vector, s.rows))
+        points = math.prod(self.flat.ranges[n] for n in s.reduction if n != s.vector)
+        outer //= max(1, math.prod(self.flat.ranges[n] for n in self.flat.reduced if n != s.vector))
+        for rows, row_count in parts(self.flat.ranges.get(s.rows or "", 1), s.row_tile):
+            for width, vector_count in parts(self.flat.ranges.get(s.vector or "", 1), s.width):
+                vectors = -(-width // s.lanes)
+                tiles = row_count * vector_count * outer
+                count = tiles * points
+                work, load = self._arithmetic(rows, vectors), self._loads(s, rows, vectors)
+                wait = 0.0 if self.op.is_map else float(self.target.fma_latency)
+                arithmetic, loads = arithmetic + count * work, loads + count * load
+                latency += count * wait
+                core += count * (
+                    max(work, load, wait)
+                    + LOOP_CYCLES / s.unroll
+                    + LOAD_CYCLES * load * self.target.load_ports
+                )
+                if s.vector not in self.flat.reduced:
+                    core += tiles * self._finish(s, rows, vectors)
+        if s.vector in self.flat.reduced:
+            core += outer * (self._finish(s, 1, 1) + self._horizontal(s))
+        return Estimate(arithmetic, loads, latency, core, self._traffic(s), self.registers(s))
+
+    # ** the register tile **
+
+    @cached_property
+    def _ops(self) -> float:
+        """Vector operations of a point and element."""
+        if self.op.is_multiply_add:
+            return 1.0
+        # a maximum that keeps NaN takes a comparison and a blend
+        accumulate = {"=": 0.0, "+": 1.0, "*": 1.0}.get(self.op.aggregation.data, 3.0)
+        return accumulate + _cost(self.op, "combine")
+
+    @cached_property
+    def _post_ops(self) -> float:
+        return _cost(self.op, "post") if self.op.post_block is not None else 0.0
+
+    def _arithmetic(self, rows: int, vectors: int) -> float:
+        return rows * vectors * self._ops / self.target.fma_ports
+
+    def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
+        total = 0.0
+        for a in self.flat.accesses[: self.flat.inputs]:
+            total += self._operand_loads(s, a, rows, vectors)
+        return total / self.target.load_ports
+
+    def _operand_loads(self, s: Schedule, a: FlatAccess, rows: int, vectors: int) -> float:
+        by_row = s.rows is not None and a.stride(s.rows) != 0
+        by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
+        count = float((rows if by_row else 1) * (vectors if by_vector else 1))
+        if is_crosswise(a, s):
+            shuffles = s.lanes * math.log2(s.lanes) * vectors
+            return count + shuffles / SHUFFLE_PORTS * self.target.load_ports
+        if by_row and by_vector and s.rows is not None:
+            return count * self._fresh(s, a, rows)
+        return count
+
+    def _fresh(self, s: Schedule, a: FlatAccess, rows: int) -> float:
+        """The share of a window's loads that no other row of the unrolled points makes."""
+        assert s.rows is not None
+        step = a.stride(s.rows)
+        taps, left = [0], s.unroll
+        for name in reversed(s.reduction):
+            extent = self.flat.ranges[name]
+            if extent > left:
+                break
+            left //= extent
+            taps = [t + a.stride(name) * i for t in taps for i in range(extent)]
+        if len(taps) == 1:
+            return 1.0
+        distinct = {tap + step * row for tap in taps for row in range(rows)}
+        return len(distinct) / (len(taps) * rows)
+
+    def _finish(self, s: Schedule, rows: int, vectors: int) -> float:
+        """To begin a register tile, run the post body, and store."""
+        posts = len(self.flat.accesses) - 1 - self.flat.inputs
+        each = max(
+            1.0 / self.target.store_ports,
+            posts / self.target.load_ports,
+            self._post_ops / self.target.fma_ports,
+        )
+        begin = 1.0 if self.op.is_map else TILE_CYCLES + self.target.fma_latency
+        return begin + rows * vectors * each
+
+    def _horizontal(self, s: Schedule) -> float:
+        """To add up the lanes of the accumulators."""
+        return self.target.fma_latency * (math.log2(max(2, s.lanes)) + s.vectors)
+
+    def registers(self, s: Schedule) -> int:
+        """Vector registers that a register tile holds at once."""
+        if self.op.is_map:
+            return s.lanes if any(is_crosswise(a, s) for a in self.flat.accesses) else 0
+        shared = both = 0
+        for a in self.flat.accesses[: self.flat.inputs]:
+            by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
+            by_row = s.rows is not None and a.stride(s.rows) != 0
+            shared += by_vector and not by_row
+            both += by_vector and by_row
+        held = s.row_tile * s.vectors + shared * s.vectors + 1 + (both > 0)
+        return held + (3 if self.op.aggregation.data in "<>" else 0)
+
+    # ** memory **
+
+    def nest(self, s: Schedule) -> list[Loop]:
+        """The loops from the outermost to the innermost."""
+        extents = dict(self.flat.ranges)
+        loops: list[Loop] = []
+        for name, size in s.blocks:
+            loops.append(Loop(name, -(-extents[name] // size), size))
+            extents[name] = size
+        steps = {s.rows: s.row_tile, s.vector: s.width}
+        for name in (*s.order, *s.reduction):
+            step = steps.get(name, 1)
+            loops.append(Loop(name, -(-extents[name] // step), step))
+        return loops
+
+    def _traffic(self, s: Schedule) -> dict[str, float]:
+        t, loops = self.target, self.nest(s)
+        levels = (
+            ("L2", t.l1, t.l2_bandwidth),
+            ("L3", t.l2, t.l3_bandwidth),
+            ("memory", t.l3, t.memory_bandwidth),
+        )
+        prints = self._footprints(s, loops)
+        return {
+            level: self._moved(loops, prints, capacity * CACHE_SHARE) / bandwidth
+            for level, capacity, bandwidth in levels
+        }
+
+    def _footprints(self, s: Schedule, loops: Sequence[Loop]) -> list[list[float]]:
+        """Bytes of each operand that the loops from a position inwards touch, by position."""
+        extents = dict.fromkeys(self.flat.ranges, 1)
+        if s.rows is not None:
+            extents[s.rows] = s.row_tile
+        if s.vector is not None:
+            extents[s.vector] = s.width
+        result = [self._bytes(extents)]
+        for loop in reversed(loops):
+            extents[loop.name] = min(self.flat.ranges[loop.name], loop.trips * loop.step)
+            result.append(self._bytes(extents))
+        return result[::-1]
+
+    def _bytes(self, extents: Mapping[str, int]) -> list[float]:
+        line = self.target.cache_line
+        return [
+            _touched(a, extents, line // size) * size
+            for a, size in zip(self.flat.accesses, self._sizes, strict=True)
+        ]
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        values = (*self.op.inputs, *self.op.post_inputs, self.op.res)
+        return [dtype_of(tensor_type(v)).itemsize for v in values]
+
+    def _moved(
+        self, loops: Sequence[Loop], prints: Sequence[Sequence[float]], capacity: float
+    ) -> float:
+        """Bytes that come into a cache of this capacity."""
+        inside = next((p for p, each in enumerate(prints) if sum(each) <= capacity), len(loops))
+        total = 0.0
+        for i, a in enumerate(self.flat.accesses):
+            trips, reused = 1, True
+            for loop in reversed(loops[:inside]):
+                moves = loop.name in a.strides or loop.name in a.lanes
+                reused = reused and not moves
+                if not reused:
+                    trips *= loop.trips
+            total += trips * prints[inside][i]
+        return total
+
+
+def parts(extent: int, size: int) -> list[tuple[int, int]]:
+    """(extent of a tile, how many of them) for a range that is cut into tiles."""
+    full, rest = divmod(extent, size)
+    return [(size, full)] * (full > 0) + [(rest, 1)] * (rest > 0)
+
+
+def _cost(op: ContractOp, region: str) -> float:
+    ops = (op.combine if region == "combine" else op.post).block.ops
+    return sum(
+        EXPENSIVE.get(x.name.partition(".")[0], 1.0)
+        for x in ops
+        if not isinstance(x, YieldOp | IndexOp)
+    )
+
+
+def _touched(a: FlatAccess, extents: Mapping[str, int], line: int) -> float:
+    """Elements of an operand in the lines that these extents of the indices touch."""
+    run, elements, span = 1, 1, 1
+    for name in {*a.strides, *a.lanes}:
+        extent = extents.get(name, 1)
+        stride = a.lane_stride(name)
+        elements *= extent
+        span += max(abs(stride), abs(a.stride(name))) * (extent - 1)
+        if abs(stride) == 1:
+            run *= extent
+    whole = elements / run * (-(-run // line) * line)
+    return float(min(whole, max(span, line), a.size))
