@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from xdsl.dialects import arith, math, memref, vector
 from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
@@ -396,17 +397,26 @@ class Statement:
             return self._load_crosswise(operand, point, row, u)
         buffer = self.buffers[operand]
         pos = self._address(operand, point, row, u)
-        guarded = mask is not None and any(operand in c.operands for c in self.constraints.masks)
         tail = self._tail(point, u)
         varying = self.s.vector is not None and a.lane_stride(self.s.vector) != 0
         padded = varying and self.s.vector in a.lanes
-        key = (operand, pos, mask.ssa if mask and guarded else None, tail if varying else 0)
+        guard = self._guard(operand, point, row, u, mask, varying=varying)
+        key = (operand, pos, guard.ssa if guard else None, tail if varying else 0)
         return self.bodies.cached(
-            key,
-            lambda: self._load_now(
-                buffer, pos, mask if guarded else None, varying, 0 if padded else tail
-            ),
+            key, lambda: self._load_now(buffer, pos, guard, varying, 0 if padded else tail)
         )
+
+    def _guard(
+        self, operand: int, point: Point, row: int, u: int, mask: Val | None, *, varying: bool
+    ) -> Val | None:
+        """Whether an operand may be loaded, where that depends; one answer for an element that
+        all lanes share."""
+        own = [c for c in self.constraints.masks if operand in c.operands]
+        if mask is None or not own or varying or not mask.varying:
+            return mask if own else None
+        held = [self._holds(c, point, row, u) for c in own]
+        scalars = [horizontal(self.e, "+", [h.ssa]) if h.varying else h.ssa for h in held]
+        return Val(reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), scalars))
 
     def _load_crosswise(self, operand: int, point: Point, row: int, u: int) -> Val:
         """A row of a square that is loaded along the rows' index and transposed."""
@@ -421,11 +431,7 @@ class Statement:
                 if name is not None
                 for lane in range(self._tail(point, u) or self.s.lanes)
             ]
-            type = loaded[0].type
-            assert isinstance(type, VectorType)
-            missing = self.s.lanes - len(loaded)
-            filled = [*loaded, *([self.bodies.zero(type)] if missing else []) * missing]
-            self._squares[key] = transpose(self.e, filled)
+            self._squares[key] = transpose(self.e, loaded, self.s.lanes)
         return Val(self._squares[key][row], varying=True)
 
     def _load_now(

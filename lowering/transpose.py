@@ -11,23 +11,35 @@ from xdsl.ir import SSAValue
 from tessella.lowering.values import Emitter
 
 
-def transpose(e: Emitter, vectors: Sequence[SSAValue]) -> list[SSAValue]:
-    """The columns of a square whose rows these vectors are: as many as they have lanes, a power of
-    two.
+def transpose(e: Emitter, vectors: Sequence[SSAValue], lanes: int) -> list[SSAValue]:
+    """The columns of a square whose first rows these vectors are; its other rows may hold anything.
 
-    One stage for each bit of the lanes' numbers swaps it between row and lane (K. S. Eklundh, "A
-    fast computer method for matrix transposing", 1972): ``n log2(n)`` shuffles of two vectors.
+    One stage for each bit of the lanes' numbers, of which there is a power of two, swaps it between
+    row and lane (J. O. Eklundh, "A fast computer method for matrix transposing", 1972): at most
+    ``lanes log2(lanes)`` shuffles of two vectors.
     """
-    rows, count = list(vectors), len(vectors)
+    rows: list[SSAValue | None] = [*vectors, *[None] * (lanes - len(vectors))]
     bit = 1
-    while bit < count:
-        low = [lane if not lane & bit else count + lane - bit for lane in range(count)]
-        high = [lane + bit if not lane & bit else count + lane for lane in range(count)]
-        for i in (i for i in range(count) if not i & bit):
-            a, b = rows[i], rows[i + bit]
-            rows[i], rows[i + bit] = _shuffle(e, a, b, low), _shuffle(e, a, b, high)
+    while bit < lanes:
+        for i in (i for i in range(lanes) if not i & bit):
+            rows[i], rows[i + bit] = _exchange(e, rows[i], rows[i + bit], bit, lanes)
         bit *= 2
-    return rows
+    return [row for row in rows if row is not None]
+
+
+def _exchange(
+    e: Emitter, a: SSAValue | None, b: SSAValue | None, bit: int, lanes: int
+) -> tuple[SSAValue | None, SSAValue | None]:
+    """Swap the lanes of ``a`` that have the bit with those of ``b`` that have it not."""
+    if a is None:
+        return None, None
+    if b is None:
+        low = [lane if not lane & bit else -1 for lane in range(lanes)]
+        high = [lane + bit if not lane & bit else -1 for lane in range(lanes)]
+        return _shuffle(e, a, a, low), _shuffle(e, a, a, high)
+    low = [lane if not lane & bit else lanes + lane - bit for lane in range(lanes)]
+    high = [lane + bit if not lane & bit else lanes + lane for lane in range(lanes)]
+    return _shuffle(e, a, b, low), _shuffle(e, a, b, high)
 
 
 def _shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:

@@ -28,6 +28,9 @@ BODY_OPS = 160
 MAX_UNROLL = 16
 MAX_TAPS = 64
 """Points of a window that are unrolled as a whole."""
+SQUARE_BLOCK = 8
+"""Vectors in a block of squares that are transposed: of 2 to 16, the best over the layouts of
+convolutions' activations."""
 MAX_EDGES = 6
 """Unrolled edge tiles that a statement may have before others are preferred."""
 LONG_TAPS = 16
@@ -242,7 +245,16 @@ class _Space:
             vectors=tile.vectors,
             rows=tile.rows,
             row_tile=tile.row_tile,
+            blocks=self._square_blocks(tile),
         )
+
+    def _square_blocks(self, tile: _Tile) -> tuple[tuple[str, int], ...]:
+        """Squares run in blocks, so that what is read of a line stays in cache until all of the
+        line is."""
+        size = SQUARE_BLOCK * self.lanes
+        if not self.op.is_map or tile.rows is None or self.flat.ranges[self.vector] <= size:
+            return ()
+        return ((self.vector, size),)
 
     def _unroll(self, flat: Flat, tile: _Tile, model: Model, schedule: Schedule) -> int:
         """Points of the reduction in one step of the innermost loop: a whole window, or a power of
@@ -368,6 +380,8 @@ def _loop_order(
     inputs = flat.accesses[: flat.inputs]
     panels = [a for a in inputs if a.lane_stride(vector) and (rows is None or not a.stride(rows))]
     streams = rows is None or any(a.lane_stride(vector) and a.stride(rows) for a in inputs)
+    if op.is_map and rows is not None:
+        return (*others, rows, vector)
     if op.is_map or streams:
         return (*others, vector, *last)
     first = [n for n in others if any(a.stride(n) for a in panels)]

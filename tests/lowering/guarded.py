@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import mmap
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -55,7 +55,7 @@ class Memory:
             raise OSError(ctypes.get_errno(), "mprotect failed")
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        """What stands for numpy.empty."""
+        """What stands for ``arena.aligned_array``."""
         kind = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         return self.bytes(size).view(kind).reshape(tuple(shape))
@@ -77,16 +77,6 @@ class Memory:
             before, after = whole[PAGE : used.start], whole[used.stop : len(whole) - PAGE]
             assert (before == FILL).all(), "written before an array"
             assert (after == FILL).all(), "written behind an array"
-
-
-class NumpyWith:
-    """NumPy with another ``empty``."""
-
-    def __init__(self, empty: Callable[..., Array]) -> None:
-        self.empty = empty
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
 
 
 @dataclass(frozen=True)
@@ -121,7 +111,7 @@ class Case:
             model = build(self.graph, target)
             for memory in (end, begin):
                 guarded = {name: memory.copy(array) for name, array in self.inputs.items()}
-                with mock.patch.object(program, "np", NumpyWith(memory.empty)):
+                with mock.patch.object(program, "aligned_array", memory.empty):
                     (y,) = model.run(None, guarded)
                 np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
                 memory.check()
