@@ -1,0 +1,220 @@
+"""What a tile of a statement costs on a machine whose local memory the programmer manages: a GPU.
+
+The model is PlaidML's. The groups of threads of such a machine work on one tile of the output each;
+step by step they load tiles of the inputs into local memory and accumulate. A tile is good if it
+does enough arithmetic for each byte that it moves, if there are enough groups, and if all threads
+of a group have work. Beyond these goals it is not better: many tiles have the best score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from functools import cached_property
+from math import prod
+
+from tessella.passes.out_plan import OutPlan
+from tessella.passes.read_plan import ReadPlan
+from tessella.passes.stride_table import StrideTable
+from tessella.support.errors import OptionError
+
+Tile = tuple[int, ...]
+"""The size of a tile along each index of a stride table."""
+
+OVER = -1.0
+"""The score of a tile that the machine cannot hold."""
+
+
+@dataclass(frozen=True)
+class GpuSettings:
+    """A machine, as the model sees it. Raises OptionError for numbers that make no sense."""
+
+    threads: int
+    """Threads of one group."""
+    mem_width: int
+    """Bytes that one access to global memory moves."""
+    max_mem: int
+    """Bytes of local memory for one group."""
+    max_regs: int
+    """Bytes of registers for the accumulators of one group."""
+    goal_groups: int
+    """Groups that are enough to keep the machine busy."""
+    goal_flops_per_byte: int
+    """Operations per byte of global memory that are enough to hide the memory."""
+    use_global: bool = False
+    """Whether inputs are read where they are: there is no local memory worth a copy."""
+    vec_size: int = 1
+    """Elements of the vectors that threads work on."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < int(value) < 1 << 63 and field.name != "use_global":
+                name = field.name.replace("_", "-")
+                raise OptionError(
+                    f"{name} is out of range", expected="1 to 2^63 - 1", found=str(value)
+                )
+
+
+PRESETS = {
+    # threads, mem_width, max_mem, max_regs, goal_groups, goal_flops_per_byte
+    "article": GpuSettings(256, 32, 16384, 16384, 20, 20),
+    "amd": GpuSettings(256, 128, 32768, 16384, 16, 50),
+    "nvidia": GpuSettings(256, 64, 15360, 32768, 16, 46),
+    "intel-gpu": GpuSettings(64, 256, 7300, 4000, 1, 50),
+    "mali-t760": GpuSettings(128, 16, 16000, 16000, 32, 50, use_global=True, vec_size=2),
+    "cpu": GpuSettings(1, 64, 32768, 32, 1, 1, use_global=True, vec_size=4),
+}
+"""PlaidML 0.x's settings (``plaidml/configs/experimental.json``; ``cpu``: ``tile/hal/cpu``).
+
+`article`: those of its article on kernel generation, as far as the log there determines them.
+`mali-t760`: the goals are PlaidML's for OpenCL devices that name none, with 8 compute units.
+"""
+
+
+def preset(name: str) -> GpuSettings:
+    """The settings of that name. Raises OptionError, which lists the known names."""
+    if name not in PRESETS:
+        close = get_close_matches(name.lower(), PRESETS, n=1)
+        raise OptionError(
+            f"there is no hardware {name!r}",
+            expected=f"one of {', '.join(PRESETS)}",
+            found=repr(name),
+            hint=f"did you mean {close[0]!r}?" if close else None,
+        )
+    return PRESETS[name]
+
+
+def override(settings: GpuSettings, **values: int | bool | None) -> GpuSettings:
+    """The settings with those values replaced that are not None."""
+    return replace(settings, **{k: v for k, v in values.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class TileStats:
+    """What a tile takes of the machine, and how good it is. Each statistic is computed when it is
+    asked for; its abbreviation is that of PlaidML's log."""
+
+    table: StrideTable
+    tile: Tile
+    settings: GpuSettings
+
+    @cached_property
+    def _out_plan(self) -> OutPlan:
+        return OutPlan.of(self.table.out, self.tile, self.settings.threads, self.settings.mem_width)
+
+    @cached_property
+    def read_plans(self) -> tuple[ReadPlan, ...]:
+        """One for each input."""
+        return tuple(ReadPlan.of(self.table.names, c.strides, self.tile) for c in self.table.inputs)
+
+    @property
+    def true_ops(self) -> int:
+        """to: operations of the whole statement, on elements."""
+        return prod(self.table.ranges) * self.table.point_ops * self.table.out.lanes
+
+    @cached_property
+    def work_groups(self) -> int:
+        """wg: tiles of the output; those at the edges count as whole."""
+        return prod(-(-self.table.ranges[i] // self.tile[i]) for i in self.table.free)
+
+    @cached_property
+    def inner_loops(self) -> int:
+        """il: tiles of the index space for each tile of the output."""
+        ranges = zip(self.table.ranges, self.tile, strict=True)
+        return prod(-(-n // size) for n, size in ranges) // self.work_groups
+
+    @cached_property
+    def shared_mem(self) -> int:
+        """sm: bytes of local memory of a group: a tile of each input, and one element for each
+        thread where threads add up their sums."""
+        held = 0 if self.settings.use_global else self._held_inputs
+        return held + (self.settings.threads * self.table.out.step_bytes if self.rollups else 0)
+
+    @property
+    def _held_inputs(self) -> int:
+        plans = zip(self.table.inputs, self.read_plans, strict=True)
+        return sum(plan.size * column.step_bytes for column, plan in plans)
+
+    @cached_property
+    def out_regs(self) -> int:
+        """or: bytes of registers of a group's accumulators; idle threads have theirs too."""
+        return self.settings.threads * self._out_plan.elements * self.table.out.step_bytes
+
+    @cached_property
+    def mem_read(self) -> int:
+        """mr: bytes that a group reads in one step of its loop: lines of the inputs. The post
+        inputs are charged here too, an element for each write of the output."""
+        width = self.settings.mem_width
+        lines = sum(
+            plan.loads(width // column.step_bytes)
+            for column, plan in zip(self.table.inputs, self.read_plans, strict=True)
+        )
+        post = sum(c.element_bytes for c in self.table.post_inputs)
+        return lines * width + self._out_plan.lines * post
+
+    @property
+    def mem_write(self) -> int:
+        """mw: bytes that a group writes at its end: a line for each write of the output."""
+        return self._out_plan.lines * self.settings.mem_width
+
+    @property
+    def operations(self) -> int:
+        """op: points of a tile that are worked on at a time."""
+        return min(self.settings.threads, prod(self.tile))
+
+    @cached_property
+    def rollups(self) -> int:
+        """rp: steps in which threads that share an output element add up their sums, each halving
+        their number."""
+        outputs = prod(self.tile[i] for i in self.table.free)
+        return (-(-self.operations // outputs) - 1).bit_length()
+
+    @property
+    def threads_used(self) -> int:
+        """tu: threads that have work in the loop or at the output."""
+        return max(self.operations, prod(self._out_plan.threads))
+
+    @property
+    def over(self) -> str | None:
+        """Of what the tile takes more than there is: `memory`, `regs`, or None."""
+        if self.shared_mem > self.settings.max_mem:
+            return "memory"
+        return "regs" if self.out_regs > self.settings.max_regs else None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the whole statement moves from and to global memory."""
+        return self.work_groups * (self.inner_loops * self.mem_read + self.mem_write)
+
+    @property
+    def flops_per_byte(self) -> float:
+        return self.true_ops / self.bytes
+
+    @property
+    def occupancy(self) -> int:
+        """Groups, up to the goal."""
+        return min(self.work_groups, self.settings.goal_groups)
+
+    @property
+    def roof_ratio(self) -> float:
+        """The share of the goal for operations per byte that is reached."""
+        goal = self.settings.goal_flops_per_byte
+        return min(self.flops_per_byte, goal) / goal
+
+    @property
+    def occ_ratio(self) -> float:
+        """The share of the goal for groups that is reached."""
+        return self.occupancy / self.settings.goal_groups
+
+    @property
+    def thread_ratio(self) -> float:
+        """The share of a group's threads that have work."""
+        return self.threads_used / self.settings.threads
+
+    @property
+    def score(self) -> float:
+        """From 0 to 1, the higher the better; ``OVER`` if the tile does not fit."""
+        if self.over is not None:
+            return OVER
+        return self.roof_ratio * self.occ_ratio * self.thread_ratio

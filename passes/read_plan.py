@@ -1,0 +1,92 @@
+"""How a group of threads brings its tile of an input into local memory.
+
+Indices that move through memory in the same direction are loaded as one: where a convolution reads
+``D[x + i]``, a tile of 2 values of ``x`` and 2 of ``i`` takes 3 elements, not 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import prod
+
+
+@dataclass(frozen=True)
+class MergedIndex:
+    """Indices whose elements lie on one line of ``range`` elements, ``stride`` apart."""
+
+    names: tuple[str, ...]
+    stride: int
+    """Elements of global memory, positive."""
+    range: int
+
+    @property
+    def name(self) -> str:
+        return "_".join(self.names)
+
+
+def merge(names: Sequence[str], strides: Sequence[int], tile: Sequence[int]) -> list[MergedIndex]:
+    """The lines of a tile, in the order of their strides.
+
+    An index joins the first line of which its stride is a multiple, if its steps leave no gap
+    there; else it is a line of its own. A negative stride is as good as a positive one: only the
+    line's first element is another. Indices that do not move the input take no part.
+    """
+    merged: list[MergedIndex] = []
+    moving = [x for x in zip(names, map(abs, strides), tile, strict=True) if x[1]]
+    for name, stride, extent in sorted(moving, key=lambda index: index[1]):
+        i = _line_of(stride, merged)
+        if i is None:
+            merged.append(MergedIndex((name,), stride, extent))
+        else:
+            line = merged[i]
+            longer = line.range + stride // line.stride * (extent - 1)
+            merged[i] = MergedIndex((*line.names, name), line.stride, longer)
+    return merged
+
+
+def _line_of(stride: int, lines: Iterable[MergedIndex]) -> int | None:
+    for i, line in enumerate(lines):
+        steps, rest = divmod(stride, line.stride)
+        if rest == 0 and steps <= line.range:
+            return i
+    return None
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """A tile of an input in local memory: its indices from the innermost to the outermost.
+
+    All local strides are odd, so that threads which are neighbours along any index meet different
+    banks. Odd ranges go first, for they need no padding, then the long ones, for a padding element
+    is copied by all ranges outside of it.
+    """
+
+    indices: tuple[MergedIndex, ...]
+
+    @staticmethod
+    def of(names: Sequence[str], strides: Sequence[int], tile: Sequence[int]) -> ReadPlan:
+        """The plan for a tile; of equal ranges the one with the smaller stride goes first."""
+        merged = merge(names, strides, tile)
+        merged.sort(key=lambda index: (index.range % 2 == 0, -index.range))
+        return ReadPlan(tuple(merged))
+
+    @cached_property
+    def local_strides(self) -> tuple[int, ...]:
+        """Elements of local memory per step of each index: the odd number that follows the
+        extent of all before it, or is it."""
+        sizes = accumulate(self.indices, lambda size, index: size * index.range | 1, initial=1)
+        return tuple(sizes)[: len(self.indices)]
+
+    @property
+    def size(self) -> int:
+        """Elements of local memory, padding between them included."""
+        return self.local_strides[-1] * self.indices[-1].range if self.indices else 1
+
+    def loads(self, line: int) -> int:
+        """Reads of ``line`` elements of global memory, if a line serves as many elements of the
+        best index as it can hold, and the lines begin where it suits."""
+        per_line = [min(line, i.stride * i.range) // i.stride for i in self.indices]
+        return prod(i.range for i in self.indices) // max([1, *per_line])
