@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import host
-from tessella.runtime.arena import address, aligned, aligned_array
+from tessella.runtime.arena import Recycler, address, aligned
 from tessella.support.errors import ExecutionError
 
 Array = npt.NDArray[Any]
@@ -134,9 +134,8 @@ class _NativeCall:
     def __init__(self, step: NativeStep, program: Program, arena: int) -> None:
         self.step = step
         self.nodes = program.nodes
-        self.outputs = [
-            (i, s.shape, s.dtype) for i, s in zip(step.outputs, step.specs, strict=True)
-        ]
+        recyclers = [Recycler(spec.shape, spec.dtype) for spec in step.specs]
+        self.outputs = list(zip(step.outputs, recyclers, strict=True))
         self.context = (ctypes.c_int64 * CONTEXT_SLOTS)()
         count = len(step.inputs)
         self.pointers = (ctypes.c_void_p * (count + len(step.outputs) + 1))()
@@ -158,8 +157,8 @@ class _NativeCall:
         for i in self.step.inputs:
             pointers[slot] = address(values[i])
             slot += 1
-        for i, shape, dtype in self.outputs:
-            values[i] = output = aligned_array(shape, dtype)
+        for i, recycler in self.outputs:
+            values[i] = output = recycler.array()
             pointers[slot] = address(output)
             slot += 1
         self.segment()

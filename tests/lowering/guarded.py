@@ -12,6 +12,7 @@ import mmap
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -55,7 +56,7 @@ class Memory:
             raise OSError(ctypes.get_errno(), "mprotect failed")
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        """What stands for ``arena.aligned_array``."""
+        """An array at the edge."""
         kind = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         return self.bytes(size).view(kind).reshape(tuple(shape))
@@ -77,6 +78,17 @@ class Memory:
             before, after = whole[PAGE : used.start], whole[used.stop : len(whole) - PAGE]
             assert (before == FILL).all(), "written before an array"
             assert (after == FILL).all(), "written behind an array"
+
+
+@dataclass
+class Outputs:
+    """Where a program's outputs go."""
+
+    memory: Memory
+
+    def recycler(self, shape: Sequence[int], dtype: Any) -> SimpleNamespace:
+        """What stands for ``arena.Recycler``."""
+        return SimpleNamespace(array=lambda: self.memory.empty(shape, dtype))
 
 
 @dataclass(frozen=True)
@@ -104,15 +116,17 @@ class Case:
         """Compare with the interpreter, on guarded memory."""
         (wanted,) = interpret(self.graph(), self.inputs)
         end, begin = Memory(at_end=True), Memory(at_end=False)
+        outputs = Outputs(end)
         with (
             mock.patch.object(program, "aligned", end.aligned),
             mock.patch.object(arena, "aligned", end.aligned),
+            mock.patch.object(program, "Recycler", outputs.recycler),
         ):
             model = build(self.graph, target)
             for memory in (end, begin):
+                outputs.memory = memory
                 guarded = {name: memory.copy(array) for name, array in self.inputs.items()}
-                with mock.patch.object(program, "aligned_array", memory.empty):
-                    (y,) = model.run(None, guarded)
+                (y,) = model.run(None, guarded)
                 np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
                 memory.check()
         kernels = {str(entry["kernel"]) for entry in model.explain().ops}
