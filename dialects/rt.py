@@ -79,15 +79,15 @@ class CheckOp(IRDLOperation):
 
 @irdl_op_definition
 class IotaOp(IRDLOperation):
-    """The lane numbers: `%v = rt.iota : vector<16xindex>` is 0, 1, ... 15."""
+    """The lane numbers: `%v = rt.iota : vector<16xindex>` is 0, 1, ... 15; or as i32."""
 
     name = "rt.iota"
     res = result_def(VectorType)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($res)"
 
-    def __init__(self, lanes: int) -> None:
-        super().__init__(result_types=[VectorType(IndexType(), [lanes])])
+    def __init__(self, lanes: int, element: Attribute | None = None) -> None:
+        super().__init__(result_types=[VectorType(element or IndexType(), [lanes])])
 
 
 @irdl_op_definition

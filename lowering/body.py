@@ -13,7 +13,7 @@ from tessella.dialects.nn.core import number, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
 from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import layout_of
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.support.errors import InternalError
 
 
@@ -48,12 +48,13 @@ class Bodies:
         element = type.element_type
         return self.e.spread(Val(self.e.constant(number(0, element), element)))
 
-    def lanes(self, factor: int) -> SSAValue:
-        """The lane numbers times a factor, as a vector of indices."""
-        iota = self.e.op(IotaOp(self.e.lanes))
+    def lanes(self, factor: int, element: Attribute = INDEX) -> SSAValue:
+        """The lane numbers times a factor, as a vector of integers."""
+        iota = self.e.op(IotaOp(self.e.lanes, element))
         if factor == 1:
             return iota
-        return self.e.op(arith.MuliOp(iota, self.e.spread(Val(self.e.index(factor)))))
+        scale = self.e.constant(number(factor, element), element)
+        return self.e.op(arith.MuliOp(iota, self.e.spread(Val(scale))))
 
     def run(
         self,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from xdsl.dialects import arith, math, memref, vector
-from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, VectorType, i32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -20,12 +20,12 @@ from tessella.dialects.arith import CmpiOp, SelectOp
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Linear, YieldOp
 from tessella.dialects.tile.attributes import Schedule
-from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise
+from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strided
 from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.tiles import Tiles, classify, split
-from tessella.lowering.transpose import transpose
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.transpose import pick, transpose
+from tessella.lowering.values import INDEX, Emitter, Pos, Val
 
 
 @dataclass(frozen=True)
@@ -345,10 +345,9 @@ class Statement:
                 mask = self._mask(point, row, u)
                 args = [self._load(n, point, row, u, mask) for n in range(self.flat.inputs)]
                 slot = row * width + u
-                if fused and mask is None:
-                    results[slot] = Val(
-                        self._fma(args, results[slot].ssa), self.s.vector is not None
-                    )
+                if fused:
+                    old = results[slot].ssa
+                    results[slot] = self._kept(mask, self._fma(args, old), old)
                     continue
                 block, tail = self.op.combine.block, self._tail(point, u)
                 value = self.bodies.run(block, args, point.indices, row, u, tail)
@@ -357,12 +356,16 @@ class Statement:
                     continue
                 kind, old = self.op.aggregation.data, results[slot].ssa
                 new = accumulate(self.e, kind, old, self.e.spread(value))
-                if mask is not None:
-                    new = self.e.op(SelectOp(self.e.spread(mask), new, old))
-                results[slot] = Val(new, self.s.vector is not None)
+                results[slot] = self._kept(mask, new, old)
         self.bodies.forget()
         self._squares.clear()
         return results
+
+    def _kept(self, mask: Val | None, new: SSAValue, old: SSAValue) -> Val:
+        """The new value where the point counts."""
+        if mask is not None:
+            new = self.e.op(SelectOp(self.e.spread(mask), new, old))
+        return Val(new, self.s.vector is not None)
 
     def _default(self, value: Val, mask: Val | None) -> Val:
         if mask is None:
@@ -395,6 +398,8 @@ class Statement:
         a = self.flat.accesses[operand]
         if is_crosswise(a, self.s):
             return self._load_crosswise(operand, point, row, u)
+        if is_strided(a, self.s):
+            return self._load_strided(operand, point, row, u, mask)
         buffer = self.buffers[operand]
         pos = self._address(operand, point, row, u)
         tail = self._tail(point, u)
@@ -434,6 +439,39 @@ class Statement:
             self._squares[key] = transpose(self.e, loaded, self.s.lanes)
         return Val(self._squares[key][row], varying=True)
 
+    def _load_strided(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
+        """Every few elements of as many vectors."""
+        assert self.s.vector is not None
+        stride = self.flat.accesses[operand].lane_stride(self.s.vector)
+        start = self._address(operand, point, row, u)
+        lanes = self._tail(point, u) or self.s.lanes
+        # nothing is read behind the last lane's element
+        size = (lanes - 1) * stride + 1
+
+        def load() -> Val:
+            chunks = [
+                self._load_chunk(operand, start, point, row, u, first, size - first)
+                for first in range(0, size, self.s.lanes)
+            ]
+            return Val(pick(self.e, chunks, stride), varying=True)
+
+        return self.bodies.cached((operand, start, mask.ssa if mask else None, size), load)
+
+    def _load_chunk(
+        self, operand: int, start: Pos, point: Point, row: int, u: int, first: int, size: int
+    ) -> SSAValue:
+        """A vector of an operand from the element ``first`` on, of which ``size`` elements may be
+        read."""
+        masks = [
+            self._holds(c, point, row, u, first)
+            for c in self.constraints.masks
+            if operand in c.operands
+        ]
+        if size < self.s.lanes:
+            masks.append(Val(self._lane_mask(size), varying=True))
+        mask = self._all(masks)
+        return self._load_now(self.buffers[operand], start + first, mask, True, 0).ssa
+
     def _load_now(
         self, buffer: SSAValue, pos: Pos, mask: Val | None, varying: bool, tail: int
     ) -> Val:
@@ -460,6 +498,9 @@ class Statement:
         masks: list[Val] = [self._holds(c, point, row, u) for c in self.constraints.masks]
         if self.reduces_lanes and (tail := self._tail(point, u)):
             masks.append(Val(self._lane_mask(tail), varying=True))
+        return self._all(masks)
+
+    def _all(self, masks: Sequence[Val]) -> Val | None:
         if not masks:
             return None
         total = masks[0]
@@ -469,8 +510,11 @@ class Statement:
             total = Val(self.e.op(arith.AndIOp(a, b)), varying)
         return total
 
-    def _holds(self, c: Constraint, point: Point, row: int, u: int) -> Val:
-        """``0 <= form < extent``, by one unsigned comparison."""
+    def _holds(
+        self, c: Constraint, point: Point, row: int, u: int, element: int | None = None
+    ) -> Val:
+        """``0 <= form < extent``, by one unsigned comparison: for the lanes, or for the elements of
+        an operand side by side, from one on that is counted from the first lane's."""
         terms: list[tuple[SSAValue, int]] = []
         constant, lane = c.form.constant, 0
         for name, k in c.form.terms:
@@ -482,10 +526,22 @@ class Statement:
                 constant += k * row
             if name == self.s.vector:
                 constant, lane = constant + k * u * self.s.lanes, k
+                if element is not None:
+                    constant, lane = constant + element, 1
         scalar = self.e.linear(terms, constant)
-        extent = self.e.index(c.extent)
         if not lane:
-            return Val(self.e.op(CmpiOp(scalar, extent, "ult")))
-        lanes = self.bodies.lanes(lane)
-        value = self.e.op(arith.AddiOp(self.e.spread(Val(scalar)), lanes))
+            return Val(self.e.op(CmpiOp(scalar, self.e.index(c.extent), "ult")))
+        kind = INDEX
+        if self._is_narrow(c):
+            # a vector of i32 is one register where one of index is two
+            kind = i32
+            scalar = self.e.op(arith.IndexCastOp(scalar, i32))
+        extent = self.e.constant(IntegerAttr(c.extent, kind), kind)
+        value = self.e.op(arith.AddiOp(self.e.spread(Val(scalar)), self.bodies.lanes(lane, kind)))
         return Val(self.e.op(CmpiOp(value, self.e.spread(Val(extent)), "ult")), varying=True)
+
+    def _is_narrow(self, c: Constraint) -> bool:
+        """Whether all values of a constraint, beyond the last lane too, are small integers."""
+        low, high = c.form.bounds(self.flat.ranges)
+        beyond = self.s.width * max(abs(k) for _, k in c.form.terms)
+        return max(-low, high, c.extent) + beyond < 1 << 31

@@ -1,4 +1,4 @@
-"""Transposing a square of elements in vector registers."""
+"""Transposing a square of elements in vector registers, and picking every few of a row."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ def _exchange(
     low = [lane if not lane & bit else lanes + lane - bit for lane in range(lanes)]
     high = [lane + bit if not lane & bit else lanes + lane for lane in range(lanes)]
     return _shuffle(e, a, b, low), _shuffle(e, a, b, high)
+
+
+def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
+    """Every ``stride``-th element of vectors that follow each other, from the first on."""
+    result, lanes = vectors[0], e.lanes
+    for i, other in enumerate(vectors[1:] or vectors[:1]):
+        numbers: list[int] = []
+        for lane in range(lanes):
+            chunk, element = divmod(lane * stride, lanes)
+            if chunk == i + 1:
+                numbers.append(lanes + element)
+            elif chunk <= i:
+                numbers.append(element if i == 0 else lane)
+            else:
+                numbers.append(-1)
+        result = _shuffle(e, result, other, numbers)
+    return result
 
 
 def _shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:

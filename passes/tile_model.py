@@ -22,7 +22,7 @@ from functools import cached_property
 
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
-from tessella.dialects.tile.flat import Flat, FlatAccess, is_crosswise
+from tessella.dialects.tile.flat import Flat, FlatAccess, is_crosswise, is_strided
 from tessella.targets import Target
 
 LOOP_CYCLES = 0.5
@@ -32,10 +32,12 @@ LOAD_CYCLES = 0.1
 first."""
 TILE_CYCLES = 12.0
 """To begin a register tile: a branch that is predicted badly, and an empty pipeline."""
-HIDDEN = 0.75
+HIDDEN = 0.9
 """The share of the shorter of computing and loading that hides behind the longer one."""
 CACHE_SHARE = 0.75
 """The share of a cache that a statement can count on."""
+MASK_CYCLES = 0.5
+"""Of a comparison of the lanes with a bound; loops hoist most of them."""
 SHUFFLE_PORTS = 1
 EXPENSIVE = {"math": 12.0}
 """Cycles of an op on a vector, by dialect; other ops take one."""
@@ -99,6 +101,7 @@ class Model:
                 latency += count * wait
                 core += count * (
                     max(work, load, wait)
+                    + self._masks(s, vectors)
                     + LOOP_CYCLES / s.unroll
                     + LOAD_CYCLES * load * self.target.load_ports
                 )
@@ -123,6 +126,11 @@ class Model:
     def _post_ops(self) -> float:
         return _cost(self.op, "post") if self.op.post_block is not None else 0.0
 
+    def _masks(self, s: Schedule, vectors: int) -> float:
+        """To find out which lanes count."""
+        masks = sum(s.vector in {n for n, _ in c.form.terms} for c in self.flat.constraints)
+        return masks * vectors * MASK_CYCLES
+
     def _arithmetic(self, rows: int, vectors: int) -> float:
         return rows * vectors * self._ops / self.target.fma_ports
 
@@ -139,6 +147,8 @@ class Model:
         if is_crosswise(a, s):
             shuffles = s.lanes * math.log2(s.lanes) * vectors
             return count + shuffles / SHUFFLE_PORTS * self.target.load_ports
+        if is_strided(a, s) and s.vector is not None:
+            count *= a.lane_stride(s.vector) + self.target.load_ports / SHUFFLE_PORTS
         if by_row and by_vector and s.rows is not None:
             return count * self._fresh(s, a, rows)
         return count
@@ -184,7 +194,9 @@ class Model:
             by_row = s.rows is not None and a.stride(s.rows) != 0
             shared += by_vector and not by_row
             both += by_vector and by_row
-        held = s.row_tile * s.vectors + shared * s.vectors + 1 + (both > 0)
+        held = s.row_tile * s.vectors + shared * s.vectors + 1
+        # a window's elements are held from tap to tap
+        held += both * s.row_tile * s.vectors
         return held + (3 if self.op.aggregation.data in "<>" else 0)
 
     # ** memory **
@@ -243,9 +255,12 @@ class Model:
     def _moved(
         self, loops: Sequence[Loop], prints: Sequence[Sequence[float]], capacity: float
     ) -> float:
-        """Bytes that come into a cache of this capacity."""
+        """Bytes that come into a cache of this capacity: none where it holds all operands, as they
+        are in the first cache that does."""
         inside = next((p for p, each in enumerate(prints) if sum(each) <= capacity), len(loops))
         total = 0.0
+        if inside == 0:
+            return total
         for i, a in enumerate(self.flat.accesses):
             trips, reused = 1, True
             for loop in reversed(loops[:inside]):

@@ -93,6 +93,20 @@ def is_crosswise(access: FlatAccess, schedule: Schedule) -> bool:
     )
 
 
+MAX_LANE_STRIDE = 4
+"""The largest distance of neighbouring lanes in memory that is loaded with shuffles."""
+
+
+def is_strided(access: FlatAccess, schedule: Schedule) -> bool:
+    """Whether the lanes of an operand lie a few elements apart: it is loaded by whole vectors, out
+    of which the lanes are picked."""
+    return (
+        schedule.vector is not None
+        and 1 < access.lane_stride(schedule.vector) <= MAX_LANE_STRIDE
+        and not is_crosswise(access, schedule)
+    )
+
+
 def layout_of(value: SSAValue) -> Layout:
     """The layout of a tensor value; row-major where it has no place."""
     place = place_of(value.type)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import gcd
 
 from tessella.dialects.tile.access import Linear
-from tessella.dialects.tile.maths.simplex import Bound, Simplex, Work
+from tessella.dialects.tile.maths.limits import Work
+from tessella.dialects.tile.maths.propagation import Bound
+from tessella.dialects.tile.maths.simplex import Simplex
 
 Constraint = tuple[Linear, int]
 """``0 <= form < extent``."""

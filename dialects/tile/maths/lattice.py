@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
+from tessella.dialects.tile.maths.limits import check_numbers
+
 Matrix = list[list[int]]
 
 
@@ -97,6 +99,7 @@ def digits(rows: Sequence[Sequence[Fraction]], width: int) -> list[Digit]:
     A coordinate moves only with its own digits and those of coordinates behind it.
     """
     modulus = lcm(*(x.denominator for row in rows for x in row))
+    check_numbers([modulus], "the common denominator of its index expressions")
     scaled = [[x.numerator * (modulus // x.denominator) for x in row] for row in rows]
     basis = hermite(scaled, modulus, width)
     columns = dual(basis, modulus)

@@ -20,14 +20,14 @@ from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.maths.forms import Affine
 from tessella.dialects.tile.maths.intervals import Constraint, Interval, bounds, merge
+from tessella.dialects.tile.maths.limits import (
+    MAX_FORMS,
+    MAX_INDICES,
+    check_count,
+    check_numbers,
+)
 from tessella.dialects.tile.maths.variables import Bounded, Variables, names_of, reduced, split
-from tessella.support.errors import InvalidModelError, ResourceError
-
-MAX_INDICES = 32
-MAX_FORMS = 256
-"""Dimensions of all tensors, and constraints."""
-MAX_NUMBER = 1 << 62
-"""Of ranges, coefficients and offsets, and of the numerators and denominators given."""
+from tessella.support.errors import InvalidModelError
 
 TensorAccess = tuple[Sequence[Affine], Sequence[int]]
 """One form for each dimension of a tensor, and its shape."""
@@ -64,8 +64,7 @@ def normalize(tensors: Sequence[TensorAccess], constraints: Sequence[Bounded] = 
     """The normal form of a contraction.
 
     ``tensors`` has the output first. An `UnboundedIndexError` names the indices that the tensors and
-    constraints leave without bounds. A `ResourceError` tells which limit is exceeded: `MAX_INDICES`,
-    `MAX_FORMS`, `MAX_NUMBER`, or the work to find the ranges.
+    constraints leave without bounds. A `ResourceError` tells which of the `limits` is exceeded.
     """
     output, *inputs = [_dimensions(forms, shape) for forms, shape in tensors]
     others = [*constraints, *chain(*inputs)]
@@ -87,27 +86,13 @@ def _dimensions(forms: Sequence[Affine], shape: Sequence[int]) -> list[Bounded]:
 
 
 def _check(rows: Sequence[Bounded]) -> None:
-    """Refuse what is too large to be worked out, or to be written down."""
-    if len(rows) > MAX_FORMS:
-        raise _too_large("dimensions and constraints", MAX_FORMS, str(len(rows)))
-    names = names_of(row.form for row in rows)
-    if len(names) > MAX_INDICES:
-        raise _too_large("indices", MAX_INDICES, str(len(names)))
+    """Refuse what could take too long."""
+    check_count("dimensions and constraints", len(rows), MAX_FORMS)
+    check_count("indices", len(names_of(row.form for row in rows)), MAX_INDICES)
     for row in rows:
-        for x in (row.form.constant, *(c for _, c in row.form.terms)):
-            _check_size(str(row), x.numerator, x.denominator)
-        _check_size(str(row), row.extent)
-
-
-def _check_size(where: str, *numbers: int) -> None:
-    if max(map(abs, numbers)) >= MAX_NUMBER:
-        raise ResourceError("a number of a contraction is too large", where=where[:200])
-
-
-def _too_large(what: str, limit: int, found: str) -> ResourceError:
-    return ResourceError(
-        f"a contraction has too many {what}", expected=f"at most {limit}", found=found
-    )
+        numbers = (row.form.constant, *(c for _, c in row.form.terms))
+        sides = chain.from_iterable((x.numerator, x.denominator) for x in numbers)
+        check_numbers((row.extent, *sides), row)
 
 
 def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables | None:
@@ -126,6 +111,8 @@ def _normal(
     accesses = [tuple(variables.apply(f).linear() for f in forms) for forms, _ in tensors]
     constraints = [(variables.apply(row.form).linear(), row.extent) for row in rows]
     constraints += [(Linear.of(name), extent) for name, extent in variables.extents]
+    for form, _ in constraints:
+        check_numbers((form.constant, *(c for _, c in form.terms)), form)
     ranges = bounds(constraints)
     if ranges is None:
         return _nothing(tensors)

@@ -11,31 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from heapq import heappop, heappush
 from math import gcd
 
-from tessella.support.errors import InternalError, ResourceError
+from tessella.dialects.tile.maths.limits import Work
+from tessella.dialects.tile.maths.propagation import Bound, Inequality, propagate
+from tessella.support.errors import InternalError
 
-MAX_WORK = 1 << 21
-"""Entries of equations that may be computed for one space; about two seconds."""
-
-Bound = int | None
-"""None where there is no bound."""
-
-
-class Work:
-    """What solving may still cost."""
-
-    def __init__(self, limit: int = MAX_WORK) -> None:
-        self.left = limit
-
-    def spend(self, entries: int) -> None:
-        self.left -= entries
-        if self.left < 0:
-            raise ResourceError(
-                "the ranges of the indices take too much work to find",
-                hint="write index expressions and constraints with fewer indices, or smaller "
-                "coefficients",
-            )
+_ZERO = Fraction(0)
+_ONE = Fraction(1)
 
 
 class Simplex:
@@ -56,56 +40,51 @@ class Simplex:
         bounds = [*variables, *((low, high) for _, low, high in forms)]
         self._low: list[Bound] = [low for low, _ in bounds]
         self._high: list[Bound] = [high for _, high in bounds]
-        self._value = [Fraction(0)] * len(bounds)
+        self._value = [_ZERO] * len(bounds)
         self._equations: dict[int, dict[int, int]] = {}
         """By basic variable: ``sum(coefficient * variable) = 0``."""
+        self._inequalities: list[Inequality] = []
         for i, (row, _, _) in enumerate(forms, self._count):
-            self._equations[i] = {j: c for j, c in enumerate(row) if c} | {i: -1}
+            equation = {j: c for j, c in enumerate(row) if c} | {i: -1}
+            self._equations[i] = equation
+            self._inequalities += [equation, {j: -c for j, c in equation.items()}]
         self._work = work
 
     def range(self, variable: int) -> tuple[int, int] | None:
         """The least and the greatest value of a variable; None where there are no points."""
-        low = self._least(variable)
-        if low is None:
-            return None
-        self._negate(variable)
-        high = self._least(variable)
-        self._negate(variable)
-        if high is None:
-            raise InternalError("a variable has a least value but no greatest")
-        return low, -high
+        low = self._least(variable, 1)
+        high = self._least(variable, -1) if low is not None else None
+        return (low, -high) if low is not None and high is not None else None
 
-    def _negate(self, x: int) -> None:
-        """Replace a variable by its negative."""
-        low, high = self._low[x], self._high[x]
-        self._low[x] = None if high is None else -high
-        self._high[x] = None if low is None else -low
-        self._value[x] = -self._value[x]
-        for equation in self._equations.values():
-            if x in equation:
-                equation[x] = -equation[x]
+    def _least(self, x: int, sign: int) -> int | None:
+        """The least value of a variable, or of its negative, by branch and bound.
 
-    def _least(self, x: int) -> int | None:
-        """The least value of a variable at integer points, by branch and bound."""
-        whole = (self._low, self._high)
+        Of the parts that may have the least value, the latest goes first.
+        """
+        whole = self._low, self._high
         best: int | None = None
-        pending = [(None, self._low, self._high)]
-        while pending:
-            bound, self._low, self._high = pending.pop()
-            if best is not None and bound is not None and bound >= best:
+        parts = [(0, 0, *whole)]
+        count = 0
+        while parts and (best is None or parts[0][0] < best):
+            _, _, low, high = heappop(parts)
+            self._low, self._high = list(low), list(high)
+            if not self._tighten() or not self._feasible():
                 continue
-            if not self._feasible():
-                continue
-            least = math.ceil(self._minimize(x))
-            if best is not None and least >= best:
-                continue
+            self._optimize(x, rise=sign < 0)
+            least = math.ceil(sign * self._value[x])
             fraction = self._fractional(x)
             if fraction is None:
-                best = least
-            else:
-                pending += [(least, *side) for side in self._branch(fraction)]
+                best = least if best is None else min(best, least)
+                continue
+            for side in self._branch(fraction):
+                count += 1
+                heappush(parts, (least, -count, *side))
         self._low, self._high = whole
         return best
+
+    def _tighten(self) -> bool:
+        self._work.spend(len(self._low) + sum(map(len, self._inequalities)))
+        return propagate(self._inequalities, self._low, self._high)
 
     def _fractional(self, first: int) -> int | None:
         """A variable whose value is not an integer."""
@@ -123,33 +102,27 @@ class Simplex:
 
     def _feasible(self) -> bool:
         """Move to a point within all bounds; whether there is one."""
-        self._settle()
+        for x in range(len(self._value)):
+            if x not in self._equations:
+                self._move(x, self._missing(x))
         while (x := self._violated()) is not None:
-            low = self._low[x]
-            target = low if low is not None and self._value[x] < low else self._high[x]
-            assert target is not None
-            entering = self._entering(x, rise=self._value[x] < target)
+            missing = self._missing(x)
+            entering = self._entering(x, rise=missing > 0)
             if entering is None:
                 return False
-            self._move(entering, (target - self._value[x]) / self._rate(x, entering))
+            self._move(entering, missing / self._rate(x, entering))
             self._pivot(x, entering)
         return True
 
-    def _settle(self) -> None:
-        """Move what is not basic into its bounds."""
-        for x, (low, high) in enumerate(zip(self._low, self._high, strict=True)):
-            if x not in self._equations:
-                value = self._value[x]
-                inside = value if low is None else max(value, Fraction(low))
-                inside = inside if high is None else min(inside, Fraction(high))
-                self._move(x, inside - value)
-
     def _violated(self) -> int | None:
-        return min((x for x in self._equations if not self._room_at(x)), default=None)
+        return min((x for x in self._equations if self._missing(x)), default=None)
 
-    def _room_at(self, x: int) -> bool:
+    def _missing(self, x: int) -> Fraction:
+        """How far a variable is from its bounds; 0 inside."""
         low, high, value = self._low[x], self._high[x], self._value[x]
-        return (low is None or low <= value) and (high is None or value <= high)
+        if low is not None and value < low:
+            return low - value
+        return high - value if high is not None and value > high else _ZERO
 
     def _entering(self, x: int, *, rise: bool) -> int | None:
         """The first variable that is not basic and whose move can make another one rise or fall."""
@@ -164,15 +137,14 @@ class Simplex:
         bound = self._high[x] if rise else self._low[x]
         return bound is None or (self._value[x] < bound if rise else self._value[x] > bound)
 
-    def _minimize(self, x: int) -> Fraction:
-        """The least value of a variable, fractions allowed, from a point within all bounds."""
-        while (entering := self._entering(x, rise=False)) is not None:
-            down = self._rate(x, entering) > 0
-            step, leaving = self._longest_step(entering, -1 if down else 1)
-            self._move(entering, -step if down else step)
+    def _optimize(self, x: int, *, rise: bool) -> None:
+        """Move a variable as far as it goes, fractions allowed, from a point within all bounds."""
+        while (entering := self._entering(x, rise=rise)) is not None:
+            sign = 1 if (self._rate(x, entering) > 0) == rise else -1
+            step, leaving = self._longest_step(entering, sign)
+            self._move(entering, sign * step)
             if leaving != entering:
                 self._pivot(leaving, entering)
-        return self._value[x]
 
     def _longest_step(self, entering: int, sign: int) -> tuple[Fraction, int]:
         """How far a variable can go, and the first one to meet a bound then."""
@@ -189,9 +161,9 @@ class Simplex:
     def _rate(self, x: int, y: int) -> Fraction:
         """By how much a variable moves with one that is not basic."""
         if x == y:
-            return Fraction(1)
+            return _ONE
         equation = self._equations.get(x, {})
-        return Fraction(-equation[y], equation[x]) if y in equation else Fraction(0)
+        return Fraction(-equation[y], equation[x]) if y in equation else _ZERO
 
     def _move(self, x: int, by: Fraction) -> None:
         """Move a variable that is not basic, and the basic ones with it."""

@@ -1,0 +1,49 @@
+"""What a contraction may ask for. Programs come from anywhere: past a limit there is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tessella.support.errors import ResourceError
+
+MAX_INDICES = 32
+MAX_FORMS = 256
+"""Dimensions of all tensors, and constraints."""
+MAX_NUMBER = 1 << 62
+"""Of ranges and offsets, and of the numerators and denominators of coefficients."""
+MAX_WORK = 1 << 20
+"""Numbers that may be computed to find the ranges of one contraction: about two seconds."""
+
+
+def check_count(what: str, count: int, limit: int) -> None:
+    """Raise a `ResourceError` where there are more things than allowed."""
+    if count > limit:
+        raise ResourceError(
+            f"a contraction has too many {what}", expected=f"at most {limit}", found=str(count)
+        )
+
+
+def check_numbers(numbers: Iterable[int], where: object) -> None:
+    """Raise a `ResourceError` where a number is larger than allowed."""
+    if any(not -MAX_NUMBER < x < MAX_NUMBER for x in numbers):
+        raise ResourceError(
+            "a contraction leads to numbers that are too large",
+            where=str(where)[:200],
+            expected="numbers of less than 2^62",
+        )
+
+
+class Work:
+    """What finding the ranges of a contraction may still cost."""
+
+    def __init__(self, limit: int = MAX_WORK) -> None:
+        self.left = limit
+
+    def spend(self, numbers: int) -> None:
+        """Raise a `ResourceError` where all has been spent."""
+        self.left -= numbers
+        if self.left < 0:
+            raise ResourceError(
+                "the ranges of a contraction's indices take too long to find",
+                hint="write it with fewer indices, smaller coefficients, or explicit constraints",
+            )

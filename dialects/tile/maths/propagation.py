@@ -1,0 +1,67 @@
+"""Bounds of integers that follow from the bounds of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Bound = int | None
+"""None where there is no bound."""
+Inequality = Mapping[int, int]
+"""``sum(coefficient * variable) <= 0``, by variable."""
+
+MAX_ROUNDS = 16
+"""Some bounds come closer to a limit for ever, and others a step at a time."""
+
+
+def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[Bound]) -> bool:
+    """Tighten the bounds, in place, as each inequality alone allows.
+
+    False where nothing is left. Not all that follows is found.
+    """
+    for _ in range(MAX_ROUNDS):
+        before = (*low, *high)
+        if not all(_tighten(inequality, low, high) for inequality in inequalities):
+            return False
+        if before == (*low, *high):
+            break
+    return True
+
+
+def _tighten(inequality: Inequality, low: list[Bound], high: list[Bound]) -> bool:
+    """``c * x <= -(the least that the other terms add up to)``, for each variable ``x``."""
+    total = 0
+    unbounded: int | None = None
+    for x, c in inequality.items():
+        bound = low[x] if c > 0 else high[x]
+        if bound is not None:
+            total += c * bound
+        elif unbounded is None:
+            unbounded = x
+        else:
+            return True
+    for x in inequality if unbounded is None else (unbounded,):
+        c = inequality[x]
+        bound = low[x] if c > 0 else high[x]
+        room = (0 if bound is None else c * bound) - total
+        if c > 0:
+            high[x] = smaller(high[x], room // c)
+        elif c < 0:
+            low[x] = greater(low[x], -(room // -c))
+        if not holds(low[x], high[x]):
+            return False
+    return True
+
+
+def holds(low: Bound, high: Bound) -> bool:
+    """Whether there is something between two bounds."""
+    return low is None or high is None or low <= high
+
+
+def smaller(a: Bound, b: int) -> int:
+    """The tighter of two upper bounds."""
+    return b if a is None else min(a, b)
+
+
+def greater(a: Bound, b: int) -> int:
+    """The tighter of two lower bounds."""
+    return b if a is None else max(a, b)
