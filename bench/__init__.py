@@ -1,1 +1,1 @@
-"""Measurements: of whole models, against other runtimes."""
+"""Measurements: of models and of single kernels, against other runtimes and the machine."""

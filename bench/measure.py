@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 # After their work, the threads of some runtimes spin for a while before they sleep.
 _PAUSE = 0.005
@@ -18,7 +24,7 @@ _PAUSE = 0.005
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of single calls, in seconds."""
+    """Times of a call, in seconds: one of each turn."""
 
     seconds: tuple[float, ...]
 
@@ -37,24 +43,62 @@ class Timing:
 
 
 def interleave(
-    contestants: Mapping[str, Callable[[], object]], *, repeat: int, warmup: int = 2
+    contestants: Mapping[str, Callable[[], object]],
+    *,
+    repeat: int,
+    warmup: int = 2,
+    turn: float = 0.0,
+    evict: Callable[[], object] | None = None,
 ) -> dict[str, Timing]:
-    """Time ``repeat`` calls of each contestant, one each in turn, after ``warmup`` untimed rounds.
+    """Time ``repeat`` turns of each contestant, one each in turn, after ``warmup`` untimed rounds.
 
-    Interleaved, a disturbance of the machine hits all of them. A turn is a pause, an untimed call,
-    which takes the caches back from the one before, and a timed one.
+    Interleaved, a disturbance of the machine hits all of them. A turn is a pause, untimed calls,
+    which take the caches back from the one before, and as many timed ones: one each, or as many as
+    fit into ``turn`` seconds, so that short calls are timed together. With ``evict``, that is
+    called instead of the untimed ones, and one call is timed, which finds nothing in the caches.
     """
+    counts = {name: 1 if evict else _calls_in(turn, call) for name, call in contestants.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(warmup + repeat):
+    for round in range(warmup + repeat):
         for name, call in contestants.items():
             time.sleep(_PAUSE)
-            call()
-            start = time.perf_counter()
-            call()
-            elapsed = time.perf_counter() - start
-            if turn >= warmup:
+            if evict is not None:
+                evict()
+            else:
+                _seconds(call, counts[name])
+            elapsed = _seconds(call, counts[name])
+            if round >= warmup:
                 seconds[name].append(elapsed)
     return {name: Timing(tuple(times)) for name, times in seconds.items()}
+
+
+def _seconds(call: Callable[[], object], count: int) -> float:
+    """Of one call, on the average of so many."""
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
+
+
+def _calls_in(seconds: float, call: Callable[[], object]) -> int:
+    """How many calls take about so long; 1 where one takes longer."""
+    if not seconds:
+        return 1
+    once = min(_seconds(call, 1) for _ in range(3))
+    return max(1, round(seconds / once))
+
+
+def relative_error(found: Sequence[Array], expected: Sequence[Array]) -> float:
+    """The largest difference over the largest value of an output; infinite for other shapes."""
+    if [output.shape for output in found] != [output.shape for output in expected]:
+        return math.inf
+    pairs = zip(found, expected, strict=True)
+    return max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive numbers, at least one."""
+    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def machine() -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 
 from bench import cold
-from bench.measure import interleave, machine
+from bench.measure import geometric_mean, interleave, machine, relative_error
 from bench.peers import PEERS, Array, Feeds, Run, available, load
 from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture, random_inputs
 
@@ -67,7 +67,7 @@ def compare(name: str, peers: Sequence[str], *, threads: int, repeat: int) -> li
         row.median_ms, row.spread = timing.median * 1e3, timing.spread
         if peers[0] in timings:
             row.ratio = timing.median / timings[peers[0]].median
-            row.error = _error(outputs[peer], outputs[peers[0]])
+            row.error = relative_error(outputs[peer], outputs[peers[0]])
     return list(rows.values())
 
 
@@ -105,14 +105,6 @@ def _load(row: Row, path: Path, feeds: Feeds) -> tuple[Run, list[Array]] | None:
         return None
 
 
-def _error(found: Sequence[Array], expected: Sequence[Array]) -> float:
-    """The largest difference over the largest value of an output; infinite for other shapes."""
-    if [output.shape for output in found] != [output.shape for output in expected]:
-        return math.inf
-    pairs = zip(found, expected, strict=True)
-    return max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
-
-
 def _print_rows(rows: Sequence[Row]) -> None:
     print(f"\n{rows[0].model}: {rows[0].weights_mb:.1f} MB of weights")
     print(f"  {'':12}{'median ms':>10}{'spread':>8}{'ratio':>7}{'error':>9}", end="")
@@ -134,7 +126,7 @@ def _print_ratios(rows: Sequence[Row]) -> None:
     for peer in dict.fromkeys(row.peer for row in rows):
         ratios = [row.ratio for row in rows if row.peer == peer and row.ratio is not None]
         if ratios:
-            print(f"  {peer:12}{math.exp(np.log(ratios).mean()):7.2f}  ({len(ratios)} models)")
+            print(f"  {peer:12}{geometric_mean(ratios):7.2f}  ({len(ratios)} models)")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

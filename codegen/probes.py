@@ -80,10 +80,10 @@ def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[V
 
     Of registers only: some cores carry out additions of constants while they rename registers.
     """
-    number, *values = carried
+    number, step, *values = carried
     for i in range(CHAIN):
-        number = w.binary("xor" if i % 2 else "add", number, carried[0])
-    return [number, *_multiply_adds(w, values, factor)]
+        number = w.binary("xor" if i % 2 else "add", number, step)
+    return [number, step, *_multiply_adds(w, values, factor)]
 
 
 _Turn = Callable[[Writer, Sequence[Value], Value], list[Value]]
@@ -95,7 +95,7 @@ _Carried = Callable[[Target], list[LLType]]
 _ARITHMETIC: dict[str, tuple[_Turn, _Carried]] = {
     "multiply_adds": (_multiply_adds, lambda target: [_vector(target)] * accumulators(target)),
     "multiply_add_chain": (_chain, lambda target: [_vector(target)]),
-    "integer_chain": (_integer_chain, lambda target: [I64, *[_vector(target)] * BESIDE]),
+    "integer_chain": (_integer_chain, lambda target: [I64, I64, *[_vector(target)] * BESIDE]),
 }
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from tessella.support.errors import OptionError
+from tessella.targets import measured
 from tessella.targets.table import TARGETS, get
 from tessella.targets.target import Target
 
@@ -55,6 +58,12 @@ _EXTRA_OF_TARGET = {
     "neon": frozenset(("dotprod", "i8mm", "bf16")),
 }
 
+_IDENTITY = (
+    *("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
+)
+"""The lines of /proc/cpuinfo that say which processor it is, on x86 and on Arm."""
+
 _CACHE_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 _CACHE_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
@@ -82,6 +91,20 @@ def host() -> Target:
     return _with_facts(target)
 
 
+def sources() -> dict[str, str]:
+    """Where each field of `host()` comes from: `table`, `system` or `measured`."""
+    table = get(host().name)
+    origins = {"system": _system_facts(table), "measured": _figures(table.name)}
+    known = {field: origin for origin, facts in origins.items() for field in facts}
+    return {field.name: known.get(field.name, "table") for field in fields(table)}
+
+
+def forget() -> None:
+    """Read what was measured anew when the host is next asked for."""
+    for cached in (_detect, _figures):
+        cached.cache_clear()
+
+
 def can_run(target: Target) -> bool:
     """Whether this machine has the target's architecture and all of its instructions."""
     if target.arch != _arch():
@@ -96,11 +119,23 @@ def can_run(target: Target) -> bool:
 @functools.cache
 def cpu_flags() -> frozenset[str]:
     """What /proc/cpuinfo lists for the first core; empty where there is no such file."""
+    return parse_flags(_cpu_lines())
+
+
+def processor() -> str:
+    """The first core's maker, model, stepping and flags: what measured figures belong to."""
+    lines = [line for line in _cpu_lines() if line.partition(":")[0].strip() in _IDENTITY]
+    return "\n".join(lines) or f"{platform.machine()} {platform.processor()}"
+
+
+@functools.cache
+def _cpu_lines() -> list[str]:
+    """/proc/cpuinfo about the first core: up to the first empty line."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return frozenset()
-    return parse_flags(lines)
+        return []
+    return text.partition("\n\n")[0].splitlines()
 
 
 def parse_flags(lines: list[str]) -> frozenset[str]:
@@ -137,19 +172,25 @@ def _arch() -> str | None:
 
 
 def _with_facts(target: Target) -> Target:
-    """The target with this machine's triple, further features and cache sizes put in."""
+    """The target with what this machine tells, and what was measured on it, put in."""
+    return replace(target, **_system_facts(target), **_figures(target.name))
+
+
+def _system_facts(target: Target) -> dict[str, Any]:
+    """This machine's triple, further features and cache sizes, by the target's fields."""
     wanted = _EXTRA_OF_TARGET[target.name]
     flags = cpu_flags()
     extra = tuple(llvm for flag, llvm in _EXTRA_FLAGS.items() if flag in flags and llvm in wanted)
-    caches = _caches()
-    return replace(
-        target,
-        triple=_TRIPLES.get((target.arch, platform.system()), target.triple),
-        features=tuple(dict.fromkeys((*target.features, *extra))),
-        l1=caches.get(1, target.l1),
-        l2=caches.get(2, target.l2),
-        l3=caches.get(3, target.l3),
-    )
+    return {
+        "triple": _TRIPLES.get((target.arch, platform.system()), target.triple),
+        "features": tuple(dict.fromkeys((*target.features, *extra))),
+        **{f"l{level}": size for level, size in _caches().items() if level in (1, 2, 3)},
+    }
+
+
+@functools.cache
+def _figures(target: str) -> Mapping[str, Any]:
+    return measured.read(target, processor())
 
 
 @functools.cache

@@ -48,12 +48,22 @@ class Target:
     load_ports: int
     """Vector loads that can start in one cycle."""
 
+    store_ports: int
+    """Vector stores that can start in one cycle."""
+
     l1: int
     l2: int
     l3: int
     """Bytes of level 1 data, level 2 and level 3 cache that one core can use."""
 
     cache_line: int
+    l1_bandwidth: float
+    l2_bandwidth: float
+    l3_bandwidth: float
+    memory_bandwidth: float
+    """Bytes per cycle that one core sustains when it reads, one after the other, what this level
+    holds and no level before it."""
+
     ghz: float
     """Clock under vector load, for cost estimates; not a promise."""
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import tempfile
 
 import pytest
 from hypothesis import settings
 
 # The IR is verified after every pass, in the processes that tests start too.
 os.environ.setdefault("TESSELLA_VERIFY", "1")
+
+# What was measured on this machine, and stored, is no part of what is tested.
+_CACHE = tempfile.TemporaryDirectory()
+atexit.register(_CACHE.cleanup)
+os.environ["XDG_CACHE_HOME"] = _CACHE.name
 
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True)

@@ -4,33 +4,108 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from tessella import targets
+from tessella.driver import calibrate
+from tessella.targets import Target, machine, measured
 from tessella.targets.table import TARGETS
+
+Show = Callable[[Target, float], str]
+
+
+def _kib(_: Target, value: float) -> str:
+    return f"{int(value) // 1024} KiB"
+
+
+def _number(unit: str) -> Show:
+    return lambda _, value: f"{value:g} {unit}"
+
+
+def _bandwidth(target: Target, value: float) -> str:
+    return f"{value:g} bytes a cycle ({value * target.ghz:.0f} GB/s)"
+
+
+_FACTS: tuple[tuple[str, str, Show], ...] = (
+    ("vectors", "vector_bits", _number("bits")),
+    ("vector registers", "vector_registers", _number("of them")),
+    ("multiply-adds", "fma_ports", _number("a cycle")),
+    ("multiply-add's latency", "fma_latency", _number("cycles")),
+    ("loads", "load_ports", _number("a cycle")),
+    ("stores", "store_ports", _number("a cycle")),
+    ("clock under vector load", "ghz", _number("GHz")),
+    ("level 1 cache", "l1", _kib),
+    ("level 2 cache", "l2", _kib),
+    ("level 3 cache", "l3", _kib),
+    ("cache line", "cache_line", _number("bytes")),
+    ("reading level 1", "l1_bandwidth", _bandwidth),
+    ("reading level 2", "l2_bandwidth", _bandwidth),
+    ("reading level 3", "l3_bandwidth", _bandwidth),
+    ("reading memory", "memory_bandwidth", _bandwidth),
+)
+"""What is shown of this machine: a label, a field of the target, and how its value is written."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure this machine first (some seconds), for all later compilations",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table."""
-    host = targets.host()
+    """Print this machine and the table."""
+    if args.measure:
+        host = targets.host()
+        calibrate.store(host, calibrate.measure(host, _report))
     if args.json:
-        table = {name: asdict(target) for name, target in TARGETS.items()}
-        print(json.dumps({"host": asdict(host), "targets": table}, indent=2))
+        print(json.dumps(_document(), indent=2))
         return 0
-    print(f"host: {host.name} ({host.cpu} {host.feature_string}".rstrip() + f"), {host.triple}")
-    caches = (("level 1", host.l1), ("level 2", host.l2), ("level 3", host.l3))
-    print("caches: " + ", ".join(f"{name} {size // 1024} KiB" for name, size in caches))
-    rows = [("name", "arch", "cpu", "vector bits", "registers", "runs here")]
+    print("\n".join([*_host_lines(), "", *_columns(_table())]))
+    return 0
+
+
+def _report(what: str) -> None:
+    print(f"measuring {what}", file=sys.stderr)
+
+
+def _document() -> dict[str, object]:
+    return {
+        "host": asdict(targets.host()),
+        "sources": machine.sources(),
+        "targets": {name: asdict(target) for name, target in TARGETS.items()},
+    }
+
+
+def _host_lines() -> Iterator[str]:
+    host, sources = targets.host(), machine.sources()
+    features = f" {host.feature_string}" if host.features else ""
+    yield f"host: {host.name} ({host.cpu}{features}), {host.triple}"
+    rows = [(name, show(host, getattr(host, f)), sources[f]) for name, f, show in _FACTS]
+    yield from (f"  {line}" for line in _columns(rows))
+    file = measured.path(host.name, machine.processor())
+    if "measured" in sources.values():
+        yield f"measured figures are from {file}"
+    else:
+        yield "ports, clock and bandwidths were not measured: `tessella targets --measure` does it"
+
+
+def _table() -> Iterator[tuple[str, ...]]:
+    yield "name", "arch", "cpu", "vector bits", "registers", "runs here"
     for target in TARGETS.values():
         runs = "yes" if targets.can_run(target) else "no"
         bits, registers = str(target.vector_bits), str(target.vector_registers)
-        rows.append((target.name, target.arch, target.cpu, bits, registers, runs))
+        yield target.name, target.arch, target.cpu, bits, registers, runs
+
+
+def _columns(rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Lines in which columns are aligned."""
+    rows = list(rows)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        print("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
-    return 0
+        yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,350 @@
+"""Compare tessella with its peers, and with what the machine can do, on single kernels.
+
+    python -m bench.kernels [GROUP ...] --threads 1 --repeat 20 --json results.json
+
+Each kernel is a model of one node, or of a node with what is fused to it. Peers are timed in turn
+with three roofs: a loop of multiply-adds, and reading and copying as many bytes as the kernel has
+to move. Beside that: vector registers spilled in inner loops, and the time to compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import onnx
+
+from bench.assembly import spills
+from bench.cases import GROUPS, Case, Work, work
+from bench.measure import (
+    Timing,
+    geometric_mean,
+    interleave,
+    machine,
+    relative_error,
+)
+from bench.peers import PEERS, Array, Feeds, available, load
+from tessella import targets
+from tessella.driver.calibrate import Probe, Probes, level_sizes
+from tests.models import random_inputs
+
+OURS = "tessella"
+
+TURN = 0.002
+"""Seconds that a turn of a contestant takes at the least."""
+
+COMPILE_GOAL = 0.150
+"""Seconds to compile a kernel, in the median."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is wanted of a group: how many times as fast as the faster peer, and shares of roofs."""
+
+    each: float | None = None
+    mean: float | None = None
+    peak: float | None = None
+    bandwidth: float | None = None
+
+    @property
+    def is_of_each(self) -> bool:
+        """Whether something is wanted of each kernel, and not of their mean alone."""
+        return any(value is not None for value in (self.each, self.peak, self.bandwidth))
+
+    def __str__(self) -> str:
+        parts = (
+            (self.each, "each at least {:.2f} of the faster peer"),
+            (self.mean, "geometric mean at least {:.2f} of it"),
+            (self.peak, "{:.0%} of the peak"),
+            (self.bandwidth, "{:.0%} of the bandwidth"),
+        )
+        return ", ".join(text.format(value) for value, text in parts if value is not None)
+
+
+GOALS = {
+    "matmul": Goal(each=0.98, peak=0.95),
+    "odd": Goal(each=1.0),
+    "gemv": Goal(each=1.0, bandwidth=0.90),
+    "batched": Goal(each=1.0),
+    "resnet50": Goal(each=0.97, mean=1.0),
+    "depthwise": Goal(mean=1.1),
+    "memory": Goal(each=1.0, bandwidth=0.85),
+}
+
+
+@dataclass
+class Row:
+    """One kernel. Figures are missing where the peer they are of failed."""
+
+    group: str
+    name: str
+    work: Work
+    ms: dict[str, float] = field(default_factory=dict[str, float])
+    """Median, by peer."""
+    spread: dict[str, float] = field(default_factory=dict[str, float])
+    error: dict[str, float] = field(default_factory=dict[str, float])
+    """Against the first peer that ran."""
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    peak_gflops: float | None = None
+    read_gbs: float | None = None
+    copy_gbs: float | None = None
+    spilled: int | None = None
+    compile_ms: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The time of the faster peer over ours: above 1 where we are faster."""
+        others = [ms for peer, ms in self.ms.items() if peer != OURS]
+        return min(others) / self.ms[OURS] if others and OURS in self.ms else None
+
+    @property
+    def of_peak(self) -> float | None:
+        """The share of the FMA peak; None where a kernel multiplies nothing."""
+        if self.peak_gflops is None or OURS not in self.ms or not self.work.flops:
+            return None
+        return self.work.flops / (self.ms[OURS] * 1e6) / self.peak_gflops
+
+    @property
+    def of_bandwidth(self) -> float | None:
+        """The share of the bandwidth: as many bytes as are written are copied, others are read."""
+        if self.read_gbs is None or self.copy_gbs is None or OURS not in self.ms:
+            return None
+        copied = 2 * min(self.work.read, self.work.written)
+        roof = copied / self.copy_gbs + (self.work.bytes - copied) / self.read_gbs
+        return roof / (self.ms[OURS] * 1e6)
+
+    def missed(self, goal: Goal) -> list[str]:
+        """What is wanted of each kernel and is not reached."""
+        wanted = (
+            ("ratio", self.ratio, goal.each),
+            ("peak", self.of_peak, goal.peak),
+            ("bandwidth", self.of_bandwidth, goal.bandwidth),
+        )
+        return [
+            f"{name} {value:.2f} < {least:.2f}" if value is not None else f"no {name}"
+            for name, value, least in wanted
+            if least is not None and not (value is not None and value >= least)
+        ]
+
+
+# ** measuring **
+
+
+class Bench:
+    """What all kernels are measured with."""
+
+    def __init__(self, peers: Sequence[str], threads: int, repeat: int, compiles: int) -> None:
+        self.peers = peers
+        self.threads = threads
+        self.repeat = repeat
+        self.compiles = compiles
+        self.target = targets.host()
+        self.probes = Probes(self.target)
+
+    def measure(self, case: Case) -> Row:
+        """One kernel on all peers."""
+        model = case.build()
+        row = Row(case.group, case.name, work(model))
+        if OURS in self.peers:
+            self._compile(row, model)
+        feeds = random_inputs(model)
+        calls = self._load(row, model, feeds)
+        roofs = self._roofs(row.work)
+        contestants = {**calls, **roofs}
+        evict = self._read_memory() if case.cold else None
+        timings = interleave(contestants, repeat=self.repeat, turn=TURN, evict=evict)
+        _fill_in(row, calls, roofs, timings)
+        return row
+
+    def _roofs(self, work: Work) -> dict[str, Probe]:
+        """Loops to compare with; their names are no peer's."""
+        return {
+            "peak": self.probes.flops(),
+            "read": self.probes.read(work.bytes),
+            "copy": self.probes.copy(work.bytes),
+        }
+
+    def _read_memory(self) -> Probe:
+        return self.probes.read(level_sizes(self.target)["memory"])
+
+    def _load(
+        self, row: Row, model: onnx.ModelProto, feeds: Feeds
+    ) -> dict[str, Callable[[], list[Array]]]:
+        """The peers that can run the model, which were called once, with errors filled in."""
+        calls: dict[str, Callable[[], list[Array]]] = {}
+        expected: list[Array] | None = None
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            path.write_bytes(model.SerializeToString())
+            for peer in self.peers:
+                try:
+                    call = partial(load(peer, path, self.threads), feeds)
+                    outputs = [np.array(output) for output in call()]
+                except Exception as error:  # one peer's failure must not end the comparison
+                    row.failures[peer] = f"{type(error).__name__}: {error}"
+                    continue
+                expected = outputs if expected is None else expected
+                row.error[peer] = relative_error(outputs, expected)
+                calls[peer] = call
+        return calls
+
+    def _compile(self, row: Row, model: onnx.ModelProto) -> None:
+        """The time to compile the model, and what its assembly shows."""
+        tessella: Any = importlib.import_module(OURS)
+        try:
+            times = [_timed(tessella.compile, model) for _ in range(self.compiles)]
+            text = tessella.compile(model).as_text("asm")
+        except Exception as error:
+            row.failures[OURS] = f"{type(error).__name__}: {error}"
+            return
+        row.compile_ms = median(times) * 1e3
+        row.spilled = sum(found.registers for found in spills(text).values())
+
+
+def _timed(function: Callable[..., object], *arguments: object) -> float:
+    start = perf_counter()
+    function(*arguments)
+    return perf_counter() - start
+
+
+def _fill_in(
+    row: Row, peers: Mapping[str, object], roofs: Mapping[str, Probe], timings: Mapping[str, Timing]
+) -> None:
+    for peer in peers:
+        row.ms[peer], row.spread[peer] = timings[peer].median * 1e3, timings[peer].spread
+    rates = {name: probe.amount / timings[name].median / 1e9 for name, probe in roofs.items()}
+    row.peak_gflops, row.read_gbs, row.copy_gbs = rates["peak"], rates["read"], rates["copy"]
+
+
+# ** printing **
+
+
+def _header(group: str, peers: Sequence[str]) -> str:
+    names = "".join(f"{peer + ' us':>17}" for peer in peers)
+    rest = (
+        f"{'ratio':>7}{'peak':>6}{'bandw.':>8}{'error':>9}{'spread':>8}{'spilled':>9}{'compile':>9}"
+    )
+    return f"\n{group}: {GOALS[group]}\n  {'':32}{names}{rest}"
+
+
+def _line(row: Row, peers: Sequence[str]) -> str:
+    times = "".join(_cell(row.ms.get(peer), 17, ".1f", 1e3) for peer in peers)
+    figures = (
+        _cell(row.ratio, 7, ".2f"),
+        _cell(row.of_peak, 6, ".0%"),
+        _cell(row.of_bandwidth, 8, ".0%"),
+        _cell(row.error.get(OURS), 9, ".0e"),
+        _cell(row.spread.get(OURS), 8, ".0%"),
+        _cell(row.spilled, 9, "d"),
+        _cell(row.compile_ms, 6, ".0f") + " ms",
+    )
+    goal = GOALS[row.group]
+    missed = ", ".join(row.missed(goal))
+    verdict = (f"  missed: {missed}" if missed else "  met") if goal.is_of_each else ""
+    failures = "".join(f"\n    {peer} failed: {text}" for peer, text in row.failures.items())
+    return f"  {row.name:32}{times}{''.join(figures)}{verdict}{failures}"
+
+
+def _cell(value: float | None, width: int, format: str, scale: float = 1) -> str:
+    return (
+        f"{value * scale if scale != 1 else value:{width}{format}}"
+        if value is not None
+        else "-".rjust(width)
+    )
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    """Of each group the geometric mean, and whether its goals are met; then of all kernels."""
+    groups = dict.fromkeys(row.group for row in rows)
+    lines = ["", *(_group_summary([row for row in rows if row.group == g], g) for g in groups)]
+    spilling = [row.name for row in rows if row.spilled]
+    lines.append(f"spilled vector registers in inner loops: {', '.join(spilling) or 'none'}")
+    compiled = [row.compile_ms for row in rows if row.compile_ms is not None]
+    if compiled:
+        verdict = "met" if median(compiled) <= COMPILE_GOAL * 1e3 else "missed"
+        lines.append(
+            f"compile: median {median(compiled):.0f} ms, at most {max(compiled):.0f} ms; "
+            f"goal {COMPILE_GOAL * 1e3:.0f} ms in the median: {verdict}"
+        )
+    return "\n".join(lines)
+
+
+def _group_summary(rows: Sequence[Row], group: str) -> str:
+    goal = GOALS[group]
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    mean = geometric_mean(ratios) if ratios else None
+    parts: list[str] = []
+    if goal.is_of_each:
+        parts.append(f"{sum(not row.missed(goal) for row in rows)} of {len(rows)} met")
+    if mean is not None:
+        wanted = "" if goal.mean is None else " met" if mean >= goal.mean else " missed"
+        parts.append(f"geometric mean of the ratios {mean:.2f}{wanted}")
+    return f"{group}: {', '.join(parts)} ({goal})"
+
+
+def _document(row: Row) -> dict[str, Any]:
+    derived = {"ratio": row.ratio, "of_peak": row.of_peak, "of_bandwidth": row.of_bandwidth}
+    return asdict(row) | derived | {"missed": row.missed(GOALS[row.group])}
+
+
+# ** the command line **
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.kernels", description="Compare tessella on single kernels."
+    )
+    parser.add_argument("groups", nargs="*", help=f"of {', '.join(GROUPS)}; default: all")
+    parser.add_argument("--case", default="", metavar="TEXT", help="only names that contain it")
+    parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
+    parser.add_argument("--repeat", type=int, default=20, help="timed turns (default: 20)")
+    parser.add_argument("--compiles", type=int, default=3, help="timed compilations (default: 3)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    options = parser.parse_args(arguments)
+    for kind, names, known in (
+        ("group", options.groups, GROUPS),
+        ("peer", options.peers.split(","), PEERS),
+    ):
+        for name in names:
+            if name not in known:
+                parser.error(f"no {kind} {name!r}; there are {', '.join(known)}")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 if a peer failed."""
+    options = _parse(arguments)
+    where: dict[str, Any] = machine()
+    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    peers = available(options.peers.split(","))
+    bench = Bench(peers, options.threads, options.repeat, options.compiles)
+    print(f"threads: {options.threads}; target: {bench.target.name}")
+    print("peak and bandwidth: shares of what the machine does in loops, in the same run")
+    rows: list[Row] = []
+    for group in options.groups or GROUPS:
+        cases = [case for case in GROUPS[group]() if options.case in case.name]
+        if cases:
+            print(_header(group, peers))
+        for case in cases:
+            rows.append(bench.measure(case))
+            print(_line(rows[-1], peers), flush=True)
+    print(_summary(rows))
+    if options.json is not None:
+        document = {"machine": where, "rows": [_document(row) for row in rows]}
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(any(row.failures for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,118 @@
+"""Native kernels called alone, outside of their program, on buffers of their own."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from tessella.codegen.emit import KERNEL, emit_kernel
+from tessella.codegen.link import link
+from tessella.codegen.llvm import optimize_and_emit
+from tessella.dialects.layout import Layout, pack
+from tessella.dialects.nn.core import dtype_of
+from tessella.runtime.arena import aligned
+from tessella.runtime.program import CONTEXT_SLOTS
+from tessella.targets import Target
+
+Array = npt.NDArray[Any]
+
+_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+@dataclass(frozen=True)
+class Code:
+    """The object code of a kernel, and its buffers; it can be sent to another process."""
+
+    name: str
+    image: bytes
+    buffers: tuple[tuple[str, int], ...]
+    """Of each argument the dtype and the number of elements: operands, results, scratch."""
+
+
+def compile_kernels(
+    loops: ModuleOp, target: Target, names: Iterable[str], most: int | None = None
+) -> dict[str, Code]:
+    """The code of these kernels of a module at the stage `loops`.
+
+    Raises ValueError where the LLVM IR of one has more than ``most`` characters.
+    """
+    wanted = set(names)
+    return {
+        op.sym_name.data: _compile(op, target, most)
+        for op in loops.body.block.ops
+        if isinstance(op, FuncOp) and KERNEL in op.attributes and op.sym_name.data in wanted
+    }
+
+
+def _compile(function: FuncOp, target: Target, most: int | None) -> Code:
+    text = emit_kernel(function, target)
+    if most is not None and len(text) > most:
+        raise ValueError(f"{len(text)} characters of LLVM IR are too many")
+    buffers = tuple(_buffer(argument.type) for argument in function.body.block.args)
+    return Code(function.sym_name.data, optimize_and_emit(text, target), buffers)
+
+
+def _buffer(type: object) -> tuple[str, int]:
+    assert isinstance(type, MemRefType)
+    return np.dtype(dtype_of(type.element_type)).name, type.get_shape()[0]
+
+
+class Kernel:
+    """A kernel that can be called, on buffers that others may use too."""
+
+    def __init__(self, code: Code, buffers: Sequence[Array]) -> None:
+        self.buffers = list(buffers)
+        self._context = np.zeros(CONTEXT_SLOTS, np.int64)
+        self._library = link({code.name: code.image})
+        addresses = [array.ctypes.data for array in (self._context, *buffers)]
+        self._pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._function = _CALL(self._library.address(code.name))
+
+    def __call__(self) -> None:
+        self._function(self._pointers, 0, 1)
+
+
+class Memory:
+    """Buffers for kernels that are compared: the same ones for all, as far as they are alike.
+
+    Where buffers lie in memory changes how fast a kernel is.
+    """
+
+    def __init__(self, operands: Sequence[Array]) -> None:
+        self._operands = operands
+        self._buffers: dict[Hashable, Array] = {}
+
+    def of(self, code: Code, layouts: Sequence[Layout] = ()) -> list[Array]:
+        """The buffers of a kernel. The first hold the operands in these layouts, others zeros."""
+        return [
+            self._operand(i, layouts[i], dtype) if i < len(layouts) else self._zeros(i, dtype, size)
+            for i, (dtype, size) in enumerate(code.buffers)
+        ]
+
+    def _operand(self, number: int, layout: Layout, dtype: str) -> Array:
+        key = (number, layout)
+        if key not in self._buffers:
+            packed = pack(self._operands[number], layout)
+            self._buffers[key] = _allocate(dtype, packed.size)
+            self._buffers[key][:] = packed
+        return self._buffers[key]
+
+    def _zeros(self, number: int, dtype: str, size: int) -> Array:
+        key = (number, dtype, size)
+        if key not in self._buffers:
+            self._buffers[key] = _allocate(dtype, size)
+        return self._buffers[key]
+
+
+def _allocate(dtype: str, size: int) -> Array:
+    kind = np.dtype(dtype)
+    buffer = aligned(size * kind.itemsize).view(kind)
+    buffer.fill(0)
+    return buffer

@@ -1,0 +1,256 @@
+"""The schedules that a kernel's statement can have, and the code under each of them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import random
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from bench.native import Array, Code, compile_kernels
+from tessella import targets
+from tessella.dialects.layout import Layout
+from tessella.dialects.nn.core import dtype_of, shape_of, tensor_type
+from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
+from tessella.dialects.tile.flat import flatten, layout_of, simplify
+from tessella.driver.compile import make_options
+from tessella.driver.pipeline import Options, pipeline
+from tessella.driver.stage_file import stage_context
+from tessella.frontends.compile import open_source
+from tessella.passes.tile_choose import Choice, candidates
+from tessella.passes.tile_schedule import TileSchedulePass
+
+KNOWN_TILES = {
+    16: ((6, 4), (7, 4), (8, 3), (9, 3), (12, 2), (13, 2), (14, 2), (6, 2), (24, 1), (28, 1)),
+    8: ((6, 2), (4, 3), (12, 1), (5, 2), (3, 4)),
+    4: ((8, 2), (6, 4), (4, 4), (8, 3), (12, 2)),
+}
+"""Register tiles, rows x vectors, that libraries use, by lanes: such as 6x64 of AVX-512."""
+
+_UNROLLS = (1, 2, 4)
+
+MAX_TEXT = 600_000
+"""Characters of LLVM IR of a candidate's kernel; more takes LLVM many seconds."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A statement to be scheduled; it can be sent to another process."""
+
+    text: str
+    """The module before its statements are scheduled."""
+    kernel: str
+    statement: int
+    """Which of the kernel's statements it is: the one with the most points."""
+    options: Options
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A problem's code under a schedule."""
+
+    kernel: Code
+    layouts: tuple[Layout, ...]
+    """Of the kernel's operands."""
+    copies: tuple[Code, ...]
+    """Kernels that bring operands into these layouts."""
+    schedule: str
+
+
+def problem_of(model: onnx.ModelProto, target: str | None = None) -> Problem:
+    """The statement of a model that has the most points, with activations channels-last."""
+    arch = (targets.host() if target is None else targets.get(target)).arch
+    options = make_options(places=(f"{arch}/f32/nhwc",), target=target)
+    source = open_source(model)
+    shapes = {i.name: tuple(d for d in i.shape if isinstance(d, int)) for i in source.inputs}
+    graph = source.graph(shapes)
+    ctx = stage_context(graph.weights)
+    for step in _passes(options)[0]:
+        step.apply(ctx, graph.module)
+    found = [
+        (_points(op), kernel.sym_name.data, number)
+        for kernel in _kernels(graph.module).values()
+        for number, op in enumerate(_statements(kernel))
+    ]
+    _, name, number = max(found, key=lambda entry: entry[0])
+    return Problem(str(graph.module), name, number, options)
+
+
+def compile_candidate(problem: Problem, choice: Choice | None) -> Compiled:
+    """The code under a choice; the model's own for None. Raises whatever lowering raises, and
+    ValueError where the code would be too large."""
+    module = _module(problem.text).clone()
+    kernel = _kernels(module)[problem.kernel]
+    statement = _statements(kernel)[problem.statement]
+    if choice is not None:
+        _apply(statement, choice, problem.options.arch)
+    before = set(_kernels(module))
+    ctx = stage_context()
+    schedule, layouts, after = "", tuple[Layout, ...](), before
+    for step in _passes(problem.options)[1]:
+        step.apply(ctx, module)
+        if isinstance(step, TileSchedulePass):
+            schedule = str(statement.schedule)
+            layouts = tuple(map(layout_of, kernel.body.block.args))
+            after = set(_kernels(module))
+    names = {problem.kernel, *(after - before)}
+    most = MAX_TEXT if choice is not None else None
+    codes = compile_kernels(module, _target(problem.options), names, most)
+    main = codes.pop(problem.kernel)
+    return Compiled(main, layouts, tuple(codes.values()), schedule)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A candidate that has no code."""
+
+    schedule: str
+    reason: str
+
+
+def try_candidate(problem: Problem, choice: Choice) -> Compiled | Rejected:
+    """The code, or why there is none: not every schedule that can be written can be lowered."""
+    try:
+        return compile_candidate(problem, choice)
+    except Exception as error:
+        reason = "".join(traceback.format_exception_only(error)).strip()
+        return Rejected(str(ScheduleAttr(choice.schedule)), reason)
+
+
+def _passes(options: Options) -> tuple[list[ModulePass], list[ModulePass]]:
+    """The passes up to the first schedule, and from there on."""
+    passes = [step for _, steps in pipeline(options) for step in steps]
+    first = next(i for i, step in enumerate(passes) if isinstance(step, TileSchedulePass))
+    return passes[:first], passes[first:]
+
+
+@functools.lru_cache(maxsize=1)
+def _module(text: str) -> ModuleOp:
+    return Parser(stage_context(), text).parse_module()
+
+
+def _kernels(module: ModuleOp) -> dict[str, KernelOp]:
+    return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, KernelOp)}
+
+
+def _statements(kernel: KernelOp) -> list[ContractOp]:
+    return [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+
+
+def _points(op: ContractOp) -> int:
+    return math.prod(index.range for index in op.index_list)
+
+
+def _target(options: Options) -> targets.Target:
+    return targets.host() if options.target == "host" else targets.get(options.target)
+
+
+def _apply(statement: ContractOp, choice: Choice, arch: str) -> None:
+    """Do as the pass does for its own choice."""
+    statement.schedule = ScheduleAttr(choice.schedule)
+    for operand, layout in choice.layouts.items():
+        value = statement.inputs[operand]
+        type = tensor_type(value)
+        place = place_of(type)
+        at = place.target.data if place is not None else arch
+        new = PlaceAttr.get(at, precision_of(type.element_type), layout)
+        Rewriter.replace_value_with_new_type(value, placed(type, new))
+
+
+def operands_of(problem: Problem) -> list[Array]:
+    """Random arrays for the kernel's operands, in the order of their dimensions."""
+    rng = np.random.default_rng(0)
+    arguments = _kernels(_module(problem.text))[problem.kernel].body.block.args
+    arrays: list[Array] = []
+    for argument in arguments:
+        dtype = dtype_of(tensor_type(argument).element_type)
+        arrays.append(rng.standard_normal(shape_of(argument)).astype(dtype))
+    return arrays
+
+
+# ** which candidates **
+
+
+def choices(problem: Problem, limit: int) -> list[Choice]:
+    """Up to ``limit`` candidates, the same ones each time: known tiles, then half of those of the
+    model's own list, then variations of them."""
+    kernel = _kernels(_module(problem.text))[problem.kernel]
+    statement = _statements(kernel)[problem.statement]
+    listed = list(candidates(statement, kernel, _target(problem.options)))
+    known = list(_known(statement, listed))
+    varied = [new for choice in (*known, *listed) for new in _variations(statement, choice)]
+    rng = random.Random(0)
+    rng.shuffle(listed)
+    rng.shuffle(varied)
+    half = max(limit - len(known), 0) // 2
+    ordered = (*known, *listed[:half], *varied, *listed[half:])
+    distinct = {(c.schedule, str(c.layouts)): c for c in ordered}
+    return list(distinct.values())[:limit]
+
+
+def _known(op: ContractOp, listed: Iterable[Choice]) -> Iterator[Choice]:
+    """The known register tiles, whether or not the model lists them: over each index of rows."""
+    seen: set[tuple[str | None, str | None, int]] = set()
+    for choice in listed:
+        s = choice.schedule
+        key = (s.vector, s.rows, s.vectors)
+        if s.rows is None or key in seen:
+            continue
+        seen.add(key)
+        for row_tile, vectors in KNOWN_TILES.get(s.lanes, ()):
+            if vectors == s.vectors and row_tile <= _ranges(op, choice)[s.rows]:
+                # more unrolling was meant for the fewer rows of the choice in the list
+                unroll = min(s.unroll, _UNROLLS[-1])
+                yield replace(choice, schedule=replace(s, row_tile=row_tile, unroll=unroll))
+
+
+def _variations(op: ContractOp, choice: Choice) -> Iterator[Choice]:
+    """The choice with other orders of its loops, other unrolling, and blocks."""
+    s = choice.schedule
+    axes = (_orders(s), _reductions(s), _UNROLLS, ((), *_blocks(op, choice)))
+    for order, reduction, unroll, blocks in itertools.product(*axes):
+        yield replace(
+            choice,
+            schedule=replace(s, order=order, reduction=reduction, unroll=unroll, blocks=blocks),
+        )
+
+
+def _orders(s: Schedule) -> list[tuple[str, ...]]:
+    """The order itself, and with the loop of the vectors outermost or innermost."""
+    others = tuple(name for name in s.order if name != s.vector)
+    if s.vector not in s.order:
+        return [s.order, s.order[::-1]]
+    assert s.vector is not None
+    orders = (s.order, (s.vector, *others), (*others, s.vector), (*others[::-1], s.vector))
+    return list(dict.fromkeys(orders))
+
+
+def _reductions(s: Schedule) -> list[tuple[str, ...]]:
+    """The order of the reduced indices, and the one with the first of them innermost."""
+    return list(dict.fromkeys((s.reduction, (*s.reduction[1:], *s.reduction[:1]))))
+
+
+def _blocks(op: ContractOp, choice: Choice) -> Iterator[tuple[tuple[str, int], ...]]:
+    """One free index in blocks, of 2 and of 8 steps."""
+    s = choice.schedule
+    flat = simplify(flatten(op, choice.layouts))
+    for name in s.order:
+        if name == s.vector or name in flat.pinned:
+            continue
+        step = s.row_tile if name == s.rows else 1
+        yield from (((name, n * step),) for n in (2, 8) if n * step < flat.ranges[name])
+
+
+def _ranges(op: ContractOp, choice: Choice) -> Mapping[str, int]:
+    return simplify(flatten(op, choice.layouts)).ranges

@@ -1,0 +1,230 @@
+"""Measure this machine once, with loops that code generation writes, and store the figures.
+
+Each figure is from the fastest of many short runs: what a core can do shows when nobody disturbs
+it. `tessella targets --measure` calls `measure` and `store`; nothing else does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from tessella.codegen.link import link
+from tessella.codegen.llvm import optimize_and_emit
+from tessella.codegen.probes import (
+    CHAIN,
+    accumulators,
+    block_bytes,
+    probe_texts,
+    result_bytes,
+)
+from tessella.runtime.arena import ALIGNMENT, aligned
+from tessella.support.errors import OptionError
+from tessella.targets import Target, can_run, machine, measured
+
+Report = Callable[[str], None]
+
+BUDGET = 0.15
+"""Seconds for a figure, beside the time to make its buffers."""
+
+_TURNS = 20_000
+"""Of a loop of arithmetic in one run: some 0.1 ms."""
+
+_MOVED = 1 << 22
+"""Bytes that a run of a loop over memory moves at the least."""
+
+_MEMORY = (1 << 26, 1 << 29)
+"""The least and the most bytes that stand for memory, which should be twice the last cache."""
+
+_PROBE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A loop, which a call runs, and what a run of it does."""
+
+    amount: float
+    """Operations, or bytes, of one run."""
+
+    function: Callable[..., None]
+    arguments: tuple[int, ...]
+    keep: tuple[object, ...]
+    """The code and the buffers behind these addresses."""
+
+    def __call__(self) -> None:
+        self.function(*self.arguments)
+
+    def rate(self, budget: float) -> float:
+        """Amount per second, in the fastest run of those that fit into so many seconds."""
+        end = perf_counter() + budget
+        best = self._seconds()
+        while perf_counter() < end:
+            best = min(best, self._seconds())
+        return self.amount / best
+
+    def _seconds(self) -> float:
+        start = perf_counter()
+        self()
+        return perf_counter() - start
+
+
+class Probes:
+    """The probes of a target, compiled. Raises OptionError where this machine cannot run it."""
+
+    def __init__(self, target: Target) -> None:
+        if not can_run(target):
+            raise OptionError(f"this machine cannot run code for {target.name}")
+        self.target = target
+        texts = probe_texts(target)
+        self._library = link({n: optimize_and_emit(text, target) for n, text in texts.items()})
+
+    def flops(self) -> Probe:
+        """Independent multiply-adds on vectors of f32; in floating-point operations."""
+        per_turn = accumulators(self.target) * self.target.lanes(32) * 2
+        return self._arithmetic("multiply_adds", per_turn)
+
+    def multiply_add_chain(self) -> Probe:
+        """Multiply-adds that wait for one another; in multiply-adds."""
+        return self._arithmetic("multiply_add_chain", CHAIN)
+
+    def integer_chain(self) -> Probe:
+        """Integer operations that wait for one another, beside vector work; in cycles."""
+        return self._arithmetic("integer_chain", CHAIN)
+
+    def read(self, size: int) -> Probe:
+        """Read ``size`` bytes (rounded up to a block) again and again; in bytes."""
+        return self._memory("read_memory", self._blocks(size), 1)
+
+    def write(self, size: int) -> Probe:
+        """Write ``size`` bytes (rounded up to a block) again and again; in bytes."""
+        return self._memory("write_memory", self._blocks(size), 1)
+
+    def copy(self, size: int) -> Probe:
+        """Copy one half of ``size`` bytes to the other; in bytes read and written, both counted."""
+        return self._memory("copy_memory", self._blocks(-(-size // 2)), 2)
+
+    def _blocks(self, size: int) -> int:
+        """The size in whole blocks."""
+        block = block_bytes(self.target)
+        return max(1, -(-size // block)) * block
+
+    def _arithmetic(self, name: str, per_turn: int) -> Probe:
+        source, result = _half_everywhere(ALIGNMENT), aligned(result_bytes(self.target))
+        arguments = (source.ctypes.data, result.ctypes.data, 0, _TURNS)
+        return self._probe(per_turn * _TURNS, name, arguments, source, result)
+
+    def _memory(self, name: str, size: int, buffers: int) -> Probe:
+        """Over one buffer, or from the first half of it to the second."""
+        buffer = _half_everywhere(size * buffers)
+        first = buffer.ctypes.data
+        repeats = max(1, _MOVED // buffer.nbytes)
+        arguments = (first, first + size * (buffers - 1), size, repeats)
+        return self._probe(buffer.nbytes * repeats, name, arguments, buffer)
+
+    def _probe(
+        self, amount: float, name: str, arguments: tuple[int, ...], *buffers: object
+    ) -> Probe:
+        function = _PROBE(self._library.address(name))
+        return Probe(amount, function, arguments, (self._library, *buffers))
+
+
+def _half_everywhere(size: int):
+    """A buffer of so many bytes of 0.5: a factor with which sums neither grow nor vanish."""
+    buffer = aligned(size)
+    buffer.view("float32").fill(0.5)
+    return buffer
+
+
+def measure(
+    target: Target, report: Report = lambda _: None, budget: float = BUDGET
+) -> measured.Figures:
+    """The figures of ``targets.measured``, each within ``budget`` seconds: about 2 in all.
+
+    ``report`` is told what is measured next. Raises OptionError for a target that this machine
+    cannot run.
+    """
+    probes = Probes(target)
+    vector = target.vector_bits // 8
+    report("clock")
+    probes.flops().rate(budget)  # clocks change to that of vector work within this time
+    hertz = probes.integer_chain().rate(budget)
+    report("multiply-adds")
+    per_cycle = probes.flops().rate(budget) / (2 * target.lanes(32) * hertz)
+    latency = hertz / probes.multiply_add_chain().rate(budget)
+    bandwidths: dict[str, float] = {}
+    for level, size in level_sizes(target).items():
+        report(f"{level}, {size // 1024} KiB")
+        bandwidths[f"{level}_bandwidth"] = _rounded(probes.read(size).rate(budget) / hertz)
+    stored = probes.write(target.l1 // 2).rate(budget) / hertz
+    return {
+        "fma_ports": _count(per_cycle),
+        "fma_latency": _count(latency),
+        "load_ports": _count(bandwidths["l1_bandwidth"] / vector),
+        "store_ports": _count(stored / vector),
+        **bandwidths,
+        "ghz": _rounded(hertz / 1e9),
+    }
+
+
+def level_sizes(target: Target) -> dict[str, int]:
+    """By level, how many bytes are read to measure it: they fit into it, not into one before it."""
+    least, most = _MEMORY
+    memory = min(max(2 * target.l3, least), most, max(least, _physical_memory() // 8))
+    return {
+        "l1": target.l1 // 2,
+        "l2": target.l2 // 2,
+        "l3": min(4 * target.l2, max(target.l3 // 2, target.l2)),
+        "memory": memory,
+    }
+
+
+def _physical_memory() -> int:
+    """Bytes; those of a small machine where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 32
+
+
+def _count(value: float) -> int:
+    return max(1, round(value))
+
+
+def _rounded(value: float) -> float:
+    """Three digits: more would be noise."""
+    return float(f"{value:.3g}")
+
+
+def store(target: Target, figures: Mapping[str, int | float]) -> Path:
+    """Write figures, as a whole or not at all, so that `targets.host` has them; the file.
+
+    Raises OptionError where it cannot be written, or where a figure is beyond all bounds.
+    """
+    if not measured.is_plausible(figures):
+        raise OptionError(
+            "the figures measured are not plausible", found=str(figures), hint="measure again"
+        )
+    processor = machine.processor()
+    path = measured.path(target.name, processor)
+    document = measured.document(target.name, processor, figures)
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            new.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as error:
+        raise OptionError(
+            f"cannot write the figures: {error.strerror or error}",
+            where=str(path),
+            hint="XDG_CACHE_HOME names another folder for caches",
+        ) from error
+    machine.forget()
+    return path

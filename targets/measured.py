@@ -1,0 +1,104 @@
+"""Figures of this machine that were measured once and stored: here they are only read.
+
+`tessella targets --measure` measures (``driver/calibrate.py``). The file is JSON in the user's
+cache folder; one that is broken, too large or implausible counts as not being there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeGuard, cast
+
+VERSION = 1
+"""Of the way in which figures are measured; those of another version are not read."""
+
+MAX_BYTES = 16 * 1024
+"""A larger file is none of ours."""
+
+
+class Bounds(NamedTuple):
+    """What a figure can be, at the least and at the most."""
+
+    type: type[int] | type[float]
+    least: float
+    most: float
+
+
+_COUNT = Bounds(int, 1, 16)
+_BYTES_PER_CYCLE = Bounds(float, 0.01, 4096.0)
+
+FIGURES: Mapping[str, Bounds] = {
+    "fma_ports": _COUNT,
+    "fma_latency": Bounds(int, 1, 64),
+    "load_ports": _COUNT,
+    "store_ports": _COUNT,
+    "l1_bandwidth": _BYTES_PER_CYCLE,
+    "l2_bandwidth": _BYTES_PER_CYCLE,
+    "l3_bandwidth": _BYTES_PER_CYCLE,
+    "memory_bandwidth": _BYTES_PER_CYCLE,
+    "ghz": Bounds(float, 0.05, 20.0),
+}
+"""The fields of a ``Target`` that are measured."""
+
+Figures = Mapping[str, int | float]
+
+
+def folder() -> Path:
+    """The user's cache folder for tessella, which need not exist (XDG Base Directory)."""
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(root) if os.path.isabs(root) else Path.home() / ".cache"
+    return base / "tessella"
+
+
+def path(target: str, processor: str) -> Path:
+    """The file of a target's figures on a processor, as ``machine.processor`` describes it."""
+    key = hashlib.sha256(f"{VERSION}\n{target}\n{processor}".encode()).hexdigest()
+    return folder() / f"machine-{key[:16]}.json"
+
+
+def document(target: str, processor: str, figures: Figures) -> dict[str, object]:
+    """What the file holds."""
+    key = {"version": VERSION, "target": target, "processor": processor}
+    return {**key, "figures": dict(figures)}
+
+
+def read(target: str, processor: str) -> Figures:
+    """The stored figures by field; empty where there are none that can be used."""
+    try:
+        found = _load(path(target, processor))
+    except (OSError, RuntimeError, ValueError, RecursionError):  # RuntimeError: no home folder
+        return {}
+    figures = found.get("figures")
+    if not is_plausible(figures) or found != document(target, processor, figures):
+        return {}
+    return figures
+
+
+def is_plausible(figures: object) -> TypeGuard[Figures]:
+    """Whether this is a mapping of every figure to a number within its bounds."""
+    if not isinstance(figures, Mapping):
+        return False
+    values = cast(Mapping[object, object], figures)
+    return values.keys() == FIGURES.keys() and all(
+        _within(values[name], bounds) for name, bounds in FIGURES.items()
+    )
+
+
+def _within(value: object, bounds: Bounds) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (bounds.type, int)):
+        return False
+    return bounds.least <= value <= bounds.most
+
+
+def _load(file: Path) -> dict[str, object]:
+    """What the file holds, if that is an object of JSON."""
+    if not file.is_file():  # nor a pipe, which would keep us waiting
+        return {}
+    with file.open("rb") as stream:
+        content = stream.read(MAX_BYTES + 1)
+    found = json.loads(content) if len(content) <= MAX_BYTES else None
+    return cast(dict[str, object], found) if isinstance(found, dict) else {}

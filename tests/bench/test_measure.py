@@ -1,0 +1,75 @@
+"""Turns, medians, errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from bench import measure
+from bench.measure import Timing, geometric_mean, interleave, relative_error
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_PAUSE", 0.0)
+
+
+class Clock:
+    """Time that passes only where a contestant lets it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.log: list[str] = []
+
+    def contestant(self, name: str, seconds: float):
+        def call() -> None:
+            self.log.append(name)
+            self.now += seconds
+
+        return call
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: clock.now)
+    return clock
+
+
+def test_turns_alternate_and_are_untimed_first(clock: Clock) -> None:
+    contestants = {"a": clock.contestant("a", 2.0), "b": clock.contestant("b", 3.0)}
+    timings = interleave(contestants, repeat=2, warmup=1)
+    assert clock.log == ["a", "a", "b", "b"] * 3
+    assert timings == {"a": Timing((2.0, 2.0)), "b": Timing((3.0, 3.0))}
+
+
+def test_short_calls_are_timed_together(clock: Clock) -> None:
+    contestants = {"short": clock.contestant("s", 0.25), "long": clock.contestant("l", 8.0)}
+    timings = interleave(contestants, repeat=1, warmup=0, turn=1.0)
+    calibration = ["s"] * 3 + ["l"] * 3
+    assert clock.log == calibration + ["s"] * 4 + ["s"] * 4 + ["l"] * 2
+    assert timings["short"].median == 0.25
+    assert timings["long"].median == 8.0
+
+
+def test_cold_calls_are_timed_alone_after_eviction(clock: Clock) -> None:
+    contestants = {"a": clock.contestant("a", 1.0), "b": clock.contestant("b", 1.0)}
+    evict = clock.contestant("evict", 100.0)
+    timings = interleave(contestants, repeat=2, warmup=0, turn=50.0, evict=evict)
+    assert clock.log == ["evict", "a", "evict", "b"] * 2
+    assert timings["a"].seconds == (1.0, 1.0)
+
+
+def test_the_error_is_relative_to_the_largest_value() -> None:
+    expected = [np.array([1.0, -4.0]), np.array([[2.0]])]
+    assert relative_error(expected, expected) == 0.0
+    assert relative_error([np.array([1.0, -3.0]), expected[1]], expected) == 0.25
+    assert relative_error([expected[0], np.array([[3.0]])], expected) == 0.5
+    assert relative_error([expected[0]], expected) == math.inf
+    assert relative_error([expected[0], np.array([2.0])], expected) == math.inf
+
+
+def test_the_geometric_mean() -> None:
+    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
