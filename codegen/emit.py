@@ -99,6 +99,7 @@ def emit_kernel(function: func.FuncOp, target: Target) -> str:
             "  ret void",
             "}",
             *w.helpers.values(),
+            *w.metadata,
         ],
     )
 

@@ -22,6 +22,9 @@ from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.support.errors import InternalError
 
+FIRST_LOOP = 2
+"""The first number of metadata that modules leave to loops."""
+
 
 def _yielded(w: Writer, block: Block) -> list[Value]:
     last = block.last_op
@@ -49,7 +52,7 @@ def _for(w: Writer, op: Operation) -> None:
     w.walk(block)
     following = w.push(counter.type, f"add nsw {counter.typed}, {step.text}")
     latch = w.block
-    w.line(f"br label %{head}")
+    w.line(f"br label %{head}{_unrolling(w, op)}")
     # The incoming values of the back edge are known only now.
     incoming = zip(
         (counter, *carried), (lower, *initial), (following, *_yielded(w, block)), strict=True
@@ -60,6 +63,20 @@ def _for(w: Writer, op: Operation) -> None:
     ]
     w.start(done)
     w.values.update(zip(op.results, carried, strict=True))
+
+
+def _unrolling(w: Writer, op: Operation) -> str:
+    """The metadata of a loop whose steps LLVM joins."""
+    count = op.attributes.get(rt.UNROLL)
+    if not isinstance(count, IntegerAttr):
+        return ""
+    number = FIRST_LOOP + 2 * len(w.metadata)
+    wish = f'count", i32 {count.value.data}' if count.value.data else 'disable"'
+    w.metadata.append(
+        f"!{number} = distinct !{{!{number}, !{number + 1}}}\n"
+        f'!{number + 1} = !{{!"llvm.loop.unroll.{wish}}}'
+    )
+    return f", !llvm.loop !{number}"
 
 
 def _if(w: Writer, op: Operation) -> None:

@@ -32,6 +32,9 @@ class Writer:
     helpers: dict[str, str] = field(default_factory=dict[str, str])
     """Functions that the module must define or declare, by name."""
 
+    metadata: list[str] = field(default_factory=list[str])
+    """Metadata of loops, for the module's end."""
+
     block: str = "entry"
     """The label of the block being written, which phis need."""
 

@@ -39,6 +39,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+UNROLL = "rt.unroll"
+"""Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
+would."""
 CONTEXT_SLOTS = 16
 """Number of i64 slots in a call's context; slot 0 is the status."""
 

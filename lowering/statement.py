@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from math import prod
 
 from xdsl.dialects import arith, math, memref, vector
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, VectorType, i32
@@ -231,21 +232,28 @@ class Statement:
         if start == Pos() and stop == Pos(None, 1):
             return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
 
-        step = 1 if rest or start.ssa is not None or stop.ssa is not None else self.s.unroll
-        whole = Pos(stop.ssa, stop.constant - max(0, stop.constant - start.constant) % step)
+        known = start.ssa is None and stop.ssa is None
 
         def body(iv: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             iv.name_hint = name
-            return points(Pos(iv), step, list(carried))
+            return self._reduce(rest, self._move(point, name, Pos(iv)), list(carried), rows)
 
-        def points(first: Pos, count: int, sums: list[SSAValue]) -> list[SSAValue]:
-            for i in range(count):
-                sums = self._reduce(rest, self._move(point, name, first + i), sums, rows)
-            return sums
+        unroll = self._unroll_count(name, rest, point) if known else 1
+        return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body, unroll)
 
-        if whole != start:
-            sums = self.e.loop(self.e.at(start), self.e.at(whole), step, sums, body)
-        return points(whole, stop.constant - whole.constant, sums)
+    def _unroll_count(self, name: str, inner: Sequence[str], point: Point) -> int:
+        """How many steps of a reduced index's loop become one: where the loops inside are unrolled
+        as a whole, so many that the schedule's number of points come together. 0 keeps a short
+        loop of an edge tile, whose taps are unrolled around it, from becoming one with them."""
+        extent = self.flat.ranges[name]
+        if point.edge and extent <= self.s.unroll and self._unrolls_taps:
+            return 0
+        points = prod(self.flat.ranges[n] for n in inner)
+        return max(1, min(extent, self.s.unroll // points))
+
+    @property
+    def _unrolls_taps(self) -> bool:
+        return bool(self.constraints.rows)
 
     def _reduce_lanes(
         self,

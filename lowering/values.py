@@ -16,9 +16,12 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     VectorType,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
+
+from tessella.dialects.rt import UNROLL
 
 INDEX = IndexType()
 
@@ -134,8 +137,10 @@ class Emitter:
         step: int,
         carried: Sequence[SSAValue],
         body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+        unroll: int = 1,
     ) -> list[SSAValue]:
-        """An scf.for; ``body(iv, carried)`` gives the values carried on."""
+        """An scf.for; ``body(iv, carried)`` gives the values carried on. LLVM unrolls it as often
+        as it is told, which takes far less time than to do it here."""
         inner = Block(arg_types=[INDEX, *(v.type for v in carried)])
         outer, local = self.block, self._local
         self.block, self._local = inner, {}
@@ -143,6 +148,8 @@ class Emitter:
         inner.add_op(scf.YieldOp(*results))
         self.block, self._local = outer, local
         op = scf.ForOp(start, stop, self.index(step), list(carried), Region(inner))
+        if unroll != 1:
+            op.attributes[UNROLL] = IntegerAttr(unroll, i64)
         self.block.add_op(op)
         return list(op.results)
 

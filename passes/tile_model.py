@@ -38,6 +38,8 @@ CACHE_SHARE = 0.75
 """The share of a cache that a statement can count on."""
 MASK_CYCLES = 0.5
 """Of a comparison of the lanes with a bound; loops hoist most of them."""
+HELD_TAPS = 9
+"""Taps of a window whose weights stay in registers: those of 3x3."""
 SHUFFLE_PORTS = 1
 EXPENSIVE = {"math": 12.0}
 """Cycles of an op on a vector, by dialect; other ops take one."""
@@ -184,19 +186,34 @@ class Model:
         """To add up the lanes of the accumulators."""
         return self.target.fma_latency * (math.log2(max(2, s.lanes)) + s.vectors)
 
+    def has_windows(self, s: Schedule) -> bool:
+        """Whether an input's vectors move with the rows too, as windows do."""
+        return any(
+            s.vector is not None
+            and s.rows is not None
+            and a.lane_stride(s.vector) != 0
+            and a.stride(s.rows) != 0
+            for a in self.flat.accesses[: self.flat.inputs]
+        )
+
     def registers(self, s: Schedule) -> int:
         """Vector registers that a register tile holds at once."""
         if self.op.is_map:
             return s.lanes if any(is_crosswise(a, s) for a in self.flat.accesses) else 0
-        shared = both = 0
+        shared, windows = 0, 0
         for a in self.flat.accesses[: self.flat.inputs]:
             by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
             by_row = s.rows is not None and a.stride(s.rows) != 0
             shared += by_vector and not by_row
-            both += by_vector and by_row
+            windows += (by_vector and by_row) * (2 if is_strided(a, s) else 1)
         held = s.row_tile * s.vectors + shared * s.vectors + 1
-        # a window's elements are held from tap to tap
-        held += both * s.row_tile * s.vectors
+        if windows:
+            # of a window, a column is held, and the weights that all rows take
+            taps = math.prod(self.flat.ranges[n] for n in self.flat.reduced)
+            column = (s.row_tile + 2) * s.vectors
+            weights = min(taps, HELD_TAPS) * (self.flat.inputs > 1)
+            weights *= s.vectors if shared else 1
+            held = s.row_tile * s.vectors + column * windows + weights
         return held + (3 if self.op.aggregation.data in "<>" else 0)
 
     # ** memory **
