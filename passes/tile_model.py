@@ -79,6 +79,15 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A loop whose steps threads share."""
+
+    name: str
+    balance: float
+    """The share of the time that threads are busy, as some get a step more than others."""
+
+
+@dataclass(frozen=True)
 class Model:
     """Estimates schedules of one statement, flattened with the layouts that its operands get."""
 
@@ -215,6 +224,17 @@ class Model:
             weights *= s.vectors if shared else 1
             held = s.row_tile * s.vectors + column * windows + weights
         return held + (3 if self.op.aggregation.data in "<>" else 0)
+
+    # ** threads **
+
+    def split(self, s: Schedule, threads: int) -> Split | None:
+        """The loop that so many threads share best: of those that keep them equally busy, the
+        outermost. None where there is no loop over a free index."""
+        loops = [loop for loop in self.nest(s) if loop.name in self.flat.free and loop.trips > 1]
+        splits = [
+            Split(loop.name, loop.trips / (-(-loop.trips // threads) * threads)) for loop in loops
+        ]
+        return max(splits, key=lambda split: split.balance, default=None)
 
     # ** memory **
 

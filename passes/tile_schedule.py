@@ -11,6 +11,7 @@ makes the callers agree.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -25,15 +26,20 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.passes.tile_choose import choose
+from tessella.passes.tile_log import reasoning
 
 
 @dataclass(frozen=True)
 class TileSchedulePass(ModulePass):
-    """Choose vector index, register tile, packing and loop order for a target."""
+    """Choose vector index, register tile, packing and loop order for a target.
+
+    ``log`` writes the reasoning to stderr.
+    """
 
     name = "tile-schedule"
 
     target: str = "host"
+    log: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = targets.host() if self.target == "host" else targets.get(self.target)
@@ -42,6 +48,8 @@ class TileSchedulePass(ModulePass):
                 continue
             for statement in kernel.body.block.ops:
                 if isinstance(statement, ContractOp) and statement.schedule is None:
+                    if self.log:
+                        sys.stderr.writelines(f"{x}\n" for x in reasoning(statement, kernel, target))
                     choice = choose(statement, kernel, target)
                     statement.schedule = ScheduleAttr(choice.schedule)
                     for operand, layout in choice.layouts.items():

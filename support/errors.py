@@ -48,11 +48,48 @@ class OptionError(TessellaError):
 
 
 class ResourceError(TessellaError):
-    """Something that would take more memory than is allowed or than there is."""
+    """Something that would take more memory or work than is allowed or than there is."""
 
 
 class ExecutionError(TessellaError):
     """A compiled model met values that it cannot compute with, such as an index out of range."""
+
+
+class TileError(TessellaError):
+    """A program in the Tile language that is wrong, or does not fit its arguments.
+
+    ``line`` and ``column`` count from 1; the message shows the line with a caret under the column.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        line: int,
+        column: int,
+        excerpt: str,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.line = line
+        self.column = column
+        where = f"{line}:{column}\n{excerpt}"
+        super().__init__(what, where=where, expected=expected, found=found, hint=hint)
+
+
+class UnboundedIndexError(TessellaError):
+    """Indices of a contraction, ``names``, that neither tensors nor constraints bound."""
+
+    def __init__(self, names: Sequence[str], *, where: str | None = None) -> None:
+        self.names = tuple(names)
+        super().__init__(
+            f"{'an index has' if len(self.names) == 1 else 'indices have'} no bounds",
+            where=where,
+            expected="dimensions or constraints that leave each index a finite range",
+            found=f"none for {', '.join(self.names)}",
+            hint=f"add a constraint, such as `{self.names[0]} < 10`",
+        )
 
 
 class InternalError(TessellaError):

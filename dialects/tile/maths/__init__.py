@@ -2,6 +2,7 @@
 
 from tessella.dialects.tile.maths.forms import Affine
 from tessella.dialects.tile.maths.normalize import Normal, normalize
+from tessella.dialects.tile.maths.strides import StrideTable, stride_table
 from tessella.dialects.tile.maths.variables import Bounded
 
-__all__ = ["Affine", "Bounded", "Normal", "normalize"]
+__all__ = ["Affine", "Bounded", "Normal", "StrideTable", "normalize", "stride_table"]

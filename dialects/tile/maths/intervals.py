@@ -86,7 +86,7 @@ def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[int, int]] | No
         names = list(dict.fromkeys(name for x in part for name, _ in x.form.terms))
         simplex = _simplex(names, part, work)
         for i, name in enumerate(names):
-            ends = simplex.range(i)
+            ends = simplex.range_of(i)
             if ends is None:
                 return None
             found[name] = ends
@@ -117,6 +117,6 @@ def _simplex(names: Sequence[str], intervals: Sequence[Interval], work: Work) ->
         if len(x.form.terms) > 1:
             forms.append(([x.form.coefficient(n) for n in names], x.low, x.high))
             continue
-        ((name, c),) = x.form.terms
-        sides[name] = (x.low, x.high) if c > 0 else (-x.high, -x.low)
+        for name, c in x.form.terms:
+            sides[name] = (x.low, x.high) if c > 0 else (-x.high, -x.low)
     return Simplex([sides[name] for name in names], forms, work)

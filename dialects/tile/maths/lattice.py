@@ -43,9 +43,9 @@ def hermite(rows: Sequence[Sequence[int]], modulus: int, width: int) -> Matrix:
         for k, row in enumerate(pending):
             pivot, pending[k] = _combine(pivot, row, column, modulus)
         basis.append(pivot)
-    for i in range(width - 1, -1, -1):
+    for i, pivot in enumerate(basis):
         for row in basis[:i]:
-            _subtract(row, basis[i], row[i] // basis[i][i])
+            _subtract(row, pivot, row[i] // pivot[i])
     return basis
 
 

@@ -11,8 +11,8 @@ MAX_FORMS = 256
 """Dimensions of all tensors, and constraints."""
 MAX_NUMBER = 1 << 62
 """Of ranges and offsets, and of the numerators and denominators of coefficients."""
-MAX_WORK = 1 << 20
-"""Numbers that may be computed to find the ranges of one contraction: about two seconds."""
+MAX_WORK = 1 << 18
+"""Numbers that may be computed to find the ranges of one contraction: about a second."""
 
 
 def check_count(what: str, count: int, limit: int) -> None:

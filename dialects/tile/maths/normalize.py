@@ -1,8 +1,8 @@
 """The normal form of a contraction: indices that run from 0 to a range of their own.
 
-A contraction in the Tile language has no ranges. It aggregates over all integers for which all index
-expressions are integers inside their dimensions and all constraints hold. `normalize` finds the
-indices' exact ranges, and makes fractional expressions whole:
+A contraction in the Tile language has no ranges. It aggregates over all integers for which all
+index expressions are integers inside their dimensions and all constraints hold. `normalize` finds
+the indices' exact ranges, and makes fractional expressions whole:
 
     O[2*x + i : 100] = +(I[x]), i < 4, with 50 elements in I
     -> [v0_1: 50, v0_0: 2 | v1_0: 2], O[v0_0 + 2*v0_1], I[v0_1 - v1_0], v0_1 - v1_0 < 50
@@ -55,15 +55,15 @@ class Normal:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no points: then the one constraint is a number that is out of its range,
-        there are no indices, and all accesses are zeros."""
+        """Whether there are no points. Then the one constraint is a number out of its range, there
+        are no indices, and all accesses are zeros."""
         return self.constraints == (_NEVER,)
 
 
 def normalize(tensors: Sequence[TensorAccess], constraints: Sequence[Bounded] = ()) -> Normal:
     """The normal form of a contraction.
 
-    ``tensors`` has the output first. An `UnboundedIndexError` names the indices that the tensors and
+    ``tensors`` has the output first. An `UnboundedIndexError` names the indices that tensors and
     constraints leave without bounds. A `ResourceError` tells which of the `limits` is exceeded.
     """
     output, *inputs = [_dimensions(forms, shape) for forms, shape in tensors]
@@ -96,7 +96,7 @@ def _check(rows: Sequence[Bounded]) -> None:
 
 
 def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables | None:
-    """Variables for which all forms are integral; None where no point makes all of them integers."""
+    """Variables for which all forms are integral; None where no point makes them integers."""
     variables = reduced(output, others)
     integers = [row.form for row in chain(output, others)]
     integers += [Affine.of(name) for name in names_of(integers)]

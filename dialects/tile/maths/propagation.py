@@ -44,24 +44,24 @@ def _tighten(inequality: Inequality, low: list[Bound], high: list[Bound]) -> boo
         bound = low[x] if c > 0 else high[x]
         room = (0 if bound is None else c * bound) - total
         if c > 0:
-            high[x] = smaller(high[x], room // c)
+            high[x] = _smaller(high[x], room // c)
         elif c < 0:
-            low[x] = greater(low[x], -(room // -c))
-        if not holds(low[x], high[x]):
+            low[x] = _greater(low[x], -(room // -c))
+        if not _holds(low[x], high[x]):
             return False
     return True
 
 
-def holds(low: Bound, high: Bound) -> bool:
+def _holds(low: Bound, high: Bound) -> bool:
     """Whether there is something between two bounds."""
     return low is None or high is None or low <= high
 
 
-def smaller(a: Bound, b: int) -> int:
+def _smaller(a: Bound, b: int) -> int:
     """The tighter of two upper bounds."""
     return b if a is None else min(a, b)
 
 
-def greater(a: Bound, b: int) -> int:
+def _greater(a: Bound, b: int) -> int:
     """The tighter of two lower bounds."""
     return b if a is None else max(a, b)

@@ -50,7 +50,7 @@ class Simplex:
             self._inequalities += [equation, {j: -c for j, c in equation.items()}]
         self._work = work
 
-    def range(self, variable: int) -> tuple[int, int] | None:
+    def range_of(self, variable: int) -> tuple[int, int] | None:
         """The least and the greatest value of a variable; None where there are no points."""
         low = self._least(variable, 1)
         high = self._least(variable, -1) if low is not None else None

@@ -130,34 +130,25 @@ def _columns(variables: Variables, forms: Sequence[Affine]) -> list[str]:
         name: lcm(*(form.coefficient(name).denominator for form in forms))
         for name in variables.names
     }
-    return [
-        *sorted(reversed(variables.others), key=denominators.__getitem__),
-        *sorted(reversed(variables.free), key=denominators.__getitem__),
-    ]
+    place = {name: (name in variables.free, -i) for i, name in enumerate(variables.names)}
+    return sorted(place, key=lambda name: (place[name][0], denominators[name], place[name][1]))
 
 
 def _from_digits(
     variables: Variables, columns: Sequence[str], steps: Sequence[Digit], offset: Sequence[int]
 ) -> Variables:
     own: dict[str, list[str]] = {name: [] for name in columns}
-    digit_names: list[str] = []
+    values = {name: Affine.number(c) for name, c in zip(columns, offset, strict=False)}
+    extents: list[tuple[str, int]] = []
     for digit in steps:
         name = columns[digit.coordinate]
-        digit_names.append(f"{name}_{len(own[name])}")
-        own[name].append(digit_names[-1])
-    values = {
-        name: sum(
-            (Affine.of(d, s.step[i]) for d, s in zip(digit_names, steps, strict=True)),
-            Affine.number(offset[i]),
-        )
-        for i, name in enumerate(columns)
-    }
-    extents = tuple(
-        (name, digit.extent)
-        for name, digit in zip(digit_names, steps, strict=True)
-        if digit.extent is not None
-    )
+        fresh = f"{name}_{len(own[name])}"
+        own[name].append(fresh)
+        for column, c in zip(columns, digit.step, strict=False):
+            values[column] += Affine.of(fresh, c)
+        if digit.extent is not None:
+            extents.append((fresh, digit.extent))
     indices = {name: form.substitute(values) for name, form in variables.values.items()} or values
-    free = tuple(d for name in variables.free for d in reversed(own[name]))
-    others = tuple(d for name in variables.others for d in reversed(own[name]))
-    return Variables(free, others, indices, extents)
+    free = tuple(fresh for name in variables.free for fresh in reversed(own[name]))
+    others = tuple(fresh for name in variables.others for fresh in reversed(own[name]))
+    return Variables(free, others, indices, tuple(extents))

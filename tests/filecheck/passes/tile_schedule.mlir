@@ -29,7 +29,7 @@ tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant}
 
 // CHECK-LABEL: tile.kernel @conv
 // CHECK-SAME:    %k: tensor<16x12x3x3xf32, #place.at<x86, f32, packed<[0 floordiv [[W:[0-9]+]], 2, 3, 1, 0 mod [[W]]]>>> {tile.constant}
-// CHECK:         schedule #tile.schedule<[o, y, x] reduce [i, j, c] vector o 8 by {{[12]}} rows x {{[2-9]}}> {
+// CHECK:         schedule #tile.schedule<[o, y, x] reduce [i, j, c] vector o 8 by {{[12]}} rows x {{[2-9]}} unroll {{[248]}}> {
 #nhwc = #place.at<x86, f32, nhwc>
 tile.kernel @conv(%d: tensor<1x12x9x9xf32, #nhwc>, %k: tensor<16x12x3x3xf32> {tile.constant}, %b: tensor<16xf32> {tile.constant}) -> (tensor<1x16x9x9xf32, #nhwc>) {
   %r = tile.contract + [n: 1, o: 16, y: 9, x: 9 | i: 3, j: 3, c: 12] (%d[n, c, y + i - 1, x + j - 1], %k[o, c, i, j]) post (%b[o]) -> [n, o, y, x] {

@@ -1,0 +1,52 @@
+"""Why each kernel of a program is scheduled as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tessella import targets
+from tessella.dialects.graph import CompileContext, Graph
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.driver.pipeline import IR_STAGES, Options, pipeline
+from tessella.passes.tile_log import reasoning
+from tessella.passes.tile_schedule import TileSchedulePass
+from tessella.support.errors import OptionError
+from tessella.targets import Target
+
+
+def explain_tiles(graph: Graph, options: Options, kernel: str = "") -> Iterator[str]:
+    """The reasoning for every statement of the kernels whose names begin so, line by line.
+
+    Raises OptionError for a graph that has its schedules already, and where no kernel has such a
+    name. The graph is used up.
+    """
+    if IR_STAGES.index(graph.stage) >= IR_STAGES.index("tile"):
+        raise OptionError(
+            f"a program at the stage {graph.stage!r} has its schedules already",
+            expected="a model, or a file of the stage nn or placed",
+        )
+    ctx = CompileContext(graph.weights)
+    for stage, passes in pipeline(options):
+        for step in passes if IR_STAGES.index(stage) > IR_STAGES.index(graph.stage) else ():
+            if isinstance(step, TileSchedulePass):
+                target = (
+                    targets.host() if options.target == "host" else targets.get(options.target)
+                )
+                yield from _kernels(graph.module, target, kernel)
+                return
+            step.apply(ctx, graph.module)
+
+
+def _kernels(module: ModuleOp, target: Target, prefix: str) -> Iterator[str]:
+    kernels = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+    chosen = [op for op in kernels if op.sym_name.data.startswith(prefix)]
+    if prefix and not chosen:
+        names = ", ".join(op.sym_name.data for op in kernels)
+        raise OptionError(f"no kernel's name begins with {prefix!r}", expected=f"one of {names}")
+    for kernel in chosen:
+        for op in kernel.body.block.ops:
+            if isinstance(op, ContractOp):
+                yield from reasoning(op, kernel, target)
+                yield ""

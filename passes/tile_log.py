@@ -1,0 +1,69 @@
+"""The reasoning of the choice of a schedule as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
+from tessella.dialects.tile.flat import flatten, simplify
+from tessella.passes.gpu_log import statement_line
+from tessella.passes.stride_table import obstacle, stride_table
+from tessella.passes.tile_choose import Choice, candidates, choose
+from tessella.passes.tile_model import Model
+from tessella.targets import Target
+
+SHOWN = 6
+"""Candidates that are shown, the best first; the others are counted."""
+THREADS = (2, 4, 8)
+
+
+def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]:
+    """Lines: the statement with its strides, the best candidates with what their cycles are spent
+    on, and the choice."""
+    yield f"Contraction {kernel.sym_name.data} on {target.name}:"
+    if obstacle(op) is None:
+        table = stride_table(op)
+        yield statement_line(op, table)
+        yield str(table)
+    found = sorted(candidates(op, kernel, target), key=lambda choice: choice.cycles)
+    for choice in found[:SHOWN]:
+        yield f"Computing cost for {_schedule(choice)}"
+        yield from _cost_lines(choice, target)
+    if len(found) > SHOWN:
+        yield f"  ... and {len(found) - SHOWN} more, up to cycles={found[-1].cycles:.6g}"
+    choice = choose(op, kernel, target)
+    yield f"Chosen of {len(found)}: {_schedule(choice)}"
+    yield from _cost_lines(choice, target)
+    for operand, layout in choice.layouts.items():
+        yield f"  operand {operand} laid out as {layout}"
+    flat = simplify(flatten(op, choice.layouts))
+    splits = [Model(op, flat, target).split(choice.schedule, n) for n in THREADS]
+    shares = ", ".join(
+        f"{n} over {split.name} ({split.balance:.0%} busy)"
+        for n, split in zip(THREADS, splits, strict=True)
+        if split is not None
+    )
+    if shares:
+        yield f"  threads: {shares}"
+
+
+def _schedule(choice: Choice) -> str:
+    return str(ScheduleAttr(choice.schedule)).removeprefix("#tile.schedule")
+
+
+def _cost_lines(choice: Choice, target: Target) -> Iterator[str]:
+    e = choice.estimate
+    parts = {
+        "arithmetic": e.arithmetic,
+        "loads": e.loads,
+        "latency": e.latency,
+        "core": e.core,
+        **e.traffic,
+    }
+    yield "  cycles: " + " ".join(f"{name}={value:.6g}" for name, value in parts.items())
+    seconds = choice.cycles / (target.ghz * 1e9)
+    code = f" code={choice.penalty:.3g}x" if choice.penalty != 1.0 else ""
+    yield (
+        f"  registers={e.registers}/{target.vector_registers}{code} cycles={choice.cycles:.6g} "
+        f"microseconds={seconds * 1e6:.4g}"
+    )

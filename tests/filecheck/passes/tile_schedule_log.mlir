@@ -1,0 +1,31 @@
+// RUN: tessella-opt %s -p 'tile-schedule{target=avx2 log=true}' 2>&1 | filecheck %s
+
+// The reasoning: the statement with its strides, candidates with what their cycles are spent on, best first, the choice.
+
+// CHECK:      Contraction conv on avx2:
+// CHECK-NEXT: O[n, x, y, co : 1, 14, 14, 64] = +(D[n, x + i - 1, y + j - 1, ci], K[i, j, co, ci])
+// CHECK-NEXT:              Range         O         D         K
+// CHECK-NEXT:       ci        64         0         1         1
+// CHECK-NEXT:       co        64         1         0        64
+// CHECK-NEXT:        i         3         0       896     12288
+// CHECK-NEXT:        j         3         0        64      4096
+// CHECK-NEXT:        x        14       896       896         0
+// CHECK-NEXT:        y        14        64        64         0
+// CHECK-NEXT:      off                   0      -960         0
+// CHECK-NEXT: Computing cost for <[co, {{.*}}] reduce [i, j, ci] vector co 8 by
+// CHECK-NEXT:   cycles: arithmetic=451584 loads={{[0-9.]+}} latency={{[0-9.]+}} core={{[0-9.]+}} L2={{[0-9.]+}} L3={{[0-9.]+}} memory=0
+// CHECK-NEXT:   registers={{[0-9]+}}/16 cycles={{[0-9.]+}} microseconds={{[0-9.]+}}
+// CHECK:        ... and {{[0-9]+}} more, up to cycles=
+// CHECK-NEXT: Chosen of {{[0-9]+}}: <
+// CHECK-NEXT:   cycles:
+// CHECK-NEXT:   registers=
+// CHECK-NEXT:   operand 1 laid out as packed<[2 floordiv
+// CHECK-NEXT:   threads: 2 over co (100% busy), 4 over
+tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.constant}) -> (tensor<1x14x14x64xf32>) {
+  %O = tile.contract + [n: 1, x: 14, y: 14, co: 64 | i: 3, j: 3, ci: 64] (%D[n, x + i - 1, y + j - 1, ci], %K[i, j, co, ci]) -> [n, x, y, co] {
+  ^bb0(%d: f32, %k: f32):
+    %p = arith.mulf %d, %k : f32
+    tile.yield %p : f32
+  } : (tensor<1x14x14x64xf32>, tensor<3x3x64x64xf32>) -> tensor<1x14x14x64xf32>
+  tile.return %O : tensor<1x14x14x64xf32>
+}
