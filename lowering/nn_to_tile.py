@@ -8,12 +8,13 @@
     }
     %y = tile.call @relu_0(%x) : (tensor<4xf32, #p>) -> tensor<4xf32, #p>
 
-Ops whose result is their operand's memory (kernel ``view``) stay as they are.
+Ops whose result is their operand's memory (kernel ``view``, and changes of a layout that leave
+every element where it is) stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 
@@ -30,6 +31,7 @@ from tessella import kernels
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type, type_of
+from tessella.dialects.nn.evaluate import constant_value
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.place import PlaceAttr, RelayoutOp, place_of, placed
@@ -105,7 +107,9 @@ class _Group:
         self.splats: dict[SSAValue, float] = {}
         self.names: list[str] = []
         self.nodes: list[str] = []
-        self.builder = KernelBuilder(self.block, self._constant, self._reshaped, self.splats.get)
+        self.builder = KernelBuilder(
+            self.block, self._constant, self._reshaped, self.splats.get, self._derived
+        )
 
     def argument(self, value: SSAValue) -> SSAValue:
         """The kernel's argument for a value of the segment."""
@@ -122,6 +126,17 @@ class _Group:
         Rewriter.insert_op(weight, InsertPoint.before(self.anchor))
         return self.argument(weight.res)
 
+    def _derived(
+        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+    ) -> SSAValue | None:
+        outer = self.outer.get(value)
+        array = None if outer is None else constant_value(outer, self.weights)
+        if array is None:
+            return None
+        made = compute(array)
+        assert made.shape == tuple(shape)
+        return self._constant(made, f"{value.name_hint or 'weight'}.part")
+
     def _reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         outer = self.outer.get(value)
         if outer is None:
@@ -135,8 +150,7 @@ class _Group:
 
     def lower(self, op: NnOp) -> None:
         """Add the statements of one op."""
-        places = op.places
-        kernel = find(op, places[-1].target.data) if places else None
+        kernel = find(op)
         if kernel is None or kernel.lower is None:
             raise InternalError(f"{op.name} ({op.node}) has no lowering: kernel {op.kernel}")
         results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
@@ -202,7 +216,7 @@ def _convert_segment(function: FuncOp, weights: WeightStore, table: KernelTable)
         match op:
             case FusedOp():
                 call = _convert_fused(op, weights, table)
-            case RelayoutOp():
+            case RelayoutOp() if not _is_view(op):
                 call = _convert_relayout(op, weights, table)
             case NnOp() if not isinstance(op, ConstantOp) and op.kernel != VIEW_KERNEL:
                 call = _convert_single(op, weights, table)
@@ -248,6 +262,14 @@ def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallO
             group.values[value] = group.argument(value)
     group.lower(op)
     return group.finish([group.values[r] for r in op.results], table)
+
+
+def _is_view(op: RelayoutOp) -> bool:
+    """Whether both places put every element at the same place in memory."""
+    start, end = place_of(op.source.type), place_of(op.res.type)
+    assert start is not None
+    assert end is not None
+    return start.layout.same_memory(end.layout, shape_of(op.res))
 
 
 def _convert_relayout(op: RelayoutOp, weights: WeightStore, table: KernelTable) -> CallOp:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from math import prod
 
 from xdsl.dialects import arith, math, memref, vector
@@ -27,6 +27,9 @@ from tessella.lowering.body import Bodies
 from tessella.lowering.tiles import Tiles, classify, split
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
+
+FEW = 0.75
+"""The share of the rows that tiles other than edge tiles run, from which on those are few."""
 
 
 @dataclass(frozen=True)
@@ -243,17 +246,28 @@ class Statement:
 
     def _unroll_count(self, name: str, inner: Sequence[str], point: Point) -> int:
         """How many steps of a reduced index's loop become one: where the loops inside are unrolled
-        as a whole, so many that the schedule's number of points come together. 0 keeps a short
-        loop of an edge tile, whose taps are unrolled around it, from becoming one with them."""
+        as a whole, so many that the schedule's number of points come together.
+
+        Edge tiles, whose taps are unrolled around the loop, keep it as it is where they are few:
+        their code takes as long to compile as all other tiles'. 0 keeps a short loop from becoming
+        one with the taps.
+        """
         extent = self.flat.ranges[name]
-        if point.edge and extent <= self.s.unroll and self._unrolls_taps:
-            return 0
+        if point.edge and self.constraints.rows:
+            if extent <= self.s.unroll:
+                return 0
+            if self._edges_are_few:
+                return 1
         points = prod(self.flat.ranges[n] for n in inner)
         return max(1, min(extent, self.s.unroll // points))
 
-    @property
-    def _unrolls_taps(self) -> bool:
-        return bool(self.constraints.rows)
+    @cached_property
+    def _edges_are_few(self) -> bool:
+        assert self.s.rows is not None
+        low, high = self.constraints.clean_rows(self.flat, self.s.rows)
+        return (high - low) // self.s.row_tile * self.s.row_tile >= FEW * self.flat.ranges[
+            self.s.rows
+        ]
 
     def _reduce_lanes(
         self,

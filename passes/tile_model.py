@@ -40,6 +40,11 @@ MASK_CYCLES = 0.5
 """Of a comparison of the lanes with a bound; loops hoist most of them."""
 HELD_TAPS = 9
 """Taps of a window whose weights stay in registers: those of 3x3."""
+PAGE = 4096
+PAGES_HELD = 64
+PAGE_CYCLES = 7.0
+"""Bytes of a page, translations that the first buffer holds, and the cycles to the second one
+(Intel 64 and IA-32 Architectures Optimization Reference Manual; the same order elsewhere)."""
 SHUFFLE_PORTS = 1
 EXPENSIVE = {"math": 12.0}
 """Cycles of an op on a vector, by dialect; other ops take one."""
@@ -113,6 +118,7 @@ class Model:
                 core += count * (
                     max(work, load, wait)
                     + self._masks(s, vectors)
+                    + self._pages(s)
                     + LOOP_CYCLES / s.unroll
                     + LOAD_CYCLES * load * self.target.load_ports
                 )
@@ -142,6 +148,20 @@ class Model:
         masks = sum(s.vector in {n for n, _ in c.form.terms} for c in self.flat.constraints)
         return masks * vectors * MASK_CYCLES
 
+    def _pages(self, s: Schedule) -> float:
+        """To find the pages of operands that a point of the innermost reduction loops goes to,
+        where those are more than the first translation buffer holds."""
+        cycles = 0.0
+        for a, size in zip(self.flat.accesses[: self.flat.inputs], self._sizes, strict=False):
+            pages = 1.0
+            for name in reversed(s.reduction):
+                step = min(1.0, abs(a.stride(name)) * size / PAGE)
+                pages *= max(1.0, self.flat.ranges[name] * step)
+                if pages > PAGES_HELD:
+                    cycles += step * PAGE_CYCLES
+                    break
+        return cycles
+
     def _arithmetic(self, rows: int, vectors: int) -> float:
         return rows * vectors * self._ops / self.target.fma_ports
 
@@ -155,6 +175,8 @@ class Model:
         by_row = s.rows is not None and a.stride(s.rows) != 0
         by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
         count = float((rows if by_row else 1) * (vectors if by_vector else 1))
+        if by_vector:
+            count *= self._lines(s, a)
         if is_crosswise(a, s):
             shuffles = s.lanes * math.log2(s.lanes) * vectors
             return count + shuffles / SHUFFLE_PORTS * self.target.load_ports
@@ -163,6 +185,14 @@ class Model:
         if by_row and by_vector and s.rows is not None:
             return count * self._fresh(s, a, rows)
         return count
+
+    def _lines(self, s: Schedule, a: FlatAccess) -> float:
+        """Lines of the cache that a vector lies in, on average: more than one where vectors do not
+        start at multiples of their length."""
+        starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
+        if all(start % s.lanes == 0 for start in starts):
+            return 1.0
+        return 1.0 + (self.target.vector_bits // 8 - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess, rows: int) -> float:
         """The share of a window's loads that no other row of the unrolled points makes."""
