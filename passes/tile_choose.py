@@ -33,6 +33,9 @@ MAX_TAPS = 64
 SQUARE_BLOCK = 8
 """Vectors in a block of squares that are transposed: of 2 to 16, the best over the layouts of
 convolutions' activations."""
+COPY_SHARE = 0.5
+COPY_CYCLES = 400.0
+"""To call another kernel that copies an operand."""
 MAX_EDGES = 6
 """Unrolled edge tiles that a statement may have before others are preferred."""
 LONG_TAPS = 16
@@ -48,10 +51,12 @@ class Choice:
     layouts: Mapping[int, Layout] = field(default_factory=dict[int, Layout])
     penalty: float = 1.0
     """What the code of edge tiles makes of the cycles."""
+    copies: float = 0.0
+    """Cycles to lay out operands anew that are no constants."""
 
     @property
     def cycles(self) -> float:
-        return self.estimate.cycles * self.penalty
+        return self.estimate.cycles * self.penalty + self.copies
 
 
 @dataclass(frozen=True)
@@ -224,7 +229,8 @@ class _Space:
             if model.registers(schedule) <= self.target.vector_registers:
                 schedule = replace(schedule, unroll=self._unroll(flat, tile, model, schedule))
                 edges = 1.0 + max(0, _edges(self.flat, tile) - MAX_EDGES)
-                yield Choice(schedule, model.estimate(schedule), layouts, edges)
+                copies = sum(self._copy(operand) for operand in layouts)
+                yield Choice(schedule, model.estimate(schedule), layouts, edges, copies)
 
     def _tiles(self, step: int = 1) -> Iterator[_Tile]:
         extent = self.flat.ranges[self.vector]
@@ -293,6 +299,15 @@ class _Space:
         if self.vector not in self.flat.free:
             return {}
         return _packed_layouts(self.op, self.kernel, self.flat, self.vector, tile, self.lanes)
+
+    def _copy(self, operand: int) -> float:
+        """Cycles to copy an operand, at half the rate at which its level of memory is read."""
+        argument = _argument(self.op, self.kernel, operand)
+        if argument is None or self.kernel.is_constant(argument.index):
+            return 0.0
+        type = tensor_type(argument)
+        size = 2 * type.element_count() * dtype_of(type).itemsize
+        return COPY_CYCLES + size / (COPY_SHARE * self.target.bandwidth(size))
 
     def _schedule(self, flat: Flat, tile: _Tile) -> Schedule:
         return Schedule(

@@ -49,7 +49,8 @@ class TileSchedulePass(ModulePass):
             for statement in kernel.body.block.ops:
                 if isinstance(statement, ContractOp) and statement.schedule is None:
                     if self.log:
-                        sys.stderr.writelines(f"{x}\n" for x in reasoning(statement, kernel, target))
+                        lines = reasoning(statement, kernel, target)
+                        sys.stderr.writelines(f"{line}\n" for line in lines)
                     choice = choose(statement, kernel, target)
                     statement.schedule = ScheduleAttr(choice.schedule)
                     for operand, layout in choice.layouts.items():

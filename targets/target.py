@@ -67,6 +67,17 @@ class Target:
     ghz: float
     """Clock under vector load, for cost estimates; not a promise."""
 
+    def bandwidth(self, size: int) -> float:
+        """Bytes per cycle at which one core reads so many bytes, one after the other: those of the
+        first level of memory of which they are at most half, as others use it too."""
+        levels = (
+            (self.l1, self.l1_bandwidth),
+            (self.l2, self.l2_bandwidth),
+            (self.l3, self.l3_bandwidth),
+        )
+        found = (rate for capacity, rate in levels if 2 * size <= capacity)
+        return next(found, self.memory_bandwidth)
+
     def lanes(self, element_bits: int) -> int:
         """Elements of ``element_bits`` bits in one vector register; at least 1."""
         return max(1, self.vector_bits // max(8, element_bits))

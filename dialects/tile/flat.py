@@ -82,17 +82,6 @@ class Flat:
         return self.accesses[-1]
 
 
-def is_crosswise(access: FlatAccess, schedule: Schedule) -> bool:
-    """Whether vectors of an operand run along the rows of the register tile, not along its
-    lanes: it is loaded by squares, which are transposed."""
-    return (
-        schedule.vector is not None
-        and schedule.rows is not None
-        and access.lane_stride(schedule.vector) not in (0, 1)
-        and access.stride(schedule.rows) == 1
-    )
-
-
 MAX_LANE_STRIDE = 4
 """The largest distance of neighbouring lanes in memory that is loaded with shuffles."""
 
@@ -101,9 +90,19 @@ def is_strided(access: FlatAccess, schedule: Schedule) -> bool:
     """Whether the lanes of an operand lie a few elements apart: it is loaded by whole vectors, out
     of which the lanes are picked."""
     return (
+        schedule.vector is not None and 1 < access.lane_stride(schedule.vector) <= MAX_LANE_STRIDE
+    )
+
+
+def is_crosswise(access: FlatAccess, schedule: Schedule) -> bool:
+    """Whether vectors of an operand run along the rows of the register tile, not along its
+    lanes: it is loaded by squares, which are transposed."""
+    return (
         schedule.vector is not None
-        and 1 < access.lane_stride(schedule.vector) <= MAX_LANE_STRIDE
-        and not is_crosswise(access, schedule)
+        and schedule.rows is not None
+        and access.lane_stride(schedule.vector) not in (0, 1)
+        and not is_strided(access, schedule)
+        and access.stride(schedule.rows) == 1
     )
 
 
