@@ -11,6 +11,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from tessella.codegen.lltypes import LLType, Value, constant, type_of
 from tessella.codegen.writer import Handler, Writer
+from tessella.dialects import rt
 
 
 def _stored(lltype: LLType) -> LLType:
@@ -76,6 +77,11 @@ def _masked_store(w: Writer, op: Operation) -> None:
     )
 
 
+def _prefetch(w: Writer, op: Operation) -> None:
+    """For reading, into the second level of cache, data."""
+    w.line(f"call void @llvm.prefetch.p0(ptr {_address(w, op, 0, flags='')}, i32 0, i32 2, i32 1)")
+
+
 MEMORY: dict[type[Operation], Handler] = {
     memref.LoadOp: _load,
     memref.StoreOp: _store,
@@ -83,4 +89,5 @@ MEMORY: dict[type[Operation], Handler] = {
     vector.StoreOp: _store,
     vector.MaskedLoadOp: _masked_load,
     vector.MaskedStoreOp: _masked_store,
+    rt.PrefetchOp: _prefetch,
 }

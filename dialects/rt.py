@@ -94,6 +94,20 @@ class IotaOp(IRDLOperation):
 
 
 @irdl_op_definition
+class PrefetchOp(IRDLOperation):
+    """Ask for an element's line to come into the second level of cache: `rt.prefetch %w[%i] :
+    memref<4096xf32>`. The element need not be inside the buffer."""
+
+    name = "rt.prefetch"
+    buffer = operand_def(MemRefType)
+    index = operand_def(IndexType)
+    assembly_format = "$buffer `[` $index `]` attr-dict `:` type($buffer)"
+
+    def __init__(self, buffer: SSAValue, index: SSAValue) -> None:
+        super().__init__(operands=[buffer, index])
+
+
+@irdl_op_definition
 class ArenaOp(IRDLOperation):
     """A buffer in the arena, at an offset in bytes: `%b = rt.arena 4096 : memref<1024xf32>`."""
 
@@ -155,4 +169,4 @@ class LaunchOp(IRDLOperation):
         )
 
 
-Rt = Dialect("rt", [ContextOp, CheckOp, IotaOp, ArenaOp, WeightOp, LaunchOp], [])
+Rt = Dialect("rt", [ContextOp, CheckOp, IotaOp, PrefetchOp, ArenaOp, WeightOp, LaunchOp], [])

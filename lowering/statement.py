@@ -19,6 +19,7 @@ from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import CmpiOp, SelectOp
 from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, Linear, YieldOp
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strided
@@ -52,6 +53,8 @@ class Point:
     vectors: int = 1
     tail: int = 0
     """Lanes of the last vector that count; 0 where all do."""
+    line: Pos | None = None
+    """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""
 
@@ -159,6 +162,8 @@ class Statement:
     # ** the register tile **
 
     def _tile(self, point: Point) -> None:
+        if self.s.prefetch:
+            point = replace(point, line=self._line(point))
         if self.op.is_map:
             values = self._combine(point, [], point.rows)
         else:
@@ -354,6 +359,33 @@ class Statement:
             return Pos(None, min(a.constant, b.constant))
         return Pos(self.e.op(arith.MinSIOp(self.e.at(a), self.e.at(b))))
 
+    # ** panels **
+
+    def _line(self, point: Point) -> Pos:
+        """Another line for each register tile that shares a panel, so that together they ask for
+        all of the next one."""
+        inside = self.s.order[self.s.order.index(self.s.vector or "") + 1 :]
+        number, values = AffineExpr.constant(0), list[SSAValue]()
+        for name in inside:
+            pos = point.indices[name]
+            if pos.ssa is not None:
+                step = self.s.row_tile if name == self.s.rows else 1
+                number += AffineExpr.dimension(len(values)) // step
+                values.append(pos.ssa)
+        if not values:
+            return Pos()
+        return Pos(self.e.apply(number % self.s.vectors, values))
+
+    def _prefetch(self, point: Point) -> None:
+        if point.line is None or self.s.vector is None:
+            return
+        for operand in range(self.flat.inputs):
+            a = self.flat.accesses[operand]
+            if self.s.vector in a.lanes and not (self.s.rows and a.stride(self.s.rows)):
+                next_panel = point.offsets[operand] + self.s.width * a.stride(self.s.vector)
+                pos = self.e.step(next_panel, point.line, self.s.lanes)
+                self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
+
     # ** points **
 
     def _combine(self, point: Point, sums: list[SSAValue], rows: Sequence[int]) -> list[Val]:
@@ -362,6 +394,7 @@ class Statement:
         results = [Val(v, self.s.vector is not None) for v in sums]
         maps = self.op.is_map
         fused = self.op.is_multiply_add
+        self._prefetch(point)
         for row in rows:
             for u in range(point.vectors):
                 mask = self._mask(point, row, u)

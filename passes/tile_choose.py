@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import BlockArgument, SSAValue
@@ -70,7 +71,28 @@ def choose(op: ContractOp, kernel: KernelOp, target: Target) -> Choice:
     """The schedule of one statement for a target."""
     best = min(candidates(op, kernel, target), key=lambda choice: choice.cycles)
     blocked = _blocked(op, best, target)
-    return min((best, *blocked), key=lambda choice: choice.cycles)
+    best = min((best, *blocked), key=lambda choice: choice.cycles)
+    return replace(best, schedule=replace(best.schedule, prefetch=_prefetches(op, best, target)))
+
+
+def _prefetches(op: ContractOp, choice: Choice, target: Target) -> bool:
+    """Whether several register tiles share a panel of a constant: enough to ask for the next one,
+    if the second level of cache has room for both. Weights come from far away: all others of the
+    model have been used since."""
+    s, flat = choice.schedule, simplify(flatten(op, choice.layouts))
+    if s.vector is None or s.vector not in flat.free:
+        return False
+    panels = [
+        i
+        for i, a in enumerate(flat.accesses[: flat.inputs])
+        if s.vector in a.lanes and not (s.rows and a.stride(s.rows))
+    ]
+    inside = s.order[s.order.index(s.vector) + 1 :]
+    tiles = prod(-(-flat.ranges[n] // (s.row_tile if n == s.rows else 1)) for n in inside)
+    points = prod(flat.ranges[n] for n in flat.reduced)
+    size = points * s.width * _element_bits(op) // 8
+    room = 2 * size <= target.l2
+    return bool(panels) and room and tiles > 1 and flat.ranges[s.vector] > s.width
 
 
 def estimate(op: ContractOp, kernel: KernelOp, target: Target) -> Choice:

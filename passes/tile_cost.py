@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.passes.tile_choose import choose
+from tessella.passes.tile_choose import estimate
 from tessella.targets import Target
 
 
 def seconds(kernel: KernelOp, target: Target) -> float:
-    """Modelled seconds of one call: its statements one after another, each as the model would
-    schedule it."""
+    """Modelled seconds of one call: its statements one after another, each scheduled well."""
     cycles = sum(
-        choose(op, kernel, target).cycles
+        estimate(op, kernel, target).cycles
         for op in kernel.body.block.ops
         if isinstance(op, ContractOp)
     )

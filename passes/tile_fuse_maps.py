@@ -7,7 +7,7 @@
            -> [co, x] {mulf}, {addf}
 
 A map behind a map becomes one map. The producer's result must have no other use, and the map must
-read it element by element.
+read it element by element. Where statements write the parts of a tensor in turn, each gets the map.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import (
     Access,
     ContractOp,
+    EmptyOp,
     IndexOp,
     KernelOp,
     Linear,
     YieldOp,
+    scalar_region,
     yielded,
 )
 
 Renaming = dict[str, Linear]
+Operand = tuple[SSAValue, Access]
 
 
 @dataclass(frozen=True)
@@ -60,30 +63,54 @@ def _fuse(consumer: ContractOp) -> None:
 
 
 def _try(consumer: ContractOp, operand: int) -> ContractOp | None:
-    producer = consumer.inputs[operand].owner
+    producers = _producers(consumer.inputs[operand])
     if (
-        not isinstance(producer, ContractOp)
+        not producers
         or not consumer.is_map
         or consumer.init is not None
         or consumer.default is not None
         or consumer.post_block is not None
         or consumer.where_list
-        or producer.init is not None
-        or producer.default is not None
-        or not producer.res.has_one_use()
     ):
         return None
-    renaming = _renaming(consumer, operand, producer)
-    if renaming is None:
-        return None
-    build = _merge_maps if producer.is_map and producer.post_block is None else _append_post
-    fused = build(consumer, operand, producer, renaming)
-    Rewriter.insert_op(fused, InsertPoint.before(consumer))
-    fused.res.name_hint = consumer.res.name_hint
-    consumer.res.replace_all_uses_with(fused.res)
-    Rewriter.erase_op(consumer)
-    Rewriter.erase_op(producer)
-    return fused
+    renamings = [_renaming(consumer, operand, producer) for producer in producers]
+    known = [renaming for renaming in renamings if renaming is not None]
+    return _fused(consumer, operand, producers, known) if known == renamings else None
+
+
+def _producers(value: SSAValue) -> list[ContractOp]:
+    """The statements that write a value, each into what the one before it wrote; none where
+    something else reads what one of them writes, or one holds a default."""
+    found: list[ContractOp] = []
+    op = value.owner
+    while isinstance(op, ContractOp) and op.res.has_one_use() and op.default is None:
+        found.append(op)
+        if op.init is None or isinstance(op.init.owner, EmptyOp):
+            return found[::-1]
+        op = op.init.owner
+    return []
+
+
+def _fused(
+    consumer: ContractOp, operand: int, producers: list[ContractOp], renamings: list[Renaming]
+) -> ContractOp:
+    """The producers with the map behind each; the last of them."""
+    init, at = producers[0].init, InsertPoint.before(consumer)
+    if init is not None:
+        empty = EmptyOp(tensor_type(consumer.res))
+        Rewriter.insert_op(empty, at)
+        init = empty.res
+    fused: list[ContractOp] = []
+    for producer, renaming in zip(producers, renamings, strict=True):
+        build = _merge_maps if producer.is_map and producer.post_block is None else _append_post
+        fused.append(build(consumer, operand, producer, renaming, init))
+        Rewriter.insert_op(fused[-1], at)
+        init = fused[-1].res
+    fused[-1].res.name_hint = consumer.res.name_hint
+    consumer.res.replace_all_uses_with(fused[-1].res)
+    for op in (consumer, *reversed(producers)):
+        Rewriter.erase_op(op)
+    return fused[-1]
 
 
 def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
@@ -117,7 +144,7 @@ def _reads_index(region: Region) -> bool:
     return any(isinstance(op, IndexOp) for op in region.walk())
 
 
-def _others(op: ContractOp, operand: int, renaming: Renaming) -> list[tuple[SSAValue, Access]]:
+def _others(op: ContractOp, operand: int, renaming: Renaming) -> list[Operand]:
     return [
         (value, tuple(f.substitute(renaming) for f in forms))
         for i, (value, forms) in enumerate(zip(op.inputs, op.input_accesses, strict=True))
@@ -142,46 +169,78 @@ def _consumer_arguments(
     return [*others[:operand], first, *others[operand:]]
 
 
+def _argument(block: Block, operands: list[Operand], skip: int, operand: Operand) -> SSAValue:
+    """The argument for an operand of a body, whose ``operands`` stand behind ``skip`` others."""
+    if operand in operands:
+        return block.args[skip + operands.index(operand)]
+    operands.append(operand)
+    return block.insert_arg(tensor_type(operand[0]).element_type, len(block.args))
+
+
+def _extend(
+    block: Block,
+    operands: list[Operand],
+    skip: int,
+    consumer: ContractOp,
+    operand: int,
+    renaming: Renaming,
+) -> None:
+    """Append the consumer's body to its producer's, and the operands that it adds.
+
+    The producer's ops stay where they are: a chain of maps is long.
+    """
+    last = block.last_op
+    assert isinstance(last, YieldOp)
+    first = last.value
+    Rewriter.erase_op(last)
+    others = [_argument(block, operands, skip, x) for x in _others(consumer, operand, renaming)]
+    arguments = _consumer_arguments(operand, first, others)
+    block.add_op(YieldOp(_inline(block, consumer.combine.block, arguments)))
+
+
 def _merge_maps(
-    consumer: ContractOp, operand: int, producer: ContractOp, renaming: Renaming
+    consumer: ContractOp,
+    operand: int,
+    producer: ContractOp,
+    renaming: Renaming,
+    init: SSAValue | None,
 ) -> ContractOp:
     inputs = list(zip(producer.inputs, producer.input_accesses, strict=True))
-    others = _others(consumer, operand, renaming)
-    types = [tensor_type(v).element_type for v, _ in (*inputs, *others)]
-    block = Block(arg_types=types)
-    first = _inline(block, producer.combine.block, block.args[: len(inputs)])
-    arguments = _consumer_arguments(operand, first, block.args[len(inputs) :])
-    block.add_op(YieldOp(_inline(block, consumer.combine.block, arguments)))
+    body = producer.detach_region(producer.combine)
+    _extend(body.block, inputs, 0, consumer, operand, renaming)
     return ContractOp(
         "=",
         producer.index_list,
-        [*inputs, *others],
+        inputs,
         producer.out_access,
         tensor_type(consumer.res),
-        Region(block),
+        body,
+        init=init,
     )
 
 
 def _append_post(
-    consumer: ContractOp, operand: int, producer: ContractOp, renaming: Renaming
+    consumer: ContractOp,
+    operand: int,
+    producer: ContractOp,
+    renaming: Renaming,
+    init: SSAValue | None,
 ) -> ContractOp:
     posts = list(zip(producer.post_inputs, producer.post_accesses, strict=True))
-    others = _others(consumer, operand, renaming)
-    combined = yielded(producer.combine.block).type
-    types = [combined, *(tensor_type(v).element_type for v, _ in (*posts, *others))]
-    block = Block(arg_types=types)
-    old = producer.post_block
-    first = _inline(block, old, block.args[: 1 + len(posts)]) if old is not None else block.args[0]
-    arguments = _consumer_arguments(operand, first, block.args[1 + len(posts) :])
-    block.add_op(YieldOp(_inline(block, consumer.combine.block, arguments)))
+    if producer.post_block is not None:
+        post = producer.detach_region(producer.post)
+    else:
+        post = scalar_region([yielded(producer.combine.block).type], lambda _, args: args[0])
+    _extend(post.block, posts, 1, consumer, operand, renaming)
     return ContractOp(
         producer.aggregation.data,
         producer.index_list,
         list(zip(producer.inputs, producer.input_accesses, strict=True)),
         producer.out_access,
         tensor_type(consumer.res),
-        producer.combine.clone(),
-        post_inputs=[*posts, *others],
-        post=Region(block),
+        producer.detach_region(producer.combine),
+        post_inputs=posts,
+        post=post,
         where=producer.where_list,
+        init=init,
     )

@@ -119,6 +119,8 @@ class Schedule:
     row_tile: int = 1
     unroll: int = 1
     blocks: tuple[tuple[str, int], ...] = ()
+    prefetch: bool = False
+    """Whether the panels of constants are asked for while the ones before them are at work."""
 
     @property
     def width(self) -> int:
@@ -167,8 +169,10 @@ class ScheduleAttr(Data[Schedule]):
                 unroll = parser.parse_integer(allow_negative=False)
             if parser.parse_optional_keyword("blocks"):
                 blocks = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, block)
+            prefetch = parser.parse_optional_keyword("prefetch") is not None
         return Schedule(
-            order, reduction, vector, lanes, vectors, rows, row_tile, unroll, tuple(blocks)
+            *(order, reduction, vector, lanes, vectors, rows, row_tile, unroll, tuple(blocks)),
+            prefetch,
         )
 
     def print_parameter(self, printer: Printer) -> None:
@@ -182,4 +186,6 @@ class ScheduleAttr(Data[Schedule]):
             text += f" unroll {s.unroll}"
         if s.blocks:
             text += f" blocks [{', '.join(f'{name} {size}' for name, size in s.blocks)}]"
+        if s.prefetch:
+            text += " prefetch"
         printer.print_string(f"<{text}>")

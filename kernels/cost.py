@@ -1,0 +1,58 @@
+"""What kernels and conversions cost, in seconds, where no model of their code says it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.core import NnOp, tensor_type
+from tessella.dialects.place import BITS, precision_of
+from tessella.targets import Target
+
+Cost = Callable[[Any, Target], float]
+"""``cost(op, target)``: seconds of one call on the machine that ``target`` describes."""
+
+HOST_CALL = 5e-6
+"""Seconds to call a NumPy kernel and make its result; `nn.add` on scalars takes 2.5 us."""
+HOST_ELEMENTS = 1e9
+"""Elements that NumPy computes in a second; on one core of a Xeon (Sapphire Rapids), `nn.add` made
+4.6e9, `nn.max_pool` 1.5e9, `nn.softmax` 0.1e9."""
+HOST_PRODUCTS = 2e10
+"""Multiply-adds of a contraction that NumPy computes in a second; there, `nn.conv` made 1.9e10 and
+`nn.matmul` of large matrices 8.4e10."""
+
+CALL = 2e-7
+"""Seconds to call a generated kernel."""
+
+
+def bytes_of(value: SSAValue) -> int:
+    """Bytes of a tensor's elements."""
+    type = tensor_type(value)
+    return math.prod(type.get_shape()) * BITS[precision_of(type.element_type)] // 8
+
+
+def moving(size: int, target: Target) -> float:
+    """Seconds to read and write ``size`` bytes altogether."""
+    return size / (target.bandwidth(size) * target.ghz * 1e9)
+
+
+def copying(op: NnOp, target: Target) -> float:
+    """Seconds of a kernel that moves elements: what it reads of its operands, and its results."""
+    written = sum(map(bytes_of, op.results))
+    read = min(written, sum(map(bytes_of, op.operands)))
+    return CALL + moving(read + written, target)
+
+
+def no_cost(op: NnOp, target: Target) -> float:
+    """A view of memory costs nothing."""
+    return 0.0
+
+
+def host_seconds(op: NnOp, target: Target) -> float:
+    """Seconds of an op's NumPy kernel: its call, its arithmetic, and its memory."""
+    rate = HOST_PRODUCTS if op.contracted else HOST_ELEMENTS
+    size = sum(map(bytes_of, (*op.operands, *op.results)))
+    return HOST_CALL + op.work / rate + moving(size, target)
