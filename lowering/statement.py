@@ -25,7 +25,7 @@ from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strided
 from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
-from tessella.lowering.tiles import Tiles, classify, split
+from tessella.lowering.tiles import Tiles, check_schedule, classify, split
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 
@@ -76,6 +76,7 @@ class Statement:
         self.flat = flat
         self.s = schedule
         self.buffers = [buffers[v] for v in (*op.inputs, *op.post_inputs, op.res)]
+        check_schedule(op, flat, schedule)
         self.constraints = classify(flat, schedule)
         self.reduces_lanes = schedule.vector in flat.reduced
         self.bodies = Bodies(emitter, schedule, buffers, code)

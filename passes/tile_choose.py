@@ -173,7 +173,8 @@ def _loads_strided(op: ContractOp, flat: Flat, operand: int, name: str) -> bool:
 def _crossing(op: ContractOp, flat: Flat, operands: Sequence[int], name: str) -> str | None:
     """The index along which these operands of a map are contiguous, where it can be the rows' index
     of squares."""
-    if flat.constraints or any(tensor_type(op.inputs[i]).element_type == i1 for i in operands):
+    values = (*op.inputs, *op.post_inputs)
+    if flat.constraints or any(tensor_type(values[i]).element_type == i1 for i in operands):
         return None
     return next(
         (
