@@ -6,7 +6,8 @@ index:
 
 - ``nchw``: the dimensions in their logical order (row-major), for tensors of any rank;
 - ``nhwc``: dimension 1 moved to the end, for tensors of rank 3 and more;
-- ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: weights in the order in which a kernel reads them.
+- ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: weights in the order in which a kernel reads them;
+- ``image``: the texture of a device (OpenCL's images). It is no memory order: the device knows it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,13 +53,7 @@ class Layout:
 
     def order(self, rank: int) -> tuple[Piece, ...]:
         """The pieces from the outermost to the innermost, for a tensor of this rank."""
-        if self.name == "packed":
-            return self.pieces
-        if self.name == "nhwc" and rank >= 3:
-            return tuple(Piece(d) for d in (0, *range(2, rank), 1))
-        if self.name in ("nchw", "nhwc"):
-            return tuple(Piece(d) for d in range(rank))
-        raise InternalError(f"layout {self.name!r} is no memory order")
+        return self.pieces if self.name == "packed" else _named_order(self.name, rank)
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Elements between neighbours, one for each piece of ``order``."""
@@ -78,16 +74,34 @@ class Layout:
 
     def same_memory(self, other: Layout, shape: Sequence[int]) -> bool:
         """Whether both orders put every element of this shape at the same place."""
+        if self == other or IMAGE in (self, other):
+            return self == other
+        if not self.pieces and not other.pieces:  # then the order alone gives the strides
+            return self._moving(shape) == other._moving(shape)
         return self.normalised(shape) == other.normalised(shape)
+
+    def _moving(self, shape: Sequence[int]) -> list[int]:
+        """The dimensions of more than one index, from the outermost to the innermost."""
+        return [piece.dim for piece in self.order(len(shape)) if shape[piece.dim] > 1]
 
     def __str__(self) -> str:
         return f"packed<[{', '.join(map(str, self.pieces))}]>" if self.pieces else self.name
 
 
+@cache
+def _named_order(name: str, rank: int) -> tuple[Piece, ...]:
+    if name == "nhwc" and rank >= 3:
+        return tuple(Piece(d) for d in (0, *range(2, rank), 1))
+    if name in ("nchw", "nhwc"):
+        return tuple(Piece(d) for d in range(rank))
+    raise InternalError(f"layout {name!r} is no memory order")
+
+
 NCHW = Layout("nchw")
 NHWC = Layout("nhwc")
+IMAGE = Layout("image")
 ANY_LAYOUT = Layout("any")
-LAYOUT_NAMES = ("nchw", "nhwc", "any", "packed")
+LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
 
 
 def pack(array: Array, layout: Layout) -> Array:

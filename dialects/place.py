@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -38,14 +39,21 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.layout import ANY_LAYOUT, LAYOUT_NAMES, Layout, Piece
+from tessella.dialects.layout import ANY_LAYOUT, IMAGE, LAYOUT_NAMES, NCHW, Layout, Piece
 from tessella.support.errors import InternalError, OptionError
 
 TARGETS = ("host", "x86", "arm", "opencl", "cuda", "any")
-PRECISIONS = (
-    *("f32", "f64", "f16", "bf16", "bool", "any"),
-    *(f"{sign}{bits}" for sign in ("i", "ui") for bits in (8, 16, 32, 64)),
-)
+BITS = {
+    "f32": 32,
+    "f64": 64,
+    "f16": 16,
+    "bf16": 16,
+    "bool": 8,
+    **{f"{sign}{bits}": bits for sign in ("i", "ui") for bits in (8, 16, 32, 64)},
+}
+"""Bits of an element in memory, by precision."""
+PRECISIONS = (*BITS, "any")
+FLOATS = ("f64", "f32", "bf16", "f16")
 
 
 @irdl_attr_definition
@@ -102,11 +110,24 @@ class PlaceAttr(ParametrizedAttribute):
 
     @classmethod
     def get(cls, target: str, precision: str, layout: Layout = ANY_LAYOUT) -> PlaceAttr:
-        return cls(StringAttr(target), StringAttr(precision), LayoutAttr(layout))
+        """The place of these parts; there are few, and they are made once."""
+        return _place(target, precision, layout)
 
     @property
     def layout(self) -> Layout:
         return self.layout_attr.data
+
+    def accepts(self, other: PlaceAttr) -> bool:
+        """Whether the other place is this one; parts that are `any` here do not matter."""
+        return self == other or self.resolved(other) == other
+
+    def resolved(self, other: PlaceAttr) -> PlaceAttr:
+        """This place, with the other's parts where they are `any` here."""
+        return PlaceAttr.get(
+            other.target.data if self.target.data == "any" else self.target.data,
+            other.precision.data if self.precision.data == "any" else self.precision.data,
+            other.layout if self.layout == ANY_LAYOUT else self.layout,
+        )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -135,13 +156,18 @@ class PlaceAttr(ParametrizedAttribute):
         return f"{self.target.data}/{self.precision.data}/{self.layout}"
 
 
+@cache
+def _place(target: str, precision: str, layout: Layout) -> PlaceAttr:
+    return PlaceAttr(StringAttr(target), StringAttr(precision), LayoutAttr(layout))
+
+
 def parse_place(text: str) -> PlaceAttr:
     """A place as users write it: ``x86/f32/nhwc``; parts left out are ``any``.
 
     Raises OptionError for an unknown target, precision or layout.
     """
     parts = text.split("/")
-    known = (TARGETS, PRECISIONS, ("nchw", "nhwc", "any"))
+    known = (TARGETS, PRECISIONS, ("nchw", "nhwc", "image", "any"))
     if len(parts) > len(known):
         raise OptionError(
             "a place has too many parts", expected="target/precision/layout", found=repr(text)
@@ -263,6 +289,48 @@ class RelayoutOp(_Conversion):
 
     name = "place.relayout"
     CHANGES: ClassVar[str] = "layout"
+
+
+Step = tuple[type[CopyOp | CastOp | RelayoutOp], PlaceAttr]
+"""A conversion, and the place that it leads to."""
+
+
+def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
+    """The conversions that lead from a place to another, in order; none between equal ones.
+
+    The host only copies: what changes precision or order runs on the other side. A value narrows
+    before it is copied, and widens after. Textures stay where they are: two devices exchange
+    row-major memory.
+    """
+    return _steps(start, end)
+
+
+@cache
+def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
+    precision, layout = _in_transit(start, end)
+    ways = (
+        (CastOp, PlaceAttr.get(start.target.data, precision, start.layout)),
+        (RelayoutOp, PlaceAttr.get(start.target.data, precision, layout)),
+        (CopyOp, PlaceAttr.get(end.target.data, precision, layout)),
+        (CastOp, PlaceAttr.get(end.target.data, end.precision.data, layout)),
+        (RelayoutOp, end),
+    )
+    steps: list[Step] = []
+    for kind, place in ways:
+        if place != (steps[-1][1] if steps else start):
+            steps.append((kind, place))
+    return tuple(steps)
+
+
+def _in_transit(start: PlaceAttr, end: PlaceAttr) -> tuple[str, Layout]:
+    """Precision and layout in which a value crosses from one target to the other."""
+    if start.target.data == "host":
+        return start.precision.data, start.layout
+    if end.target in (start.target, StringAttr("host")):
+        return end.precision.data, end.layout
+    narrow = min(start.precision.data, end.precision.data, key=BITS.__getitem__)
+    alike = start.layout == end.layout and start.layout != IMAGE
+    return narrow, start.layout if alike else NCHW
 
 
 Place = Dialect("place", [CopyOp, CastOp, RelayoutOp], [LayoutAttr, PlaceAttr])

@@ -21,6 +21,7 @@ from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import constant_value
 from tessella.dialects.place import CopyOp
 from tessella.dialects.rt import LaunchOp
+from tessella.driver.buildable import check_buildable
 from tessella.driver.pipeline import IR_STAGES, Options, pipeline
 from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.passes.plan_arena import ARENA_BYTES
@@ -33,6 +34,7 @@ from tessella.runtime.program import (
     pack_weights,
 )
 from tessella.runtime.weights import WeightStore
+from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
 from tessella.targets import Target
@@ -79,10 +81,13 @@ def lower(
     for stage, passes in pipeline(options)[first:last]:
         lowered.stages[_before(stage)] = module
         module = module.clone()
+        if stage == "tile":
+            check_buildable(module, options.arch)
         for step in passes:
             progress(step.name)
             began = perf_counter()
-            step.apply(ctx, module)
+            with no_collection():
+                step.apply(ctx, module)
             lowered.timings[step.name] = (
                 lowered.timings.get(step.name, 0.0) + perf_counter() - began
             )

@@ -10,15 +10,22 @@ from tessella.dialects.place import parse_place
 from tessella.driver.build import Progress, quiet
 from tessella.driver.model import Model
 from tessella.driver.pipeline import Options
+from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES, check_choice
 from tessella.support.errors import OptionError
 
 
 def make_options(
-    places: Sequence[str] | None = None, target: str | None = None, threads: int | None = None
+    places: Sequence[str] | None = None,
+    target: str | None = None,
+    threads: int | None = None,
+    *,
+    pick: str | None = None,
+    fallback: str | None = None,
 ) -> Options:
     """Checked options. Raises OptionError.
 
-    The default places are those of the machine: channels-last f32 first, then any, then NumPy.
+    The default places are those of the machine: channels-last f32 first, then any, then NumPy. The
+    default pick is `cost`, and fallbacks are allowed.
     """
     if threads not in (None, 1):
         raise OptionError(
@@ -29,7 +36,10 @@ def make_options(
     chosen = tuple(places or (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
     for text in chosen:
         parse_place(text)
-    return Options(chosen, target or "host", arch)
+    options = Options(chosen, target or "host", arch, pick or "cost", fallback or "allow")
+    check_choice("pick", options.pick, STRATEGIES)
+    check_choice("fallback", options.fallback, FALLBACKS)
+    return options
 
 
 def compile_source(
@@ -38,7 +48,10 @@ def compile_source(
     places: Sequence[str] | None = None,
     target: str | None = None,
     threads: int | None = None,
+    pick: str | None = None,
+    fallback: str | None = None,
     progress: Progress = quiet,
 ) -> Model:
     """Compile what a frontend gives. Raises TessellaError."""
-    return Model(source, make_options(places, target, threads), progress)
+    options = make_options(places, target, threads, pick=pick, fallback=fallback)
+    return Model(source, options, progress)

@@ -1,24 +1,30 @@
-"""Which kernel runs each op, and where: read from the `placed` stage, or from what came of it."""
+"""Which kernel runs each op, and where, and why: read from the `placed` stage, or from what came of
+it.
+
+The `placed` stage says what was picked and how; the candidates that were not are found again.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
 
 from tessella.dialects.graph import main_function
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.fused import FusedOp
-from tessella.dialects.place import PlaceAttr, RelayoutOp, place_of
-from tessella.dialects.tile import KernelOp
+from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
+from tessella.dialects.tile import CallOp, KernelOp
+from tessella.driver.explain_pick import Explainer
+from tessella.driver.explain_table import page, table
+from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick
+from tessella.kernels.cost import bytes_of
 from tessella.lowering.nn_to_tile import NODES
-
-Entry = dict[str, str | int]
+from tessella.passes.base import CONSUMED, PATTERN
 
 DERIVED = (
     "The program was loaded from the stage {stage!r}, which no longer knows its ops: "
@@ -28,26 +34,29 @@ DERIVED = (
 
 @dataclass(frozen=True)
 class Explanation:
-    """One entry for each op: ``op node kernel place group`` (ops of a group run as one kernel)."""
+    """How a program is run; shown as a table in a notebook."""
 
     ops: list[Entry]
+    conversions: list[Conversion] = field(default_factory=list[Conversion])
+    fusions: list[Fusion] = field(default_factory=list[Fusion])
+    pick: Pick | None = None
+    """How the kernels were picked; None where that is not known."""
     note: str = ""
     """What is missing from the explanation, if anything."""
 
     def json(self) -> str:
-        """The entries as JSON: ``{"ops": [...]}``, with ``"note"`` where there is one."""
+        """All of it as JSON: ``{"pick", "ops", "conversions", "fusions"}``, and ``"note"`` where
+        there is one. Costs are in seconds."""
         note = {"note": self.note} if self.note else {}
-        return json.dumps({"ops": self.ops, **note}, indent=2)
+        parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
+        return json.dumps({"pick": self.pick, **parts, **note}, indent=2)
 
     def __str__(self) -> str:
-        header = ("op", "node", "kernel", "place", "group")
-        rows = [header, *(tuple(str(entry[k]) for k in header) for entry in self.ops)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-        table = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.note, *table] if self.note else table)
+        lines = table(self.ops, self.conversions, self.fusions, self.pick)
+        return "\n".join([self.note, *lines] if self.note else lines)
+
+    def _repr_html_(self) -> str:
+        return page(self.ops, self.conversions, self.fusions, self.pick, self.note)
 
 
 def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
@@ -55,41 +64,94 @@ def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
 
     Without the `placed` stage, kernels are all that is known: an entry for each node of each.
     """
-    if "placed" in stages:
-        return Explanation(list(_placed(stages["placed"])))
-    stage = next(iter(stages))
-    return Explanation(list(_kernels(stages[stage])), DERIVED.format(stage=stage))
+    if "placed" not in stages:
+        stage = next(iter(stages))
+        return Explanation(list(_kernels(stages[stage])), note=DERIVED.format(stage=stage))
+    module = stages["placed"]
+    explainer = Explainer(main_function(module))
+    return Explanation(
+        list(_placed(module, explainer)),
+        list(_conversions(module, explainer)),
+        list(_fusions(module)),
+        explainer.pick,
+    )
 
 
-def _placed(module: ModuleOp) -> Iterator[Entry]:
+def _placed(module: ModuleOp, explainer: Explainer) -> Iterator[Entry]:
+    kernels = {k.sym_name.data: k for k in module.body.block.ops if isinstance(k, KernelOp)}
     for group, outer in enumerate(main_function(module).body.block.ops):
         for op in list(outer.body.block.ops) if isinstance(outer, FusedOp) else [outer]:
-            if isinstance(op, RelayoutOp):
-                yield _entry(op, "", "relayout", group)
-            elif isinstance(op, NnOp) and not isinstance(op, ConstantOp):
-                yield _entry(op, op.node, op.kernel or "", group)
+            if isinstance(op, NnOp) and not isinstance(op, ConstantOp):
+                yield explainer.entry(op, group)
+            elif isinstance(op, CallOp):
+                yield from _nodes(op.name, kernels[op.kernel_name], group)
 
 
-def _entry(op: Operation, node: str, kernel: str, group: int) -> Entry:
-    return _row(op.name, node, kernel, place_of(op.results[0].type), group)
+def _conversions(module: ModuleOp, explainer: Explainer) -> Iterator[Conversion]:
+    for op in main_function(module).body.block.ops:
+        if isinstance(op, CopyOp | CastOp | RelayoutOp):
+            maker = op.source.owner
+            yield {
+                "op": op.name,
+                "value": maker.node if isinstance(maker, NnOp) else op.source.name_hint or "",
+                "from": str(place_of(op.source.type)),
+                "to": str(place_of(op.res.type)),
+                "bytes": bytes_of(op.source),
+                "cost": explainer.conversion_seconds(op),
+            }
+
+
+def _fusions(module: ModuleOp) -> Iterator[Fusion]:
+    """Ops that patterns made, and groups that run as one kernel."""
+    for op in main_function(module).walk():
+        pattern = op.attributes.get(PATTERN)
+        if isinstance(op, NnOp) and isinstance(pattern, StringAttr):
+            consumed = op.attributes.get(CONSUMED, ArrayAttr([]))
+            assert isinstance(consumed, ArrayAttr)
+            names = [n.data for n in consumed if isinstance(n, StringAttr)]
+            yield {"op": op.name, "node": op.node, "pattern": pattern.data, "consumed": names}
+        elif isinstance(op, FusedOp):
+            inner = [i for i in op.body.block.ops if isinstance(i, NnOp)]
+            names = [f"{i.name}@{i.node}" for i in inner]
+            node = inner[-1].node if inner else ""
+            yield {"op": op.name, "node": node, "pattern": "elementwise", "consumed": names}
+
+
+# ** later stages **
 
 
 def _row(op: str, node: str, kernel: str, place: PlaceAttr | None, group: int) -> Entry:
-    text = str(place) if place is not None else ""
-    return {"op": op, "node": node, "kernel": kernel, "place": text, "group": group}
+    return {
+        "op": op,
+        "node": node,
+        "kernel": kernel,
+        "place": str(place) if place is not None else "",
+        "group": group,
+        "cost": None,
+        "fallback": None,
+        "runner_up": None,
+        "rejected": [],
+    }
+
+
+def _nodes(op: str, kernel: KernelOp | FuncOp, group: int) -> Iterator[Entry]:
+    """The nodes that a kernel computes."""
+    nodes = kernel.attributes.get(NODES)
+    outputs = kernel.function_type.outputs.data
+    place = place_of(outputs[0]) if outputs else None
+    if isinstance(nodes, ArrayAttr):
+        for node in (n.data for n in nodes if isinstance(n, StringAttr)):
+            yield _row(op, node, kernel.sym_name.data, place, group)
 
 
 def _kernels(module: ModuleOp) -> Iterator[Entry]:
     """Kernels with the nodes they compute, then the ops that run in NumPy."""
     kernels = [op for op in module.body.block.ops if NODES in op.attributes]
     for group, op in enumerate(kernels):
-        nodes = op.attributes[NODES]
-        if isinstance(op, KernelOp | FuncOp) and isinstance(nodes, ArrayAttr):
-            outputs = op.function_type.outputs.data
-            place = place_of(outputs[0]) if outputs else None
-            for node in (n.data for n in nodes if isinstance(n, StringAttr)):
-                yield _row("", node, op.sym_name.data, place, group)
+        if isinstance(op, KernelOp | FuncOp):
+            yield from _nodes("", op, group)
     host = [op for op in main_function(module).body.block.ops if isinstance(op, NnOp)]
     for group, op in enumerate(host, len(kernels)):
         if not isinstance(op, ConstantOp):
-            yield _entry(op, op.node, op.kernel or "", group)
+            place = place_of(op.results[0].type)
+            yield _row(op.name, op.node, op.kernel or "", place, group)

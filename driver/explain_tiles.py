@@ -31,9 +31,7 @@ def explain_tiles(graph: Graph, options: Options, kernel: str = "") -> Iterator[
     for stage, passes in pipeline(options):
         for step in passes if IR_STAGES.index(stage) > IR_STAGES.index(graph.stage) else ():
             if isinstance(step, TileSchedulePass):
-                target = (
-                    targets.host() if options.target == "host" else targets.get(options.target)
-                )
+                target = targets.host() if options.target == "host" else targets.get(options.target)
                 yield from _kernels(graph.module, target, kernel)
                 return
             step.apply(ctx, graph.module)

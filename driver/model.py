@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,11 @@ class Executable:
 
     program: Program
     lowered: Lowered
-    explanation: Explanation
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """Made when it is asked for: the candidates that were not picked are found again."""
+        return explain(self.lowered.stages)
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,7 @@ class Model:
         return as_text(self._latest().lowered, stage)
 
     def explain(self) -> Explanation:
-        """Which kernel runs each op, and at which place."""
+        """Which kernel runs each op, at which place, and why; conversions, fusions, fallbacks."""
         return self._latest().explanation
 
     @property
@@ -208,4 +213,4 @@ class Model:
         lowered = lower(graph, self._options, start=graph.stage, progress=self._progress)
         program = load_native(lowered, self._progress)
         lowered.weights.keep(set())
-        return Executable(program, lowered, explain(lowered.stages))
+        return Executable(program, lowered)

@@ -1,7 +1,8 @@
 """The table of contents of the compiler: one straight list of passes, in the order in which they
 run.
 
-A stage is the IR after the passes above its name; ``nn`` is what a frontend makes.
+A stage is the IR after the passes above its name; ``nn`` is what a frontend makes. A pass runs only
+where what it declares fits (``passes/kinds.py``); those of plugins go where they say.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
 
+from tessella.driver.plugged import Stages, extended
 from tessella.lowering.nn_to_tile import ConvertNnToTilePass
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
@@ -18,14 +20,18 @@ from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_batch_norm import FoldBatchNormPass
 from tessella.passes.fold_constants import FoldConstantsPass
 from tessella.passes.fuse_elementwise import FuseElementwisePass
-from tessella.passes.fuse_fc import FuseFcPass
+from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_conversions import InsertConversionsPass
+from tessella.passes.kinds import asked_targets, declared, running
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
+from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.passes.tile_schedule import TileSchedulePass
+from tessella.support.errors import OptionError
+from tessella.support.knobs import KNOBS
 
 STAGES = ("nn", "placed", "tile", "loops", "llvm", "asm")
 IR_STAGES = STAGES[:4]
@@ -41,10 +47,35 @@ class Options:
     """The name of a machine in ``targets``."""
     arch: str
     """The target part of its places."""
+    pick: str = "cost"
+    """The strategy of the static pick: `cost` or `grade`."""
+    fallback: str = "allow"
+    """`error` refuses ops that only a kernel at another place than those asked for can run."""
 
 
 def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
-    """For each stage behind `nn`, the passes that lead to it."""
+    """For each stage behind `nn`, the passes that lead to it for these options.
+
+    Raises PluginError for plugins that do not fit, and OptionError where
+    ``TESSELLA_DEBUG_PASSES`` names a pass that is not there.
+    """
+    stages = extended(_stages(options))
+    _check_debug_passes([step for _, steps in stages for step in steps])
+    targets = asked_targets(options.places, options.arch)
+    return [(stage, running(steps, targets, named=KNOBS.debug_passes)) for stage, steps in stages]
+
+
+def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
+    known = [step.name for step in steps if declared(type(step)).kind == "debug"]
+    for name in KNOBS.debug_passes:
+        if name not in known:
+            raise OptionError(
+                f"TESSELLA_DEBUG_PASSES: the pipeline has no debug pass {name!r}",
+                expected=f"some of {', '.join(known)}",
+            )
+
+
+def _stages(options: Options) -> Stages:
     return [
         (
             "placed",
@@ -52,14 +83,20 @@ def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
                 InferShapesPass(),
                 FoldConstantsPass(),
                 EliminateIdentitiesPass(),
-                # these two leave ops on constants behind, which the second folding evaluates
+                FusePatternsPass(),
+                # the fusions leave ops on constants behind, which the second folding evaluates
                 FoldBatchNormPass(),
-                FuseFcPass(),
                 FoldConstantsPass(),
                 EliminateIdentitiesPass(),
-                PickKernelsPass(places=options.places),
+                PickKernelsPass(
+                    places=options.places,
+                    strategy=options.pick,
+                    fallback=options.fallback,
+                    target=options.target,
+                ),
                 InsertConversionsPass(target=options.arch),
                 FuseElementwisePass(),
+                PrintOpStatsPass(),
             ],
         ),
         (

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tessella.dialects import rt
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import Array, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.lowering.tile_to_loops import INPUTS, KERNEL
@@ -31,14 +31,14 @@ from tessella.runtime.weights import WeightStore
 
 STAGE_DIALECTS = {
     "nn": {"builtin", "func", "nn"},
-    "placed": {"builtin", "func", "nn", "place"},
+    "placed": {"builtin", "func", "nn", "place", "tile", "arith", "math"},
     "tile": {"builtin", "func", "nn", "place", "rt", "tile", "arith", "math", "scf"},
     "loops": {
         *("builtin", "func", "nn", "place", "rt"),
         *("affine", "arith", "math", "memref", "scf", "vector"),
     },
 }
-"""The dialects whose ops a stage may hold."""
+"""The dialects whose ops a stage may hold; where `nn` is, so are the ``NnOp``s of plugins."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _functions(module: ModuleOp) -> tuple[Functions, list[Fault]]:
 def _foreign_ops(stage: str, module: ModuleOp) -> Iterator[Fault]:
     allowed = STAGE_DIALECTS[stage]
     for op in module.walk():
-        if op.dialect_name() not in allowed:
+        if op.dialect_name() not in allowed and not isinstance(op, NnOp):
             yield Fault(
                 op,
                 f"{op.name} does not belong into the stage {stage!r}",

@@ -6,7 +6,8 @@ model may lie side by side under one name and share the file of weights.
 **Trust.** A file is checked as it is read: it parses, verifies, and holds what ``stage_check``
 lists, so that weights, arena and the buffers of every call have the sizes that the text states. But
 a ``.loops`` file *is* a program: its loops and indices become native code as they stand. So do the
-statements and schedules of a ``.tile`` file. Trust those two as you would trust a program.
+statements and schedules of a ``.tile`` file, and the kernels that a ``.placed`` file may have.
+Trust those as you would trust a program.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Array
 from tessella.dialects.place import Place
 from tessella.dialects.tile import Tile
+from tessella.driver import plugged
 from tessella.driver.located import LocatedParser, Problem, verify_each
 from tessella.driver.pipeline import IR_STAGES
 from tessella.driver.stage_check import faults
@@ -41,7 +43,7 @@ WEIGHTS = ".weights"
 """Extension of the file of weights."""
 
 DIALECTS = (Builtin, Affine, Arith, Func, Math, MemRef, Nn, Place, rt.Rt, Scf, Tile, Vector)
-"""All that the stages are written in."""
+"""All that the stages are written in, but for what plugins add."""
 
 
 def stage_of(path: str | os.PathLike[str]) -> str | None:
@@ -128,6 +130,8 @@ def stage_context(weights: WeightStore | None = None) -> CompileContext:
     ctx = CompileContext(weights)
     for dialect in DIALECTS:
         ctx.load_dialect(dialect)
+    for name, load in plugged.dialects({dialect.name for dialect in DIALECTS}).items():
+        ctx.register_dialect(name, load)
     return ctx
 
 

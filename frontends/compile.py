@@ -35,16 +35,27 @@ def compile(
     places: Sequence[str] | None = None,
     threads: int | None = None,
     target: str | None = None,
+    pick: str | None = None,
+    fallback: str | None = None,
     progress: Progress = quiet,
 ) -> Model:
     """Compile a model for this machine.
 
-    ``places`` are tried in order for each op, such as ``["x86/f32/nhwc", "x86", "host"]``;
-    ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected;
-    ``progress`` is called with what is being done.
+    ``places`` are where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``pick`` is
+    how they are chosen there: `cost`, by the least time of the whole model as it is estimated, or
+    `grade`, op by op after the order of the places. Where no kernel serves the places, one in
+    another layout is taken, then NumPy: ``fallback="error"`` refuses that. ``target`` names another
+    machine (``avx2``, ``aarch64``), whose code can be inspected; ``progress`` is called with what
+    is being done.
 
     Raises TessellaError: UnsupportedError lists all that is not supported at once.
     """
     return compile_source(
-        open_source(model), places=places, target=target, threads=threads, progress=progress
+        open_source(model),
+        places=places,
+        target=target,
+        threads=threads,
+        pick=pick,
+        fallback=fallback,
+        progress=progress,
     )

@@ -5,9 +5,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
+from tessella.support import plugins
+
 FAMILIES = (
     "elementwise",
     "linear",
+    "transposed",
+    "attention",
     "pooling",
     "reduction",
     "normalization",
@@ -18,6 +22,7 @@ FAMILIES = (
 
 @cache
 def load() -> None:
-    """Import every module that declares kernels."""
+    """Import every module that declares kernels, those of plugins last."""
     for family in FAMILIES:
         import_module(f"tessella.kernels.{family}")
+    plugins.import_all(plugins.KERNELS)

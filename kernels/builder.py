@@ -72,7 +72,9 @@ class KernelBuilder:
     """Adds statements to a kernel's block.
 
     Lowerings receive the op's operands as values of the kernel and return the results;
-    ``constant`` brings in further weights, and ``reshaped`` views an operand under another shape.
+    ``constant`` brings in further weights, ``derived`` one of a shape that a function computes from
+    an operand's elements (None where they are not known at compile time), and ``reshaped`` views an
+    operand under another shape.
     """
 
     def __init__(
@@ -81,9 +83,11 @@ class KernelBuilder:
         constant: Callable[[Array, str], SSAValue],
         reshaped: Callable[[SSAValue, Sequence[int]], SSAValue],
         splat: Callable[[SSAValue], float | None],
+        derived: Callable[[SSAValue, Sequence[int], Callable[[Array], Array]], SSAValue | None],
     ) -> None:
         self._block = block
         self.constant = constant
+        self.derived = derived
         self.reshaped = reshaped
         self.splat = splat
         """The value of an operand whose elements are equal and known, else None."""

@@ -37,7 +37,8 @@ def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SS
     )
 
 
-def _batch_forms(shape: Sequence[int], out: Sequence[int]) -> list[Form]:
+def batch_forms(shape: Sequence[int], out: Sequence[int]) -> list[Form]:
+    """The access to leading dimensions that broadcast to those of the result: ``b0``, ``b1`` .."""
     skip = len(out) - len(shape)
     return [f"b{skip + d}" if n > 1 or out[skip + d] == 1 else 0 for d, n in enumerate(shape)]
 
@@ -54,8 +55,8 @@ def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> S
         free,
         {"k": shape_of(a)[-1]},
         [
-            (a, [*_batch_forms(shape_of(a)[:-2], batch), "m", "k"]),
-            (b, [*_batch_forms(shape_of(b)[:-2], batch), *inner]),
+            (a, [*batch_forms(shape_of(a)[:-2], batch), "m", "k"]),
+            (b, [*batch_forms(shape_of(b)[:-2], batch), *inner]),
         ],
         (type, list(free)),
         multiply,
@@ -101,7 +102,7 @@ def window_forms(
     ]
 
 
-@native(linear.ConvOp, "conv", NHWC, layouts={1: NCHW})
+@native(linear.ConvOp, "conv", NHWC, NCHW, layouts={1: NCHW})
 def conv(
     k: KernelBuilder,
     op: linear.ConvOp,

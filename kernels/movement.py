@@ -9,6 +9,7 @@ from tessella.dialects.nn import movement
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder
+from tessella.kernels.cost import copying, no_cost
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import VIEW_KERNEL, native
 
@@ -18,7 +19,7 @@ def _no_lowering(k: KernelBuilder, op: NnOp, x: SSAValue) -> SSAValue:
     return x
 
 
-native(movement.ReshapeOp, VIEW_KERNEL, NCHW)(_no_lowering)
+native(movement.ReshapeOp, VIEW_KERNEL, NCHW, cost=no_cost)(_no_lowering)
 
 
 def _names(rank: int) -> list[Form]:
@@ -43,7 +44,22 @@ def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAVal
     return _move(k, op, x, forms)
 
 
-@native(movement.SliceOp, "slice")
+@native(movement.ChannelShuffleOp, "channel_shuffle", cost=copying)
+def channel_shuffle(k: KernelBuilder, op: movement.ChannelShuffleOp, x: SSAValue) -> SSAValue:
+    """R[n, j * G + i, ..] = X[n, i * C + j, ..] for G groups of C channels."""
+    type, groups = k.result_type(op), op.settings["groups"]
+    batch, channels, *sizes = type.get_shape()
+    each = channels // groups
+    spatial = {f"d{i}": n for i, n in enumerate(sizes)}
+    source = Linear.of("i", each) + Linear.of("j")
+    target = Linear.of("i") + Linear.of("j", groups)
+    free = {"n": batch, "i": groups, "j": each, **spatial}
+    return k.contract(
+        "=", free, {}, [(x, ["n", source, *spatial])], (type, ["n", target, *spatial]), first
+    )
+
+
+@native(movement.SliceOp, "slice", cost=copying)
 def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
     """R[d] = X[start + step * d]."""
     settings = op.settings
@@ -52,7 +68,7 @@ def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
     return _move(k, op, x, forms)
 
 
-@native(movement.ExpandOp, "expand")
+@native(movement.ExpandOp, "expand", cost=copying)
 def expand(k: KernelBuilder, op: movement.ExpandOp, x: SSAValue) -> SSAValue:
     """X broadcast to a shape."""
     return k.map([x], k.result_type(op), first)
@@ -63,7 +79,7 @@ def _constant_mode(op: NnOp) -> str | None:
     return None if mode == "constant" else f"padding with mode {mode!r} has no native kernel"
 
 
-@native(movement.PadOp, "pad", applies=_constant_mode)
+@native(movement.PadOp, "pad", applies=_constant_mode, cost=copying)
 def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
     """R[d] = X[d - low], a constant where that is outside."""
     settings, type = op.settings, k.result_type(op)
@@ -80,7 +96,7 @@ def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
     )
 
 
-@native(movement.ConcatOp, "concat")
+@native(movement.ConcatOp, "concat", cost=copying)
 def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAValue:
     """One map for each operand, into its part of the result."""
     axis: int = op.settings["axis"]
@@ -98,7 +114,7 @@ def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAVal
     return result
 
 
-@native(movement.TileOp, "tile")
+@native(movement.TileOp, "tile", cost=copying)
 def tile(k: KernelBuilder, op: movement.TileOp, x: SSAValue) -> SSAValue:
     """R[r * n + d] = X[d]."""
     shape, type = shape_of(x), k.result_type(op)

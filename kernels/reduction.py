@@ -126,7 +126,7 @@ def _along(x: SSAValue, axis: int) -> tuple[dict[str, int], list[str]]:
     return free, [n for d, n in enumerate(names) if d != axis]
 
 
-def _shifted(k: KernelBuilder, op: NnOp, x: SSAValue, axis: int, *, exp: bool) -> SSAValue:
+def _shifted(k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, *, exp: bool) -> SSAValue:
     """x minus its maximum along the axis, exponentiated or not."""
     most = reduce_axes(
         k, ">", [x], [axis], inner_type(x, kept_shape(x, [axis])), first, keepdims=False
@@ -138,34 +138,41 @@ def _shifted(k: KernelBuilder, op: NnOp, x: SSAValue, axis: int, *, exp: bool) -
         return s.op(math.ExpOp(shifted)) if exp else shifted
 
     return k.contract(
-        "=", free, {}, [(x, list(free)), (most, list(kept))], (k.result_type(op), list(free)), body
+        "=", free, {}, [(x, list(free)), (most, list(kept))], (type, list(free)), body
+    )
+
+
+def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+    """The first operand's element times the reciprocal of the second's."""
+    inverse = s.op(arith.DivfOp(s.like(1, a[1]), a[1]))
+    return s.op(arith.MulfOp(a[0], inverse))
+
+
+def softmax_along(
+    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, body: Body = first_over_second
+) -> SSAValue:
+    """E = exp(X - max X), then body(E, sum E), along one axis."""
+    e = _shifted(k, x, axis, type, exp=True)
+    total = reduce_axes(
+        k, "+", [e], [axis], inner_type(e, kept_shape(e, [axis])), first, keepdims=False
+    )
+    free, kept = _along(x, axis)
+    return k.contract(
+        "=", free, {}, [(e, list(free)), (total, list(kept))], (type, list(free)), body
     )
 
 
 @native(reduction.SoftmaxOp, "softmax", NCHW, applies=needs("exp"))
 def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
     """E = exp(X - max X), then E / sum E, along one axis."""
-    axis = op.settings["axis"]
-    e = _shifted(k, op, x, axis, exp=True)
-    total = reduce_axes(
-        k, "+", [e], [axis], inner_type(e, kept_shape(e, [axis])), first, keepdims=False
-    )
-    free, kept = _along(x, axis)
-
-    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        inverse = s.op(arith.DivfOp(s.like(1, a[1]), a[1]))
-        return s.op(arith.MulfOp(a[0], inverse))
-
-    return k.contract(
-        "=", free, {}, [(e, list(free)), (total, list(kept))], (k.result_type(op), list(free)), body
-    )
+    return softmax_along(k, x, op.settings["axis"], k.result_type(op))
 
 
 @native(reduction.LogSoftmaxOp, "log_softmax", NCHW, applies=needs("exp", "log"))
 def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SSAValue:
     """S = X - max X, then S - log(sum exp S), along one axis."""
     axis = op.settings["axis"]
-    shifted = _shifted(k, op, x, axis, exp=False)
+    shifted = _shifted(k, x, axis, k.result_type(op), exp=False)
     total = reduce_axes(
         k,
         "+",

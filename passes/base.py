@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, NnOp
+from tessella.dialects.place import place_of
+from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
+
+PATTERN = "nn.pattern"
+"""Attribute of an op that stands for others: by which pattern, or pass, it came to do so."""
+CONSUMED = "nn.consumed"
+"""Attribute of an op that stands for others: these, each as ``nn.erf@node``."""
+PROVENANCE = ("node", PATTERN, CONSUMED)
+"""The attributes that tell where an op came from, and nothing of what it computes."""
+
+_COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements that differ
 
 
 def functions(module: ModuleOp) -> Iterator[FuncOp]:
@@ -36,3 +47,48 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
 def place_owner(op: Operation) -> NnOp | None:
     """The op as one that names a kernel, or None."""
     return op if isinstance(op, NnOp) and op.places is not None else None
+
+
+def bits_of(array: Array) -> Array:
+    """The elements as unsigned integers, which tell zeros from each other and NaN equals itself."""
+    return array.reshape(-1).view(f"u{array.itemsize}")
+
+
+def common_number(array: Array) -> float | int | None:
+    """The number that all elements are, if the array is small enough to look."""
+    if not 0 < array.nbytes <= _COMPARED:
+        return None
+    bits = bits_of(array)
+    if bits[0] != bits[-1] or (bits != bits[0]).any():
+        return None
+    return array.reshape(-1)[0].item()
+
+
+def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
+    """The number that all elements of a splat or of a small weight are, if it is one."""
+    owner = value.owner
+    if isinstance(owner, SplatOp):
+        return owner.number
+    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
+        return None
+    array = weights.get(owner.symbol.root_reference.data)
+    return None if array is None else common_number(array)
+
+
+def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
+    """Write on an op what it stands for: ops of the source, in the order in which they ran.
+
+    An op that was of the same kind before keeps the name of the pattern that made it that.
+    """
+    same = (op for op in consumed if type(op) is type(new) and PATTERN in op.attributes)
+    names = [op.attributes[PATTERN] for op in same]
+    new.attributes[PATTERN] = names[0] if names else StringAttr(pattern)
+    new.attributes[CONSUMED] = ArrayAttr([source for op in consumed for source in _sources(op)])
+
+
+def _sources(op: NnOp) -> Sequence[StringAttr]:
+    """The ops of the source that an op stands for: itself, if it stands for no others."""
+    known = op.attributes.get(CONSUMED)
+    if isinstance(known, ArrayAttr):
+        return [source for source in known if isinstance(source, StringAttr)]
+    return [StringAttr(f"{op.name}@{op.node}" if "node" in op.attributes else op.name)]

@@ -49,7 +49,7 @@ from tessella.dialects.nn.movement import (
     TileOp,
     TransposeOp,
 )
-from tessella.passes.base import functions
+from tessella.passes.base import PROVENANCE, functions
 
 MAX_ROUNDS = 8
 """A limit for safety: a round seldom leaves more than the next one finds."""
@@ -126,7 +126,7 @@ def _share(block: Block) -> bool:
 
 def _key(op: NnOp) -> object:
     """What ops that compute the same have in common; where they came from is not part of it."""
-    attributes = {name: value for name, value in op.attributes.items() if name != "node"}
+    attributes = {name: value for name, value in op.attributes.items() if name not in PROVENANCE}
     return (
         type(op),
         tuple(op.operands),
@@ -170,8 +170,10 @@ def _same(op: NnOp) -> Replacement:
 
 def _made(kind: type[NnOp], like: NnOp, *operands: SSAValue, **properties: PyValue) -> Replacement:
     """An op in the place of another one."""
-    node = like.node if "node" in like.attributes else None
-    return [kind.make(operands, node=node, **properties)]
+    new = kind.make(operands, node=None, **properties)
+    known = [name for name in PROVENANCE if name in like.attributes]
+    new.attributes.update((name, like.attributes[name]) for name in known)
+    return [new]
 
 
 def _reshape_twice(op: ReshapeOp) -> Replacement:

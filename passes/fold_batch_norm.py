@@ -38,7 +38,7 @@ from tessella.dialects.nn.elementwise import AddOp, BinaryOp, DivOp, MulOp, NegO
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import ExpandOp, ReshapeOp
 from tessella.dialects.nn.normalization import BatchNormOp
-from tessella.passes.base import functions, is_constant
+from tessella.passes.base import functions, is_constant, record_fusion
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,9 @@ def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> 
     kind, properties = type(op), dict(op.properties)
     if isinstance(op, MatmulOp) and shift is not None:
         kind, properties = FcOp, {"transpose_w": op.transpose_b}
-    _put(kind.make(operands, node=_node(op), **properties), by)
+    new = kind.make(operands, node=_node(op), **properties)
+    record_fusion(new, FoldBatchNormPass.name, [op, by])
+    _put(new, by)
     Rewriter.erase_op(op)
 
 

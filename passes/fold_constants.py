@@ -49,7 +49,7 @@ from tessella.dialects.nn.movement import (
     TransposeOp,
 )
 from tessella.dialects.place import place_of
-from tessella.passes.base import functions
+from tessella.passes.base import bits_of, common_number, functions
 from tessella.runtime import host
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError
@@ -58,7 +58,6 @@ Number = float | int
 
 _TEMPORARY = "fold-constants."
 _PART = 4 << 20  # bytes of a large elementwise result that are computed at a time
-_COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements that differ
 
 _REARRANGING = (ReshapeOp, TransposeOp, SliceOp, ExpandOp, TileOp)
 """Ops whose result has no element that x has not."""
@@ -140,7 +139,7 @@ class _Folder:
     def _splat_of_weight(self, op: WeightOp) -> None:
         array = self.weights.get(_symbol(op))
         if array is not None and place_of(op.res.type) is None:
-            number = _common_number(array)
+            number = common_number(array)
             if number is not None:
                 self._replace(op, [SplatOp(number, tensor_type(op.res))])
 
@@ -179,7 +178,7 @@ class _Folder:
 
     def _constant(self, op: NnOp, result: int, array: Array) -> ConstantOp:
         type = tensor_type(op.results[result])
-        number = _common_number(array)
+        number = common_number(array)
         if number is not None:
             return SplatOp(number, type)
         weight = WeightOp(f"{_TEMPORARY}{next(self.numbers)}", type)
@@ -224,21 +223,6 @@ def _bytes(value: SSAValue) -> int:
     return math.prod(shape_of(value)) * dtype_of(value.type).itemsize
 
 
-def _bits(array: Array) -> Array:
-    """The elements as unsigned integers, which tell zeros from each other and NaN equals itself."""
-    return array.reshape(-1).view(f"u{array.itemsize}")
-
-
-def _common_number(array: Array) -> Number | None:
-    """The number that all elements are, if the array is small enough to look."""
-    if not 0 < array.nbytes <= _COMPARED:
-        return None
-    bits = _bits(array)
-    if bits[0] != bits[-1] or (bits != bits[0]).any():
-        return None
-    return array.reshape(-1)[0].item()
-
-
 def _splat_number(op: NnOp) -> Number | None:
     """The number that all elements of the result are, where splats tell without any array."""
     if not all(isinstance(value.owner, SplatOp) for value in op.operands):
@@ -249,13 +233,11 @@ def _splat_number(op: NnOp) -> Number | None:
     if isinstance(op, _REARRANGING):
         return units[0].item()
     if isinstance(op, ConcatOp):
-        same = all(_bits(unit) == _bits(units[0]) for unit in units)
+        same = all(bits_of(unit) == bits_of(units[0]) for unit in units)
         return units[0].item() if same else None
     if isinstance(op, PadOp):
         # one element more is as good as many
-        return _common_number(
-            host.run(op.name, units, op.settings | {"low": (1,), "high": (0,)})[0]
-        )
+        return common_number(host.run(op.name, units, op.settings | {"low": (1,), "high": (0,)})[0])
     return None
 
 

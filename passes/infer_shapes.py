@@ -15,37 +15,38 @@ Places stay as they are. Ops of other dialects keep their types.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, SSAValue
-from xdsl.passes import ModulePass
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.nn.fused import FusedOp
-from tessella.passes.base import functions
+from tessella.dialects.nn.fused import FusedOp, YieldOp
+from tessella.passes.kinds import StatementPass
 from tessella.support.errors import ShapeError
 
 
 @dataclass(frozen=True)
-class InferShapesPass(ModulePass):
+class InferShapesPass(StatementPass):
     """Recompute the types of results from those of the arguments."""
 
     name = "infer-shapes"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            _check_arguments(function)
-            _infer(function.body.block)
-            function.update_function_type()
+    def rewrite(self, ctx: Context, op: Operation) -> None:
+        if isinstance(op, NnOp):
+            _infer_op(op)
+        elif rule := _RULES.get(type(op)):
+            rule(op)
 
 
 def _check_arguments(function: FuncOp) -> None:
-    for i, argument in enumerate(function.body.block.args):
+    arguments = function.args if function.body.blocks else ()
+    for i, argument in enumerate(arguments):
         type = argument.type
         if isinstance(type, TensorType) and DYNAMIC_INDEX in type.get_shape():
             raise ShapeError(
@@ -55,18 +56,28 @@ def _check_arguments(function: FuncOp) -> None:
             )
 
 
-def _infer(block: Block) -> None:
-    for op in block.ops:
-        if isinstance(op, FusedOp):
-            _infer_group(op)
-        elif isinstance(op, NnOp):
-            _infer_op(op)
+def _update_function(op: ReturnOp) -> None:
+    function = op.parent_op()
+    if isinstance(function, FuncOp):
+        function.update_function_type()
 
 
-def _infer_group(op: FusedOp) -> None:
+def _enter_group(op: FusedOp) -> None:
     _copy_types(op.inputs, op.body.block.args)
-    _infer(op.body.block)
-    _copy_types(op.yielded.values, op.res)
+
+
+def _leave_group(op: YieldOp) -> None:
+    group = op.parent_op()
+    if isinstance(group, FusedOp):
+        _copy_types(op.values, group.res)
+
+
+_RULES: dict[type[Operation], Callable[[Any], None]] = {
+    FuncOp: _check_arguments,
+    ReturnOp: _update_function,
+    FusedOp: _enter_group,
+    YieldOp: _leave_group,
+}
 
 
 def _copy_types(source: Sequence[SSAValue], target: Sequence[SSAValue]) -> None:

@@ -4,49 +4,45 @@
     ->
     %y = nn.conv %x, %w {kernel = "conv", places = [#place.at<x86, f32, nhwc>, ...], ...}
 
-For each op the places are tried in the user's order; the first kernel registered at a place whose
-predicate holds is taken. A kernel whose layout is `any` takes the layout that its operands
-already have. The types stay as they are:
-``insert-conversions`` gives every value its place.
+The kernels that can run an op at the places that were asked for are its candidates
+(``candidates.py``); a strategy picks one of them: `cost` those of least total time in the whole
+function (``pick_cost.py``), `grade` the one with the highest score (``pick_grade.py``). The
+function says how it was picked: ``nn.pick = {strategy = "cost", exact = true, ..}``. The types stay
+as they are: ``insert-conversions`` gives every value its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from tessella import kernels
-from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
+from tessella import kernels, targets
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
-from tessella.dialects.place import PlaceAttr, parse_place, precision_of
-from tessella.kernels.registry import Kernel, kernels_of
-from tessella.passes.base import functions, is_constant
-from tessella.support.errors import Unsupported, UnsupportedError
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import parse_place
+from tessella.passes.base import functions
+from tessella.passes.candidates import Candidate, Serving, candidates, layouts_in_play, serving
+from tessella.passes.grade import valid_place
+from tessella.passes.pick_cost import pick_by_cost
+from tessella.passes.pick_grade import pick_by_grade
+from tessella.support.errors import OptionError, Unsupported, UnsupportedError
+
+PICK = "nn.pick"
+"""Attribute of a function: how its kernels were picked."""
+STRATEGIES = ("cost", "grade")
+FALLBACKS = ("allow", "error")
 
 
-def computing_precision(op: NnOp) -> str | None:
-    """The precision of the op's floating-point values, or None where it has none."""
-    for value in (*op.results, *op.operands):
-        element = tensor_type(value).element_type
-        if is_float(element):
-            return precision_of(element)
-    return None
-
-
-def matches(kernel: Kernel, place: PlaceAttr, precision: str | None) -> bool:
-    """Whether a kernel serves a place for an op that computes in this precision."""
-    wanted = place.precision.data
-    return (
-        kernel.target == place.target.data
-        and (precision is None or wanted in ("any", precision))
-        and (precision is None or kernel.precision in ("any", precision))
-        and (ANY_LAYOUT in (kernel.layout, place.layout) or kernel.layout == place.layout)
-    )
+def check_choice(option: str, value: str, known: Sequence[str]) -> None:
+    """Raise OptionError for a value that is not known."""
+    if value not in known:
+        raise OptionError(f"there is no {option} {value!r}", expected=f"one of {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -56,51 +52,61 @@ class PickKernelsPass(ModulePass):
     name = "pick-kernels"
 
     places: tuple[str, ...] = ("x86/f32/nhwc", "x86/f32", "x86", "host")
+    strategy: str = "cost"
+    fallback: str = "allow"
+    target: str = "host"
+    """The machine that costs are estimated for."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("fallback", self.fallback, FALLBACKS)
         kernels.load()
-        places = [parse_place(text) for text in self.places]
-        missing: list[Unsupported] = []
         for function in functions(op):
-            layouts: dict[SSAValue, Layout] = {}
-            for inner in function.body.block.ops:
-                if isinstance(inner, NnOp) and not isinstance(inner, ConstantOp):
-                    missing += self._pick(inner, places, layouts)
+            served = self._served(function)
+            if self.strategy == "grade":
+                chosen, how = self._by_grade(served), {}
+            else:
+                chosen, how = self._by_cost(function, served)
+            for inner, pick in chosen.items():
+                inner.pick(pick.kernel.name, pick.wants, pick.fallback)
+            if chosen:
+                function.attributes[PICK] = self._record(how)
+
+    def _served(self, function: FuncOp) -> dict[NnOp, Serving]:
+        """The kernels that can run each op. Raises UnsupportedError for ops that have none."""
+        places = list(map(parse_place, self.places))
+        served = {
+            op: serving(op, places, fallback=self.fallback == "allow")
+            for op in function.body.block.ops
+            if isinstance(op, NnOp) and not isinstance(op, ConstantOp)
+        }
+        missing = [
+            Unsupported(op.name, op.node, "; ".join(map(str, entry.rejected)))
+            for op, entry in served.items()
+            if not entry.kernels
+        ]
         if missing:
             raise UnsupportedError(missing)
+        return served
 
-    def _pick(
-        self, op: NnOp, places: list[PlaceAttr], layouts: dict[SSAValue, Layout]
-    ) -> list[Unsupported]:
-        precision = computing_precision(op)
-        reasons: list[str] = []
-        candidates = kernels_of(op)
-        refused = [kernel.applies(op) for kernel in candidates]
-        for place in places:
-            for kernel, reason in zip(candidates, refused, strict=True):
-                if not matches(kernel, place, precision):
-                    continue
-                if reason is None:
-                    wanted = kernel.wants(op, flowing_layout(op, layouts))
-                    op.pick(kernel.name, wanted)
-                    for result, at in zip(op.results, wanted[len(op.operands) :], strict=True):
-                        layouts[result] = at.layout
-                    return []
-                reasons.append(f"{kernel.name} at {kernel.target}: {reason}")
-        return [
-            Unsupported(
-                op.name,
-                op.node,
-                "; ".join(dict.fromkeys(reasons)) or "no kernel at the places given",
-            )
-        ]
+    def _by_grade(self, served: Mapping[NnOp, Serving]) -> dict[NnOp, Candidate]:
+        return pick_by_grade(served, list(map(valid_place, self.places)))
 
+    def _by_cost(
+        self, function: FuncOp, served: Mapping[NnOp, Serving]
+    ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
+        layouts = layouts_in_play(served)
+        options = {op: candidates(op, entry, layouts) for op, entry in served.items()}
+        machine = targets.host() if self.target == "host" else targets.get(self.target)
+        chosen, solution = pick_by_cost(function, options, machine)
+        return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
 
-def flowing_layout(op: NnOp, layouts: dict[SSAValue, Layout]) -> Layout:
-    """The layout that the op's operands of the result's rank already have: that of the first
-    computed one."""
-    rank = max(len(shape_of(result)) for result in op.results)
-    for value in op.operands:
-        if not is_constant(value) and len(shape_of(value)) == rank and value in layouts:
-            return layouts[value]
-    return NCHW
+    def _record(self, how: Mapping[str, Attribute]) -> DictionaryAttr:
+        return DictionaryAttr(
+            {
+                "strategy": StringAttr(self.strategy),
+                **how,
+                "places": ArrayAttr(map(StringAttr, self.places)),
+                "target": StringAttr(self.target),
+            }
+        )

@@ -82,29 +82,27 @@ def _producers(value: SSAValue) -> list[ContractOp]:
     """The statements that write a value, each into what the one before it wrote; none where
     something else reads what one of them writes, or one holds a default."""
     found: list[ContractOp] = []
-    op = value.owner
-    while isinstance(op, ContractOp) and op.res.has_one_use() and op.default is None:
+    op, alone = value.owner, value.has_one_use()
+    while isinstance(op, ContractOp) and alone and op.default is None:
         found.append(op)
-        if op.init is None or isinstance(op.init.owner, EmptyOp):
+        if op.init is None:
             return found[::-1]
-        op = op.init.owner
-    return []
+        op, alone = op.init.owner, op.init.has_one_use()
+    return found[::-1] if isinstance(op, EmptyOp) and alone else []
 
 
 def _fused(
     consumer: ContractOp, operand: int, producers: list[ContractOp], renamings: list[Renaming]
 ) -> ContractOp:
     """The producers with the map behind each; the last of them."""
-    init, at = producers[0].init, InsertPoint.before(consumer)
+    init = producers[0].init
     if init is not None:
-        empty = EmptyOp(tensor_type(consumer.res))
-        Rewriter.insert_op(empty, at)
-        init = empty.res
+        init = Rewriter.replace_value_with_new_type(init, consumer.res.type)
     fused: list[ContractOp] = []
     for producer, renaming in zip(producers, renamings, strict=True):
         build = _merge_maps if producer.is_map and producer.post_block is None else _append_post
         fused.append(build(consumer, operand, producer, renaming, init))
-        Rewriter.insert_op(fused[-1], at)
+        Rewriter.insert_op(fused[-1], InsertPoint.before(consumer))
         init = fused[-1].res
     fused[-1].res.name_hint = consumer.res.name_hint
     consumer.res.replace_all_uses_with(fused[-1].res)

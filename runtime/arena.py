@@ -6,7 +6,7 @@ import ctypes
 import math
 import mmap
 import sys
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,6 @@ def address(array: Array) -> int:
     """Where a contiguous array's elements are in memory."""
     try:
         # three times as fast as array.ctypes, but not for arrays that are empty or read-only
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(cast(bytearray, array)))
     except (TypeError, ValueError):
         return array.ctypes.data

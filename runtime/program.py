@@ -107,11 +107,10 @@ class Program:
         ]
 
     def _owned(self, result: Array, inputs: Sequence[Array]) -> Array:
-        """A result that the caller may write to: never an input's or a constant's memory."""
-        shared = any(result is x for x in inputs) or any(
-            result is c for c in self.constants.values()
-        )
-        return result.copy() if shared else result
+        """A result that the caller may write to: never an input's or a constant's memory, of which
+        a NumPy kernel may have made a view."""
+        others = (*inputs, *self.constants.values())
+        return result.copy() if any(np.may_share_memory(result, x) for x in others) else result
 
 
 class _Frame:

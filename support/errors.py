@@ -92,6 +92,10 @@ class UnboundedIndexError(TessellaError):
         )
 
 
+class PluginError(TessellaError):
+    """An installed package that adds to tessella is broken; the message names its entry point."""
+
+
 class InternalError(TessellaError):
     """An invariant of the compiler does not hold: a bug in tessella."""
 

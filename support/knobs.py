@@ -4,6 +4,9 @@
 |---|---|
 | `TESSELLA_VERIFY` | 1: verify the IR after every pass |
 | `TESSELLA_FULL_TRACEBACK` | 1: the command line shows Python's traceback of an error |
+| `TESSELLA_LOG_PASSES` | 1: say on stderr which passes are skipped, and why |
+| `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
+| `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
 | `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
 """
 
@@ -19,6 +22,10 @@ def _flag(name: str) -> bool:
     return os.environ.get(name, "") not in ("", "0")
 
 
+def _names(name: str) -> tuple[str, ...]:
+    return tuple(filter(None, os.environ.get(name, "").split(",")))
+
+
 @dataclass
 class Knobs:
     """The settings of this process."""
@@ -28,6 +35,15 @@ class Knobs:
 
     full_traceback: bool = field(default_factory=lambda: _flag("TESSELLA_FULL_TRACEBACK"))
     """Show Python's traceback of an error on the command line."""
+
+    log_passes: bool = field(default_factory=lambda: _flag("TESSELLA_LOG_PASSES"))
+    """Say on stderr which passes are skipped, and why."""
+
+    debug_passes: tuple[str, ...] = field(default_factory=lambda: _names("TESSELLA_DEBUG_PASSES"))
+    """The debug passes to run in the pipeline."""
+
+    plugins: bool = field(default_factory=lambda: os.environ.get("TESSELLA_PLUGINS") != "0")
+    """Use what other installed packages add."""
 
     @contextmanager
     def set(self, *, verify: bool) -> Generator[None]:

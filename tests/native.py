@@ -67,9 +67,11 @@ class FixedSource:
         return self._make()
 
 
-def build(make: Callable[[], Graph], target: str | None = None) -> Model:
+def build(
+    make: Callable[[], Graph], target: str | None = None, places: Sequence[str] | None = None
+) -> Model:
     """The compiled program."""
-    return compile_source(FixedSource(make), target=target)
+    return compile_source(FixedSource(make), target=target, places=places)
 
 
 def check(

@@ -10,20 +10,40 @@ from typing import Any, get_type_hints
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import type_repr
 
+from tessella.passes.kinds import declared
+from tessella.support.errors import PluginError
+
 PassFactory = Callable[[], type[ModulePass]]
 
 
 def describe_passes(passes: Mapping[str, PassFactory]) -> Iterator[str]:
-    """The lines of the list: a pass and its summary, then its options indented."""
+    """The lines of the list: a pass, what it declares, and its summary; then its options, indented.
+
+    ``pack-for-fma [statement; for x86; needs nn.conv]: Pack the weights of convolutions.``
+    """
     for name, load in passes.items():
         try:
             cls = load()
-        except ImportError as error:
+        except (ImportError, PluginError) as error:
             yield f"{name}: not available here ({error})"
             continue
+        title = f"{name} [{'; '.join(_declaration(cls))}]"
         summary = _summary(cls)
-        yield f"{name}: {summary}" if summary else name
+        yield f"{title}: {summary}" if summary else title
         yield from (f"    {option}" for option in _options(cls))
+
+
+def _declaration(cls: type[ModulePass]) -> Iterator[str]:
+    it = declared(cls)
+    yield it.kind
+    lists = {
+        "for": it.bound_targets,
+        "not for": it.excluded_targets,
+        "needs": it.needed_kernels,
+        "before": (it.runs_before,),
+        "after": (it.runs_after,),
+    }
+    yield from (f"{word} {', '.join(names)}" for word, names in lists.items() if any(names))
 
 
 def _summary(cls: type[ModulePass]) -> str:

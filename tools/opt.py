@@ -21,14 +21,17 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.universe import Universe
+from xdsl.universe import XDSL_UNIVERSE, Universe
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from tessella import targets
 from tessella.dialects.graph import CompileContext
+from tessella.driver import plugged
 from tessella.driver.located import REPORTED, LocatedParser, Problem, verify_each
 from tessella.driver.stage_file import load_weights, weights_path
+from tessella.passes.kinds import asked_targets, running
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
 from tessella.tools.dump import Dumper
@@ -70,14 +73,16 @@ class OptMain(xDSLOptMain):
     def register_all_dialects(self) -> None:
         # the base class has just made a plain context, which holds no weights
         self.ctx = self._context = CompileContext()
-        known = Universe.get_multiverse().all_dialects | TESSELLA.all_dialects
+        ours = XDSL_UNIVERSE.all_dialects | TESSELLA.all_dialects
+        known = Universe.get_multiverse().all_dialects | ours | plugged.dialects(ours)
         for name, factory in known.items():
             replaced = REPLACED.get(name)
             self.ctx.register_dialect(name, replaced.load if replaced else factory)
 
     def register_all_passes(self) -> None:
         super().register_all_passes()
-        self.available_passes |= TESSELLA.all_passes
+        ours = TESSELLA.all_passes | plugged.passes(XDSL_UNIVERSE.all_passes | TESSELLA.all_passes)
+        self.available_passes = ours | self.available_passes | ours  # listed in this order
 
     def register_all_targets(self) -> None:
         super().register_all_targets()
@@ -98,9 +103,17 @@ class OptMain(xDSLOptMain):
             text = whole[1] if whole else text
             for spec in parse_pipeline(text):
                 self._check_pass(spec.name)
-            self.pipeline = PassPipeline.parse_spec(self.available_passes, text)
+            pipeline = PassPipeline.parse_spec(self.available_passes, text)
         except (ValueError, ArgSpecParseError) as error:
             raise OptionError(f"cannot read the pipeline: {error}", where=text) from error
+        self.pipeline = PassPipeline(tuple(self._running(pipeline.passes)))
+
+    def _running(self, steps: Sequence[ModulePass]) -> Sequence[ModulePass]:
+        """The passes that run for ``--places``: all of them where it is not given."""
+        if not self.args.places:
+            return steps
+        asked = asked_targets(self.args.places.split(","), targets.host().arch)
+        return running(steps, asked, named=[step.name for step in steps])
 
     def _check_pass(self, name: str) -> None:
         if name not in self.available_passes:
@@ -115,8 +128,7 @@ class OptMain(xDSLOptMain):
     def run(self) -> None:
         """Process the input; ``exit_code`` says how it went."""
         if self.args.list_passes:
-            ours_first = TESSELLA.all_passes | self.available_passes
-            print(*describe_passes(ours_first), sep="\n")
+            print(*describe_passes(self.available_passes), sep="\n")
             return
         text = self._read()
         weights = self._weights()
@@ -249,7 +261,11 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "print the IR after each pass that changed it, to stderr",
         _FLAG,
     ),
-    "--list-passes": ("list all passes with their options, and stop", _FLAG),
+    "--places": (
+        "skip the passes that are not for the targets of these places, as x86/f32,host",
+        {},
+    ),
+    "--list-passes": ("list all passes with what they declare and their options, and stop", _FLAG),
 }
 
 

@@ -1,7 +1,8 @@
 """All dialects, passes and targets: what `tessella-opt` and, by its plugins, `xdsl-opt` know.
 
-A pass is found by being there: a subclass of ``ModulePass`` with a ``name``, in a file of
-``passes/`` or ``lowering/``. The files are read as text for that: a tool imports only what it uses.
+A pass is found by being there: a subclass of ``ModulePass``, or of a class in ``passes/kinds.py``,
+with a ``name``, in a file of ``passes/`` or ``lowering/``. The files are read as text for that: a
+tool imports only what it uses. What plugins add is not part of it: see ``driver/plugged.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
 from tessella.support.errors import InternalError
@@ -43,6 +43,9 @@ REPLACED = {"arith": Entry("tessella.dialects.arith", "Arith")}
 
 TARGETS = {"tessella-llvm": Entry("tessella.codegen.xdsl_target", "LLVMTarget")}
 
+BASES = {"ModulePass", "ProgramPass", "StatementPass", "DebugPass"}
+"""The classes that passes derive from."""
+
 PASS_PACKAGES = ("tessella.passes", "tessella.lowering")
 
 
@@ -64,11 +67,11 @@ def find_passes() -> dict[str, Entry]:
 
 def _passes_in(source: str) -> Iterator[tuple[str, str]]:
     """Class and pass name of each ``class C(ModulePass): name = "..."``."""
-    if ModulePass.__name__ not in source:
+    if not any(base in source for base in BASES):
         return
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and any(
-            isinstance(base, ast.Name) and base.id == ModulePass.__name__ for base in node.bases
+            isinstance(base, ast.Name) and base.id in BASES for base in node.bases
         ):
             yield from ((node.name, name) for name in _names(node))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, TensorType
 from xdsl.irdl import (
@@ -18,6 +20,7 @@ from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_float, check_rank, check_same_element
 from tessella.dialects.nn.core import (
+    Defaults,
     NnOp,
     Tensor,
     broadcast_shapes,
@@ -43,6 +46,7 @@ class AttentionOp(NnOp):
     """
 
     name = "nn.attention"
+    DEFAULTS: ClassVar[Defaults] = {"transposed_k": False, "nan_as_zero": False}
     q = operand_def(base(TensorType))
     k = operand_def(base(TensorType))
     v = operand_def(base(TensorType))
@@ -52,6 +56,10 @@ class AttentionOp(NnOp):
     nan_as_zero = prop_def(BoolAttr)
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
+
+    @property
+    def work(self) -> int:
+        return math.prod(self.scores_shape) * (shape_of(self.q)[-1] + shape_of(self.v)[-1])
 
     @property
     def scores_shape(self) -> tuple[int, ...]:

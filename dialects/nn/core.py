@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -37,13 +38,27 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.place import PlaceAttr, logical, place_of
+from tessella.dialects.place import PlaceAttr, logical, place_of, placed
 from tessella.runtime import host
 from tessella.support.errors import InternalError, ShapeError
 
 Array = npt.NDArray[Any]
 PyValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | Attribute
 Tensor = TensorType[Attribute]
+
+
+@dataclass(frozen=True)
+class ByRank:
+    """A default that follows from the rank of the first operand; `text` says how."""
+
+    text: str
+    of: Callable[[int], Sequence[int]]
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+Defaults = Mapping[str, PyValue | ByRank]
 
 _DTYPES: dict[str, Attribute] = {
     "float32": Float32Type(),
@@ -185,14 +200,17 @@ class NnOp(IRDLOperation):
     ``%y = nn.relu %x {node = "relu1"} : (tensor<4xf32>) -> tensor<4xf32>``
 
     Discardable attributes: ``node`` (where it came from: an ONNX node's name), and once picked
-    ``kernel`` (its kernel's name) and ``places`` (the places it wants: of each operand, then of
-    each result).
+    ``kernel`` (its kernel's name), ``places`` (the places it wants: of each operand, then of
+    each result), and ``fallback`` where the kernel serves none of the places asked for.
     """
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
 
     RESULTS: ClassVar[int] = 1
+    DEFAULTS: ClassVar[Defaults] = {}
+    """Properties that users may leave out, with the values of ONNX where it has the op. Frontends
+    fill them in: the IR names all."""
 
     @abstractmethod
     def infer(self) -> Sequence[Tensor]:
@@ -238,6 +256,24 @@ class NnOp(IRDLOperation):
             if old.type != wanted:
                 Rewriter.replace_value_with_new_type(old, wanted)
 
+    def infer_places(self) -> None:
+        """Give the results the places that the picked kernel makes them at."""
+        wanted = self.places
+        if wanted is None:
+            raise InternalError(f"{self.name} ({self.node}) has no kernel")
+        for result, place in zip(self.results, wanted[len(self.operands) :], strict=True):
+            Rewriter.replace_value_with_new_type(result, placed(tensor_type(result), place))
+
+    @property
+    def contracted(self) -> Mapping[int, int]:
+        """The dimension of each operand, by its number, that the op sums products over."""
+        return {}
+
+    @property
+    def work(self) -> int:
+        """Scalar operations, for estimates of cost: one for each element of the largest tensor."""
+        return max(math.prod(shape_of(value)) for value in (*self.operands, *self.results))
+
     @property
     def settings(self) -> dict[str, Any]:
         """The properties as Python values, by name."""
@@ -267,10 +303,19 @@ class NnOp(IRDLOperation):
             return None
         return tuple(place for place in attribute if isinstance(place, PlaceAttr))
 
-    def pick(self, kernel: str, places: Sequence[PlaceAttr]) -> None:
-        """Record the picked kernel and the places that it wants."""
+    @property
+    def fallback(self) -> str | None:
+        """Why the kernel serves another place than those asked for: `layout`, `host`, or None."""
+        attribute = self.attributes.get("fallback")
+        return attribute.data if isinstance(attribute, StringAttr) else None
+
+    def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:
+        """Record the picked kernel, the places that it wants, and whether it is a fallback."""
         self.attributes["kernel"] = StringAttr(kernel)
         self.attributes["places"] = ArrayAttr(places)
+        self.attributes.pop("fallback", None)
+        if fallback is not None:
+            self.attributes["fallback"] = StringAttr(fallback)
 
     def verify_(self) -> None:
         self._verify_types()
@@ -303,14 +348,16 @@ class NnOp(IRDLOperation):
                 f"{self.name} ({self.node}): expected {len(values)} places, one for each operand "
                 f"and result, found {len(wanted)}"
             )
-        for i, (value, place) in enumerate(zip(values, wanted, strict=True)):
-            found = place_of(value.type)
-            if found is not None and found != place:
+        found = [place_of(value.type) for value in values]
+        if not any(found):
+            return  # picked, and not placed yet
+        for i, (value, place, at) in enumerate(zip(values, wanted, found, strict=True)):
+            if at is None or not place.accepts(at):
                 count = len(self.operands)
                 which = f"operand {i}" if i < count else f"result {i - count}"
                 raise VerifyException(
                     f"{self.name} ({self.node}): {which} (%{value.name_hint or '?'}): the kernel "
-                    f"{self.kernel} wants {place}, found {found}"
+                    f"{self.kernel} wants {place}, found {at or 'no place'}"
                 )
 
 

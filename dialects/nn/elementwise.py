@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import TypeAttribute
@@ -11,6 +13,7 @@ from xdsl.traits import Commutative, Pure
 
 from tessella.dialects.nn.checks import BOOL, check_float, check_number, check_same_element
 from tessella.dialects.nn.core import (
+    Defaults,
     NnOp,
     Tensor,
     broadcast_shapes,
@@ -347,6 +350,7 @@ class AlphaBetaOp(AlphaOp):
 class LeakyReluOp(AlphaOp):
     """Elementwise x where x >= 0, alpha * x below."""
 
+    DEFAULTS: ClassVar[Defaults] = {"alpha": 0.01}
     name = "nn.leaky_relu"
 
 
@@ -354,6 +358,7 @@ class LeakyReluOp(AlphaOp):
 class EluOp(AlphaOp):
     """Elementwise x where x >= 0, alpha * (e^x - 1) below."""
 
+    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.0}
     name = "nn.elu"
 
 
@@ -361,6 +366,7 @@ class EluOp(AlphaOp):
 class CeluOp(AlphaOp):
     """Elementwise max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
 
+    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.0}
     name = "nn.celu"
 
 
@@ -368,6 +374,7 @@ class CeluOp(AlphaOp):
 class ThresholdedReluOp(AlphaOp):
     """Elementwise x where x > alpha, 0 elsewhere."""
 
+    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.0}
     name = "nn.thresholded_relu"
 
 
@@ -375,6 +382,7 @@ class ThresholdedReluOp(AlphaOp):
 class HardSigmoidOp(AlphaBetaOp):
     """Elementwise clip(alpha * x + beta, 0, 1)."""
 
+    DEFAULTS: ClassVar[Defaults] = {"alpha": 0.2, "beta": 0.5}
     name = "nn.hard_sigmoid"
 
 
@@ -382,6 +390,7 @@ class HardSigmoidOp(AlphaBetaOp):
 class SeluOp(AlphaBetaOp):
     """Elementwise beta * (x where x > 0, alpha * (e^x - 1) below)."""
 
+    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.6732632423543772, "beta": 1.0507009873554805}
     name = "nn.selu"
 
 
@@ -390,6 +399,7 @@ class ClipOp(UnaryOp):
     """Elementwise min(max(x, low), high); the bounds may be infinite."""
 
     name = "nn.clip"
+    DEFAULTS: ClassVar[Defaults] = {"low": -math.inf, "high": math.inf}
     low = prop_def(FloatAttr[Float64Type])
     high = prop_def(FloatAttr[Float64Type])
 

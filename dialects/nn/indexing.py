@@ -6,6 +6,7 @@ Indices may count from the back; one that is out of range is an ExecutionError w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, TensorType
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
@@ -20,7 +21,7 @@ from tessella.dialects.nn.checks import (
     check_same_element,
     check_shape,
 )
-from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.support.errors import ShapeError
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -71,6 +72,7 @@ class GatherOp(IndexedOp):
     """data[:, .., indices, .., :]: the slices of data at `indices` along `axis`."""
 
     name = "nn.gather"
+    DEFAULTS: ClassVar[Defaults] = {"axis": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
     axis = prop_def(IntegerAttr[I64])
@@ -87,6 +89,7 @@ class GatherElementsOp(IndexedOp):
     """The element of data at each position, with the index along `axis` taken from `indices`."""
 
     name = "nn.gather_elements"
+    DEFAULTS: ClassVar[Defaults] = {"axis": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
     axis = prop_def(IntegerAttr[I64])
@@ -104,6 +107,7 @@ class GatherNdOp(IndexedOp):
     """
 
     name = "nn.gather_nd"
+    DEFAULTS: ClassVar[Defaults] = {"batch_dims": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
     batch_dims = prop_def(IntegerAttr[I64])
@@ -134,6 +138,7 @@ class ScatterOp(IndexedOp):
     Of several updates without a reduction at one place the last one stays.
     """
 
+    DEFAULTS: ClassVar[Defaults] = {"reduction": "none"}
     reduction = prop_def(StringAttr)
 
     def infer(self) -> Sequence[Tensor]:
@@ -150,6 +155,7 @@ class ScatterElementsOp(ScatterOp):
     """Each update goes to its own position, with the index along `axis` taken from `indices`."""
 
     name = "nn.scatter_elements"
+    DEFAULTS: ClassVar[Defaults] = {**ScatterOp.DEFAULTS, "axis": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
     updates = operand_def(base(TensorType))

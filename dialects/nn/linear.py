@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, IntegerAttr, TensorType
 from xdsl.irdl import (
@@ -18,6 +20,8 @@ from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_length, check_number, check_same_element
 from tessella.dialects.nn.core import (
+    ByRank,
+    Defaults,
     NnOp,
     Tensor,
     broadcast_shapes,
@@ -27,6 +31,13 @@ from tessella.dialects.nn.core import (
     to_python,
 )
 from tessella.support.errors import ShapeError
+
+WINDOW: Defaults = {
+    "strides": ByRank("ones", lambda rank: (1,) * (rank - 2)),
+    "pads": ByRank("zeros", lambda rank: (0,) * 2 * (rank - 2)),
+    "dilations": ByRank("ones", lambda rank: (1,) * (rank - 2)),
+}
+"""Of a window that moves over the spatial dimensions of x[N, C, spatial..]."""
 
 
 def window_extent(
@@ -73,6 +84,7 @@ class MatmulOp(NnOp):
     """NumPy's matrix product, with batches broadcast; `transpose_b` reads b as [.., N, K]."""
 
     name = "nn.matmul"
+    DEFAULTS: ClassVar[Defaults] = {"transpose_b": False}
     a = operand_def(base(TensorType))
     b = operand_def(base(TensorType))
     transpose_b = prop_def(BoolAttr)
@@ -91,12 +103,22 @@ class MatmulOp(NnOp):
         batch = broadcast_shapes([a[:-2], b[:-2]])
         return [tensor(tensor_type(self.a).element_type, (*batch, a[-2], n))]
 
+    @property
+    def contracted(self) -> Mapping[int, int]:
+        last = len(shape_of(self.b)) - 1
+        return {0: len(shape_of(self.a)) - 1, 1: last - (not to_python(self.transpose_b))}
+
+    @property
+    def work(self) -> int:
+        return math.prod(shape_of(self.res)) * shape_of(self.a)[-1]
+
 
 @irdl_op_definition
 class FcOp(NnOp):
     """A fully connected layer: x[.., K] * w[K, N] + b[N]; `transpose_w` reads w as [N, K]."""
 
     name = "nn.fc"
+    DEFAULTS: ClassVar[Defaults] = {"transpose_w": False}
     x = operand_def(base(TensorType))
     w = operand_def(base(TensorType))
     b = operand_def(base(TensorType))
@@ -119,6 +141,14 @@ class FcOp(NnOp):
             )
         return [tensor(tensor_type(self.x).element_type, (*x[:-1], n))]
 
+    @property
+    def contracted(self) -> Mapping[int, int]:
+        return {0: len(shape_of(self.x)) - 1, 1: int(to_python(self.transpose_w))}
+
+    @property
+    def work(self) -> int:
+        return math.prod(shape_of(self.res)) * shape_of(self.x)[-1]
+
 
 @irdl_op_definition
 class ConvOp(NnOp):
@@ -128,6 +158,7 @@ class ConvOp(NnOp):
     """
 
     name = "nn.conv"
+    DEFAULTS: ClassVar[Defaults] = {**WINDOW, "groups": 1}
     x = operand_def(base(TensorType))
     w = operand_def(base(TensorType))
     b = opt_operand_def(base(TensorType))
@@ -166,6 +197,14 @@ class ConvOp(NnOp):
         ]  # fmt: skip
         return [tensor(tensor_type(self.x).element_type, (x[0], w[0], *spatial))]
 
+    @property
+    def contracted(self) -> Mapping[int, int]:
+        return {0: 1, 1: 1} if to_python(self.groups) == 1 else {}
+
+    @property
+    def work(self) -> int:
+        return math.prod(shape_of(self.res)) * math.prod(shape_of(self.w)[1:])
+
 
 @irdl_op_definition
 class ConvTransposeOp(NnOp):
@@ -176,6 +215,11 @@ class ConvTransposeOp(NnOp):
     """
 
     name = "nn.conv_transpose"
+    DEFAULTS: ClassVar[Defaults] = {
+        **WINDOW,
+        "output_pads": ByRank("zeros", lambda rank: (0,) * (rank - 2)),
+        "groups": 1,
+    }
     x = operand_def(base(TensorType))
     w = operand_def(base(TensorType))
     b = opt_operand_def(base(TensorType))
@@ -215,3 +259,7 @@ class ConvTransposeOp(NnOp):
             for d in range(rank)
         ]  # fmt: skip
         return [tensor(tensor_type(self.x).element_type, (x[0], channels, *spatial))]
+
+    @property
+    def work(self) -> int:
+        return math.prod(shape_of(self.x)) * math.prod(shape_of(self.w)[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     I64,
@@ -35,6 +36,8 @@ from tessella.dialects.nn.checks import (
     check_same_element,
 )
 from tessella.dialects.nn.core import (
+    ByRank,
+    Defaults,
     NnOp,
     Tensor,
     broadcast_shapes,
@@ -96,6 +99,7 @@ class TransposeOp(MovementOp):
     """Dimension d of the result is dimension perm[d] of x."""
 
     name = "nn.transpose"
+    DEFAULTS: ClassVar[Defaults] = {"perm": ByRank("reversed", lambda rank: range(rank)[::-1])}
     perm = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:
@@ -130,6 +134,7 @@ class SliceOp(MovementOp):
     """x[start], x[start + step], ... `size` of them in every dimension; steps may be negative."""
 
     name = "nn.slice"
+    DEFAULTS: ClassVar[Defaults] = {"steps": ByRank("ones", lambda rank: (1,) * rank)}
     starts = prop_def(DenseArrayBase[I64])
     sizes = prop_def(DenseArrayBase[I64])
     steps = prop_def(DenseArrayBase[I64])
@@ -163,6 +168,7 @@ class PadOp(MovementOp):
     """
 
     name = "nn.pad"
+    DEFAULTS: ClassVar[Defaults] = {"mode": "constant", "value": 0.0}
     low = prop_def(DenseArrayBase[I64])
     high = prop_def(DenseArrayBase[I64])
     mode = prop_def(StringAttr)
@@ -255,6 +261,9 @@ class ResizeOp(MovementOp):
     """
 
     name = "nn.resize"
+    DEFAULTS: ClassVar[Defaults] = {
+        "mode": "nearest", "coordinates": "half_pixel", "nearest_mode": "round_prefer_floor",
+    }  # fmt: skip
     sizes = prop_def(DenseArrayBase[I64])
     scales = prop_def(DenseArrayBase)
     mode = prop_def(StringAttr)

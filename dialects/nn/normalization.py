@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, Float64Type, FloatAttr, IntegerAttr, TensorType
 from xdsl.irdl import (
@@ -25,6 +26,7 @@ from tessella.dialects.nn.checks import (
     check_shape,
 )
 from tessella.dialects.nn.core import (
+    Defaults,
     NnOp,
     Tensor,
     broadcast_shapes,
@@ -52,6 +54,7 @@ class NormalizationOp(NnOp):
 class TrailingNormOp(NormalizationOp):
     """A normalization over all dimensions from `axis` on; the other operands broadcast to x."""
 
+    DEFAULTS: ClassVar[Defaults] = {"axis": -1, "epsilon": 1e-5}
     axis = prop_def(IntegerAttr[I64])
     epsilon = prop_def(FloatAttr[Float64Type])
 
@@ -72,6 +75,7 @@ class TrailingNormOp(NormalizationOp):
 class ChannelNormOp(NormalizationOp):
     """A normalization of x[N, C, ..]; the other operands hold one number for each channel."""
 
+    DEFAULTS: ClassVar[Defaults] = {"epsilon": 1e-5}
     epsilon = prop_def(FloatAttr[Float64Type])
 
     def infer(self) -> Sequence[Tensor]:
@@ -132,6 +136,7 @@ class LrnOp(NormalizationOp):
     """x / (bias + alpha / size * s)^beta, s the sum of x^2 over the `size` nearest channels."""
 
     name = "nn.lrn"
+    DEFAULTS: ClassVar[Defaults] = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0}
     x = operand_def(base(TensorType))
     size = prop_def(IntegerAttr[I64])
     alpha = prop_def(FloatAttr[Float64Type])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, TensorType
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_float, check_length, check_number, check_rank
-from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
-from tessella.dialects.nn.linear import window_extent
+from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.linear import WINDOW, window_extent
 
 
 def pool_extent(
@@ -30,6 +32,7 @@ def pool_extent(
 class PoolOp(NnOp):
     """Base of the poolings; `pads` holds those before each spatial dimension, then those after."""
 
+    DEFAULTS: ClassVar[Defaults] = {**WINDOW, "ceil_mode": False}
     x = operand_def(base(TensorType))
     kernel_shape = prop_def(DenseArrayBase[I64])
     strides = prop_def(DenseArrayBase[I64])
@@ -55,6 +58,10 @@ class PoolOp(NnOp):
         ]  # fmt: skip
         return [tensor(tensor_type(self.x).element_type, (*x[:2], *spatial))]
 
+    @property
+    def work(self) -> int:
+        return math.prod(shape_of(self.res)) * math.prod(self.settings["kernel_shape"])
+
 
 @irdl_op_definition
 class MaxPoolOp(PoolOp):
@@ -75,6 +82,7 @@ class AvgPoolOp(PoolOp):
     """
 
     name = "nn.avg_pool"
+    DEFAULTS: ClassVar[Defaults] = {**PoolOp.DEFAULTS, "count_include_pad": False}
     count_include_pad = prop_def(BoolAttr)
 
     def infer(self) -> Sequence[Tensor]:

@@ -10,7 +10,7 @@ from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_de
 from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_axes, check_float, check_number
-from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import ByRank, Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.support.errors import ShapeError
 
 
@@ -23,6 +23,10 @@ def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> 
 class ReduceOp(NnOp):
     """A reduction over `axes`; no axes reduce nothing. Of no elements it is the identity."""
 
+    DEFAULTS: ClassVar[Defaults] = {
+        "axes": ByRank("all", range),
+        "keepdims": False,
+    }
     x = operand_def(base(TensorType))
     axes = prop_def(DenseArrayBase[I64])
     keepdims = prop_def(BoolAttr)
@@ -83,6 +87,7 @@ class ReduceProdOp(ArithmeticReduceOp):
 class ArgOp(NnOp):
     """An index along `axis`: of the first such element, or the last with `select_last_index`."""
 
+    DEFAULTS: ClassVar[Defaults] = {"keepdims": False, "select_last_index": False}
     x = operand_def(base(TensorType))
     axis = prop_def(IntegerAttr[I64])
     keepdims = prop_def(BoolAttr)
@@ -134,6 +139,7 @@ class SoftmaxOp(AlongAxisOp):
     """e^x / sum(e^x) along an axis."""
 
     name = "nn.softmax"
+    DEFAULTS: ClassVar[Defaults] = {"axis": -1}
 
     def infer(self) -> Sequence[Tensor]:
         check_float(self, self.x)
@@ -145,6 +151,7 @@ class LogSoftmaxOp(AlongAxisOp):
     """x - log(sum(e^x)) along an axis."""
 
     name = "nn.log_softmax"
+    DEFAULTS: ClassVar[Defaults] = {"axis": -1}
 
     def infer(self) -> Sequence[Tensor]:
         check_float(self, self.x)
@@ -156,6 +163,7 @@ class CumsumOp(AlongAxisOp):
     """The sum of all elements up to each: without it if `exclusive`, from the end if `reverse`."""
 
     name = "nn.cumsum"
+    DEFAULTS: ClassVar[Defaults] = {"exclusive": False, "reverse": False}
     exclusive = prop_def(BoolAttr)
     reverse = prop_def(BoolAttr)
 
@@ -172,6 +180,7 @@ class TopkOp(NnOp):
     """
 
     name = "nn.topk"
+    DEFAULTS: ClassVar[Defaults] = {"axis": -1, "largest": True}
     RESULTS: ClassVar[int] = 2
     x = operand_def(base(TensorType))
     k = prop_def(IntegerAttr[I64])

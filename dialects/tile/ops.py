@@ -152,8 +152,8 @@ class ContractOp(IRDLOperation):
     constraints of `where` hold, the scalar
     `combine` body is applied to the operands' elements and aggregated into the output's element.
     Then `post` maps the aggregated value and the elements of the post operands, which are accessed
-    by free indices only. Output elements that no point reaches hold `default` (for `=`), the
-    aggregation's identity, or what `init` holds.
+    by free indices only. Output elements whose points all leave a tensor hold `default` (for `=`)
+    or the aggregation's identity; those that the output's access does not reach, what `init` holds.
     """
 
     name = "tile.contract"

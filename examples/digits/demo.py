@@ -8,7 +8,7 @@ It needs onnx (for the reference) and rich (for what it prints) besides tessella
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ def _results(logits: Images, expected: Images, labels: Labels, seconds: float) -
     return table
 
 
-def _kernels(ops: list[dict[str, Any]]) -> Table:
+def _kernels(ops: Sequence[Mapping[str, object]]) -> Table:
     """Which kernel computes each op, and where its result lives."""
     table = Table(title="What was compiled", title_justify="left", title_style="bold")
     for column in ("op", "node", "kernel", "place"):

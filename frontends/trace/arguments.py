@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from tessella.frontends.arrays import as_array
 from tessella.frontends.trace.traced import Array, DType, Traced
 from tessella.frontends.trace.tree import Tree, flatten
 from tessella.support.errors import InputError, OptionError
@@ -83,7 +84,7 @@ class Call:
         return Spec(array.shape, array.dtype, weak=type(leaf) in _NUMBERS)
 
     def _array(self, number: int, leaf: Any) -> Array:
-        array = leaf if isinstance(leaf, np.ndarray) else _converted(leaf)
+        array = leaf if isinstance(leaf, np.ndarray) else as_array(leaf)
         if array is None:
             raise InputError(
                 f"the argument {self.names()[number]!r} is not an array",
@@ -93,17 +94,6 @@ class Call:
             )
         is_native = array.dtype.isnative
         return array if is_native else array.astype(array.dtype.newbyteorder("="))
-
-
-def _converted(leaf: Any) -> Array | None:
-    """A number, or an array of another library, as an array; None for anything else."""
-    if type(leaf) is int:
-        return np.asarray(leaf, np.int64) if -(1 << 63) <= leaf < 1 << 63 else None
-    if isinstance(leaf, bool | float | np.generic):
-        return np.asarray(leaf)
-    if hasattr(leaf, "__array__") or hasattr(leaf, "__array_interface__"):
-        return np.asarray(leaf)
-    return np.from_dlpack(leaf) if hasattr(leaf, "__dlpack__") else None
 
 
 class Parameters:

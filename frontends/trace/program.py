@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -10,43 +10,21 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
+from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import element_type, tensor
+from tessella.frontends.programs import FixedProgram
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
 from tessella.frontends.trace.location import located
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.frontends.trace.tree import Tree, flatten
-from tessella.support.errors import InputError, InternalError, ShapeError
+from tessella.support.errors import InputError, ShapeError
 
 
 @dataclass(frozen=True)
-class TracedProgram:
+class TracedProgram(FixedProgram):
     """What a function does with arrays of certain shapes, and the structure of its result."""
 
-    graph: Graph
     result: Tree
-
-    def source(self) -> TraceSource:
-        """A source of this program for one compilation, which uses it up."""
-        module = self.graph.module
-        return TraceSource(Graph(module.clone(), self.graph.weights.copy()))
-
-
-class TraceSource:
-    """A traced program on its way to the driver, which gets it once: the weights are large."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph: Graph | None = graph
-        self.inputs: Sequence[ValueInfo]
-        self.outputs: Sequence[ValueInfo]
-        self.inputs, self.outputs = signature(graph.module)
-
-    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-        """The program; its shapes are known already."""
-        graph, self._graph = self._graph, None
-        if graph is None:
-            raise InternalError("a traced program is compiled once")
-        return graph
 
 
 def trace(

@@ -24,6 +24,7 @@ from tessella.runtime.host import (
     reduction,
 )
 from tessella.runtime.host.registry import KERNELS, Array, kernel
+from tessella.support import plugins
 from tessella.support.errors import InternalError
 
 __all__ = ["KERNELS", "Array", "kernel", "run"]
@@ -42,6 +43,8 @@ _FAMILIES = (
 
 def run(name: str, arrays: Sequence[Array | None], settings: Mapping[str, Any]) -> list[Array]:
     """Run the NumPy kernel of an op, without warnings: IEEE's results are meant."""
+    if name not in KERNELS:
+        plugins.import_all(plugins.HOST)
     if name not in KERNELS:
         raise InternalError(f"no host kernel for {name}")
     with np.errstate(all="ignore"):

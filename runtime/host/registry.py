@@ -14,10 +14,11 @@ KERNELS: dict[str, HostKernel] = {}
 
 
 def kernel(name: str) -> Callable[[HostKernel], HostKernel]:
-    """Register the NumPy kernel of the op ``nn.<name>``."""
+    """Register the NumPy kernel of the op ``nn.<name>``, or of one of another dialect by its full
+    name."""
 
     def register(function: HostKernel) -> HostKernel:
-        KERNELS[f"nn.{name}"] = function
+        KERNELS[name if "." in name else f"nn.{name}"] = function
         return function
 
     return register

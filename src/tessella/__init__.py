@@ -7,6 +7,8 @@
     def step(x, w, b):
         return tessella.softmax(x @ w + b, axis=-1)
 
+    rows = tessella.tile("function (A[M, N]) -> (S) { S[m : M] = +(A[m, n]); }")
+
 The names below are loaded when they are first used, so that importing the package stays cheap.
 """
 
@@ -18,6 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tessella.driver.model import Model as Model
     from tessella.frontends.compile import compile as compile
+    from tessella.frontends.eager import ops as ops
+    from tessella.frontends.tile import TileProgram as TileProgram
+    from tessella.frontends.tile import tile as tile
     from tessella.frontends.trace import *  # noqa: F403 (its names are those of _TRACED)
     from tessella.frontends.trace import Spec as Spec
     from tessella.frontends.trace import jit as jit
@@ -35,12 +40,15 @@ _TRACED = """
 _NAMES = {
     "compile": "tessella.frontends.compile",
     "Model": "tessella.driver.model",
+    "ops": "tessella.frontends.eager",
+    "TileProgram": "tessella.frontends.tile",
+    "tile": "tessella.frontends.tile",
     "TessellaError": "tessella.support.errors",
     **dict.fromkeys(_TRACED, "tessella.frontends.trace"),
 }
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
-__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit"]
+__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit", "tile"]
 
 
 def __getattr__(name: str) -> Any:

@@ -100,6 +100,7 @@ def test_ops_are_sorted_and_unique() -> None:
 POOL: dict[str, Any] = {
     "kernel_shape": (2,), "strides": (1,), "pads": (0, 0), "dilations": (1,), "ceil_mode": False,
 }  # fmt: skip
+ATTENTION: dict[str, Any] = {"scale": 1.0, "transposed_k": False, "nan_as_zero": False}
 CONV: dict[str, Any] = {"strides": (1,), "pads": (0, 0), "dilations": (1,), "groups": 1}
 RESIZE: dict[str, Any] = {
     "sizes": (6,), "scales": (2.0,), "mode": "nearest", "coordinates": "half_pixel",
@@ -122,6 +123,13 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("do not broadcast", nn.MatmulOp, floats((2, 1, 1), (3, 1, 1)), {"transpose_b": False}),
     ("sizes differ", nn.FcOp, floats((2, 3), (3, 4), (3,)), {"transpose_w": False}),
     ("takes x", nn.FcOp, floats((), (3, 4), (3,)), {"transpose_w": False}),
+    ("rank is too small", nn.AttentionOp, floats((4,), (7, 4), (7, 4)), ATTENTION),
+    ("inner sizes differ", nn.AttentionOp, floats((5, 4), (4, 7), (7, 4)), ATTENTION),
+    ("row of v for each", nn.AttentionOp, floats((5, 4), (7, 4), (6, 4)), ATTENTION),
+    ("dimensions of v", nn.AttentionOp, floats((5, 4), (7, 4), (2, 7, 4)), ATTENTION),
+    ("dimensions of mask", nn.AttentionOp, floats((5, 4), (7, 4), (7, 4), (2, 5, 7)), ATTENTION),
+    ("do not broadcast", nn.AttentionOp, floats((5, 4), (7, 4), (7, 4), (5, 6)), ATTENTION),
+    ("takes floating-point", nn.AttentionOp, operands(*[(i32, (4, 4))] * 3), ATTENTION),
     ("ranks differ", nn.ConvOp, floats((1, 2, 5), (2, 2)), CONV),
     ("do not fit", nn.ConvOp, floats((1, 2, 5), (2, 3, 3)), CONV),
     ("do not fit", nn.ConvOp, floats((1, 2, 5), (2, 2, 3)), CONV | {"groups": 0}),
@@ -171,6 +179,8 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("shape is out of range", nn.ReshapeOp, floats((2, 3)), {"shape": (-2, -3)}),
     ("wrong length", nn.TransposeOp, floats((2, 3)), {"perm": (0,)}),
     ("given twice", nn.TransposeOp, floats((2, 3)), {"perm": (0, 0)}),
+    ("no multiple of groups", nn.ChannelShuffleOp, floats((1, 6)), {"groups": 4}),
+    ("groups is out of range", nn.ChannelShuffleOp, floats((1, 6)), {"groups": 0}),
     ("axis 0 is zero", nn.SliceOp, floats((4,)), {"starts": (0,), "sizes": (1,), "steps": (0,)}),
     ("leaves x", nn.SliceOp, floats((4,)), {"starts": (1,), "sizes": (2,), "steps": (3,)}),
     ("leaves x", nn.SliceOp, floats((4,)), {"starts": (1,), "sizes": (3,), "steps": (-1,)}),
@@ -338,8 +348,15 @@ def test_picked_places_are_verified() -> None:
     (x,) = floats((1, 2, 3))
     op = nn.ReluOp.make([placed_value(x, nchw)], node="relu1")
     op.pick("x86.relu", [nchw, nchw])
+    with pytest.raises(VerifyException, match=r"result 0.*wants x86/f32/nchw, found no place"):
+        op.verify()
+    op.infer_places()
     op.verify()
     assert (op.kernel, op.places, op.node) == ("x86.relu", (nchw, nchw), "relu1")
+    assert place_of(op.res.type) == nchw
+    op.pick("x86.relu", [PlaceAttr.get("any", "any"), nchw], "layout")
+    op.verify()
+    assert op.fallback == "layout"
     op.pick("x86.relu", [nhwc, nhwc])
     with pytest.raises(VerifyException, match=r"relu1.*operand 0.*x86\.relu wants x86/f32/nhwc"):
         op.verify()

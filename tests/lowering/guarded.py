@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import mmap
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import NnOp, PyValue, element_type
 from tessella.dialects.nn.interpret import interpret
+from tessella.driver.model import Model
 from tessella.runtime import arena, program
 from tests.native import Array, GraphBuilder, build
 
@@ -91,6 +92,28 @@ class Outputs:
         return SimpleNamespace(array=lambda: self.memory.empty(shape, dtype))
 
 
+def compare(
+    make: Callable[[], Model], inputs: Mapping[str, Array], wanted: Sequence[Array]
+) -> Model:
+    """A model run with all its memory at the ends of pages, then with inputs and outputs at their
+    beginnings."""
+    end, begin = Memory(at_end=True), Memory(at_end=False)
+    outputs = Outputs(end)
+    with (
+        mock.patch.object(program, "aligned", end.aligned),
+        mock.patch.object(arena, "aligned", end.aligned),
+        mock.patch.object(program, "Recycler", outputs.recycler),
+    ):
+        model = make()
+        for memory in (end, begin):
+            outputs.memory = memory
+            guarded = {name: memory.copy(array) for name, array in inputs.items()}
+            for y, expected in zip(model.run(None, guarded), wanted, strict=True):
+                np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+            memory.check()
+    return model
+
+
 @dataclass(frozen=True)
 class Case:
     """A program of one op; ``constants`` are the operands that are weights."""
@@ -99,6 +122,7 @@ class Case:
     operands: Sequence[Array]
     settings: dict[str, PyValue] = field(default_factory=dict[str, PyValue])
     constants: Sequence[int] = ()
+    places: tuple[str, ...] | None = None
 
     @property
     def inputs(self) -> dict[str, Array]:
@@ -114,21 +138,8 @@ class Case:
 
     def run(self, target: str) -> None:
         """Compare with the interpreter, on guarded memory."""
-        (wanted,) = interpret(self.graph(), self.inputs)
-        end, begin = Memory(at_end=True), Memory(at_end=False)
-        outputs = Outputs(end)
-        with (
-            mock.patch.object(program, "aligned", end.aligned),
-            mock.patch.object(arena, "aligned", end.aligned),
-            mock.patch.object(program, "Recycler", outputs.recycler),
-        ):
-            model = build(self.graph, target)
-            for memory in (end, begin):
-                outputs.memory = memory
-                guarded = {name: memory.copy(array) for name, array in self.inputs.items()}
-                (y,) = model.run(None, guarded)
-                np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
-                memory.check()
+        wanted = interpret(self.graph(), self.inputs)
+        model = compare(lambda: build(self.graph, target, self.places), self.inputs, wanted)
         kernels = {str(entry["kernel"]) for entry in model.explain().ops}
         assert "host" not in kernels, "this ran in NumPy"
 
@@ -157,6 +168,17 @@ def conv(
         "groups": groups,
     }  # fmt: skip
     return Case(nn.ConvOp, [x, w], settings, [1] if constant else [])
+
+
+def transposed(
+    x: Array, w: Array, *, pad: int = 0, stride: int = 2, groups: int = 1, constant: bool = True
+) -> Case:
+    rank = x.ndim - 2
+    settings: dict[str, PyValue] = {
+        "strides": (stride,) * rank, "pads": (pad,) * (2 * rank), "dilations": (1,) * rank,
+        "output_pads": (1,) * rank, "groups": groups,
+    }  # fmt: skip
+    return Case(nn.ConvTransposeOp, [x, w], settings, [1] if constant else [])
 
 
 def pool(kind: type[NnOp], x: Array, kernel: int, stride: int, pad: int, **more: PyValue) -> Case:
@@ -189,6 +211,12 @@ def cases() -> list[Case]:
         conv(normal(1, 5, 7, 7), normal(9, 5, 3, 3), pad=2, constant=False),
         conv(normal(1, 3, 29), normal(7, 3, 5), pad=2),
         conv(normal(1, 2, 5, 5, 5), normal(3, 2, 3, 3, 3), pad=1),
+        transposed(normal(1, 7, 5, 3), normal(7, 19, 3, 3), pad=1),
+        transposed(normal(2, 3, 3, 5), normal(3, 17, 2, 2), pad=3, stride=3),
+        transposed(normal(1, 9, 5, 3), normal(9, 3, 5, 5), pad=2),
+        transposed(normal(1, 5, 3, 5), normal(5, 1, 3, 3), pad=1, groups=5),
+        transposed(normal(1, 6, 5, 3), normal(6, 5, 3, 3), pad=2, groups=2, constant=False),
+        transposed(normal(1, 3, 5), normal(3, 21, 4), stride=5, constant=False),
         Case(nn.FcOp, [normal(5, 7), normal(7, 33), normal(33)], {"transpose_w": False}, [1, 2]),
         Case(nn.FcOp, [normal(3, 9), normal(17, 9), normal(17)], {"transpose_w": True}),
         pool(nn.MaxPoolOp, normal(1, 5, 9, 7), 3, 2, 1),

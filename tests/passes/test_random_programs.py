@@ -16,7 +16,7 @@ from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_batch_norm import FoldBatchNormPass
 from tessella.passes.fold_constants import FoldConstantsPass
 from tessella.passes.fuse_elementwise import FuseElementwisePass
-from tessella.passes.fuse_fc import FuseFcPass
+from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.pick_kernels import PickKernelsPass
@@ -24,12 +24,15 @@ from tests.lowering.programs import Program, programs
 from tests.native import Array
 from tests.passes.harness import apply
 
+EXACT = ("fc", "transposed-operand", "channel-shuffle", "batched-transpose", "relu", "clip")
+"""Patterns that only name what is there."""
+
 SAME_BITS: dict[str, Sequence[ModulePass]] = {
     "infer": [InferShapesPass()],
     "fold": [FoldConstantsPass()],
     "fold little": [FoldConstantsPass(limit=64)],
     "eliminate": [EliminateIdentitiesPass()],
-    "fc": [FuseFcPass()],
+    "fuse exactly": [FusePatternsPass(only=EXACT)],
     "place": [PickKernelsPass(), InsertConversionsPass(), FuseElementwisePass()],
     "place on the host": [PickKernelsPass(places=("host",)), InsertConversionsPass()],
 }
@@ -39,8 +42,8 @@ NN = [
     InferShapesPass(),
     FoldConstantsPass(),
     EliminateIdentitiesPass(),
+    FusePatternsPass(),
     FoldBatchNormPass(),
-    FuseFcPass(),
     FoldConstantsPass(),
     EliminateIdentitiesPass(),
 ]

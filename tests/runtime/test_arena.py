@@ -41,10 +41,10 @@ def test_memory_is_not_used_again_while_somebody_refers_to_it() -> None:
     arrays = [recycler.array() for _ in range(KEPT + 2)]
     assert len({address(a) for a in arrays}) == len(arrays)
     views = [a[3:, ::2] for a in arrays]
-    memory = [memoryview(a) for a in arrays]
-    for i, array in enumerate(arrays):
-        array[...] = i
-    del arrays, array
+    memory = [a.data for a in arrays]
+    for i in range(len(arrays)):
+        arrays[i][...] = i
+    del arrays
     recycler.array()[...] = -1
     assert all((view == i).all() for i, view in enumerate(views))
     del views

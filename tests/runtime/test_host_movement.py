@@ -200,3 +200,16 @@ def test_resize_needs_no_more_memory_than_operand_and_result() -> None:
         nearest_mode="floor",
     )
     assert found[0].nbytes == 1 << 20
+
+
+@pytest.mark.parametrize("dtype", [F32, np.int64, np.bool_])
+@pytest.mark.parametrize(
+    "shape, groups", [((2, 6), 2), ((1, 6, 5), 3), ((2, 4, 3, 2), 1), ((1, 0), 2)]
+)
+def test_channel_shuffle(shape: tuple[int, ...], groups: int, dtype: Any) -> None:
+    x = sample(0, shape, dtype)
+    [y] = run(nn.ChannelShuffleOp, x, groups=groups)
+    each = shape[1] // groups
+    for i in range(groups):
+        for j in range(each):
+            np.testing.assert_array_equal(y[:, j * groups + i], x[:, i * each + j])

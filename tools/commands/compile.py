@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 from tessella.driver.build import Lowered, as_text, lower
-from tessella.driver.compile import make_options
 from tessella.driver.pipeline import IR_STAGES, STAGES
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
-from tessella.tools.commands.shared import add_model, add_options, open_graph
+from tessella.tools.commands.shared import add_model, add_options, open_graph, options_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     output: str = args.output or f"{Path(args.model).stem}.{args.to}"
     if Path(output).resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
-    options = make_options(args.places, args.target)
+    options = options_of(args)
     graph = open_graph(open_source(args.model), args.shape)
     if STAGES.index(args.to) < STAGES.index(graph.stage):
         raise OptionError(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
-from tessella.driver.compile import compile_source
+from tessella.driver.model import Model
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import (
@@ -22,6 +22,7 @@ from tessella.tools.commands.shared import (
     add_options,
     assignments,
     missing_shape,
+    options_of,
     shapes_of,
 )
 
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     files = _files("--output", args.output, names)
     wanted = {n: read_array(f) for n, f in _files("--expected", args.expected, names).items()}
     feeds = _feeds(source.inputs, args)
-    model = compile_source(source, places=args.places, target=args.target)
+    model = Model(source, options_of(args))
     outputs = dict(zip(names, model.run(None, feeds), strict=True))
     for name, array in outputs.items():
         print(f"{name}: {summary(array)}")

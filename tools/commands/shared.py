@@ -6,6 +6,9 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from tessella.dialects.graph import Graph, Source, ValueInfo
+from tessella.driver.compile import make_options
+from tessella.driver.pipeline import Options
+from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES
 from tessella.support.errors import InputError, OptionError
 
 Shape = tuple[int, ...]
@@ -28,11 +31,27 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What to compile for."""
     parser.add_argument(
-        "--places", type=_places, metavar="A,B", help="places to try for each op, in this order"
+        "--places",
+        type=_places,
+        metavar="A,B",
+        help="places where kernels may run, preferred first",
+    )
+    parser.add_argument(
+        "--pick", choices=STRATEGIES, help="how kernels are picked: by estimated cost, or by grade"
+    )
+    parser.add_argument(
+        "--fallback",
+        choices=FALLBACKS,
+        help="whether an op may run in another layout than asked for, or in NumPy (allow)",
     )
     parser.add_argument(
         "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (host)"
     )
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """The options on the command line. Raises OptionError."""
+    return make_options(args.places, args.target, pick=args.pick, fallback=args.fallback)
 
 
 def _places(text: str) -> list[str]:

@@ -166,6 +166,53 @@ func.func @segment_0(%x: !x) -> !z attributes {rt.segment} {
 
 // -----
 
+// A transposed convolution is a convolution for each phase of the output: outputs 0 and 1 of three
+// take one tap, those at 2 two. Variable weights are gathered for each.
+
+// CHECK-LABEL: builtin.module
+// CHECK-NEXT:  tile.kernel @conv_transpose_0(%x: {{.*}}, %w: {{.*}})
+// CHECK-NEXT:    %[[R:.*]] = tile.empty : tensor<1x6x15xf32,
+// CHECK-NEXT:    %[[V:.*]] = tile.contract = [r0: 2, k0: 1, g: 1, c: 4, o: 6] (%w[4*g + c, o, r0 - 3*k0 + 1]) -> [r0, k0, g, c, o] {
+// CHECK:         %[[S:.*]] = tile.contract + [n: 1, g: 1, o: 6, r0: 2, x0: 5 | k0: 1, c: 4] (%x[n, 4*g + c, x0 + k0], %[[V]][r0, k0, g, c, o]) init %[[R]] -> [n, 6*g + o, 3*x0 + r0] {
+// CHECK:         %[[W:.*]] = tile.contract = [r0: 1, k0: 2, g: 1, c: 4, o: 6] (%w[4*g + c, o, -3*k0 + 3]) -> [r0, k0, g, c, o] {
+// CHECK:         %y = tile.contract + [n: 1, g: 1, o: 6, r0: 1, x0: 5 | k0: 2, c: 4] (%x[n, 4*g + c, x0 + k0], %[[W]][r0, k0, g, c, o]) init %[[S]] -> [n, 6*g + o, 3*x0 + 2] {
+// CHECK:         tile.return %y
+#p = #place.at<x86, f32, nchw>
+#q = #place.at<x86, f32, nhwc>
+!x = tensor<1x4x5xf32, #q>
+!w = tensor<4x6x4xf32, #p>
+!y = tensor<1x6x15xf32, #q>
+func.func @segment_0(%x: !x, %w: !w) -> !y attributes {rt.segment} {
+  %y = nn.conv_transpose %x, %w {strides = array<i64: 3>, pads = array<i64: 1, 0>, dilations = array<i64: 1>, output_pads = array<i64: 0>, groups = 1 : i64, kernel = "conv_transpose", places = [#q, #p, #q]} : (!x, !w) -> !y
+  func.return %y : !y
+}
+
+// -----
+
+// The same as products of all taps, which each phase adds up; no tap reaches the outputs at 2.
+
+// CHECK-LABEL: builtin.module
+// CHECK-NEXT:  tile.kernel @col2im_0(%x: {{.*}}, %w: {{.*}})
+// CHECK-NEXT:    %[[W:.*]] = tile.contract = [g: 1, c: 4, i0: 2, o: 6] (%w[4*g + c, o, i0]) -> [g, c, i0, o] {
+// CHECK:         %[[P:.*]] = tile.contract + [n: 1, g: 1, q0: 4, i0: 2, o: 6 | c: 4] (%x[n, 4*g + c, q0], %[[W]][g, c, i0, o]) -> [n, g, q0, i0, o] {
+// CHECK:         %[[R:.*]] = tile.empty : tensor<1x6x11xf32,
+// CHECK-NEXT:    %[[S:.*]] = tile.contract + [n: 1, g: 1, o: 6, r0: 2, x0: 4 | k0: 1] (%[[P]][n, g, x0 + k0, r0 - 3*k0, o]) init %[[R]] -> [n, 6*g + o, 3*x0 + r0] {
+// CHECK:         %y = tile.contract = [n: 1, g: 1, o: 6, r0: 1, x0: 3] () init %[[S]] -> [n, 6*g + o, 3*x0 + 2] {
+// CHECK-NEXT:      %[[Z:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      tile.yield %[[Z]]
+// CHECK:         tile.return %y
+#p = #place.at<x86, f32, nchw>
+#q = #place.at<x86, f32, nhwc>
+!x = tensor<1x4x4xf32, #q>
+!w = tensor<4x6x2xf32, #p>
+!y = tensor<1x6x11xf32, #q>
+func.func @segment_0(%x: !x, %w: !w) -> !y attributes {rt.segment} {
+  %y = nn.conv_transpose %x, %w {strides = array<i64: 3>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, output_pads = array<i64: 0>, groups = 1 : i64, kernel = "col2im", places = [#q, #p, #q]} : (!x, !w) -> !y
+  func.return %y : !y
+}
+
+// -----
+
 // Nothing but segments is lowered.
 
 // CHECK-LABEL: builtin.module

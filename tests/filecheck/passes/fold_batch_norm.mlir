@@ -12,7 +12,7 @@
 // CHECK-NEXT:    %[[B:.*]] = nn.add %[[P]], %bias {node = "c.b"}
 // CHECK-NEXT:    %[[S:.*]] = nn.reshape %[[F]] {node = "c.w", shape = array<i64: 2, 1, 1, 1>}
 // CHECK-NEXT:    %[[W:.*]] = nn.mul %w, %[[S]] {node = "c.w"}
-// CHECK-NEXT:    %y = nn.conv %x, %[[W]], %[[B]] {node = "c", strides = array<i64: 1, 1>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+// CHECK-NEXT:    %y = nn.conv %x, %[[W]], %[[B]] {node = "c", nn.pattern = "fold-batch-norm", nn.consumed = ["nn.conv@c", "nn.batch_norm@n"], strides = array<i64: 1, 1>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
 // CHECK-NEXT:    func.return %y
 func.func @conv_bias(%x: tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
   %w = nn.weight @w : tensor<2x3x3x1xf32>
@@ -147,8 +147,8 @@ func.func @no_channels(%x: tensor<1x3x4x2xf32>) -> tensor<1x2x4x2xf32> {
 
 // CHECK-LABEL: func.func @products
 // CHECK:         %[[W:.*]] = nn.mul %w, %row
-// CHECK-NEXT:    %[[M:.*]] = nn.matmul %x, %[[W]] {transpose_b = false}
-// CHECK:         nn.fc %[[M]], %v, %row {transpose_w = true}
+// CHECK-NEXT:    %[[M:.*]] = nn.matmul %x, %[[W]] {{{.*}}transpose_b = false}
+// CHECK:         nn.fc %[[M]], %v, %row {{{.*}}transpose_w = true}
 // CHECK-NEXT:    func.return
 func.func @products(%x: tensor<7x5x3xf32>) -> tensor<7x5x2xf32> {
   %w = nn.weight @w : tensor<3x2xf32>

@@ -149,3 +149,27 @@ func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %x : tensor<4xf32>
 }
+
+// -----
+
+// A kernel that is there already is native: its call goes into a segment, the kernel stays.
+
+// CHECK:       tile.kernel @double(
+// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {rt.segment} {
+// CHECK-NEXT:    %y = tile.call @double(%x)
+// CHECK-NEXT:    func.return %y
+// CHECK-NEXT:  }
+// CHECK-NEXT:  func.func @main(
+// CHECK-NEXT:    %y = rt.launch @segment_0(%x)
+tile.kernel @double(%x: tensor<4xf32>) -> (tensor<4xf32>) {
+  %r = tile.contract = [i: 4] (%x[i]) -> [i] {
+  ^bb0(%a: f32):
+    %b = arith.addf %a, %a : f32
+    tile.yield %b : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = tile.call @double(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}

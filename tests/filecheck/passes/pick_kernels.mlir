@@ -1,105 +1,109 @@
-// RUN: tessella-opt %s -p pick-kernels --split-input-file | filecheck %s
-// RUN: tessella-opt %s -p 'pick-kernels{places="host","x86"}' --split-input-file | filecheck %s --check-prefix=HOST
-// RUN: tessella-opt %s -p 'pick-kernels{places="arm/f32","host"}' --split-input-file | filecheck %s --check-prefix=ARM
-// RUN: not tessella-opt %s -p 'pick-kernels{places="x86/f32/nchw"}' --split-input-file 2>&1 | filecheck %s --check-prefix=ERROR
+// RUN: tessella-opt %s -p 'pick-kernels{target=avx512}' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'pick-kernels{target=avx512},insert-conversions' --split-input-file | filecheck %s --check-prefix=PLACED
+// RUN: tessella-opt %s -p 'pick-kernels{target=neon places="arm/f32"}' --split-input-file | filecheck %s --check-prefix=ARM
 
-// A convolution reads and writes channels-last; its weights and vectors are row-major. Kernels
-// that do with any layout take the one that flows in.
+// The kernels of least time together: the convolutions run channels-last, and so does what is
+// between them. The function says how it was picked.
 
-// CHECK-LABEL: func.func @flow
-// CHECK-NEXT:    %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nhwc>], strides
-// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-// CHECK-NEXT:    %d = nn.relu %x {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
+// CHECK-LABEL: func.func @chain
+// CHECK-SAME:    nn.pick = {strategy = "cost", exact = true, places = ["x86/f32/nhwc", "x86/f32", "x86", "host"], target = "avx512"}
+// CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nhwc>]
+// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+// CHECK-NEXT:    %d = nn.conv %c, %w {{.*}}kernel = "conv", places = [#place.at<x86, f32, nhwc>,
 
-// Places are tried in the order they are given in.
-// HOST-LABEL: func.func @flow
-// HOST-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>], strides
-// HOST-NEXT:     %c = nn.relu %a {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>]}
-
-// ARM-LABEL: func.func @flow
-// ARM-NEXT:      %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nhwc>], strides
-// ARM-NEXT:      %c = nn.relu %a {kernel = "relu", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nhwc>]}
-
-// No kernel computes a convolution row-major. All ops without a kernel are named.
-// ERROR:      error: pick-kernels: 2 unsupported
-// ERROR-NEXT: nn.conv (node 'first'): no kernel at the places given
-// ERROR-NEXT: nn.conv (node 'second'): no kernel at the places given
-func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf32>) {
-  %a = nn.conv %x, %w, %b {node = "first", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x8x6x6xf32>, tensor<8x8x1x1xf32>, tensor<8xf32>) -> tensor<1x8x6x6xf32>
-  %c = nn.relu %a : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %d = nn.relu %x : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %e = nn.conv %x, %w {node = "second", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x8x6x6xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x6x6xf32>
-  func.return
+// ARM-LABEL: func.func @chain
+// ARM-NEXT:      %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#place.at<arm, f32,
+func.func @chain(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32> {
+  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
+  %c = nn.relu %a : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+  %d = nn.conv %c, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
+  func.return %d : tensor<1x64x56x56xf32>
 }
 
 // -----
 
-// The first computed operand of the result's rank decides: neither an argument, nor a constant,
-// nor one that is broadcast to a higher rank. Constants have no kernel.
+// One small convolution does not make the conversions of what it reads and writes worth their time.
 
-// CHECK-LABEL: func.func @first_operand
-// CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32>
-// CHECK-NEXT:    %w = nn.weight @w : tensor<8x1x1xf32>
-// CHECK-NEXT:    %a = nn.max_pool %x {kernel = "max_pool", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]
-// CHECK-NEXT:    %b = nn.add %s, %a {kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
-// CHECK-NEXT:    %c = nn.relu %y {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    %d = nn.add %c, %a {kernel = "add", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    %e = nn.relu %w {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    %f = nn.add %e, %a {kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
-// CHECK-NEXT:    func.return
-func.func @first_operand(%x: tensor<1x8x6x6xf32>, %y: tensor<1x8x6x6xf32>) {
-  %s = nn.splat 1.0 : f32 : tensor<1x8x6x6xf32>
-  %w = nn.weight @w : tensor<8x1x1xf32>
-  %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
-    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %b = nn.add %s, %a : (tensor<1x8x6x6xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %c = nn.relu %y : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %d = nn.add %c, %a : (tensor<1x8x6x6xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %e = nn.relu %w : (tensor<8x1x1xf32>) -> tensor<8x1x1xf32>
-  %f = nn.add %e, %a : (tensor<8x1x1xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  func.return
+// CHECK-LABEL: func.func @between
+// CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]
+func.func @between(%x: tensor<1x256x28x28xf32>, %w: tensor<8x256x1x1xf32>) -> tensor<1x8x28x28xf32> {
+  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x256x28x28xf32>, tensor<8x256x1x1xf32>) -> tensor<1x8x28x28xf32>
+  func.return %a : tensor<1x8x28x28xf32>
 }
 
 // -----
 
-// A reshape is a view of row-major memory. A transposition reads what there is, in any layout.
+// A conversion is where the value is smallest: behind what cuts it, before what enlarges it. What
+// joins a kernel's group comes first.
 
-// CHECK-LABEL: func.func @movement
-// CHECK:         %b = nn.transpose %a {kernel = "transpose", places = [#place.at<x86, f32, any>, #place.at<x86, f32, nchw>], perm
-// CHECK-NEXT:    %c = nn.reshape %a {kernel = "view", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], shape
-// CHECK-NEXT:    %d = nn.reduce_max %a {kernel = "reduce_max", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>], axes
-func.func @movement(%x: tensor<1x8x6x6xf32>) {
-  %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
-    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %b = nn.transpose %a {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x8x6x6xf32>) -> tensor<1x6x6x8xf32>
-  %c = nn.reshape %a {shape = array<i64: 8, 36>} : (tensor<1x8x6x6xf32>) -> tensor<8x36xf32>
-  %d = nn.reduce_max %a {axes = array<i64: 2, 3>, keepdims = true} : (tensor<1x8x6x6xf32>) -> tensor<1x8x1x1xf32>
-  func.return
+// PLACED-LABEL: func.func @after
+// PLACED:         %a = nn.conv
+// PLACED-NEXT:    %b = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
+// PLACED-NEXT:    %c = nn.slice %b
+// PLACED-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x64x2x2xf32, #place.at<x86, f32, nhwc>> -> tensor<1x64x2x2xf32, #place.at<x86, f32, nchw>>
+// PLACED-NEXT:    func.return %[[C]]
+func.func @after(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x2x2xf32> {
+  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
+  %b = nn.relu %a : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+  %c = nn.slice %b {starts = array<i64: 0, 0, 8, 8>, sizes = array<i64: 1, 64, 2, 2>, steps = array<i64: 1, 1, 1, 1>}
+    : (tensor<1x64x56x56xf32>) -> tensor<1x64x2x2xf32>
+  func.return %c : tensor<1x64x2x2xf32>
 }
 
 // -----
 
-// What no native kernel can do runs in NumPy. Integers are served whatever the precision of a
-// place is; other floats where a place leaves the precision open.
+// PLACED-LABEL: func.func @before
+// PLACED:         %a = nn.conv
+// PLACED-NEXT:    %[[A:.*]] = place.relayout %a : tensor<1x64x14x14xf32, #place.at<x86, f32, nhwc>> -> tensor<1x64x14x14xf32, #place.at<x86, f32, nchw>>
+// PLACED-NEXT:    %b = nn.tile %[[A]]
+// PLACED-NEXT:    func.return %b
+func.func @before(%x: tensor<1x64x14x14xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x112x112xf32> {
+  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x64x14x14xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x14x14xf32>
+  %b = nn.tile %a {repeats = array<i64: 1, 1, 8, 8>} : (tensor<1x64x14x14xf32>) -> tensor<1x64x112x112xf32>
+  func.return %b : tensor<1x64x112x112xf32>
+}
+
+// -----
+
+// A value that several read in another layout is converted once.
+
+// PLACED-LABEL: func.func @shared
+// PLACED-NEXT:    %[[X:.*]] = place.relayout %x
+// PLACED-NEXT:    %a = nn.conv %[[X]]
+// PLACED-NEXT:    %b = nn.conv %[[X]]
+// PLACED-NEXT:    %c = nn.add %a, %b {{.*}}nhwc
+// PLACED-NEXT:    %[[C:.*]] = place.relayout %c
+// PLACED-NEXT:    func.return %[[C]]
+func.func @shared(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x28x28xf32> {
+  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x64x28x28xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x28x28xf32>
+  %b = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x64x28x28xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x28x28xf32>
+  %c = nn.add %a, %b : (tensor<1x64x28x28xf32>, tensor<1x64x28x28xf32>) -> tensor<1x64x28x28xf32>
+  func.return %c : tensor<1x64x28x28xf32>
+}
+
+// -----
+
+// What no native kernel can do runs in NumPy, which is a fallback. Integers are served whatever the
+// precision of a place is; other floats where a place leaves the precision open.
 
 // CHECK-LABEL: func.func @elements
-// CHECK-NEXT:    nn.add %u, %u {kernel = "host", places = [#place.at<host, ui8, nchw>, #place.at<host, ui8, nchw>, #place.at<host, ui8, nchw>]}
-// CHECK-NEXT:    nn.relu %e {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>]}
+// CHECK-NEXT:    nn.add %u, %u {kernel = "host", places = [#place.at<host, ui8, nchw>, #place.at<host, ui8, nchw>, #place.at<host, ui8, nchw>], fallback = "host"}
 // CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>]}
 // CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>]}
-// CHECK-NEXT:    nn.less %d, %d {kernel = "less", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>, #place.at<x86, bool, nchw>]}
 
 // ARM-LABEL: func.func @elements
 // ARM:           nn.add %i, %i {kernel = "add", places = [#place.at<arm, i64, nchw>,
-// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#place.at<host, f64, nchw>,
-// ARM-NEXT:      nn.less %d, %d {kernel = "host", places = [#place.at<host, f64, nchw>,
-func.func @elements(%u: tensor<3xui8>, %e: tensor<0x4xf32>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
+// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#place.at<host, f64, nchw>, #place.at<host, f64, nchw>], fallback = "host"}
+func.func @elements(%u: tensor<3xui8>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
   %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
-  %1 = nn.relu %e : (tensor<0x4xf32>) -> tensor<0x4xf32>
   %2 = nn.add %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
   %3 = nn.sqrt %d : (tensor<4xf64>) -> tensor<4xf64>
-  %4 = nn.less %d, %d : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>
   func.return
 }

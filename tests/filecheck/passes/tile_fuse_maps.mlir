@@ -251,14 +251,13 @@ tile.kernel @reduction(%a: tensor<4xf32>) -> (tensor<f32>) {
 
 // -----
 
-// Not where one of the two holds a default (which the other's body would be applied to, or not),
-// or writes a part of a tensor.
+// Not where one of the two holds a default (which the other's body would be applied to, or not).
 
-// CHECK-LABEL: tile.kernel @parts
-// CHECK-COUNT-6: tile.contract
+// CHECK-LABEL: tile.kernel @defaults
+// CHECK-COUNT-4: tile.contract
 // CHECK-NOT:     tile.contract
 // CHECK:         tile.return
-tile.kernel @parts(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+tile.kernel @defaults(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %r1 = tile.contract = [i: 4] (%a[i - 1]) -> [i] default 2.0 : f32 {
   ^bb0(%x: f32):
     tile.yield %x : f32
@@ -278,17 +277,86 @@ tile.kernel @parts(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
   } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %e = tile.empty : tensor<4xf32>
-  %r5 = tile.contract = [i: 4] (%a[i]) init %e -> [i] {
+  tile.return %r2, %r4 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Statements that write the parts of a tensor get the map each, in their own indices.
+
+// CHECK-LABEL: tile.kernel @chain
+// CHECK-NEXT:    %e = tile.empty : tensor<4x6xi1>
+// CHECK-NEXT:    %[[P:.*]] = tile.contract + [i: 4, j: 3 | k: 2] (%a[i, j, k]) post (%b[2*j], %c[i, 2*j]) init %e -> [i, 2*j] {
+// CHECK:           tile.yield
+// CHECK-NEXT:    }, {
+// CHECK-NEXT:    ^{{.*}}(%[[S:.*]]: f32, %[[B:.*]]: f32, %[[C:.*]]: f32):
+// CHECK-NEXT:      %[[T:.*]] = arith.addf %[[S]], %[[B]]
+// CHECK-NEXT:      %[[L:.*]] = arith.cmpf olt, %[[T]], %[[C]]
+// CHECK-NEXT:      tile.yield %[[L]] : i1
+// CHECK:         %r4 = tile.contract = [i: 4, j: 3] (%b[2*j + 1], %c[i, 2*j + 1]) init %[[P]] -> [i, 2*j + 1] {
+// CHECK-NOT:     tile.contract
+// CHECK:         tile.return %r4
+tile.kernel @chain(%a: tensor<4x3x2xf32>, %b: tensor<6xf32>, %c: tensor<4x6xf32>) -> (tensor<4x6xi1>) {
+  %e = tile.empty : tensor<4x6xf32>
+  %r1 = tile.contract + [i: 4, j: 3 | k: 2] (%a[i, j, k]) init %e -> [i, 2*j] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : (tensor<4x3x2xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %r2 = tile.contract = [i: 4, j: 3] () init %r1 -> [i, 2*j + 1] {
+    %z = arith.constant 0.0 : f32
+    tile.yield %z : f32
+  } : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %r3 = tile.contract = [d0: 4, d1: 6] (%r2[d0, d1], %b[d1]) -> [d0, d1] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.addf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  %r4 = tile.contract = [d0: 4, d1: 6] (%r3[d0, d1], %c[d0, d1]) -> [d0, d1] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.cmpf olt, %x, %y : f32
+    tile.yield %p : i1
+  } : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xi1>
+  tile.return %r4 : tensor<4x6xi1>
+}
+
+// -----
+
+// Not where one of them holds a default, or what one wrote is read.
+
+// CHECK-LABEL: tile.kernel @broken_chains
+// CHECK-COUNT-6: tile.contract
+// CHECK-NOT:     tile.contract
+// CHECK:         tile.return
+tile.kernel @broken_chains(%a: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %e = tile.empty : tensor<4xf32>
+  %r1 = tile.contract = [i: 2] (%a[i - 1]) init %e -> [i] default 2.0 : f32 {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract = [i: 2] (%a[i]) init %r1 -> [i + 2] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r3 = tile.contract = [i: 4] (%r2[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %f = tile.empty : tensor<4xf32>
+  %r4 = tile.contract = [i: 4] (%a[0]) init %f -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r5 = tile.contract = [i: 2] (%a[i]) init %r4 -> [i + 2] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
   %r6 = tile.contract = [i: 4] (%r5[i]) -> [i] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
   } : (tensor<4xf32>) -> tensor<4xf32>
-  tile.return %r2, %r4, %r6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  tile.return %r3, %r4, %r6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
 // -----
@@ -331,4 +399,47 @@ tile.kernel @index(%a: tensor<4xf32>, %t: tensor<4xf32>) -> (tensor<4xf32>) {
     tile.yield %p : f32
   } : (tensor<4xf32>) -> tensor<4xf32>
   tile.return %r2 : tensor<4xf32>
+}
+
+// -----
+
+// What both read at the same place is one operand, of the maps and behind a contraction.
+
+// CHECK-LABEL: tile.kernel @shared
+// CHECK-NEXT:    %r2 = tile.contract = [i: 4] (%a[i], %b[i]) -> [i] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32, %[[Y:.*]]: f32):
+// CHECK-NEXT:      %[[P:.*]] = arith.addf %[[X]], %[[Y]]
+// CHECK-NEXT:      %[[Q:.*]] = arith.mulf %[[P]], %[[X]]
+// CHECK-NEXT:      tile.yield %[[Q]]
+// CHECK:         %r5 = tile.contract + [i: 4 | k: 3] (%c[i, k]) post (%a[i]) -> [i] {
+// CHECK:         ^{{.*}}(%[[S:.*]]: f32, %[[A:.*]]: f32):
+// CHECK-NEXT:      %[[U:.*]] = arith.addf %[[S]], %[[A]]
+// CHECK-NEXT:      %[[V:.*]] = arith.mulf %[[U]], %[[A]]
+// CHECK-NEXT:      tile.yield %[[V]]
+tile.kernel @shared(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %r1 = tile.contract = [i: 4] (%a[i], %b[i]) -> [i] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.addf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r2 = tile.contract = [d0: 4] (%r1[d0], %a[d0]) -> [d0] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r3 = tile.contract + [i: 4 | k: 3] (%c[i, k]) -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : (tensor<4x3xf32>) -> tensor<4xf32>
+  %r4 = tile.contract = [d0: 4] (%r3[d0], %a[d0]) -> [d0] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.addf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r5 = tile.contract = [d0: 4] (%r4[d0], %a[d0]) -> [d0] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r2, %r5 : tensor<4xf32>, tensor<4xf32>
 }

@@ -6,13 +6,13 @@
 // panels as wide as the tile.
 
 // CHECK-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<x86, f32, packed<[1 floordiv 24, 0, 1 mod 24]>>> {tile.constant}) -> (tensor<32x40xf32>) {
-// CHECK-NEXT:    %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8 by 3 rows m 4> {
+// CHECK-NEXT:    %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8 by 3 rows m 4 prefetch> {
 
 // AVX512-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<x86, f32, packed<[1 floordiv 48, 0, 1 mod 48]>>> {tile.constant})
-// AVX512:         schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 3 rows m 9> {
+// AVX512:         schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 3 rows m 8 unroll 4> {
 
-// NEON-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<arm, f32, packed<[1 floordiv 8, 0, 1 mod 8]>>> {tile.constant})
-// NEON:         schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 2 rows m 11> {
+// NEON-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<arm, f32, packed<[1 floordiv 24, 0, 1 mod 24]>>> {tile.constant})
+// NEON:         schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 6 rows m 4 unroll 4 prefetch> {
 tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant}) -> (tensor<32x40xf32>) {
   %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] {
   ^bb0(%x: f32, %y: f32):
@@ -88,12 +88,12 @@ tile.kernel @two_readers(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.cons
 // -----
 
 // Maps: indices that move through all operands as one are one. Where an operand has no unit
-// stride there are no lanes, and no other layout either.
+// stride, squares are loaded along the rows.
 
 // CHECK-LABEL: tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {tile.constant}) ->
 // CHECK:         (%a[i, j]) -> [i, j] schedule #tile.schedule<[i_j] reduce [] vector i_j 8 by 4> {
 // CHECK:         (%a[i, j], %b[j]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1> {
-// CHECK:         (%c[j, i]) -> [i, j] schedule #tile.schedule<[i, j] reduce []> {
+// CHECK:         (%c[j, i]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1 rows i 5> {
 tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {tile.constant}) -> (tensor<5x7xf32>, tensor<5x7xf32>, tensor<5x7xf32>) {
   %r = tile.contract = [i: 5, j: 7] (%a[i, j]) -> [i, j] {
   ^bb0(%x: f32):
@@ -117,9 +117,9 @@ tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {t
 // are one row.
 
 // CHECK-LABEL: tile.kernel @sums
-// CHECK:         -> [i] schedule #tile.schedule<[i] reduce [j] vector j 8 by 4> {
-// CHECK:         -> [j] schedule #tile.schedule<[j] reduce [i] vector j 8 by {{[1-4]}}> {
-// CHECK:         -> [] schedule #tile.schedule<[] reduce [i_j] vector i_j 8 by 4> {
+// CHECK:         -> [i] schedule #tile.schedule<[i] reduce [j] vector j 8 by {{[1-5]}}> {
+// CHECK:         -> [j] schedule #tile.schedule<[j] reduce [i] vector j 8 by {{[1-5]}} unroll {{[0-9]+}}> {
+// CHECK:         -> [] schedule #tile.schedule<[] reduce [i_j] vector i_j 8 by {{[1-8]}}> {
 tile.kernel @sums(%a: tensor<5x40xf32>) -> (tensor<5xf32>, tensor<40xf32>, tensor<f32>) {
   %r = tile.contract + [i: 5 | j: 40] (%a[i, j]) -> [i] {
   ^bb0(%x: f32):

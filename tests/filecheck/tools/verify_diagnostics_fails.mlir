@@ -29,6 +29,17 @@ func.func @elsewhere(%a: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// With another text.
+func.func @otherwise(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: error: unexpected error: nn.relu
+  // CHECK: error: expected error "shapes do not broadcast" was not produced
+  // expected-error@+1 {{shapes do not broadcast}}
+  %0 = nn.relu %a : (tensor<4xf32>) -> tensor<3xf32>
+  func.return %a : tensor<4xf32>
+}
+
+// -----
+
 func.func @unreadable(%a: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: error: cannot read the expectation
   // expected-error@+1 no braces

@@ -112,6 +112,14 @@ func.func @scale(%x: tensor<2x3xf32>, %s: tensor<2xf32>) {
 
 // -----
 
+func.func @attention(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %mask: tensor<2x5x7xf32>) {
+  // expected-error@+1 {{nn.attention: the dimensions of mask do not broadcast to those of the scores expected: at most 5x7 found: 2x5x7}}
+  %0 = nn.attention %q, %k, %v, %mask {scale = 1.0 : f64, transposed_k = false, nan_as_zero = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<2x5x7xf32>) -> tensor<5x4xf32>
+  func.return
+}
+
+// -----
+
 func.func @elements_change(%x: tensor<2x3xf32>) {
   // expected-error@+1 {{nn.reshape: the number of elements changes expected: 6, as (2, 3) has found: 7 in (7,)}}
   %0 = nn.reshape %x {shape = array<i64: 7>} : (tensor<2x3xf32>) -> tensor<7xf32>

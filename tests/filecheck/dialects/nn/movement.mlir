@@ -9,6 +9,7 @@
 // CHECK-NEXT:    %5 = nn.expand %x {shape = array<i64: 4, 2, 3>} : (tensor<2x3xf32>) -> tensor<4x2x3xf32>
 // CHECK-NEXT:    %6 = nn.tile %x {repeats = array<i64: 1, 2>} : (tensor<2x3xf32>) -> tensor<2x6xf32>
 // CHECK-NEXT:    %7 = nn.resize %x {sizes = array<i64: 4, 3>, scales = array<f64: 2.000000e+00, 1.000000e+00>, mode = "nearest", coordinates = "asymmetric", nearest_mode = "floor"} : (tensor<2x3xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT:    %8 = nn.channel_shuffle %6 {groups = 3 : i64} : (tensor<2x6xf32>) -> tensor<2x6xf32>
 // CHECK-NEXT:    func.return
 func.func @moves(%x: tensor<2x3xf32>) {
   %0 = nn.reshape %x {shape = array<i64: 3, 2>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
@@ -19,6 +20,7 @@ func.func @moves(%x: tensor<2x3xf32>) {
   %5 = nn.expand %x {shape = array<i64: 4, 2, 3>} : (tensor<2x3xf32>) -> tensor<4x2x3xf32>
   %6 = nn.tile %x {repeats = array<i64: 1, 2>} : (tensor<2x3xf32>) -> tensor<2x6xf32>
   %7 = nn.resize %x {sizes = array<i64: 4, 3>, scales = array<f64: 2.000000e+00, 1.000000e+00>, mode = "nearest", coordinates = "asymmetric", nearest_mode = "floor"} : (tensor<2x3xf32>) -> tensor<4x3xf32>
+  %8 = nn.channel_shuffle %6 {groups = 3 : i64} : (tensor<2x6xf32>) -> tensor<2x6xf32>
   func.return
 }
 

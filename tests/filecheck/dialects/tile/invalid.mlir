@@ -72,6 +72,83 @@
 
 // -----
 
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{the index k of a + k - 1 < 4 is not declared}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] where [a < 2, a + k - 1 < 4] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : (tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{'<' expected}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] where [a + b] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : (tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{Expected integer literal}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] where [a < -1] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : (tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+4 {{expected a #tile.schedule}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] schedule 1 : i64 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : (tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{post operands without a post body}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) post (%x[a, 0]) -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : (tensor<3x10xf32>, tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{[a, b] is accessed after the reduction over b}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) post (%x[a, b]) -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+}, {
+^bb0(%s: f32, %v: f32):
+  tile.yield %v : f32
+} : (tensor<3x10xf32>, tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+// expected-error@+1 {{Expected 'reduce'}}
+"test.op"() {a = #tile.schedule<[y] vector y 8>} : () -> ()
+
+// -----
+
+// expected-error@+1 {{Expected 'by'}}
+"test.op"() {a = #tile.schedule<[y] reduce [] vector y 8>} : () -> ()
+
+// -----
+
+// expected-error@+1 {{Expected integer literal}}
+"test.op"() {a = #tile.schedule<[y] reduce [] blocks [y]>} : () -> ()
+
+// -----
+
+// expected-error@+1 {{Expected integer literal}}
+"test.op"() {a = #tile.schedule<[y] reduce [] unroll y>} : () -> ()
+
+// -----
+
 %x, %i = "test.op"() : () -> (tensor<3x10xf32>, index)
 // expected-error@+1 {{expected 2 coordinates, found 1}}
 %v = tile.extract %x[%i] : tensor<3x10xf32> -> f32

@@ -55,6 +55,45 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 
 // -----
 
+// Constraints beside those of the accesses.
+
+// CHECK:       %0 = tile.contract + [x: 5 | i: 3] (%x[x + i]) -> [x] where [x + i - 2 < 5] {
+// CHECK:       %1 = tile.contract > [x: 5 | i: 3] (%x[x + i]) post () init %0 -> [x] where [2*i - x < 4, x < 1] schedule #tile.schedule<[x] reduce [i]> attributes {mark} {
+// CHECK:       %2 = tile.contract = [x: 5] (%x[x]) -> [x] where [4*x - 3 < 9] default 1.500000e+00 : f32 {
+%x = "test.op"() : () -> tensor<7xf32>
+%0 = tile.contract + [x: 5 | i: 3] (%x[x + i]) -> [x] where [x + i - 2 < 5] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : (tensor<7xf32>) -> tensor<5xf32>
+%1 = tile.contract > [x: 5 | i: 3] (%x[x + i]) post () init %0 -> [x] where [2*i - x < 4, x < 1] schedule #tile.schedule<[x] reduce [i]> attributes {mark} {
+^bb0(%v: f32):
+  tile.yield %v : f32
+}, {
+^bb0(%s: f32):
+  tile.yield %s : f32
+} : (tensor<7xf32>, tensor<5xf32>) -> tensor<5xf32>
+%2 = tile.contract = [x: 5] (%x[x]) -> [x] where [x + 3*x - 3 < 9] default 1.5 : f32 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : (tensor<7xf32>) -> tensor<5xf32>
+
+// -----
+
+// The parts of a schedule. What is as it is without being written is not written.
+
+// CHECK:       "test.op"() {a = #tile.schedule<[] reduce []>} : () -> ()
+// CHECK-NEXT:  "test.op"() {a = #tile.schedule<[y, x] reduce [i, j] vector x 8 by 2 rows y 6 unroll 9 blocks [y 96, x 64]>} : () -> ()
+// CHECK-NEXT:  "test.op"() {a = #tile.schedule<[x] reduce [i] unroll 4>} : () -> ()
+// CHECK-NEXT:  "test.op"() {a = #tile.schedule<[x] reduce [i] rows x 3>} : () -> ()
+// CHECK-NEXT:  "test.op"() {a = #tile.schedule<[x] reduce [] vector x 8 by 1 blocks [x 16]>} : () -> ()
+"test.op"() {a = #tile.schedule<[] reduce []>} : () -> ()
+"test.op"() {a = #tile.schedule<[y, x] reduce [i, j] vector x 8 by 2 rows y 6 unroll 9 blocks [y 96, x 64]>} : () -> ()
+"test.op"() {a = #tile.schedule<[x] reduce [i] unroll 4 blocks []>} : () -> ()
+"test.op"() {a = #tile.schedule<[x] reduce [i] rows x 3 unroll 1>} : () -> ()
+"test.op"() {a = #tile.schedule<[x] reduce [] vector x 8 by 1 blocks [x 16]>} : () -> ()
+
+// -----
+
 // CHECK: %0 = tile.call @k(%x) : (tensor<3x10xf32>) -> tensor<8x5xf32>
 %x = "test.op"() : () -> tensor<3x10xf32>
 %0 = tile.call @k(%x) : (tensor<3x10xf32>) -> tensor<8x5xf32>

@@ -10,8 +10,10 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.passes.fuse_fc import FuseFcPass
+from tessella.passes.fuse_patterns import FusePatternsPass
+from tests.native import Array
 from tests.passes.harness import GraphBuilder, check, names, ops, sample
+from tests.passes.patterns import spelling
 
 INPUTS = {
     "x": sample(0, 5, 4), "x3": sample(1, 2, 5, 4), "w": sample(2, 4, 6), "wt": sample(3, 6, 4),
@@ -30,7 +32,7 @@ def fuse(make: Make) -> Graph:
         g = GraphBuilder(**INPUTS)
         return g.graph(*make(g))
 
-    return check(graph, INPUTS, FuseFcPass())
+    return check(graph, INPUTS, FusePatternsPass())
 
 
 def product(g: GraphBuilder, a: str, b: str, *, transpose_b: bool = False) -> SSAValue:
@@ -147,4 +149,46 @@ def test_integers() -> None:
         value = g.op(nn.MatmulOp, [g.inputs["x"], g.inputs["w"]], transpose_b=False)
         return g.graph(g.op(nn.AddOp, [value, g.inputs["b"]]))
 
-    assert names(check(make, {"x": x, "w": w, "b": b}, FuseFcPass())) == ["fc"]
+    assert names(check(make, {"x": x, "w": w, "b": b}, FusePatternsPass())) == ["fc"]
+
+
+# ** whole models **
+
+X3, FLAT = {"x": sample(0, 2, 5, 8)}, {"x": sample(0, 10, 8)}
+LAYER = {"w": sample(1, 8, 6), "b": sample(2, 6)}
+SPELLINGS: dict[str, tuple[str, list[str], dict[str, Array]]] = {
+    "Gemm": ("y = Gemm(x, w, b)", ["fc"], FLAT),
+    "Gemm with factors": ("y = Gemm <alpha = 0.5, beta = 2.0> (x, w, b)", ["fc"], FLAT),
+    "rows of rows": ("a = MatMul(x, w) y = Add(b, a)", ["fc"], X3),
+    "rows in one": (
+        "s = Constant <value_ints = [10, 8]> () t = Constant <value_ints = [2, 5, 6]> () "
+        "r = Reshape(x, s) a = MatMul(r, w) c = Add(a, b) y = Reshape(c, t)", ["fc"], X3,
+    ),
+    "bias behind the reshape": (
+        "s = Constant <value_ints = [10, 8]> () t = Constant <value_ints = [2, 5, 6]> () "
+        "r = Reshape(x, s) a = MatMul(r, w) c = Reshape(a, t) y = Add(c, b)", ["fc"], X3,
+    ),
+    "squeezed": (
+        "one = Constant <value_ints = [1]> () r = Unsqueeze(x, one) a = MatMul(r, w) "
+        "c = Squeeze(a, one) y = Add(c, b)", ["fc"], FLAT,
+    ),
+    "a vector": ("a = MatMul(x, w) y = Add(a, b)", ["fc"], {"x": sample(0, 8)}),
+    "flattened": ("f = Flatten(x) y = Gemm(f, w, b)", ["fc"], {"x": sample(0, 3, 8, 1, 1)}),
+    "without bias": (
+        "s = Constant <value_ints = [10, 8]> () t = Constant <value_ints = [2, 5, 6]> () "
+        "r = Reshape(x, s) a = MatMul(r, w) y = Reshape(a, t)", ["matmul"], X3,
+    ),
+    "scaled, then shifted": ("a = MatMul(x, w) c = Mul(a, b) y = Add(c, b)", ["fc"], X3),
+    "with gelu and residual": (
+        "a = MatMul(x, w) c = Add(a, b) d = Div(c, 1.4142135f) e = Erf(d) f = Add(e, 1.0f) "
+        "g = Mul(c, f) h = Mul(g, 0.5f) y = Add(h, skip)",
+        ["fc", "gelu", "add"], X3 | {"skip": sample(3, 2, 5, 6)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spelling(name: str) -> None:
+    body, expected, inputs = SPELLINGS[name]
+    model = spelling.check(body, expected, inputs, LAYER)
+    assert len(spelling.kernels_of(model)) == 1

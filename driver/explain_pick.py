@@ -1,0 +1,160 @@
+"""The candidates of each op of a placed function, found again: what they cost, and why they are
+out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.func import FuncOp
+
+from tessella import kernels, targets
+from tessella.dialects.layout import Layout
+from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
+from tessella.driver.explain_types import Entry, Pick, Rejected, RunnerUp, duration
+from tessella.kernels.registry import Kernel, find
+from tessella.passes.candidates import Candidate, Serving, candidates, layouts_in_play, serving
+from tessella.passes.grade import valid_place
+from tessella.passes.kernel_cost import kernel_seconds, step_seconds
+from tessella.passes.pick_cost import TOLERANCE
+from tessella.passes.pick_grade import kernel_grade
+from tessella.passes.pick_kernels import PICK
+from tessella.targets import Target
+
+
+@dataclass(frozen=True)
+class _Option:
+    """A kernel that could run an op, where, and what it costs."""
+
+    kernel: Kernel
+    place: PlaceAttr
+    cost: float
+
+
+class Explainer:
+    """Explains the ops of one function."""
+
+    def __init__(self, function: FuncOp) -> None:
+        kernels.load()
+        self.pick = _pick(function)
+        self.target = _machine(self.pick["target"] if self.pick else "host")
+        ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
+        self.served: dict[NnOp, Serving] = {}
+        if self.pick is not None:
+            places = list(map(parse_place, self.pick["places"]))
+            picked = (op for op in ops if not isinstance(op, ConstantOp))
+            self.served = {op: serving(op, places) for op in picked}
+        self.layouts: dict[str, list[Layout]] = layouts_in_play(self.served)
+
+    def entry(self, op: NnOp, group: int) -> Entry:
+        """The entry of an op, and the candidates that were not picked."""
+        place = place_of(op.results[0].type)
+        kernel = find(op)
+        layout = op.places[-1].layout if op.places else None
+        cost = kernel_seconds(kernel, op, layout, self.target) if kernel and layout else None
+        others = self._others(op, kernel, place)
+        return {
+            "op": op.name,
+            "node": op.node,
+            "kernel": op.kernel or "",
+            "place": str(place) if place is not None else "",
+            "cost": cost,
+            "group": group,
+            "fallback": op.fallback,
+            "runner_up": _runner_up([*others, *self._spare(op)]),
+            "rejected": self._rejected(op, kernel, cost, others),
+        }
+
+    def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:
+        """What a conversion costs."""
+        start, end = place_of(op.source.type), place_of(op.res.type)
+        if start is None or end is None:
+            return 0.0
+        return step_seconds((type(op), end), op.source, start, self.target)
+
+    def _others(self, op: NnOp, kernel: Kernel | None, place: PlaceAttr | None) -> list[_Option]:
+        """The candidates that were not picked."""
+        served = self.served.get(op)
+        listed = candidates(op, served, self.layouts) if served is not None else []
+        return [self._option(op, c) for c in listed if (c.kernel, c.place) != (kernel, place)]
+
+    def _spare(self, op: NnOp) -> list[_Option]:
+        """The fallbacks that could run an op and are not needed."""
+        served = self.served.get(op)
+        able = [r for r in served.rejected if r.able] if served is not None else []
+        return [
+            _Option(r.kernel, r.place, kernel_seconds(r.kernel, op, r.place.layout, self.target))
+            for r in able
+        ]
+
+    def _option(self, op: NnOp, c: Candidate) -> _Option:
+        cost = kernel_seconds(c.kernel, op, c.place.layout, self.target)
+        return _Option(c.kernel, c.place, cost)
+
+    def _rejected(
+        self, op: NnOp, kernel: Kernel | None, cost: float | None, others: list[_Option]
+    ) -> list[Rejected]:
+        served = self.served.get(op)
+        result: list[Rejected] = [
+            _rejected(o.kernel, o.place, self._reason(op, kernel, cost or 0.0, o)) for o in others
+        ]
+        if served is not None:
+            result += [_rejected(r.kernel, r.place, r.reason) for r in served.rejected]
+        return result
+
+    def _reason(self, op: NnOp, kernel: Kernel | None, cost: float, other: _Option) -> str:
+        """Why a candidate that could run the op was not picked."""
+        if self.pick is not None and self.pick["strategy"] == "grade" and kernel is not None:
+            if other.kernel is kernel:
+                return "its operands have another layout"
+            places = list(map(valid_place, self.pick["places"]))
+            scores = [kernel_grade(k, op, places).score for k in (other.kernel, kernel)]
+            return f"its score is {scores[0]}, that of the picked one {scores[1]}"
+        if other.cost > cost:
+            return f"it takes {duration(other.cost)}, {duration(other.cost - cost)} more"
+        if self._is_close(op, kernel, cost, other):
+            return f"it takes {duration(other.cost)}, too little less for a place that comes later"
+        return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
+
+    def _is_close(self, op: NnOp, kernel: Kernel | None, cost: float, other: _Option) -> bool:
+        """Whether the place that was asked for first decides between two estimates."""
+        ranks = self.served[op].ranks
+        chosen = ranks.get(kernel) if kernel is not None else None
+        later = chosen is not None and ranks.get(other.kernel, 0) > chosen
+        return later and other.kernel.cost is None and TOLERANCE * other.cost > cost
+
+
+def _rejected(kernel: Kernel, place: PlaceAttr, reason: str) -> Rejected:
+    return {"kernel": kernel.name, "place": str(place), "reason": reason}
+
+
+def _runner_up(others: list[_Option]) -> RunnerUp | None:
+    best = min(others, key=lambda option: option.cost, default=None)
+    if best is None:
+        return None
+    return {"kernel": best.kernel.name, "place": str(best.place), "cost": best.cost}
+
+
+def _pick(function: FuncOp) -> Pick | None:
+    """What the function says of how its kernels were picked."""
+    record = function.attributes.get(PICK)
+    if not isinstance(record, DictionaryAttr):
+        return None
+    strategy, exact, places, target = (
+        record.data.get(key) for key in ("strategy", "exact", "places", "target")
+    )
+    if not (isinstance(strategy, StringAttr) and isinstance(target, StringAttr)):
+        return None
+    listed = places if isinstance(places, ArrayAttr) else ()
+    return {
+        "strategy": strategy.data,
+        "exact": bool(exact.value.data) if isinstance(exact, IntegerAttr) else None,
+        "places": [place.data for place in listed if isinstance(place, StringAttr)],
+        "target": target.data,
+    }
+
+
+def _machine(name: str) -> Target:
+    return targets.host() if name == "host" else targets.get(name)

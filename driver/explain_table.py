@@ -1,0 +1,112 @@
+"""Explanations as text, and as HTML for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick, Rejected, duration
+
+OPS = ("op", "node", "kernel", "place", "cost", "group", "fallback", "runner-up")
+CONVERSIONS = ("op", "value", "from", "to", "bytes", "cost")
+FUSIONS = ("op", "node", "pattern", "consumed")
+Rows = list[tuple[str, ...]]
+
+
+def headline(pick: Pick | None) -> str:
+    """How the kernels were picked, in a line."""
+    if pick is None:
+        return ""
+    exact = {True: ", exact", False: ", not known to be the best", None: ""}[pick["exact"]]
+    places = ", ".join(pick["places"])
+    return f"kernels picked by {pick['strategy']}{exact}, for {pick['target']}, at {places}"
+
+
+def table(
+    ops: Sequence[Entry],
+    conversions: Sequence[Conversion],
+    fusions: Sequence[Fusion],
+    pick: Pick | None,
+) -> list[str]:
+    """The lines of the text; under each op why others were not picked."""
+    aligned = _aligned([OPS, *map(_op_row, ops)])
+    lines = [aligned[0]]
+    for entry, line in zip(ops, aligned[1:], strict=True):
+        lines += [line, *(f"    not {text}" for text in _reasons(entry["rejected"]))]
+    for title, header, rows in _further(conversions, fusions):
+        lines += ["", f"{title}:", *_aligned([header, *rows])]
+    head = headline(pick)
+    return [*lines, "", head] if head else lines
+
+
+def page(
+    ops: Sequence[Entry],
+    conversions: Sequence[Conversion],
+    fusions: Sequence[Fusion],
+    pick: Pick | None,
+    note: str,
+) -> str:
+    """The HTML; why others were not picked opens under each op's kernel."""
+    parts = [f"<p>{escape(text)}</p>" for text in (note, headline(pick)) if text]
+    rows = [_html_cells(_op_row(entry), list(_reasons(entry["rejected"]))) for entry in ops]
+    parts.append(_html_table(OPS, rows))
+    for title, header, listed in _further(conversions, fusions):
+        cells = [_html_cells(row) for row in listed]
+        parts.append(f"<h4>{escape(title)}</h4>{_html_table(header, cells)}")
+    return "".join(parts)
+
+
+def _further(
+    conversions: Sequence[Conversion], fusions: Sequence[Fusion]
+) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
+    """Title, header and rows of the tables that are not empty."""
+    if conversions:
+        yield "conversions", CONVERSIONS, [_conversion_row(c) for c in conversions]
+    if fusions:
+        yield (
+            "fusions",
+            FUSIONS,
+            [(f["op"], f["node"], f["pattern"], " ".join(f["consumed"])) for f in fusions],
+        )
+
+
+def _op_row(e: Entry) -> tuple[str, ...]:
+    other = e["runner_up"]
+    second = f"{other['kernel']} at {other['place']}, {duration(other['cost'])}" if other else ""
+    fixed = (e["op"], e["node"], e["kernel"], e["place"], duration(e["cost"]), str(e["group"]))
+    return (*fixed, e["fallback"] or "", second)
+
+
+def _conversion_row(c: Conversion) -> tuple[str, ...]:
+    return (c["op"], c["value"], c["from"], c["to"], str(c["bytes"]), duration(c["cost"]))
+
+
+def _reasons(rejected: Sequence[Rejected]) -> Iterator[str]:
+    """A line for each reason, with the kernels that it keeps out."""
+    by_reason: dict[str, list[str]] = {}
+    for r in rejected:
+        by_reason.setdefault(r["reason"], []).append(f"{r['kernel']} at {r['place']}")
+    yield from (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _html_cells(row: Iterable[str], details: Sequence[str] = ()) -> str:
+    cells = [f"<td>{escape(cell)}</td>" for cell in row]
+    if details:
+        items = "".join(f"<li>{escape(text)}</li>" for text in details)
+        listed = f"<details><summary>{len(details)} rejected</summary><ul>{items}</ul></details>"
+        cells[-1] = cells[-1].replace("</td>", f"{listed}</td>")
+    return "".join(cells)
+
+
+def _html_table(header: Sequence[str], rows: Sequence[str]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,70 @@
+"""What an explanation holds: the objects of its JSON."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Rejected(TypedDict):
+    """A candidate that was not picked."""
+
+    kernel: str
+    place: str
+    reason: str
+
+
+class RunnerUp(TypedDict):
+    """The candidate that would take least time among those that were not picked."""
+
+    kernel: str
+    place: str
+    cost: float
+
+
+class Entry(TypedDict):
+    """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone."""
+
+    op: str
+    node: str
+    kernel: str
+    place: str
+    cost: float | None
+    group: int
+    fallback: str | None
+    runner_up: RunnerUp | None
+    rejected: list[Rejected]
+
+
+Conversion = TypedDict(
+    "Conversion",
+    {"op": str, "value": str, "from": str, "to": str, "bytes": int, "cost": float},
+)
+"""A conversion of a value: the node that made it or its name, its places, its bytes before."""
+
+
+class Fusion(TypedDict):
+    """An op that stands for others, each written ``nn.erf@node``."""
+
+    op: str
+    node: str
+    pattern: str
+    consumed: list[str]
+
+
+class Pick(TypedDict):
+    """How kernels were picked; ``exact`` is whether no other choice is estimated to take less time,
+    and None where that was not the aim."""
+
+    strategy: str
+    exact: bool | None
+    places: list[str]
+    target: str
+
+
+def duration(seconds: float | None) -> str:
+    """A time as people read it, such as `12.3 us`; empty where it is not known."""
+    if seconds is None:
+        return ""
+    units = (("s", 1.0), ("ms", 1e-3))
+    unit, scale = next(((u, s) for u, s in units if seconds >= s), ("us", 1e-6))
+    return f"{seconds / scale:.3g} {unit}"

@@ -1,0 +1,113 @@
+"""The dialects and passes of plugins, and where such passes go in the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import TypeGuard
+
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+
+from tessella.dialects.place import TARGETS
+from tessella.passes.kinds import declared
+from tessella.support.plugins import DIALECTS, PASSES, Plugin, plugins
+
+Stages = Sequence[tuple[str, Sequence[ModulePass]]]
+
+
+def dialects(taken: Collection[str]) -> dict[str, Callable[[], Dialect]]:
+    """The dialects by name, not imported yet. Raises PluginError for a name that is taken."""
+    return {plugin.name: partial(_dialect, plugin) for plugin in _named(DIALECTS, taken)}
+
+
+def passes(taken: Collection[str]) -> dict[str, Callable[[], type[ModulePass]]]:
+    """The passes by name, not imported yet. Raises PluginError for a name that is taken."""
+    return {plugin.name: partial(_pass, plugin) for plugin in _named(PASSES, taken)}
+
+
+def extended(stages: Stages) -> Stages:
+    """The pipeline with the passes of plugins that say where they run.
+
+    Raises PluginError where a pass that one of them names is not there.
+    """
+    result = [(stage, list(steps)) for stage, steps in stages]
+    taken = {step.name for _, steps in stages for step in steps}
+    for plugin in _named(PASSES, taken):
+        cls = _pass(plugin)
+        if declared(cls).runs_before or declared(cls).runs_after:
+            _insert(result, plugin, cls)
+    return result
+
+
+def _named(group: str, taken: Collection[str]) -> Sequence[Plugin]:
+    found: dict[str, Plugin] = {}
+    for plugin in plugins(group):
+        if plugin.name in taken:
+            raise plugin.error(f"{plugin.name!r} is there already, in tessella or in xDSL")
+        if other := found.get(plugin.name):
+            raise plugin.error(f"{plugin.name!r} is there already, in {other.package!r}")
+        found[plugin.name] = plugin
+    return list(found.values())
+
+
+def _dialect(plugin: Plugin) -> Dialect:
+    found: object = plugin.load()
+    if not isinstance(found, Dialect) or found.name != plugin.name:
+        raise plugin.error(
+            "no such dialect",
+            expected=f"a Dialect with the name {plugin.name!r}",
+            found=repr(found),
+        )
+    return found
+
+
+def _pass(plugin: Plugin) -> type[ModulePass]:
+    cls: object = plugin.load()
+    if not _is_pass(cls, plugin.name):
+        raise plugin.error(
+            "no such pass",
+            expected=f"a subclass of ModulePass with the name {plugin.name!r}",
+            found=repr(cls),
+        )
+    it = declared(cls)
+    if unknown := {*it.bound_targets, *it.excluded_targets} - set(TARGETS):
+        raise plugin.error(
+            "no such target", expected=f"some of {', '.join(TARGETS)}", found=", ".join(unknown)
+        )
+    return cls
+
+
+def _is_pass(cls: object, name: str) -> TypeGuard[type[ModulePass]]:
+    return isinstance(cls, type) and issubclass(cls, ModulePass) and cls.name == name
+
+
+def _insert(
+    stages: Sequence[tuple[str, list[ModulePass]]], plugin: Plugin, cls: type[ModulePass]
+) -> None:
+    """Put a pass where it says: before the first pass of a name, or behind the last of one."""
+    before, after = declared(cls).runs_before, declared(cls).runs_after
+    spots = [(steps, i) for _, steps in stages for i in range(len(steps))]
+    names = [steps[i].name for steps, i in spots]
+    for name in filter(None, (before, after)):
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            raise plugin.error(
+                f"the pipeline has no pass {name!r}",
+                expected=f"{close[0]!r}, perhaps" if close else f"one of {', '.join(names)}",
+            )
+    last = len(names) - 1 - names[::-1].index(after) if after else -1
+    if before and names.index(before) <= last:
+        raise plugin.error(f"no place is before {before!r} and behind {after!r}")
+    steps, i = spots[names.index(before) if before else last]
+    steps.insert(i if before else i + 1, _instance(plugin, cls))
+
+
+def _instance(plugin: Plugin, cls: type[ModulePass]) -> ModulePass:
+    try:
+        return cls()
+    except TypeError as error:
+        raise plugin.error(
+            "the pass has options without defaults, which the pipeline does not know"
+        ) from error

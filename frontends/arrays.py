@@ -1,0 +1,19 @@
+"""What users pass as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def as_array(value: Any) -> npt.NDArray[Any] | None:
+    """A number, or an array of another library, as an array; None for anything else."""
+    if type(value) is int:
+        return np.asarray(value, np.int64) if -(1 << 63) <= value < 1 << 63 else None
+    if isinstance(value, bool | float | np.generic):
+        return np.asarray(value)
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else None

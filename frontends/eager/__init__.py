@@ -1,0 +1,50 @@
+"""``tessella.ops``: the ops of the `nn` dialect, called one at a time on arrays."""
+
+from __future__ import annotations
+
+import keyword
+from difflib import get_close_matches
+
+from tessella.dialects import nn
+from tessella.frontends.eager.op import EagerOp
+
+__all__ = ["EagerOp", "ops"]
+
+
+class Ops:
+    """The ops by name; one whose name is a keyword of Python ends in an underscore: ``and_``.
+
+    They are those of the dialect at the time they are asked for.
+    """
+
+    def __getattr__(self, name: str) -> EagerOp:
+        known = {} if name.startswith("__") else _kinds()
+        if name not in known:
+            close = get_close_matches(name, known, cutoff=0.5)
+            guess = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise AttributeError(f"tessella.ops has no op {name!r}{guess}", name=name, obj=self)
+        op = EagerOp(name, known[name])
+        self.__dict__[name] = op  # which is where Python looks first
+        return op
+
+    def __dir__(self) -> list[str]:
+        return sorted(_kinds())
+
+    def __repr__(self) -> str:
+        return "tessella.ops"
+
+
+def _kinds() -> dict[str, type[nn.NnOp]]:
+    return {
+        _python_name(kind.name): kind
+        for kind in nn.Nn.operations
+        if issubclass(kind, nn.NnOp) and not issubclass(kind, nn.ConstantOp)
+    }
+
+
+def _python_name(op: str) -> str:
+    _, _, name = op.partition(".")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+ops = Ops()

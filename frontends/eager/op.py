@@ -1,0 +1,150 @@
+"""An op called on arrays: a program of this op alone, compiled at the first call and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from inspect import Signature, getdoc
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tessella.dialects.graph import Graph, finish_main, make_main
+from tessella.dialects.nn.core import NnOp, PyValue
+from tessella.driver.build import load_native, lower
+from tessella.driver.explain import Explanation
+from tessella.frontends.eager.operands import (
+    DType,
+    Operand,
+    Operands,
+    convert,
+    readings,
+    tensor_type_of,
+)
+from tessella.frontends.eager.settings import Settings
+from tessella.frontends.programs import CompileOptions, FixedProgram, Lowered, Table
+from tessella.runtime.program import Program
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import ShapeError
+
+MAX_OPS = 256
+"""Programs that are kept, of all ops together; the one used longest ago is dropped."""
+
+_OPTIONS = CompileOptions(None, None, None)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """The program for operands of certain shapes and dtypes, and certain settings."""
+
+    op: type[NnOp]
+    program: Program
+    converted: Sequence[tuple[int, DType]]
+    """The operands, by number, that are converted to a dtype first."""
+
+    def run(self, operands: list[Any]) -> Any:
+        """The result, or a tuple of them."""
+        for i, dtype in self.converted:
+            operands[i] = convert(self.op, operands[i], dtype)
+        results = self.program.run(operands)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+_PREPARED: Table[_Prepared] = Table(MAX_OPS)
+
+
+class EagerOp:
+    """An op of the `nn` dialect as a function of arrays.
+
+    Operands are arrays or Python numbers, by position or by name; an optional one may be None.
+    Settings are given by name. The result is a new array, or a tuple of them.
+
+    Raises InputError for what is no array, OptionError for settings that do not exist or are
+    missing, ShapeError where operands and settings do not fit together, ExecutionError where the
+    values cannot be computed with.
+    """
+
+    def __init__(self, name: str, kind: type[NnOp]) -> None:
+        self._kind = kind
+        self._operands = Operands(kind)
+        self._settings = Settings(kind)
+        self.__name__ = self.__qualname__ = name
+        self.__signature__ = Signature([*self._operands.parameters(), *self._settings.parameters()])
+        self.__doc__ = f"{name}{self.__signature__}\n\n{getdoc(kind)}"
+
+    def __call__(self, *operands: Any, **settings: Any) -> Any:
+        """The op's result."""
+        values = self._bound(operands, settings)
+        arrays, key = self._operands.read(values)
+        given = self._settings.convert(settings)
+        prepared = _PREPARED.get(
+            (self._kind, tuple(key), str(given)), lambda: self._prepare(values, arrays, given)
+        )
+        return prepared.run(arrays)
+
+    def lower(self, *operands: Any, **settings: Any) -> Lowered:
+        """The program for these arguments, to be inspected at any stage. It is not run."""
+        values = self._bound(operands, settings)
+        arrays, _ = self._operands.read(values)
+        graph, _ = self._graph(values, arrays, self._settings.convert(settings))
+        return Lowered(FixedProgram(graph), _OPTIONS)
+
+    def explain(self, *operands: Any, **settings: Any) -> Explanation:
+        """Which kernel a call with these arguments runs, at which place, and why."""
+        return self.lower(*operands, **settings).explain()
+
+    def __repr__(self) -> str:
+        return f"tessella.ops.{self.__name__}"
+
+    def _bound(self, operands: Sequence[Any], settings: dict[str, Any]) -> Sequence[Any]:
+        """The operands by position; those given by name are taken out of the settings."""
+        if not settings or self._operands.names.isdisjoint(settings):
+            return operands
+        named = {name: settings.pop(name) for name in self._operands.names & settings.keys()}
+        return self._operands.bind(operands, named)
+
+    def _prepare(
+        self, values: Sequence[Any], operands: Sequence[Operand], given: dict[str, PyValue]
+    ) -> _Prepared:
+        graph, dtypes = self._graph(values, operands, given)
+        converted = [
+            (i, dtype)
+            for i, (x, dtype) in enumerate(zip(operands, dtypes, strict=True))
+            if not isinstance(x, np.ndarray) or x.dtype != dtype
+        ]
+        program = load_native(lower(graph, _OPTIONS.resolve()))
+        return _Prepared(self._kind, program, converted)
+
+    def _graph(
+        self, values: Sequence[Any], operands: Sequence[Operand], given: dict[str, PyValue]
+    ) -> tuple[Graph, Sequence[DType]]:
+        """The op alone as a program, and the dtypes of its inputs."""
+        self._operands.check(values)
+        failed: ShapeError | None = None
+        for dtypes in readings(operands):
+            try:
+                return self._typed_graph(operands, dtypes, given), dtypes
+            except ShapeError as error:
+                failed = failed or error
+        assert failed is not None
+        raise ShapeError(
+            failed.what,
+            where=failed.where or repr(self),
+            expected=failed.expected,
+            found=failed.found,
+            hint=failed.hint,
+        )
+
+    def _typed_graph(
+        self, operands: Sequence[Operand], dtypes: Sequence[DType], given: dict[str, PyValue]
+    ) -> Graph:
+        columns = zip(operands, dtypes, strict=True)
+        types = [tensor_type_of(self._kind, x, dtype) for x, dtype in columns]
+        rank = len(types[0].get_shape()) if types else 0
+        main = make_main([f"x{i}" for i in range(len(types))], types)
+        settings = self._settings.properties(given, rank)
+        op = self._kind.make(main.body.block.args, node=None, **settings)
+        main.body.block.add_op(op)
+        finish_main(main, [f"y{i}" for i in range(len(op.results))], op.results)
+        return Graph(ModuleOp([main]), WeightStore())

@@ -1,0 +1,183 @@
+"""The settings of an op: its properties, as Python values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from inspect import Parameter, formatannotation
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    f32,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import PropertyDef
+
+from tessella.dialects.nn.core import (
+    ByRank,
+    NnOp,
+    PyValue,
+    element_type,
+    normalise_axis,
+    to_attribute,
+)
+from tessella.support.errors import InternalError, OptionError
+
+_AXES = ("axis", "axes")
+"""Settings that name dimensions of the first operand, and may count them from the back."""
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError
+    return bool(value)
+
+
+def _int(value: Any) -> int:
+    return int(operator.index(value))
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str | bytes):
+        raise TypeError
+    return float(value)
+
+
+def _str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _ints(value: Any) -> tuple[int, ...]:
+    return tuple(map(_int, value)) if np.iterable(value) else (_int(value),)
+
+
+def _floats(value: Any) -> tuple[float, ...]:
+    return tuple(map(_float, value)) if np.iterable(value) else (_float(value),)
+
+
+def _dtype(value: Any) -> str:
+    return np.dtype(value).name
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What settings of one type are: how users give them, and what the properties look like."""
+
+    type: Any
+    sample: Attribute
+    convert: Callable[[Any], Any]
+    """To a value whose text tells it from all others. Raises TypeError, ValueError or
+    OverflowError."""
+    attribute: Callable[[Any], Attribute] = to_attribute
+
+
+_KINDS = (
+    Kind(bool, BoolAttr.from_bool(True), _bool),
+    Kind(int, IntegerAttr(0, i64), _int),
+    Kind(float, FloatAttr(0.0, f64), _float),
+    Kind(tuple[float, ...], DenseArrayBase.from_list(f64, []), _floats),
+    Kind(tuple[int, ...], DenseArrayBase.from_list(i64, []), _ints),
+    Kind(str, StringAttr(""), _str),
+    Kind(np.dtype, f32, _dtype, element_type),
+)
+"""A property is of the first kind whose sample it accepts."""
+
+
+def _kind(op: type[NnOp], name: str, definition: PropertyDef) -> Kind:
+    for kind in _KINDS:
+        if definition.constr.verifies(kind.sample):
+            return kind
+    raise InternalError(f"{op.name}: no Python type for the property {name}")
+
+
+class Settings:
+    """The settings of an op."""
+
+    def __init__(self, op: type[NnOp]) -> None:
+        definition = op.get_irdl_definition()
+        self._op = op
+        self._kinds = {n: _kind(op, n, p) for n, p in definition.properties.items()}
+
+    def parameters(self) -> list[Parameter]:
+        """How they are given: by keyword."""
+        return [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=self._op.DEFAULTS.get(name, Parameter.empty),
+                annotation=kind.type,
+            )
+            for name, kind in self._kinds.items()
+        ]
+
+    def convert(self, given: Mapping[str, Any]) -> dict[str, PyValue]:
+        """Those that were given, as values whose text tells them apart; None is left out.
+
+        Raises OptionError.
+        """
+        values = {
+            name: self._converted(name, given[name])
+            for name in self._kinds
+            if given.get(name) is not None
+        }
+        if len(values) < len(given):
+            self._check_names(given)
+        return values
+
+    def properties(self, values: Mapping[str, PyValue], rank: int) -> dict[str, Attribute]:
+        """All properties of the op, for a first operand of this rank.
+
+        Raises OptionError for a setting that is missing, ShapeError for an axis out of range.
+        """
+        defaults = {
+            name: tuple(value.of(rank)) if isinstance(value, ByRank) else value
+            for name, value in self._op.DEFAULTS.items()
+        }
+        every = {**defaults, **values}
+        missing = [name for name in self._kinds if name not in every]
+        if missing:
+            raise OptionError(
+                f"{self._op.name} needs the setting {', '.join(map(repr, missing))}",
+                hint=f"pass {', '.join(f'{n}=...' for n in missing)}",
+            )
+        every |= {name: _from_front(every[name], rank) for name in _AXES if name in every}
+        return {name: kind.attribute(every[name]) for name, kind in self._kinds.items()}
+
+    def _converted(self, name: str, value: Any) -> PyValue:
+        kind = self._kinds[name]
+        try:
+            return kind.convert(value)
+        except (TypeError, ValueError, OverflowError):
+            raise OptionError(
+                f"{self._op.name}: the setting {name!r} has the wrong type",
+                expected=formatannotation(kind.type),
+                found=f"{value!r} of type {type(value).__name__}",
+            ) from None
+
+    def _check_names(self, given: Mapping[str, Any]) -> None:
+        for name in given.keys() - self._kinds.keys():
+            close = get_close_matches(name, self._kinds)
+            raise OptionError(
+                f"{self._op.name} has no setting {name!r}",
+                expected=", ".join(self._kinds) or "no settings",
+                hint=f"did you mean {' or '.join(close)}?" if close else None,
+            )
+
+
+def _from_front(value: Any, rank: int) -> PyValue:
+    """An axis, or several, counted from the front."""
+    if isinstance(value, tuple):
+        return tuple(normalise_axis(axis, rank) for axis in cast("tuple[int, ...]", value))
+    return normalise_axis(value, rank)

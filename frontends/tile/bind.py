@@ -1,0 +1,338 @@
+"""A program for arguments of certain shapes and types: the shape and type of every tensor, and
+every contraction in normal form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tessella.dialects.nn.core import broadcast_shapes, shown
+from tessella.dialects.tile.maths import Affine, Bounded, Normal, normalize
+from tessella.dialects.tile.maths.variables import names_of
+from tessella.frontends.tile.expression import (
+    BOOL,
+    DType,
+    Scalars,
+    Value,
+    common_dtype,
+    constant,
+    evaluate,
+    form,
+    misfit,
+    number,
+    supported,
+)
+from tessella.frontends.tile.reach import is_determined
+from tessella.frontends.tile.source import Source, Span
+from tessella.frontends.tile.syntax import (
+    Constraint,
+    Contraction,
+    Function,
+    IndexName,
+    Input,
+    Name,
+    Statement,
+    TensorRef,
+    postorder,
+)
+from tessella.runtime.program import TensorSpec
+from tessella.support.errors import ResourceError, ShapeError, TileError, UnboundedIndexError
+
+MAX_BYTES = 16 << 30
+"""Of a tensor."""
+MAX_RANK = 64
+"""NumPy's limit."""
+
+
+@dataclass(frozen=True)
+class BoundContraction:
+    """A contraction whose forms, sizes and types are known."""
+
+    name: str
+    spec: TensorSpec
+    aggregation: str
+    combination: str
+    inputs: tuple[str, ...]
+    compared: DType
+    """The type that the operands of the combination are brought to; of `?`, the first two."""
+    normal: Normal | None
+    """None where no point is valid."""
+    default: str | None
+    label: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors that it reads."""
+        return (*self.inputs, *((self.default,) if self.default is not None else ()))
+
+
+@dataclass(frozen=True)
+class BoundMap:
+    """An assignment, element by element."""
+
+    name: str
+    scalars: Scalars
+    label: str
+
+    @property
+    def spec(self) -> TensorSpec:
+        return self.scalars.spec
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors that it reads."""
+        return self.scalars.reads
+
+
+BoundStatement = BoundContraction | BoundMap
+
+
+@dataclass(frozen=True)
+class BoundProgram:
+    """A program for arguments of certain shapes and types."""
+
+    inputs: Mapping[str, TensorSpec]
+    statements: tuple[BoundStatement, ...]
+    outputs: tuple[str, ...]
+
+
+def bind(function: Function, source: Source, specs: Sequence[TensorSpec]) -> BoundProgram:
+    """Bind the inputs to arrays of these shapes and types. Raises TileError."""
+    binder = _Binder(source)
+    for parameter, spec in zip(function.inputs, specs, strict=True):
+        binder.input(parameter, spec)
+    statements = [binder.statement(statement) for statement in function.statements]
+    statements += [binder.number(output) for output in function.outputs]
+    return BoundProgram(
+        {p.name.name: spec for p, spec in zip(function.inputs, specs, strict=True)},
+        tuple(statement for statement in statements if statement is not None),
+        tuple(output.name for output in function.outputs),
+    )
+
+
+@dataclass
+class _Binder:
+    source: Source
+    scope: dict[str, Value] = field(default_factory=dict[str, Value])
+    sized_by: dict[str, str] = field(default_factory=dict[str, str])
+    """The input that each dimension's size comes from."""
+
+    def input(self, parameter: Input, spec: TensorSpec) -> None:
+        name = parameter.name
+        if not supported(spec.dtype):
+            raise self.source.error(
+                f"there is no native code for the type of the input {name.name!r}",
+                name.span,
+                expected="bool, int8, int16, int32, int64, float32 or float64",
+                found=str(spec.dtype),
+                hint="convert it with x.astype(...)",
+            )
+        self.scope[name.name] = spec
+        if parameter.dims is None:
+            return
+        if len(parameter.dims) != len(spec.shape):
+            raise self.source.error(
+                f"the input {name.name!r} has another number of dimensions",
+                name.span,
+                expected=str(len(parameter.dims)),
+                found=f"{len(spec.shape)} in an array of shape {spec.shape}",
+            )
+        for dim, size in zip(parameter.dims, spec.shape, strict=True):
+            self._dimension(dim, size, name.name)
+
+    def _dimension(self, dim: Name, size: int, tensor: str) -> None:
+        first = self.sized_by.setdefault(dim.name, tensor)
+        known = self.scope.setdefault(dim.name, size)
+        if known != size:
+            raise self.source.error(
+                f"the dimension {dim.name!r} has two sizes",
+                dim.span,
+                expected=f"{known}, as in the input {first!r}",
+                found=f"{size} in the input {tensor!r}",
+            )
+
+    def statement(self, statement: Statement) -> BoundStatement | None:
+        """The statement; None for one that gives a number."""
+        if isinstance(statement, Contraction):
+            bound: BoundStatement = self._contraction(statement)
+        else:
+            value = evaluate(statement.value, self.scope, self.source)
+            if not isinstance(value, Scalars):
+                self.scope[statement.name.name] = value
+                return None
+            bound = BoundMap(statement.name.name, value, statement.label)
+        self._check_size(statement, bound.spec)
+        self.scope[bound.name] = bound.spec
+        return bound
+
+    def number(self, output: Name) -> BoundMap | None:
+        """The statement that makes a tensor of an output that is a number."""
+        value = self.scope[output.name]
+        if isinstance(value, TensorSpec):
+            return None
+        scalars = constant(value)
+        wrong = misfit(value, scalars.spec.dtype)
+        if wrong is not None:
+            raise self.source.error(wrong, output.span, found=str(value))
+        return BoundMap(output.name, scalars, output.name)
+
+    def _check_size(self, statement: Statement, spec: TensorSpec) -> None:
+        # a dimension counts even where another one is 0
+        size = max(math.prod(spec.shape), *spec.shape, 0) * spec.dtype.itemsize
+        if size > MAX_BYTES or len(spec.shape) > MAX_RANK:
+            raise self.source.error(
+                f"the tensor {statement.name.name!r} is too large",
+                statement.name.span,
+                expected=f"at most {MAX_BYTES} bytes and {MAX_RANK} dimensions",
+                found=f"{size} bytes in {spec.dtype.name}[{shown(spec.shape)}]",
+            )
+
+    # ** contractions **
+
+    def _contraction(self, statement: Contraction) -> BoundContraction:
+        inputs = [self._tensor(tensor.name) for tensor in statement.inputs]
+        compared, dtype = self._types(statement, [spec.dtype for spec in inputs])
+        shape = self._shape(statement)
+        default = self._default(statement, TensorSpec(shape, dtype))
+        return BoundContraction(
+            statement.name.name,
+            TensorSpec(shape, dtype),
+            statement.aggregation,
+            statement.combination,
+            tuple(tensor.name.name for tensor in statement.inputs),
+            compared,
+            self._normal(statement, [shape, *(spec.shape for spec in inputs)]),
+            default,
+            statement.label,
+        )
+
+    def _tensor(self, name: Name) -> TensorSpec:
+        spec = self.scope[name.name]
+        assert isinstance(spec, TensorSpec)
+        return spec
+
+    def _types(self, statement: Contraction, dtypes: Sequence[DType]) -> tuple[DType, DType]:
+        """The type that is combined, and that of the result."""
+        match statement.combination:
+            case "?":
+                return common_dtype(dtypes[:2]), dtypes[2]
+            case "==":
+                return common_dtype(dtypes), BOOL
+            case _:
+                return common_dtype(dtypes), common_dtype(dtypes)
+
+    def _shape(self, statement: Contraction) -> tuple[int, ...]:
+        target = statement.target
+        if statement.sizes is None:
+            if statement.default is None:
+                raise self.source.error(
+                    f"the sizes of {target.name.name!r} are missing",
+                    target.name.span,
+                    expected=f"{target.name.name}[indices : sizes], or a default tensor",
+                )
+            return self._tensor(statement.default).shape
+        if len(statement.sizes) != len(target.forms):
+            raise self.source.error(
+                f"the output {target.name.name!r} has another number of indices than of sizes",
+                target.name.span,
+                expected=str(len(statement.sizes)),
+                found=str(len(target.forms)),
+            )
+        sizes = [number(size, self.scope, self.source) for size in statement.sizes]
+        for size, node in zip(sizes, statement.sizes, strict=True):
+            if size < 0:
+                raise self.source.error("a size is negative", node.span, found=str(size))
+        return tuple(sizes)
+
+    def _default(self, statement: Contraction, spec: TensorSpec) -> str | None:
+        name = statement.default
+        if name is None:
+            return None
+        found = self._tensor(name)
+        try:
+            fits = broadcast_shapes([found.shape, spec.shape]) == spec.shape
+        except ShapeError:
+            fits = False
+        if not fits or found.dtype != spec.dtype:
+            raise self.source.error(
+                f"the default {name.name!r} does not fit {statement.name.name!r}",
+                name.span,
+                expected=f"{spec.dtype.name}[{shown(spec.shape)}], or a shape that broadcasts",
+                found=f"{found.dtype.name}[{shown(found.shape)}]",
+            )
+        return name.name
+
+    def _normal(self, statement: Contraction, shapes: Sequence[Sequence[int]]) -> Normal | None:
+        refs = (statement.target, *statement.inputs)
+        tensors = [
+            (self._forms(ref, shape), shape) for ref, shape in zip(refs, shapes, strict=True)
+        ]
+        constraints = [self._constraint(c) for c in statement.constraints]
+        if any(0 in shape for shape in shapes) or any(c.extent <= 0 for c in constraints):
+            return None
+        try:
+            normal = normalize(tensors, constraints)
+            assigns_once = statement.aggregation != "=" or is_determined(normal)
+        except UnboundedIndexError as error:
+            raise self._unbounded(statement, error.names[0]) from None
+        except ResourceError as error:
+            raise self._at_name(statement, error.what, error.expected, error.found) from None
+        if not assigns_once:
+            raise self._ambiguous(statement, tensors[0][0])
+        return None if normal.empty else normal
+
+    def _forms(self, ref: TensorRef, shape: Sequence[int]) -> tuple[Affine, ...]:
+        if len(ref.forms) != len(shape):
+            raise self.source.error(
+                f"{ref.name.name!r} has another number of dimensions than of indices",
+                ref.name.span,
+                expected=f"{len(shape)}, as its shape is {shown(shape)}",
+                found=str(len(ref.forms)),
+            )
+        return tuple(form(f, self.scope, self.source) for f in ref.forms)
+
+    def _constraint(self, constraint: Constraint) -> Bounded:
+        return Bounded(
+            form(constraint.form, self.scope, self.source),
+            number(constraint.bound, self.scope, self.source),
+        )
+
+    # ** errors **
+
+    def _at_name(
+        self, statement: Statement, what: str, expected: str | None, found: str | None
+    ) -> TileError:
+        return self.source.error(what, statement.name.span, expected=expected, found=found)
+
+    def _unbounded(self, statement: Contraction, name: str) -> TileError:
+        return self.source.error(
+            f"the index {name!r} has no bounds",
+            _span_of(statement, name),
+            expected="dimensions or constraints that leave it a finite range",
+            hint=f"add a constraint behind the contraction, such as {name} < 10",
+        )
+
+    def _ambiguous(self, statement: Contraction, output: Sequence[Affine]) -> TileError:
+        """For `=` there is one point for each element of the output."""
+        names = names_of(output)
+        rest = [node.name for node in _indices(statement) if node.name not in names]
+        name = rest[0] if rest else names[0]
+        return self.source.error(
+            f"'=' would assign elements of {statement.name.name!r} more than once",
+            _span_of(statement, name),
+            expected="indices that the element of the output determines",
+            found=f"the index {name!r}, which it does not",
+            hint="aggregate with + * > or <",
+        )
+
+
+def _indices(statement: Contraction) -> Iterator[IndexName]:
+    """Where indices stand in a contraction."""
+    forms = [form for ref in (statement.target, *statement.inputs) for form in ref.forms]
+    forms += [constraint.form for constraint in statement.constraints]
+    return (node for f in forms for node in postorder(f) if isinstance(node, IndexName))
+
+
+def _span_of(statement: Contraction, index: str) -> Span:
+    return next(node.span for node in _indices(statement) if node.name == index)

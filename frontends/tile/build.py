@@ -1,0 +1,372 @@
+"""The IR of a bound program: one `tile.kernel`, and an `@main` that calls it.
+
+The module is at the stage `placed`: there is nothing to pick, all tensors are row-major.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from tessella.dialects.graph import Graph, finish_main, make_main
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn.core import Tensor, element_type, number, shape_of, tensor, tensor_type
+from tessella.dialects.place import PlaceAttr, placed, precision_of
+from tessella.dialects.tile import (
+    Access,
+    CallOp,
+    ContractOp,
+    EmptyOp,
+    Index,
+    KernelOp,
+    Linear,
+    ReturnOp,
+    identity_access,
+    scalar_region,
+)
+from tessella.frontends.tile.bind import BoundContraction, BoundMap, BoundProgram, BoundStatement
+from tessella.frontends.tile.expression import BOOL, Cast, Compute, Constant, Read
+from tessella.frontends.tile.functions import FUNCTIONS, Body
+from tessella.frontends.tile.reach import Space
+from tessella.kernels.builder import Scalars, broadcast_access
+from tessella.kernels.elementwise import cast_scalar
+from tessella.lowering.nn_to_tile import CODE, NODES
+from tessella.runtime.program import TensorSpec
+from tessella.runtime.weights import WeightStore
+
+Operand = tuple[SSAValue, Access]
+
+_COMBINATIONS = {"*": "mul", "+": "add", "==": "cmp_eq"}
+
+
+def build(program: BoundProgram, arch: str) -> Graph:
+    """The module of a program, for the machines of an architecture."""
+    types = {name: _placed(spec, arch) for name, spec in program.inputs.items()}
+    main = make_main(list(types), list(types.values()))
+    values: dict[str, SSAValue] = dict(zip(types, main.body.block.args, strict=True))
+    statements = _needed(program)
+    module = ModuleOp([main])
+    if statements:
+        kernel, reads = _kernel(program, statements, types, arch)
+        module.body.block.insert_op_before(kernel, main)
+        outputs = [name for name in program.outputs if name not in types]
+        results = list(kernel.function_type.outputs)
+        call = CallOp(kernel.sym_name.data, [values[name] for name in reads], results)
+        main.body.block.add_op(call)
+        values |= zip(outputs, call.res, strict=True)
+    finish_main(main, program.outputs, [values[name] for name in program.outputs])
+    return Graph(module, WeightStore(), "placed")
+
+
+def _placed(spec: TensorSpec, arch: str) -> Tensor:
+    element = element_type(spec.dtype)
+    place = PlaceAttr.get(arch, precision_of(element), NCHW)
+    return placed(tensor(element, spec.shape), place)
+
+
+def _needed(program: BoundProgram) -> list[BoundStatement]:
+    """The statements that the outputs depend on."""
+    wanted = set(program.outputs)
+    needed: list[BoundStatement] = []
+    for statement in reversed(program.statements):
+        if statement.name in wanted:
+            needed.append(statement)
+            wanted |= set(statement.reads)
+    return needed[::-1]
+
+
+def _kernel(
+    program: BoundProgram,
+    statements: Sequence[BoundStatement],
+    types: Mapping[str, Tensor],
+    arch: str,
+) -> tuple[KernelOp, list[str]]:
+    """The kernel of these statements, and the inputs that it takes."""
+    wanted = {name for statement in statements for name in statement.reads}
+    reads = [name for name in types if name in wanted]
+    block = Block(arg_types=[types[name] for name in reads])
+    builder = _Builder(block, arch)
+    for name, argument in zip(reads, block.args, strict=True):
+        builder.define(name, argument)
+    for statement in statements:
+        builder.statement(statement)
+    results = [builder.values[name] for name in program.outputs if name not in types]
+    block.add_op(ReturnOp(results))
+    labels = [statement.label for statement in statements]
+    name = "_".join(label.replace("'", "") for label in ("tile", *labels[:3]))
+    inputs, outputs = ([v.type for v in group] for group in (block.args, results))
+    kernel = KernelOp(name, FunctionType.from_lists(inputs, outputs), Region(block))
+    kernel.attributes[NODES] = ArrayAttr(map(StringAttr, labels))
+    kernel.attributes[CODE] = IntegerAttr(0, i64)
+    return kernel, reads
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A contraction in normal form."""
+
+    aggregation: str
+    space: Space
+    inputs: tuple[Operand, ...]
+    body: Body
+    out: Access
+    spec: TensorSpec
+
+    @property
+    def where(self) -> list[tuple[Linear, int]]:
+        """The constraints that are not those of the inputs' accesses."""
+        implied = {
+            pair
+            for value, forms in self.inputs
+            for pair in zip(forms, shape_of(value), strict=True)
+        }
+        return [constraint for constraint in self.space.constraints if constraint not in implied]
+
+    @property
+    def box(self) -> list[tuple[int, int]]:
+        """The least and the greatest coordinate of each dimension of the output's access."""
+        ranges = {index.name: index.range for index in self.space.indices}
+        return [form.bounds(ranges) for form in self.out]
+
+    @property
+    def stays_inside(self) -> bool:
+        """Whether the output's access stays inside, also at points that are not valid."""
+        ends = zip(self.box, self.spec.shape, strict=True)
+        return all(low >= 0 and high < size for (low, high), size in ends)
+
+    @property
+    def covers(self) -> bool:
+        """Whether the free indices run over all elements: each of their values is another one."""
+        points = math.prod(index.range for index in self.space.indices if not index.reduced)
+        return points == math.prod(self.spec.shape)
+
+    @property
+    def gives_zeros(self) -> bool:
+        """Whether elements without valid points come out as 0 by themselves."""
+        return self.aggregation in ("+", "=") or (
+            self.aggregation == ">" and self.spec.dtype == BOOL
+        )
+
+
+@dataclass
+class _Builder:
+    """Adds the statements of a kernel to its block."""
+
+    block: Block
+    arch: str
+    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+
+    def define(self, name: str, value: SSAValue) -> None:
+        value.name_hint = name.replace("'", "_")
+        self.values[name] = value
+
+    def statement(self, statement: BoundStatement) -> None:
+        """Add a statement of the program, and define its tensor."""
+        if 0 in statement.spec.shape:
+            value = self._add(EmptyOp(self._type(statement.spec)))
+        elif isinstance(statement, BoundMap):
+            value = self._assignment(statement)
+        else:
+            value = self._contraction(statement)
+        self.define(statement.name, value)
+
+    def _type(self, spec: TensorSpec) -> Tensor:
+        return _placed(spec, self.arch)
+
+    def _add(self, op: ContractOp | EmptyOp) -> SSAValue:
+        self.block.add_op(op)
+        return op.res
+
+    # ** maps **
+
+    def _map(
+        self,
+        inputs: Sequence[Operand],
+        type: Tensor,
+        body: Body,
+        default: Attribute | None = None,
+    ) -> SSAValue:
+        """A statement that writes every element of a tensor."""
+        shape = type.get_shape()
+        indices = [Index(f"d{i}", size) for i, size in enumerate(shape)]
+        out = identity_access(len(shape))
+        region = _region([_element(v) for v, _ in inputs], body)
+        return self._add(ContractOp("=", indices, inputs, out, type, region, default=default))
+
+    def _assignment(self, statement: BoundMap) -> SSAValue:
+        scalars, spec = statement.scalars, statement.spec
+        names = scalars.reads
+
+        def body(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+            elements = dict(zip(names, args, strict=True))
+            values: list[SSAValue] = []
+            for step in scalars.steps:
+                match step:
+                    case Read():
+                        values.append(elements[step.tensor])
+                    case Constant():
+                        values.append(s.constant(step.value, element_type(step.dtype)))
+                    case Cast():
+                        to = element_type(step.dtype)
+                        values.append(cast_scalar(s, values[step.argument], to))
+                    case Compute():
+                        values.append(step.function.body(s, [values[i] for i in step.arguments]))
+            return values[scalars.result]
+
+        operands = [self.values[name] for name in names]
+        inputs = [(v, broadcast_access(shape_of(v), spec.shape)) for v in operands]
+        return self._map(inputs, self._type(spec), body)
+
+    def _rest(self, spec: TensorSpec, default: SSAValue | None) -> SSAValue:
+        """A tensor of what elements hold that no point reaches: the default's, or zeros."""
+        type = self._type(spec)
+        if default is None:
+            return self._map([], type, _zero(type.element_type))
+        access = broadcast_access(shape_of(default), spec.shape)
+        return self._map([(default, access)], type, _same)
+
+    # ** contractions **
+
+    def _contraction(self, statement: BoundContraction) -> SSAValue:
+        default = self.values[statement.default] if statement.default is not None else None
+        normal, spec = statement.normal, statement.spec
+        if normal is None:
+            return self._rest(spec, default)
+        out, *accesses = normal.accesses
+        values = [self.values[name] for name in statement.inputs]
+        aggregation = statement.aggregation
+        if aggregation == "=" and any(index.reduced for index in normal.indices):
+            # there is one point for each element all the same: its value is their maximum
+            aggregation = ">"
+        reduction = _Reduction(
+            aggregation,
+            Space(normal.indices, normal.constraints),
+            tuple(zip(values, accesses, strict=True)),
+            _combination(statement),
+            out,
+            spec,
+        )
+        if reduction.stays_inside:
+            return self._reduce(reduction, default)
+        return self._cropped(reduction, default)
+
+    def _reduce(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
+        """The contraction, whose output's access stays inside."""
+        element = element_type(r.spec.dtype)
+        init = None if r.covers else self._rest(r.spec, default)
+        posts: list[Operand] = []
+        if not (r.gives_zeros and default is None) and not r.space.reaches_all:
+            posts = [self._reached(r.space.tied)]
+            if default is not None:
+                posts.append((default, _broadcast(r.out, shape_of(default))))
+        post = _region([element, *(_element(v) for v, _ in posts)], _choose) if posts else None
+        assigns_some = r.aggregation == "=" and r.space.constraints
+        return self._add(
+            ContractOp(
+                r.aggregation,
+                r.space.indices,
+                r.inputs,
+                r.out,
+                self._type(r.spec),
+                _region([_element(v) for v, _ in r.inputs], r.body),
+                post_inputs=posts,
+                post=post,
+                where=r.where,
+                init=init,
+                default=number(0, element) if assigns_some else None,
+            )
+        )
+
+    def _reached(self, space: Space) -> Operand:
+        """Whether there is a valid point, for each value of the free indices."""
+        free = [index for index in space.indices if not index.reduced]
+        out = tuple(Linear.of(index.name) for index in free)
+        spec = TensorSpec(tuple(index.range for index in free), BOOL)
+        return self._reduce(_Reduction(">", space, (), _true, out, spec), None), out
+
+    def _cropped(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
+        """A contraction whose output's access leaves the output at points that are not valid: by
+        way of a larger tensor."""
+        starts = [low for low, _ in r.box]
+        shape = tuple(high - low + 1 for low, high in r.box)
+        larger = replace(
+            r,
+            out=tuple(form - low for form, low in zip(r.out, starts, strict=True)),
+            spec=TensorSpec(shape, r.spec.dtype),
+        )
+        value = self._crop(self._reduce(larger, None), starts, r.spec)
+        if default is None:
+            return value
+        mask = replace(larger, aggregation=">", inputs=(), body=_true, spec=TensorSpec(shape, BOOL))
+        inside = TensorSpec(r.spec.shape, BOOL)
+        reached = self._crop(self._reduce(mask, None), starts, inside)
+        values = (value, reached, default)
+        operands = [(v, broadcast_access(shape_of(v), r.spec.shape)) for v in values]
+        return self._map(operands, self._type(r.spec), _choose)
+
+    def _crop(self, value: SSAValue, starts: Sequence[int], spec: TensorSpec) -> SSAValue:
+        """The elements behind these starts, and zeros where there are none."""
+        type = self._type(spec)
+        access = identity_access(len(spec.shape))
+        shifted = tuple(form - start for form, start in zip(access, starts, strict=True))
+        return self._map([(value, shifted)], type, _same, number(0, type.element_type))
+
+
+def _element(value: SSAValue) -> Attribute:
+    return tensor_type(value).element_type
+
+
+def _region(types: Sequence[Attribute], body: Body) -> Region:
+    return scalar_region(types, lambda block, args: body(Scalars(block), args))
+
+
+def _broadcast(out: Access, shape: Sequence[int]) -> Access:
+    """The access to a tensor that broadcasts to the output, where the output is accessed."""
+    forms = out[len(out) - len(shape) :]
+    return tuple(f if size > 1 else Linear() for f, size in zip(forms, shape, strict=True))
+
+
+def _same(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+    return args[0]
+
+
+def _true(s: Scalars, _: Sequence[SSAValue]) -> SSAValue:
+    return s.constant(1, i1)
+
+
+def _zero(element: Attribute) -> Body:
+    return lambda s, _: s.constant(0, element)
+
+
+def _choose(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+    """The value where it is reached, else the default's element, or 0."""
+    value, reached, *default = args
+    return FUNCTIONS["cond"].body(s, [reached, value, *(default or [s.like(0, value)])])
+
+
+def _combination(statement: BoundContraction) -> Body:
+    """The scalar code of a combination."""
+    compared = element_type(statement.compared)
+
+    def body(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+        first = [cast_scalar(s, x, compared) for x in args[:2]]
+        if not statement.combination:
+            return first[0]
+        if statement.combination != "?":
+            return FUNCTIONS[_COMBINATIONS[statement.combination]].body(s, first)
+        equal = FUNCTIONS["cmp_eq"].body(s, first)
+        return FUNCTIONS["cond"].body(s, [equal, args[2], s.like(0, args[2])])
+
+    return body

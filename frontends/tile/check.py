@@ -1,0 +1,192 @@
+"""What can be checked of a program before it has arguments: its names and its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from tessella.frontends.tile.functions import CASTS, FUNCTIONS, WITHOUT_CODE
+from tessella.frontends.tile.source import Source, Span
+from tessella.frontends.tile.syntax import (
+    Apply,
+    Assignment,
+    Contraction,
+    Expr,
+    Function,
+    IndexName,
+    Name,
+    Statement,
+    TensorRef,
+    postorder,
+)
+from tessella.support.errors import TileError
+
+DIMENSION, TENSOR = "dimension", "tensor"
+_MOST_SHOWN = 12
+
+
+def check(function: Function, source: Source) -> None:
+    """Check names, assignments and functions. Raises TileError."""
+    checker = _Checker(source)
+    for parameter in function.inputs:
+        checker.define(parameter.name, TENSOR)
+    for parameter in function.inputs:
+        for dim in parameter.dims or ():
+            checker.dimension(dim)
+    for statement in function.statements:
+        checker.statement(statement)
+    checker.outputs(function.outputs)
+
+
+@dataclass
+class _Checker:
+    source: Source
+    known: dict[str, str] = field(default_factory=dict[str, str])
+    """What each name is so far: a tensor or a number."""
+
+    def define(self, name: Name, kind: str) -> None:
+        if name.name in self.known:
+            raise self._again(name)
+        self.known[name.name] = kind
+
+    def _again(self, name: Name) -> TileError:
+        return self.source.error(
+            f"{name.name!r} is defined already",
+            name.span,
+            expected="a name of its own: names are assigned once",
+            found=f"a {self.known[name.name]}",
+        )
+
+    def dimension(self, dim: Name) -> None:
+        """A dimension of an input, which other inputs may have too."""
+        if self.known.setdefault(dim.name, DIMENSION) != DIMENSION:
+            raise self._again(dim)
+
+    def statement(self, statement: Statement) -> None:
+        if isinstance(statement, Assignment):
+            names = self._expression(statement.value)
+            kind = TENSOR if TENSOR in names else DIMENSION
+        else:
+            self._contraction(statement)
+            kind = TENSOR
+        self.define(statement.name, kind)
+
+    def outputs(self, outputs: Iterable[Name]) -> None:
+        seen: set[str] = set()
+        for output in outputs:
+            if output.name not in self.known:
+                raise self._unknown(output, "output", self.known)
+            if output.name in seen:
+                raise self.source.error(f"the output {output.name!r} is listed twice", output.span)
+            seen.add(output.name)
+
+    def _contraction(self, statement: Contraction) -> None:
+        for tensor in statement.inputs:
+            self._tensor(tensor.name)
+            self._forms(tensor)
+        self._forms(statement.target)
+        for size in statement.sizes or ():
+            self._number(size)
+        for constraint in statement.constraints:
+            self._form(constraint.form)
+            self._number(constraint.bound)
+        if statement.default is not None:
+            self._tensor(statement.default)
+
+    def _tensor(self, name: Name) -> None:
+        if self.known.get(name.name) != TENSOR:
+            raise self._unknown(name, TENSOR, self._names(TENSOR))
+
+    def _forms(self, tensor: TensorRef) -> None:
+        for form in tensor.forms:
+            self._form(form)
+
+    def _form(self, form: Expr) -> None:
+        """A form of indices: its names are dimensions."""
+        for node in postorder(form):
+            if isinstance(node, Name):
+                self._dimension(node)
+
+    def _number(self, expr: Expr) -> None:
+        """An expression on dimensions: a size, or a bound."""
+        for node in postorder(expr):
+            if isinstance(node, Name):
+                self._dimension(node)
+            self._node(node)
+
+    def _dimension(self, name: Name) -> None:
+        if self.known.get(name.name) != DIMENSION:
+            raise self._unknown(name, DIMENSION, self._names(DIMENSION))
+
+    def _expression(self, expr: Expr) -> set[str]:
+        """The kinds of the names in an expression."""
+        kinds: set[str] = set()
+        for node in postorder(expr):
+            if isinstance(node, Name):
+                if node.name not in self.known:
+                    raise self._unknown(node, "tensor or dimension", self.known)
+                kinds.add(self.known[node.name])
+            elif isinstance(node, Apply) and node.function in CASTS:
+                kinds.add(TENSOR)
+            self._node(node)
+        return kinds
+
+    def _node(self, node: Expr) -> None:
+        if isinstance(node, IndexName):
+            raise self.source.error(
+                f"the index {node.name!r} has no value here",
+                node.span,
+                hint="indices stand in the brackets of a contraction and left of '<' in its "
+                "constraints",
+            )
+        if isinstance(node, Apply):
+            self._function(node)
+
+    def _function(self, node: Apply) -> None:
+        name, found = node.function, len(node.arguments)
+        if name not in FUNCTIONS and name not in CASTS:
+            raise self._unknown_function(name, node.at)
+        arity = FUNCTIONS[name].arity if name in FUNCTIONS else 1 + bool(CASTS[name])
+        if found != arity:
+            plural = "" if arity == 1 else "s"
+            raise self.source.error(
+                f"wrong number of arguments of {name!r}",
+                node.at,
+                expected=f"{arity} argument{plural}",
+                found=str(found),
+            )
+
+    def _unknown_function(self, name: str, at: Span) -> TileError:
+        known = sorted([*FUNCTIONS, *CASTS])
+        what = "there is no code for" if name in WITHOUT_CODE else "unknown function"
+        return self.source.error(
+            f"{what} {name!r}",
+            at,
+            expected=f"one of {', '.join(known)}",
+            hint=_similar(name, known),
+        )
+
+    def _unknown(self, name: Name, kind: str, known: Iterable[str]) -> TileError:
+        names = list(known)
+        other = self.known.get(name.name)
+        return self.source.error(
+            f"unknown {kind} {name.name!r}",
+            name.span,
+            expected=_listed(names),
+            found=f"a {other} of this name" if other is not None else None,
+            hint=_similar(name.name, names),
+        )
+
+    def _names(self, kind: str) -> list[str]:
+        return [name for name, found in self.known.items() if found == kind]
+
+
+def _listed(names: list[str]) -> str:
+    rest = ["..."] if len(names) > _MOST_SHOWN else []
+    return f"one of {', '.join([*names[:_MOST_SHOWN], *rest])}" if names else "none is known here"
+
+
+def _similar(name: str, known: list[str]) -> str | None:
+    matches = get_close_matches(name, known, n=1)
+    return f"did you mean {matches[0]!r}?" if matches else None

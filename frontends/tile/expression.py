@@ -1,0 +1,337 @@
+"""Expressions: their values where those are known before the program runs, their types and steps
+where they are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tessella.dialects.nn.core import broadcast_shapes, element_type
+from tessella.dialects.tile.maths import Affine
+from tessella.dialects.tile.maths.limits import MAX_INDICES
+from tessella.frontends.tile.functions import CASTS, FUNCTIONS, Number, ScalarFunction
+from tessella.frontends.tile.source import Source, Span
+from tessella.frontends.tile.syntax import Apply, Expr, IndexName, Literal, Name, postorder
+from tessella.runtime.program import TensorSpec
+from tessella.support.errors import InternalError, ShapeError
+
+DType = np.dtype[Any]
+Value = TensorSpec | Number
+Scope = Mapping[str, Value]
+"""What names stand for: tensors, and numbers that are known."""
+
+_WIDER = [np.dtype(name) for name in "bool int8 int16 int32 int64 float32 float64".split()]
+"""A common type is the last of these: floats before integers, then the wider."""
+BOOL, INT, FLOAT = np.dtype(bool), np.dtype(np.int32), np.dtype(np.float32)
+_BITS = 64
+
+
+@dataclass(frozen=True)
+class Read:
+    """The element of a tensor."""
+
+    tensor: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number."""
+
+    value: Number
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Cast:
+    """An earlier step's value as another type."""
+
+    argument: int
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A function of earlier steps' values, which have one type."""
+
+    function: ScalarFunction
+    arguments: tuple[int, ...]
+
+
+Step = Read | Constant | Cast | Compute
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """The steps that compute one element, and which of them gives it."""
+
+    steps: tuple[Step, ...]
+    result: int
+    spec: TensorSpec
+    """Of all elements."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors whose elements are read."""
+        return tuple(step.tensor for step in self.steps if isinstance(step, Read))
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A part of an expression: a number, or what a step gives."""
+
+    number: Number | None
+    dtype: DType | None = None
+    shape: tuple[int, ...] = ()
+    step: int = -1
+
+
+def supported(dtype: DType) -> bool:
+    """Whether there is native code for elements of a type."""
+    return dtype in _WIDER
+
+
+def common_dtype(dtypes: Sequence[DType]) -> DType:
+    """The type that values of these types are brought to."""
+    return max(dtypes, key=_WIDER.index)
+
+
+def evaluate(expr: Expr, scope: Scope, source: Source) -> Number | Scalars:
+    """The value of an expression, or the steps that compute it. Raises TileError."""
+    return _Evaluation(scope, source).run(expr)
+
+
+def number(expr: Expr, scope: Scope, source: Source) -> int:
+    """The value of a size or a bound. Raises TileError where it is no integer."""
+    value = evaluate(expr, scope, source)
+    if isinstance(value, Scalars):
+        raise source.error("not an integer", expr.span, found="a tensor")
+    return _integer(value, expr, source)
+
+
+def _integer(value: Value, expr: Expr, source: Source) -> int:
+    if isinstance(value, TensorSpec) or value != int(value):
+        raise source.error("not an integer", expr.span, found=str(value))
+    return int(value)
+
+
+def form(expr: Expr, scope: Scope, source: Source) -> Affine:
+    """A form of indices; ``/`` divides exactly. Raises TileError where it is not affine."""
+    stack: list[Affine] = []
+    for node in postorder(expr):
+        if isinstance(node, Apply):
+            arguments = [stack.pop() for _ in node.arguments][::-1]
+            stack.append(_applied(node, arguments, source))
+        elif isinstance(node, IndexName):
+            stack.append(Affine.of(node.name))
+        else:
+            value = scope[node.name] if isinstance(node, Name) else node.value
+            stack.append(Affine.number(_integer(value, node, source)))
+        _check_size(stack[-1], node, source)
+    return stack.pop()
+
+
+def _applied(node: Apply, arguments: Sequence[Affine], source: Source) -> Affine:
+    first, last = arguments[0], arguments[-1]
+    match node.function:
+        case "add":
+            return first + last
+        case "sub":
+            return first - last
+        case "neg":
+            return -first
+        case "mul" if not first.terms:
+            return last * first.constant
+        case "mul" if not last.terms:
+            return first * last.constant
+        case "mul":
+            what, found = "a product of two indices is not affine", f"({first}) * ({last})"
+        case _ if last.terms:
+            what, found = "a quotient by an index is not affine", f"({first}) / ({last})"
+        case _ if not last.constant:
+            what, found = "division by zero", f"({first}) / 0"
+        case _:
+            return first / last.constant
+    raise source.error(what, node.at, found=found)
+
+
+def _check_size(affine: Affine, node: Expr, source: Source) -> None:
+    """Forms stay small, so that computing with them takes little."""
+    if len(affine.terms) > MAX_INDICES:
+        raise source.error("too many indices", node.span, expected=f"at most {MAX_INDICES}")
+    numbers = [affine.constant, *(c for _, c in affine.terms)]
+    if any(max(abs(x.numerator), x.denominator) >> (_BITS - 1) for x in numbers):
+        raise source.error(
+            "a coefficient is too large", node.span, expected=f"numbers of {_BITS} bits"
+        )
+
+
+@dataclass
+class _Evaluation:
+    scope: Scope
+    source: Source
+    steps: list[Step] = field(default_factory=list[Step])
+    reads: dict[str, int] = field(default_factory=dict[str, int])
+
+    def run(self, expr: Expr) -> Number | Scalars:
+        stack: list[_Operand] = []
+        for node in postorder(expr):
+            arguments: list[_Operand] = []
+            if isinstance(node, Apply):
+                arguments = [stack.pop() for _ in node.arguments][::-1]
+            stack.append(self._operand(node, arguments))
+        result = stack.pop()
+        if result.dtype is None:
+            assert result.number is not None
+            return result.number
+        spec = TensorSpec(result.shape, result.dtype)
+        return Scalars(tuple(self.steps), result.step, spec)
+
+    def _add(self, step: Step) -> int:
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    def _operand(self, node: Expr, arguments: Sequence[_Operand]) -> _Operand:
+        match node:
+            case Literal():
+                return _Operand(node.value)
+            case Name():
+                return self._name(node)
+            case Apply() if node.function in CASTS:
+                return self._cast(node, arguments)
+            case Apply():
+                numbers = [a.number for a in arguments if a.number is not None]
+                if len(numbers) == len(arguments):
+                    return _Operand(self._folded(node, numbers))
+                return self._computed(node, arguments)
+            case IndexName():
+                raise InternalError(f"the index {node.name} in an expression was not reported")
+
+    def _name(self, node: Name) -> _Operand:
+        value = self.scope[node.name]
+        if not isinstance(value, TensorSpec):
+            return _Operand(value)
+        if node.name not in self.reads:
+            self.reads[node.name] = self._add(Read(node.name))
+        return _Operand(None, value.dtype, value.shape, self.reads[node.name])
+
+    def _folded(self, node: Apply, numbers: Sequence[Number]) -> Number:
+        function = FUNCTIONS[node.function]
+        operands = list(numbers)
+        if any(isinstance(x, float) for x in numbers[function.conditions :]):
+            operands = [
+                *numbers[: function.conditions],
+                *map(float, numbers[function.conditions :]),
+            ]
+        try:
+            value = function.number(*operands)
+            value = int(value) if isinstance(value, bool) else value
+            fits = -1 << 63 <= value < 1 << 63 if isinstance(value, int) else math.isfinite(value)
+            if not fits:
+                raise OverflowError("the result is too large")
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise self.source.error(
+                f"{self._shown(node.at)!r} cannot be computed: {error}",
+                node.at,
+                found=", ".join(map(str, numbers)),
+            ) from None
+        return value
+
+    def _cast(self, node: Apply, arguments: Sequence[_Operand]) -> _Operand:
+        types = CASTS[node.function]
+        if not types:
+            dtype = BOOL
+        else:
+            bits = arguments[1].number
+            if bits is None or bits not in types:
+                raise self.source.error(
+                    f"{node.function!r} to a type that there is no code for",
+                    node.arguments[1].span,
+                    expected=f"one of {', '.join(map(str, types))} bits",
+                    found="a tensor" if bits is None else str(bits),
+                )
+            dtype = np.dtype(types[int(bits)])
+        operand = arguments[0]
+        step = self._as(operand, dtype, node.arguments[0])
+        return _Operand(None, dtype, operand.shape, step)
+
+    def _computed(self, node: Apply, arguments: Sequence[_Operand]) -> _Operand:
+        function = FUNCTIONS[node.function]
+        dtype = self._computing(node, function, arguments[function.conditions :])
+        wanted = [BOOL] * function.conditions + [dtype] * (function.arity - function.conditions)
+        steps = [
+            self._as(operand, to, part)
+            for operand, to, part in zip(arguments, wanted, node.arguments, strict=True)
+        ]
+        try:
+            shape = broadcast_shapes([a.shape for a in arguments])
+        except ShapeError as error:
+            raise self.source.error(
+                error.what, node.at, expected=error.expected, found=error.found
+            ) from None
+        step = self._add(Compute(function, tuple(steps)))
+        return _Operand(None, BOOL if function.compares else dtype, shape, step)
+
+    def _computing(
+        self, node: Apply, function: ScalarFunction, operands: Sequence[_Operand]
+    ) -> DType:
+        """The type that a function computes in."""
+        dtypes = [a.dtype for a in operands if a.dtype is not None]
+        dtypes += [FLOAT for a in operands if isinstance(a.number, float)]
+        dtype = common_dtype(dtypes or [INT])
+        if dtype == BOOL and len(dtypes) < len(operands):
+            dtype = INT
+        if function.floating:
+            dtype = common_dtype([dtype, FLOAT])
+        if dtype.kind not in function.kinds:
+            raise self.source.error(
+                f"{self._shown(node.at)!r} is not defined for {dtype.name}",
+                node.at,
+                expected=" or ".join(_KINDS[kind] for kind in function.kinds),
+                hint="convert with as_int(x, 32) or as_float(x, 32)",
+            )
+        if not function.has_code(element_type(dtype)):
+            raise self.source.error(
+                f"there is no native code of {node.function!r} for {dtype.name}",
+                node.at,
+                hint="convert with as_float(x, 32)",
+            )
+        return dtype
+
+    def _as(self, operand: _Operand, dtype: DType, node: Expr) -> int:
+        """The step that gives an operand as a type."""
+        if operand.number is not None:
+            return self._add(Constant(self._fitting(operand.number, dtype, node), dtype))
+        if operand.dtype == dtype:
+            return operand.step
+        return self._add(Cast(operand.step, dtype))
+
+    def _fitting(self, value: Number, dtype: DType, node: Expr) -> Number:
+        if dtype == BOOL:
+            return int(value != 0)
+        error = misfit(value, dtype)
+        if error is not None:
+            raise self.source.error(error, node.span, found=str(value))
+        return value
+
+    def _shown(self, span: Span) -> str:
+        return self.source.text[span.start : span.end]
+
+
+_KINDS = {"b": "booleans", "i": "integers", "f": "floats"}
+
+
+def constant(value: Number) -> Scalars:
+    """A number as a tensor without dimensions: of int32 or float32."""
+    dtype = INT if isinstance(value, int) else FLOAT
+    return Scalars((Constant(value, dtype),), 0, TensorSpec((), dtype))
+
+
+def misfit(value: Number, dtype: DType) -> str | None:
+    """What is wrong with a number as an element of a type, or None."""
+    limits = np.iinfo(dtype) if dtype.kind == "i" else np.finfo(dtype)
+    fits = float(limits.min) <= value <= float(limits.max)
+    return None if fits else f"a number does not fit into {dtype.name}"

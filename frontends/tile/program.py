@@ -1,0 +1,144 @@
+"""``tessella.tile``: programs in the Tile language, compiled when they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.dialects.nn.core import Array, element_type
+from tessella.dialects.place import parse_place, precision_of
+from tessella.driver.model import Model
+from tessella.frontends.programs import (
+    MAX_PROGRAMS,
+    CompileOptions,
+    FixedProgram,
+    Lowered,
+    Table,
+)
+from tessella.frontends.tile.bind import BoundProgram, bind
+from tessella.frontends.tile.build import build
+from tessella.frontends.tile.check import check
+from tessella.frontends.tile.parse import parse
+from tessella.frontends.tile.source import Source
+from tessella.frontends.trace.arguments import Spec
+from tessella.runtime.program import TensorSpec
+from tessella.support.errors import InputError, OptionError
+
+_NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, float: np.float32}
+"""The types of Python's numbers, as in a program."""
+
+
+class TileProgram:
+    """A program that is compiled for the shapes and dtypes of the arrays it is called with."""
+
+    def __init__(self, source: str, options: CompileOptions) -> None:
+        if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(
+                "a Tile program is a text", expected="str", found=type(source).__name__
+            )
+        self.source = source
+        self._source = Source(source)
+        self._function = parse(self._source)
+        check(self._function, self._source)
+        self.inputs: tuple[str, ...] = tuple(i.name.name for i in self._function.inputs)
+        self.outputs: tuple[str, ...] = tuple(o.name for o in self._function.outputs)
+        self._options = options
+        self._programs: Table[Model] = Table(MAX_PROGRAMS)
+
+    def __call__(self, *args: npt.ArrayLike, **kwargs: npt.ArrayLike) -> Any:
+        """The output for inputs by position or by name; a tuple where there are several outputs.
+
+        Raises TileError where the program does not fit the arrays, InputError for wrong names or a
+        wrong number of arrays.
+        """
+        arguments = self._arguments(args, kwargs)
+        arrays = [_array(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
+        specs = [TensorSpec(a.shape, a.dtype) for a in arrays]
+        key = tuple((spec.shape, spec.dtype) for spec in specs)
+        model = self._programs.get(key, lambda: self._options.compile(self._program(specs)))
+        results = model.run(None, dict(zip(self.inputs, arrays, strict=True)))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def lower(self, *args: npt.ArrayLike | Spec, **kwargs: npt.ArrayLike | Spec) -> Lowered:
+        """The program for these arguments: arrays, or each a ``tessella.Spec``. It is not run."""
+        arguments = self._arguments(args, kwargs)
+        specs = [_spec(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
+        return Lowered(self._program(specs), self._options)
+
+    def __repr__(self) -> str:
+        return f"tile({self.source!r})"
+
+    def _program(self, specs: Sequence[TensorSpec]) -> FixedProgram:
+        bound = bind(self._function, self._source, specs)
+        options = self._options.resolve()
+        _check_places(bound, options.places, options.arch)
+        return FixedProgram(build(bound, options.arch))
+
+    def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments in the order of the inputs."""
+        rest = self.inputs[len(args) :]
+        if len(args) > len(self.inputs) or set(rest) != set(kwargs):
+            named = ", ".join(f"{name}=..." for name in kwargs)
+            raise InputError(
+                "the arguments are not the inputs of the program",
+                expected=", ".join(self.inputs) or "none",
+                found=", ".join(filter(None, [f"{len(args)} by position", named])),
+            )
+        return [*args, *(kwargs[name] for name in rest)]
+
+
+def _array(name: str, value: Any) -> Array:
+    """An argument as an array in the byte order of the machine. Raises InputError."""
+    try:
+        array = np.asarray(value, _NUMBERS.get(cast(type[Any], type(value))))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"the argument {name!r} is no array: {error}") from error
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _spec(name: str, value: Any) -> TensorSpec:
+    array = value if isinstance(value, Spec) else _array(name, value)
+    return TensorSpec(array.shape, array.dtype)
+
+
+def _check_places(program: BoundProgram, places: Sequence[str], arch: str) -> None:
+    """Raises OptionError where no place is for row-major tensors of a type of the program."""
+    known = [parse_place(text) for text in places]
+    specs = [*program.inputs.values(), *(statement.spec for statement in program.statements)]
+    for dtype in dict.fromkeys(spec.dtype for spec in specs):
+        precision = precision_of(element_type(dtype))
+        fits = any(
+            place.target.data == arch
+            and (dtype.kind != "f" or place.precision.data in ("any", precision))
+            and place.layout.name in ("any", "nchw")
+            for place in known
+        )
+        if not fits:
+            raise OptionError(
+                f"a Tile program with elements of {dtype.name} needs another place",
+                expected=f"{arch}/{precision} among the places",
+                found=", ".join(places),
+            )
+
+
+def tile(
+    source: str,
+    *,
+    places: Sequence[str] | None = None,
+    target: str | None = None,
+    threads: int | None = None,
+) -> TileProgram:
+    """Compile a program in the Tile language, written as in PlaidML: see docs/tile-language.md.
+
+        matmul = tessella.tile(
+            "function (A[M, K], B[K, N]) -> (C) { C[m, n : M, N] = +(A[m, k] * B[k, n]); }"
+        )
+        c = matmul(a, b)
+
+    A program is compiled once for each set of shapes and dtypes of its arguments. The options are
+    those of ``compile``. Raises TileError, which points at what is wrong.
+    """
+    return TileProgram(source, CompileOptions.of(places, target, threads))

@@ -1,0 +1,69 @@
+"""The text of a Tile program, and the places in it that errors point at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tessella.support.errors import TileError
+
+MAX_LENGTH = 1 << 16
+"""Characters of a program."""
+_SHOWN = 80
+_INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the text, as offsets."""
+
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        """From the beginning of this one to the end of the other."""
+        return Span(self.start, other.end)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a program."""
+
+    text: str
+
+    def error(
+        self,
+        what: str,
+        span: Span,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> TileError:
+        """An error at the beginning of a span."""
+        begin = self.text.rfind("\n", 0, span.start) + 1
+        line = self.text.count("\n", 0, span.start) + 1
+        column = span.start - begin + 1
+        return TileError(
+            what,
+            line=line,
+            column=column,
+            excerpt=self._excerpt(begin, span.start),
+            expected=expected,
+            found=found,
+            hint=hint,
+        )
+
+    def _excerpt(self, begin: int, at: int) -> str:
+        """The line, cut where it is long, and below it a caret under one character."""
+        end = self.text.find("\n", begin)
+        end = len(self.text) if end < 0 else end
+        first = max(begin, min(at - _SHOWN // 2, end - _SHOWN))
+        shown = "".join(map(_printable, self.text[first : min(end, first + _SHOWN)].rstrip()))
+        before = "".join("\t" if c == "\t" else " " for c in self.text[first:at])
+        return f"{_INDENT}{shown}\n{_INDENT}{before}^"
+
+
+def _printable(character: str) -> str:
+    return (
+        character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}"
+    )

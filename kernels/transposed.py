@@ -1,0 +1,303 @@
+"""Kernels of transposed convolutions: a statement for each phase of the output.
+
+Along one dimension, output ``y`` is the sum over taps ``i`` of ``x[q] * w[i]`` where
+``stride * q = y + pad - dilation * i``. The outputs of one residue modulo the stride share their
+taps, which are every ``stride / gcd(stride, dilation)``-th one, or none: they are a convolution
+with these. Residues that read the input alike are one phase, in which the residue is an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import ANY_LAYOUT, NHWC
+from tessella.dialects.nn import linear
+from tessella.dialects.nn.core import Array, shape_of
+from tessella.dialects.tile import Linear, access
+from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
+from tessella.kernels.linear import add_bias, multiply
+from tessella.kernels.reduction import first, inner_type
+from tessella.kernels.registry import native
+
+MAX_STRIDE = 256
+MAX_PHASES = 64
+"""Statements of one kernel: the time to compile it grows with them."""
+FEW_CHANNELS = 16
+"""The lanes of the widest vectors of f32: from so many channels on, they fill them themselves."""
+MAX_PRODUCTS = 1 << 24
+"""Elements of the intermediate tensor of `col2im`: 64 MiB of f32."""
+
+
+# ** phases **
+
+
+@dataclass(frozen=True)
+class Residue:
+    """The outputs ``stride * u + position``, ``u < extent``, of one dimension: they read from the
+    input's element ``u + shift`` on, with ``taps`` of the kernel from ``tap`` down."""
+
+    position: int
+    extent: int
+    taps: int = 0
+    tap: int = 0
+    shift: int = 0
+
+    @property
+    def reading(self) -> tuple[int, int, int]:
+        """What is equal where residues read the same elements."""
+        return self.extent, self.taps, self.shift
+
+    def distance(self, other: Residue) -> tuple[int, int]:
+        """From this position and tap to another's."""
+        return other.position - self.position, other.tap - self.tap
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Residues of one dimension in one statement: where the output, the input and the kernel are
+    accessed, as forms of the indices ``x`` (< extent), ``r`` (< residues), and ``k`` (< taps)."""
+
+    extent: int
+    residues: int
+    taps: int
+    out: Linear
+    source: Linear
+    weight: Linear
+
+
+def residues(stride: int, dilation: int, pad: int, taps: int, extent: int) -> Iterator[Residue]:
+    """The residues of an output's dimension.
+
+    Taps go down, so that the elements of the input go up, as in a convolution.
+    """
+    common = gcd(stride, dilation)
+    step = stride // common
+    inverse = pow(dilation // common, -1, step)
+    for position in range(min(stride, extent)):
+        count = -(-(extent - position) // stride)
+        multiple, rest = divmod(position + pad, common)
+        own = range(multiple * inverse % step, taps, step)
+        if rest or not own:
+            yield Residue(position, count)
+        else:
+            shift = (position + pad - dilation * own[-1]) // stride
+            yield Residue(position, count, len(own), own[-1], shift)
+
+
+def grouped(listed: Iterator[Residue]) -> list[list[Residue]]:
+    """Residues that read alike, and whose positions and taps are evenly spaced."""
+    groups: list[list[Residue]] = []
+    for residue in listed:
+        for group in groups:
+            head, *tail = group
+            evenly = not tail or group[-1].distance(residue) == head.distance(tail[0])
+            if evenly and head.reading == residue.reading:
+                group.append(residue)
+                break
+        else:
+            groups.append([residue])
+    return groups
+
+
+def phases(op: linear.ConvTransposeOp, dim: int) -> list[Phase]:
+    """The phases of a spatial dimension, whose number is part of the names of their indices."""
+    settings = op.settings
+    stride, dilation = settings["strides"][dim], settings["dilations"][dim]
+    taps, extent = shape_of(op.w)[2 + dim], shape_of(op.res)[2 + dim]
+    listed = residues(stride, dilation, settings["pads"][dim], taps, extent)
+    return [_phase(group, stride, dilation, dim) for group in grouped(listed)]
+
+
+def _all_phases(op: linear.ConvTransposeOp) -> list[list[Phase]]:
+    return [phases(op, dim) for dim in range(len(op.settings["strides"]))]
+
+
+def _phase(group: Sequence[Residue], stride: int, dilation: int, dim: int) -> Phase:
+    head, common = group[0], gcd(stride, dilation)
+    position, tap = head.distance(group[1]) if len(group) > 1 else (0, 0)
+    x, r, k = f"x{dim}", f"r{dim}", f"k{dim}"
+    return Phase(
+        head.extent,
+        len(group),
+        head.taps,
+        out=Linear.of(x, stride) + Linear.of(r, position) + head.position,
+        source=Linear.of(x) + Linear.of(k, dilation // common) + head.shift,
+        weight=Linear.of(r, tap) - Linear.of(k, stride // common) + head.tap,
+    )
+
+
+# ** statements **
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The channels of the groups, ``g``: those of the input, ``c``, and of the output, ``o``."""
+
+    groups: int
+    per_in: int
+    per_out: int
+
+    @staticmethod
+    def of(op: linear.ConvTransposeOp) -> Channels:
+        """Those of an op."""
+        groups, (inputs, per_out, *_) = op.settings["groups"], shape_of(op.w)
+        return Channels(groups, inputs // groups, per_out)
+
+    @property
+    def ranges(self) -> dict[str, int]:
+        """The range of each index."""
+        return {"g": self.groups, "c": self.per_in, "o": self.per_out}
+
+    @property
+    def source(self) -> Linear:
+        """The channel of the input."""
+        return Linear.of("g", self.per_in) + Linear.of("c")
+
+    @property
+    def out(self) -> Linear:
+        """The channel of the output."""
+        return Linear.of("g", self.per_out) + Linear.of("o")
+
+
+@dataclass(frozen=True)
+class Summand:
+    """What is summed up over the taps of a phase, and over further indices."""
+
+    operands: Sequence[tuple[SSAValue, Sequence[Form]]]
+    body: Body
+    reduced: Mapping[str, int]
+
+
+def _limits(op: linear.ConvTransposeOp) -> str | None:
+    strides = op.settings["strides"]
+    if max(strides) > MAX_STRIDE:
+        return f"there is no native kernel of stride {max(strides)}, only up to {MAX_STRIDE}"
+    count = prod(map(len, _all_phases(op)))
+    if count > MAX_PHASES:
+        return f"its {count} phases are more than the {MAX_PHASES} of a native kernel"
+    return None
+
+
+def _col2im_limits(op: linear.ConvTransposeOp) -> str | None:
+    channels = Channels.of(op)
+    if channels.per_out >= FEW_CHANNELS:
+        return f"its {channels.per_out} channels fill vectors without its taps"
+    batch, _, *extents = shape_of(op.x)
+    count = prod((batch, *extents, channels.groups, *shape_of(op.w)[1:]))
+    if count > MAX_PRODUCTS:
+        return f"its {count} products are more than the {MAX_PRODUCTS} that are kept at once"
+    return _limits(op)
+
+
+@native(linear.ConvTransposeOp, "conv_transpose", NHWC, applies=_limits, layouts={1: ANY_LAYOUT})
+def conv_transpose(
+    k: KernelBuilder,
+    op: linear.ConvTransposeOp,
+    x: SSAValue,
+    w: SSAValue,
+    b: SSAValue | None = None,
+) -> SSAValue:
+    """R[n, g*O + o, 2*x + r, ..] = +(X[n, g*C + c, x + k, ..] * W[g*C + c, o, r - 2*k + 2, ..])
+    for each phase, then + B."""
+    channels = Channels.of(op)
+
+    def summand(parts: Sequence[Phase]) -> Summand:
+        ranges = {**_residues(parts), **_taps(parts), **channels.ranges}
+        taps = (part.weight for part in parts)
+        weight = _gathered(k, w, ranges, [channels.source, "o", *taps])
+        source = [Linear.of("n"), channels.source, *(part.source for part in parts)]
+        operands = [(x, source), (weight, list(ranges))]
+        return Summand(operands, multiply, {"c": channels.per_in})
+
+    return _by_phase(k, op, summand, b)
+
+
+@native(linear.ConvTransposeOp, "col2im", NHWC, applies=_col2im_limits, layouts={1: ANY_LAYOUT})
+def col2im(
+    k: KernelBuilder,
+    op: linear.ConvTransposeOp,
+    x: SSAValue,
+    w: SSAValue,
+    b: SSAValue | None = None,
+) -> SSAValue:
+    """P[n, g, q, .., i, .., o] = +(X[n, g*C + c, q, ..] * W[g*C + c, o, i, ..]), with all taps in
+    the vectors; each phase adds up its own, then + B."""
+    channels = Channels.of(op)
+    batch, _, *extents = shape_of(x)
+    positions = {f"q{dim}": extent for dim, extent in enumerate(extents)}
+    taps = {f"i{dim}": extent for dim, extent in enumerate(shape_of(w)[2:])}
+    ranges = {"g": channels.groups, "c": channels.per_in, **taps, "o": channels.per_out}
+    weight = _gathered(k, w, ranges, [channels.source, "o", *taps])
+    free = {"n": batch, "g": channels.groups, **positions, **taps, "o": channels.per_out}
+    products = k.contract(
+        "+",
+        free,
+        {"c": channels.per_in},
+        [(x, ["n", channels.source, *positions]), (weight, list(ranges))],
+        (inner_type(x, list(free.values())), list(free)),
+        multiply,
+    )
+
+    def summand(parts: Sequence[Phase]) -> Summand:
+        at = [*(part.source for part in parts), *(part.weight for part in parts)]
+        return Summand([(products, ["n", "g", *at, "o"])], first, {})
+
+    return _by_phase(k, op, summand, b)
+
+
+def _by_phase(
+    k: KernelBuilder,
+    op: linear.ConvTransposeOp,
+    summand: Callable[[Sequence[Phase]], Summand],
+    b: SSAValue | None,
+) -> SSAValue:
+    """A statement for each phase, zeros for one without taps; then the bias."""
+    channels, type = Channels.of(op), k.result_type(op)
+
+    def zero(s: Scalars, _: Sequence[SSAValue]) -> SSAValue:
+        return s.constant(0, type.element_type)
+
+    result = k.empty(type)
+    for parts in product(*_all_phases(op)):
+        free = {"n": type.get_shape()[0], "g": channels.groups, "o": channels.per_out}
+        free |= _residues(parts)
+        free |= {f"x{dim}": part.extent for dim, part in enumerate(parts)}
+        out = type, [Linear.of("n"), channels.out, *(part.out for part in parts)]
+        if all(part.taps for part in parts):
+            each = summand(parts)
+            reduced = {**_taps(parts), **each.reduced}
+            result = k.contract("+", free, reduced, each.operands, out, each.body, init=result)
+        else:
+            result = k.contract("=", free, {}, [], out, zero, init=result)
+    return result if b is None else add_bias(k, result, b, 1)
+
+
+def _residues(parts: Sequence[Phase]) -> dict[str, int]:
+    return {f"r{dim}": part.residues for dim, part in enumerate(parts)}
+
+
+def _taps(parts: Sequence[Phase]) -> dict[str, int]:
+    return {f"k{dim}": part.taps for dim, part in enumerate(parts)}
+
+
+def _gathered(
+    k: KernelBuilder, w: SSAValue, ranges: Mapping[str, int], forms: Sequence[Form]
+) -> SSAValue:
+    """T[ranges] = W[forms]; at compile time for a constant, which can be packed then."""
+    names, shape = list(ranges), tuple(ranges.values())
+
+    def rearranged(array: Array) -> Array:
+        grid = dict(zip(names, np.indices(shape, sparse=True), strict=True))
+        at = [form.constant + sum(grid[n] * c for n, c in form.terms) for form in access(*forms)]
+        return np.ascontiguousarray(array[tuple(at)])
+
+    known = k.derived(w, shape, rearranged)
+    if known is not None:
+        return known
+    return k.contract("=", ranges, {}, [(w, forms)], (inner_type(w, shape), names), first)

@@ -1,0 +1,69 @@
+"""The grade of a kernel at a list of places: Paddle Lite's static pick.
+
+After "The kernel selection strategy of Paddle Lite's backends" (yuenshome.github.io, issue 104),
+which shows ``KernelGrade``: for the i-th of n places
+
+    score = (n - i) / n * (K [target] + K / 2 [precision] + K / 4 [layout]) * (2 [values])
+
+where K is the largest 32-bit integer and divisions drop the remainder. A part in brackets counts
+where it is equal in place and kernel; `any` equals nothing but itself. The last one doubles: the
+precisions of all operands and results are those that the kernel is registered with. A kernel has
+the score of its best place, the first of equal ones. As in the C++ code, the product with the
+place's weight is one of 32-bit floats, and its fraction is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tessella.dialects.layout import NCHW
+from tessella.dialects.place import PlaceAttr, parse_place
+
+K_MAX = (1 << 31) - 1
+TARGET_FIRST = 1
+PRECISION_FIRST = 1 << 1
+LAYOUT_FIRST = 1 << 2
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A kernel's score, and the place that gave it."""
+
+    score: int
+    place: PlaceAttr
+
+
+def valid_place(text: str) -> PlaceAttr:
+    """A place of a user's list: a part that is left out is f32 or nchw."""
+    given = parse_place(text)
+    parts = text.count("/")
+    return PlaceAttr.get(
+        given.target.data,
+        given.precision.data if parts >= 1 else "f32",
+        given.layout if parts >= 2 else NCHW,
+    )
+
+
+def place_score(kernel: PlaceAttr, place: PlaceAttr, *, values_match: bool) -> int:
+    """The score of a kernel at one place, before the place's weight."""
+    score = (
+        K_MAX // TARGET_FIRST * (place.target == kernel.target)
+        + K_MAX // PRECISION_FIRST * (place.precision == kernel.precision)
+        + K_MAX // LAYOUT_FIRST * (place.layout == kernel.layout)
+    )
+    return score * 2 if values_match else score
+
+
+def grade(kernel: PlaceAttr, places: Sequence[PlaceAttr], *, values_match: bool) -> Grade:
+    """The score of a kernel at its best place. ``values_match``: the precisions of the op's
+    operands and results are those that the kernel is registered with."""
+    best, winner, count = np.float32(-1), places[0], len(places)
+    for i, place in enumerate(places):
+        weight = np.float32(count - i) / np.float32(count)
+        score = weight * np.float32(place_score(kernel, place, values_match=values_match))
+        if score > best:
+            best, winner = score, place
+    return Grade(int(best), winner)

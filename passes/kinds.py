@@ -1,0 +1,142 @@
+"""What a pass declares of itself, and whether it runs.
+
+    @dataclass(frozen=True)
+    class PackForFmaPass(StatementPass):
+        name = "pack-for-fma"
+        bound_targets = ("x86",)
+        needed_kernels = ("nn.conv",)
+
+A pass that declares nothing, as xDSL's own, is a program pass for all targets.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tessella import kernels
+from tessella.dialects.place import parse_place
+from tessella.kernels.registry import serves
+from tessella.passes.candidates import requested
+from tessella.support.knobs import KNOBS
+
+Kind = Literal["program", "statement", "debug"]
+
+
+@dataclass(frozen=True)
+class ProgramPass(ModulePass, ABC):
+    """A pass that rewrites the program as it likes."""
+
+    kind: ClassVar[Kind] = "program"
+    bound_targets: ClassVar[tuple[str, ...]] = ()
+    """It runs only where one of these is asked for; where there are none, for all targets."""
+    excluded_targets: ClassVar[tuple[str, ...]] = ()
+    """It does not run where one of these is asked for."""
+    needed_kernels: ClassVar[tuple[str, ...]] = ()
+    """It runs only if each is registered for a target that is asked for: `nn.conv` stands for any
+    kernel of that op, `nn.conv/winograd` for the one of that name."""
+    runs_before: ClassVar[str] = ""
+    """A plugin's pass goes before the first pass of this name in the pipeline."""
+    runs_after: ClassVar[str] = ""
+    """A plugin's pass goes behind the last pass of this name in the pipeline."""
+
+
+@dataclass(frozen=True)
+class StatementPass(ProgramPass):
+    """A pass that looks at one op at a time, in the order of the text, outer ops first.
+
+    ``rewrite`` may change the op, and replace it; it leaves other ops where they are.
+    """
+
+    kind: ClassVar[Kind] = "statement"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for statement in list(op.walk()):
+            self.rewrite(ctx, statement)
+
+    @abstractmethod
+    def rewrite(self, ctx: Context, op: Operation) -> None:
+        """Rewrite one op."""
+
+
+@dataclass(frozen=True)
+class DebugPass(ProgramPass):
+    """A pass that checks or prints a program. What it is given is a copy: it cannot change it.
+
+    In the pipeline it runs only where ``TESSELLA_DEBUG_PASSES`` names it.
+    """
+
+    kind: ClassVar[Kind] = "debug"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.inspect(ctx, op.clone())
+
+    @abstractmethod
+    def inspect(self, ctx: Context, module: ModuleOp) -> None:
+        """Look at a program; raise TessellaError for what is wrong with it."""
+
+
+def declared(step: type[ModulePass]) -> type[ProgramPass]:
+    """Where to read what a pass declares."""
+    return step if issubclass(step, ProgramPass) else ProgramPass
+
+
+def asked_targets(places: Sequence[str], arch: str) -> list[str]:
+    """The targets of places; ``arch`` stands for `any`. The host behind others does not count, as
+    it serves every op anyway."""
+    targets = (place.target.data for place in requested(list(map(parse_place, places))))
+    return list(dict.fromkeys(arch if target == "any" else target for target in targets))
+
+
+def why_skipped(step: type[ModulePass], targets: Sequence[str], *, named: bool) -> str | None:
+    """Why a pass does not run for these targets, in a sentence; None where it runs.
+
+    ``named`` says that somebody asked for it by its name, which debug passes need.
+    """
+    it = declared(step)
+    if it.kind == "debug" and not named:
+        return "it is a debug pass, and TESSELLA_DEBUG_PASSES does not name it"
+    if it.bound_targets and not set(it.bound_targets) & set(targets):
+        return f"it is for {_listed(it.bound_targets)}, and the places are on {_listed(targets)}"
+    if unwanted := [target for target in targets if target in it.excluded_targets]:
+        return f"it is not for {_listed(unwanted)}"
+    if missing := list(_missing_kernels(it.needed_kernels, targets)):
+        return f"it needs kernels of {_listed(missing)}, and none is on {_listed(targets)}"
+    return None
+
+
+def _missing_kernels(needed: Sequence[str], targets: Sequence[str]) -> Iterator[str]:
+    if needed:
+        kernels.load()
+    for kernel in needed:
+        if not any(serves(kernel, target) for target in targets):
+            yield kernel
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+AnyPass = TypeVar("AnyPass", bound=ModulePass)
+
+
+def running(
+    steps: Sequence[AnyPass], targets: Sequence[str], *, named: Sequence[str]
+) -> list[AnyPass]:
+    """The passes that run for these targets; ``TESSELLA_LOG_PASSES`` shows why others do not."""
+    result: list[AnyPass] = []
+    for step in steps:
+        reason = why_skipped(type(step), targets, named=step.name in named)
+        if reason is None:
+            result.append(step)
+        elif KNOBS.log_passes:
+            sys.stderr.write(f"{step.name} is skipped: {reason}\n")
+    return result

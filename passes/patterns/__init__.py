@@ -1,0 +1,41 @@
+"""What fuses by meaning: patterns in tables, one for each family.
+
+A package that is installed beside this one adds its own with ``register``, in a module that is an
+entry point of the group `tessella.patterns`:
+
+    x = Value("x")
+    register(Pattern("mish", Product((x, op(TanhOp, op(SoftplusOp, x)))), becomes(MishOp, "x")))
+"""
+
+from __future__ import annotations
+
+from tessella.passes.patterns import (
+    activations,
+    attention,
+    linear,
+    movement,
+    normalizations,
+    softmax,
+)
+from tessella.passes.patterns.pattern import Pattern
+from tessella.support import plugins
+
+PATTERNS: list[Pattern] = [
+    *activations.PATTERNS,
+    *normalizations.PATTERNS,
+    *softmax.PATTERNS,
+    *attention.PATTERNS,
+    *linear.PATTERNS,
+    *movement.PATTERNS,
+]
+"""All patterns; of those that match at one op the first is taken."""
+
+
+def register(*patterns: Pattern) -> None:
+    """Add patterns, to be tried behind those that are there."""
+    PATTERNS.extend(patterns)
+
+
+def load() -> None:
+    """Import the patterns of plugins."""
+    plugins.import_all(plugins.PATTERNS)

@@ -1,0 +1,140 @@
+"""Nested multiplications and divisions as a list of factors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.core import (
+    NnOp,
+    broadcast_shapes,
+    dtype_of,
+    is_float,
+    shape_of,
+    tensor_type,
+)
+from tessella.dialects.nn.elementwise import DivOp, MulOp, PowOp, ReciprocalOp
+from tessella.passes.base import known_number
+from tessella.runtime.weights import WeightStore
+
+_SPLIT = (MulOp, DivOp, ReciprocalOp, PowOp)
+_ROUNDINGS = 8
+"""By how many units in the last place a constant may differ from the number that is meant."""
+
+
+def is_close(number: float, wanted: float, like: SSAValue) -> bool:
+    """Whether a constant of a value's type is a number, up to what rounding leaves of that."""
+    element = tensor_type(like).element_type
+    if not is_float(element):
+        return number == wanted
+    tolerance = _ROUNDINGS * float(np.finfo(dtype_of(element)).eps)
+    return math.isclose(number, wanted, rel_tol=tolerance)
+
+
+def is_normal(number: float, like: SSAValue) -> bool:
+    """Whether a number is neither too small nor too large for a floating-point value's type."""
+    limits = np.finfo(dtype_of(like.type))
+    return bool(limits.tiny <= abs(number) <= limits.max)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """scale * factors / over, and the ops that compute it, from the last to the first."""
+
+    scale: float
+    factors: Sequence[SSAValue]
+    over: Sequence[SSAValue]
+    ops: Sequence[NnOp]
+
+
+def factors_of(value: SSAValue, factors: int, over: int, weights: WeightStore) -> Factors | None:
+    """A value as that many factors and divisors; None if it is no such product.
+
+    Intermediate products that are read elsewhere too stay factors.
+    """
+    splitter = _Splitter(value, (factors, over), weights)
+    while splitter.step():
+        pass
+    return splitter.result()
+
+
+class _Splitter:
+    """Replaces products by their factors until there are as many as wanted."""
+
+    def __init__(self, root: SSAValue, wanted: tuple[int, int], weights: WeightStore) -> None:
+        self.root = root
+        self.wanted = wanted
+        self.weights = weights
+        self.scale = 1.0
+        self.sides: tuple[list[SSAValue], list[SSAValue]] = ([root], [])
+        self.ops: list[NnOp] = []
+
+    def result(self) -> Factors | None:
+        """The factors, if they are as many as wanted."""
+        factors, over = self.sides
+        fits = (len(factors), len(over)) == self.wanted
+        return Factors(self.scale, factors, over, self.ops) if fits else None
+
+    def step(self) -> bool:
+        """Split one factor or divisor; whether there was one."""
+        for side in (0, 1):
+            for i, value in enumerate(self.sides[side]):
+                if self._may_split(value) and (parts := self._parts(value)) is not None:
+                    self._split(side, i, parts)
+                    return True
+        return False
+
+    def _may_split(self, value: SSAValue) -> bool:
+        op = value.owner
+        return (
+            isinstance(op, _SPLIT)
+            and op.kernel is None
+            and is_float(tensor_type(value).element_type)
+            and (value is self.root or value.has_one_use())
+        )
+
+    def _split(self, side: int, i: int, parts: Factors) -> None:
+        del self.sides[side][i]
+        self.sides[side].extend(parts.factors)
+        self.sides[1 - side].extend(parts.over)
+        self.scale = self.scale / parts.scale if side else self.scale * parts.scale
+        self.ops.extend(parts.ops)
+
+    def _parts(self, value: SSAValue) -> Factors | None:
+        """What an op multiplies and divides; None if it does neither, or has too many operands."""
+        op = value.owner
+        match op:
+            case MulOp():
+                parts = self._operands(op, op.operands, ())
+            case DivOp():
+                parts = self._operands(op, (op.lhs,), (op.rhs,))
+            case ReciprocalOp():
+                parts = Factors(1.0, (), (op.x,), (op,))
+            case PowOp() if known_number(op.rhs, self.weights) in (2, 3):
+                exponent = known_number(op.rhs, self.weights)
+                parts = Factors(1.0, (op.lhs,) * int(exponent or 0), (), (op,))
+            case _:
+                return None
+        values = (*parts.factors, *parts.over)
+        room = sum(self.wanted) - len(self.sides[0]) - len(self.sides[1]) + 1
+        # a constant that gives the product its shape is more than a number
+        is_whole = broadcast_shapes([shape_of(x) for x in values]) == shape_of(value)
+        return parts if len(values) <= room and is_whole and is_normal(parts.scale, value) else None
+
+    def _operands(self, op: NnOp, factors: Sequence[SSAValue], over: Sequence[SSAValue]) -> Factors:
+        above, below = (self._numbers(values) for values in (factors, over))
+        return Factors(
+            math.prod(above.values()) / math.prod(below.values()),
+            [x for x in factors if x not in above],
+            [x for x in over if x not in below],
+            (op,),
+        )
+
+    def _numbers(self, values: Sequence[SSAValue]) -> dict[SSAValue, float]:
+        """The values that are known numbers, without those that cannot be divided by."""
+        known = {x: known_number(x, self.weights) for x in values}
+        return {x: float(n) for x, n in known.items() if n and math.isfinite(n)}

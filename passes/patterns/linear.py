@@ -1,0 +1,117 @@
+"""Fully connected layers, and transposed operands.
+
+    x[.., K] w[K, N] + b[N]                            ->  fc x w b
+    reshape(x w) + b                                   ->  fc (reshape x) w b
+    reshape((reshape x) w) and of fc                   ->  x w, if that is x's shape but for N
+    matmul(x, transpose y)                             ->  matmul(x, y) with its flag turned
+
+A transposition swaps the last two axes, and nobody reads it but as a second operand of products.
+Where others do, it is made anyway, and reading it costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.attention import AttentionOp
+from tessella.dialects.nn.constants import SplatOp
+from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.elementwise import AddOp
+from tessella.dialects.nn.linear import FcOp, MatmulOp
+from tessella.dialects.nn.movement import ReshapeOp, TransposeOp
+from tessella.passes.patterns.nodes import Node, Value, either, op
+from tessella.passes.patterns.pattern import Match, Pattern
+
+FLAGS: dict[type[NnOp], str] = {
+    MatmulOp: "transpose_b",
+    FcOp: "transpose_w",
+    AttentionOp: "transposed_k",
+}
+"""The property by which a product reads its second operand transposed."""
+
+
+def _is_matrix(value: SSAValue) -> bool:
+    return len(shape_of(value)) == 2
+
+
+x, w, bias = Value("x"), Value("w", where=_is_matrix), Value("bias")
+
+# ** layers **
+
+_PRODUCT = op(MatmulOp, x, w, name="product")
+_LAYER = op(AddOp, either(_PRODUCT, op(ReshapeOp, _PRODUCT)), bias)
+
+
+def _layer(m: Match) -> NnOp | None:
+    shape, product = m.type.get_shape(), shape_of(m["product"])
+    if shape[-1:] != product[-1:] or math.prod(shape) != math.prod(product):
+        return None
+    vector = _vector(m, m["bias"], shape[-1])
+    if vector is None:
+        return None
+    x = m.reshaped(m["x"], (*shape[:-1], shape_of(m["x"])[-1]))
+    return m.make(FcOp, x, m["w"], vector, transpose_w=m.op("product").transpose_b)
+
+
+def _vector(m: Match, bias: SSAValue, size: int) -> SSAValue | None:
+    """A bias along the last axis as a vector; None if it is none."""
+    if isinstance(bias.owner, SplatOp):
+        return m.splat(bias.owner.number, [size], bias)
+    shape = shape_of(bias)
+    is_vector = bool(shape) and shape == (*[1] * (len(shape) - 1), size)
+    return m.reshaped(bias, [size]) if is_vector else None
+
+
+def _unshaped(kind: type[NnOp], *operands: Node) -> Node:
+    return op(ReshapeOp, op(kind, op(ReshapeOp, x, name="rows"), *operands, name="product"))
+
+
+def _as_before(m: Match) -> NnOp | None:
+    """The product of x itself, if that gives the wanted shape."""
+    shape = shape_of(m["x"])
+    if len(shape) < 2 or shape[-1] != shape_of(m["rows"])[-1]:
+        return None
+    product: NnOp = m.op("product")
+    return m.make(type(product), m["x"], *product.operands[1:], **product.properties)
+
+
+# ** transposed operands **
+
+
+def _is_flag(transpose: TransposeOp) -> bool:
+    """Whether all that read a transposition can read x transposed instead."""
+    if isinstance(transpose.x.owner, TransposeOp):
+        return False  # the two become one, which costs nothing
+    perm = transpose.settings["perm"]
+    rank = len(perm)
+    swaps_last = rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
+    uses = transpose.res.uses
+    return swaps_last and all(use.index == 1 and type(use.operation) in FLAGS for use in uses)
+
+
+_TURNED = op(TransposeOp, Value("y"), where=_is_flag, shared=True)
+
+
+def _turn(m: Match) -> NnOp:
+    first, _, *others = m.root.operands
+    flag = FLAGS[type(m.root)]
+    settings = {**m.root.settings, flag: not m.root.settings[flag]}
+    return m.make(type(m.root), first, m["y"], *others, **settings)
+
+
+def _reads_turned(kind: type[NnOp], *others: str) -> Pattern:
+    node = op(kind, x, _TURNED, *map(Value, others))
+    return Pattern("transposed-operand", node, _turn)
+
+
+PATTERNS = (
+    Pattern("fc", _LAYER, _layer),
+    Pattern("fc-reshape", _unshaped(FcOp, w, bias), _as_before),
+    Pattern("matmul-reshape", _unshaped(MatmulOp, w), _as_before),
+    _reads_turned(MatmulOp),
+    _reads_turned(FcOp, "b"),
+    _reads_turned(AttentionOp, "v"),
+    _reads_turned(AttentionOp, "v", "mask"),
+)

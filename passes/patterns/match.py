@@ -1,0 +1,147 @@
+"""Finding patterns in a program, by backtracking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+from xdsl.traits import Commutative
+
+from tessella.dialects.nn.core import NnOp
+from tessella.passes.base import known_number
+from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
+from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Value
+from tessella.runtime.weights import WeightStore
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a part of a pattern has matched: never changed, only extended."""
+
+    values: dict[object, SSAValue] = field(default_factory=dict[object, SSAValue])
+    """By node, and by name where the node has one."""
+    numbers: dict[str, float] = field(default_factory=dict[str, float])
+    ops: tuple[NnOp, ...] = ()
+    shared: frozenset[NnOp] = frozenset()
+
+    def bind(self, node: Node, value: SSAValue) -> Found:
+        """With the value of a node."""
+        values = self.values | {node: value}
+        if name := getattr(node, "name", ""):
+            values[name] = value
+        return Found(values, self.numbers, self.ops, self.shared)
+
+    def count(self, name: str, number: float) -> Found | None:
+        """With a number by its name; None where that is another number."""
+        if self.numbers.get(name, number) != number:
+            return None
+        return Found(self.values, self.numbers | {name: number}, self.ops, self.shared)
+
+    def take(self, *ops: NnOp, shared: bool = False) -> Found:
+        """With ops that the match has gone through."""
+        more = self.shared.union(ops) if shared else self.shared
+        return Found(self.values, self.numbers, (*self.ops, *ops), more)
+
+    def consumed(self, root: NnOp) -> set[NnOp] | None:
+        """The ops that go; None if somebody else reads what one of them computes."""
+        ops = set(self.ops)
+        gone = {op for op in ops if op not in self.shared or _is_read_by(op, ops)}
+        return gone if all(op is root or _is_read_by(op, gone) for op in gone) else None
+
+
+def _is_read_by(op: NnOp, ops: set[NnOp]) -> bool:
+    """Whether all who read what an op computes are among these."""
+    return all(use.operation in ops for result in op.results for use in result.uses)
+
+
+class Matcher:
+    """Matches nodes of patterns with values."""
+
+    def __init__(self, weights: WeightStore) -> None:
+        self.weights = weights
+
+    def matches(self, node: Node, value: SSAValue, found: Found) -> Iterator[Found]:
+        """All ways in which a node can stand for a value, given what is found so far."""
+        if node not in found.values:
+            yield from self._unbound(node, value, found)
+        elif found.values[node] is value:
+            yield found
+
+    def _unbound(self, node: Node, value: SSAValue, found: Found) -> Iterator[Found]:
+        match node:
+            case Value():
+                return iter([found.bind(node, value)] if node.where(value) else [])
+            case Number():
+                return self._number(node, value, found)
+            case Op():
+                return self._op(node, value, found)
+            case Product():
+                return self._product(node, value, found)
+            case Either():
+                return self._either(node, value, found)
+
+    def _either(self, node: Either, value: SSAValue, found: Found) -> Iterator[Found]:
+        for option in node.options:
+            for one in self.matches(option, value, found):
+                yield one.bind(node, value)
+
+    def _number(self, node: Number, value: SSAValue, found: Found) -> Iterator[Found]:
+        number = known_number(value, self.weights)
+        if number is None or not (node.value is None or is_close(number, node.value, value)):
+            return
+        counted = found.count(node.name, float(number)) if node.name else found
+        if counted is not None:
+            yield counted
+
+    def _op(self, node: Op, value: SSAValue, found: Found) -> Iterator[Found]:
+        op = value.owner
+        if (
+            not isinstance(op, node.kinds)
+            or op.kernel is not None
+            or (len(op.results), len(op.operands)) != (1, len(node.operands))
+            or not node.where(op)
+        ):
+            return
+        taken = found.bind(node, value).take(op, shared=node.shared)
+        yield from self._all(node.operands, op.operands, taken)
+        if len(op.operands) == 2 and op.has_trait(Commutative):
+            yield from self._all(node.operands, op.operands[::-1], taken)
+
+    def _all(
+        self, nodes: Sequence[Node], values: Sequence[SSAValue], found: Found
+    ) -> Iterator[Found]:
+        """The ways in which nodes can stand for values, one for one."""
+        if not nodes:
+            yield found
+            return
+        for partial in self.matches(nodes[0], values[0], found):
+            yield from self._all(nodes[1:], values[1:], partial)
+
+    def _product(self, node: Product, value: SSAValue, found: Found) -> Iterator[Found]:
+        factors = factors_of(value, len(node.factors), len(node.over), self.weights)
+        scaled = None if factors is None else self._scaled(node, value, factors, found)
+        if factors is None or scaled is None:
+            return
+        taken = scaled.bind(node, value).take(*factors.ops)
+        for partial in self._any_order(node.factors, factors.factors, taken):
+            yield from self._any_order(node.over, factors.over, partial)
+
+    def _scaled(
+        self, node: Product, value: SSAValue, factors: Factors, found: Found
+    ) -> Found | None:
+        if isinstance(node.scale, str):
+            known = factors.scale == 1 or is_normal(factors.scale, value)
+            return found.count(node.scale, factors.scale) if known else None
+        return found if is_close(factors.scale, node.scale, value) else None
+
+    def _any_order(
+        self, nodes: Sequence[Node], values: Sequence[SSAValue], found: Found
+    ) -> Iterator[Found]:
+        """The ways in which nodes can stand for values, in any order."""
+        if not nodes:
+            yield found
+            return
+        for i, value in enumerate(values):
+            for partial in self.matches(nodes[0], value, found):
+                yield from self._any_order(nodes[1:], [*values[:i], *values[i + 1 :]], partial)

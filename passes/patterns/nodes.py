@@ -1,0 +1,112 @@
+"""Patterns as data: expressions of `nn` ops.
+
+    x = Value("x")
+    gelu = Product((x, op(AddOp, op(ErfOp, Product((x,), scale=0.5**0.5)), 1.0)), scale=0.5)
+
+An expression is a graph: a node that occurs in it twice stands for one value. What has a name is
+found by it in a match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.elementwise import DivOp, MulOp
+
+
+def _any_value(value: SSAValue) -> bool:
+    return True
+
+
+def _any_op(op: NnOp) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Value:
+    """Any value for which ``where`` holds. The same name stands for the same value."""
+
+    name: str
+    where: Callable[[SSAValue], bool] = field(default=_any_value, compare=False)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant whose elements are one number: `value` up to rounding, or any where it is None."""
+
+    value: float | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """The result of an op of one of these classes, for which ``where`` holds.
+
+    Two operands come in any order where the op is commutative. Only ops of the match read the
+    result, unless it is the match's root or ``shared``; what is shared stays if others read it.
+    """
+
+    kinds: tuple[type[NnOp], ...]
+    operands: tuple[Node, ...]
+    name: str = ""
+    where: Callable[[Any], bool] = _any_op
+    shared: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """``scale`` times the factors, over the divisors, however that is nested and ordered.
+
+    Multiplications, divisions, reciprocals, squares and cubes make it up; constants of one number
+    count to the scale. A scale that is a string is the name by which the match has its number.
+    """
+
+    factors: tuple[Node, ...]
+    over: tuple[Node, ...] = ()
+    scale: float | str = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Either:
+    """The first of some nodes with which the whole pattern matches."""
+
+    options: tuple[Node, ...]
+
+
+Node = Value | Number | Op | Product | Either
+
+
+def op(
+    kinds: type[NnOp] | tuple[type[NnOp], ...],
+    *operands: Node | float,
+    name: str = "",
+    where: Callable[[Any], bool] = _any_op,
+    shared: bool = False,
+) -> Op:
+    """An op; operands that are Python numbers stand for constants."""
+    nodes = tuple(Number(x) if isinstance(x, int | float) else x for x in operands)
+    return Op(kinds if isinstance(kinds, tuple) else (kinds,), nodes, name, where, shared)
+
+
+def either(*options: Node) -> Either:
+    """Alternatives, the largest first: what is optional is an alternative without it."""
+    return Either(options)
+
+
+def root_kinds(node: Node) -> Iterator[type[NnOp]]:
+    """The classes of the ops whose results can match a node; none for a node that is no op."""
+    match node:
+        case Op():
+            yield from node.kinds
+        case Product():
+            yield from (MulOp, DivOp)
+        case Either():
+            for option in node.options:
+                yield from root_kinds(option)
+        case _:
+            return

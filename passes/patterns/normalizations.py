@@ -1,0 +1,98 @@
+"""Normalizations over the last axes, from their pieces.
+
+    c = x - mean x;  s = sqrt(mean(c^2) + epsilon)
+    c / s * scale + bias                                       ->  layer_norm x scale bias
+    g = scale / s;  x * g + (bias - mean x * g)                ->  layer_norm x scale bias
+    x / sqrt(mean(x^2) + epsilon) * scale                      ->  rms_norm x scale
+
+Scale, bias and epsilon may be missing. Scale and bias vary along the normalized axes alone: others
+are no parameters, and what they scale and shift is the norm's result.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn import elementwise as ew
+from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.normalization import LayerNormOp, RmsNormOp
+from tessella.dialects.nn.reduction import ReduceMeanOp
+from tessella.passes.patterns.nodes import Node, Number, Product, Value, either, op
+from tessella.passes.patterns.pattern import Match, Pattern
+
+x, scale, bias = Value("x"), Value("scale"), Value("bias")
+
+
+def _is_trailing(mean: ReduceMeanOp) -> bool:
+    """Whether a mean is over the last axes, which stay with size 1."""
+    axes, rank = sorted(mean.settings["axes"]), len(shape_of(mean.x))
+    return bool(axes) and axes == list(range(axes[0], rank)) and mean.settings["keepdims"]
+
+
+def _mean(of: Node, name: str) -> Node:
+    return op(ReduceMeanOp, of, name=name, where=_is_trailing)
+
+
+def _square(of: Node) -> Node:
+    return either(op(ew.MulOp, of, of), op(ew.PowOp, of, 2.0))
+
+
+def _root(of: Node) -> Node:
+    """sqrt(of + epsilon)"""
+    return op(ew.SqrtOp, either(op(ew.AddOp, of, Number(name="epsilon")), of))
+
+
+def _over(value: Node, divisor: Node) -> Node:
+    """value / divisor * scale; a scale that is one number is the number ``factor``."""
+    return either(
+        Product((value, scale), over=(divisor,)),
+        Product((value,), over=(divisor,), scale="factor"),
+    )
+
+
+_MEAN = _mean(x, "mean")
+_CENTRED = op(ew.SubOp, x, _MEAN)
+_DEVIATION = _root(_mean(_square(_CENTRED), "square"))
+_UNIT = _over(_CENTRED, _DEVIATION)
+_LAYER_NORM = either(op(ew.AddOp, _UNIT, bias), _UNIT)
+
+_GAIN = either(
+    Product((scale,), over=(_DEVIATION,)), Product((), over=(_DEVIATION,), scale="factor")
+)
+_FOLDED_LAYER_NORM = op(
+    ew.AddOp, op(ew.MulOp, x, _GAIN), op(ew.SubOp, bias, op(ew.MulOp, _MEAN, _GAIN))
+)
+
+_RMS_NORM = _over(x, _root(_mean(_square(x), "square")))
+
+
+def _first_axis(m: Match) -> int | None:
+    """The first normalized axis; None where mean and variance are over different ones."""
+    means = [m.op(name) for name in ("mean", "square") if m.get(name) is not None]
+    first = {min(mean.settings["axes"]) for mean in means}
+    return first.pop() if len(first) == 1 else None
+
+
+def _varies_from(axis: int, value: SSAValue, x: SSAValue) -> bool:
+    """Whether a value that broadcasts to x varies along x's dimensions from the axis on alone."""
+    shape, rank = shape_of(value), len(shape_of(x))
+    return all(size == 1 or rank - len(shape) + d >= axis for d, size in enumerate(shape))
+
+
+def _normalization(m: Match, kind: type[NnOp]) -> NnOp | None:
+    x, axis = m["x"], _first_axis(m)
+    parameters = [value for value in (m.get("scale"), m.get("bias")) if value is not None]
+    if axis is None or m.type.get_shape() != shape_of(x):
+        return None
+    if not all(_varies_from(axis, value, x) for value in parameters):
+        return None
+    if m.get("scale") is None:
+        parameters.insert(0, m.splat(m.number("factor"), shape_of(x)[axis:], x))
+    return m.make(kind, x, *parameters, axis=axis, epsilon=m.number("epsilon", 0.0))
+
+
+PATTERNS = (
+    Pattern("layer-norm", _LAYER_NORM, lambda m: _normalization(m, LayerNormOp)),
+    Pattern("layer-norm-folded", _FOLDED_LAYER_NORM, lambda m: _normalization(m, LayerNormOp)),
+    Pattern("rms-norm", _RMS_NORM, lambda m: _normalization(m, RmsNormOp)),
+)

@@ -1,0 +1,92 @@
+"""A pattern together with what replaces it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.constants import SplatOp
+from tessella.dialects.nn.core import NnOp, PyValue, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.movement import ReshapeOp
+from tessella.passes.patterns.match import Found
+from tessella.passes.patterns.nodes import Node
+
+AnyOp = TypeVar("AnyOp", bound=NnOp)
+
+
+@dataclass
+class Match:
+    """Where a pattern matched, and the ops that are made to replace it."""
+
+    root: NnOp
+    found: Found
+    node: str | None
+    """The name that new ops get."""
+    made: list[NnOp] = field(default_factory=list[NnOp])
+
+    def __getitem__(self, name: str) -> SSAValue:
+        """The value of a name."""
+        return self.found.values[name]
+
+    def get(self, name: str) -> SSAValue | None:
+        """The value of a name; None where an optional part is missing."""
+        return self.found.values.get(name)
+
+    def op(self, name: str) -> Any:
+        """The op that gives the value of a name."""
+        return self.found.values[name].owner
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """The number of a name."""
+        numbers = self.found.numbers
+        return numbers[name] if default is None else numbers.get(name, default)
+
+    def make(
+        self, kind: type[AnyOp], *operands: SSAValue | None, **properties: PyValue | None
+    ) -> AnyOp:
+        """An op before the root; operands that are None are left out."""
+        given = [x for x in operands if x is not None]
+        new = kind.make(given, node=self.node, **properties)
+        self.made.append(new)
+        return new
+
+    def splat(self, number: float, shape: Sequence[int], like: SSAValue) -> SSAValue:
+        """A splat of a value's element type."""
+        new = SplatOp(number, tensor(tensor_type(like).element_type, shape))
+        self.made.append(new)
+        return new.res
+
+    def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """The value, under another shape if it has another."""
+        if shape_of(value) == tuple(shape):
+            return value
+        return self.make(ReshapeOp, value, shape=tuple(shape)).res
+
+    @property
+    def type(self) -> Tensor:
+        """The type of the result."""
+        return tensor_type(self.root.results[0])
+
+
+Rewrite = Callable[[Match], NnOp | None]
+"""Makes the ops that replace a match and gives the last one; None where the match does not count.
+
+A last op whose result has another type than the root's does not count either.
+"""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where ``root`` matches, the ops of the match are replaced by those that ``rewrite`` makes."""
+
+    name: str
+    root: Node
+    rewrite: Rewrite
+
+
+def becomes(kind: type[NnOp], *operands: str, **properties: PyValue) -> Rewrite:
+    """The rewrite into one op: its operands by their names in the pattern, and its properties."""
+    return lambda m: m.make(kind, *(m[name] for name in operands), **properties)

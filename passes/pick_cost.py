@@ -1,0 +1,206 @@
+"""The static pick by cost: the kernels of a whole function that cost least together.
+
+What counts are the kernels' seconds, the conversions between the places of values (each once,
+whoever reads it; constants convert at compile time), and what is saved where an elementwise op
+takes its producer's result in registers. ``selection.py`` finds the choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
+from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.dialects.place import PlaceAttr, conversion_steps, precision_of
+from tessella.dialects.place import Step as ConversionStep
+from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL, Kernel
+from tessella.passes.base import is_constant
+from tessella.passes.candidates import Candidate
+from tessella.passes.kernel_cost import (
+    fused_seconds,
+    kernel_seconds,
+    layout_matters,
+    step_seconds,
+)
+from tessella.passes.selection import (
+    Pair,
+    Problem,
+    Read,
+    Solution,
+    Step,
+    Value,
+    solve,
+)
+from tessella.targets import Target
+
+
+def pick_by_cost(
+    function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]], target: Target
+) -> tuple[dict[NnOp, Candidate], Solution]:
+    """The candidate of each op, and the solution with its cost, which leaves out ops that have one
+    candidate alone."""
+    builder = ProblemBuilder(target)
+    problem = builder.build(function, options)
+    solution = solve(problem)
+    chosen = {op: listed[solution.choice[builder.nodes[op]]] for op, listed in options.items()}
+    return chosen, solution
+
+
+TOLERANCE = 1.25
+"""By how much an estimate of generated code has to be lower for a place that is named later to be
+preferred: estimates are no better than that, and every change of place is one more kernel."""
+
+Conversions = tuple[tuple[ConversionStep, PlaceAttr], ...]
+"""The steps of a conversion, and where each starts."""
+
+
+@dataclass
+class ProblemBuilder:
+    """Makes the problem of a function: its arguments, ops and return are the nodes, and the forms
+    of values are places, by number."""
+
+    target: Target
+    nodes: dict[object, int] = field(default_factory=dict[object, int])
+    costs: list[list[float]] = field(default_factory=list[list[float]])
+    places: dict[PlaceAttr, int] = field(default_factory=dict[PlaceAttr, int])
+    made: dict[SSAValue, list[int]] = field(default_factory=dict[SSAValue, list[int]])
+    """The places of a value, by the candidates of its maker."""
+    reads: dict[SSAValue, dict[int, list[list[int]]]] = field(
+        default_factory=dict[SSAValue, dict[int, list[list[int]]]]
+    )
+    """The places at which each node reads a value, by the node's candidates."""
+    pairs: list[Pair] = field(default_factory=list[Pair])
+    conversions: dict[tuple[int, int], Conversions] = field(
+        default_factory=dict[tuple[int, int], Conversions]
+    )
+
+    def build(self, function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]]) -> Problem:
+        """The problem whose choice are the candidates."""
+        for argument in function.body.block.args:
+            self._node(argument, [0.0])
+            self.made[argument] = [self._row_major(argument)]
+        for op, listed in options.items():
+            self._op(op, listed)
+        last = function.body.block.last_op
+        if isinstance(last, ReturnOp):
+            node = self._node(last, [0.0])
+            for value in last.operands:
+                self._read(node, value, [self._row_major(value)])
+        for op, listed in options.items():
+            self._fusion(op, options, listed)
+        return Problem(self.costs, list(map(self._value, self.reads)), self.pairs)
+
+    def _node(self, key: object, costs: list[float]) -> int:
+        self.nodes[key] = len(self.costs)
+        self.costs.append(costs)
+        return self.nodes[key]
+
+    def _place(self, place: PlaceAttr) -> int:
+        return self.places.setdefault(place, len(self.places))
+
+    def _row_major(self, value: SSAValue) -> int:
+        precision = precision_of(tensor_type(value).element_type)
+        return self._place(PlaceAttr.get(self.target.arch, precision, NCHW))
+
+    def _op(self, op: NnOp, listed: Sequence[Candidate]) -> None:
+        node = self._node(op, self._seconds(op, listed))
+        wants = [list(map(self._place, c.wants)) for c in listed]
+        for i, value in enumerate(op.operands):
+            self._read(node, value, [places[i] for places in wants])
+        for i, result in enumerate(op.results, len(op.operands)):
+            self.made[result] = [places[i] for places in wants]
+
+    def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
+        """What each candidate counts for; nothing where there is no other."""
+        if len(listed) == 1:
+            return [0.0]
+        first = min(c.rank for c in listed)
+        known: dict[Kernel, float] = {}
+        costs: list[float] = []
+        for c in listed:
+            if c.kernel not in known or layout_matters(c.kernel, op):
+                known[c.kernel] = kernel_seconds(c.kernel, op, c.place.layout, self.target)
+            later = c.kernel.cost is None and c.rank > first
+            costs.append(known[c.kernel] * (TOLERANCE if later else 1.0))
+        return costs
+
+    def _read(self, node: int, value: SSAValue, places: Sequence[int]) -> None:
+        if is_constant(value) or value not in self.made:
+            return
+        forms = self.reads.setdefault(value, {}).setdefault(node, [[] for _ in places])
+        for form, place in zip(forms, places, strict=True):
+            form.append(place)
+
+    def _value(self, value: SSAValue) -> Value:
+        maker = value.owner if isinstance(value.owner, Operation) else value
+        made, readers = self.made[value], self.reads[value]
+        wanted = {place for forms in readers.values() for form in forms for place in form}
+        paths = {
+            (a, b): self._path(value, self._conversions(a, b))
+            for a in dict.fromkeys(made)
+            for b in wanted
+            if a != b
+        }
+        reads = [Read(node, forms) for node, forms in readers.items()]
+        return Value(self.nodes[maker], made, reads, paths)
+
+    def _conversions(self, a: int, b: int) -> Conversions:
+        if (a, b) not in self.conversions:
+            numbered = list(self.places)
+            start, end = numbered[a], numbered[b]
+            steps = conversion_steps(start, end.resolved(start))
+            starts = (start, *(place for _, place in steps))
+            self.conversions[a, b] = tuple(zip(steps, starts, strict=False))
+        return self.conversions[a, b]
+
+    def _path(self, value: SSAValue, conversions: Conversions) -> list[Step]:
+        """The conversions of a value; each is known by where it leads."""
+        path: list[Step] = []
+        for step, start in conversions:
+            number = self._place(step[1])
+            path.append(Step(number, step_seconds(step, value, start, self.target)))
+        return path
+
+    def _fusion(
+        self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]], listed: Sequence[Candidate]
+    ) -> None:
+        """What is saved where an op joins the group of its last producer."""
+        producer = self._joined(op, options)
+        if producer is None:
+            return
+        value, node = producer.results[0], self.nodes[op]
+        saved = [
+            [
+                -fused_seconds(value, self.costs[node][j], self.target) if _fuses(a, b) else 0.0
+                for j, b in enumerate(listed)
+            ]
+            for a in options[producer]
+        ]
+        if any(map(any, saved)):
+            self.pairs.append(Pair(self.nodes[producer], node, saved))
+
+    def _joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
+        """The producer whose group an elementwise op joins, if their places agree: the latest, as
+        what the others give is then there when the group runs."""
+        if not isinstance(op, ElementwiseOp):
+            return None
+        producers = (
+            value.owner
+            for value in op.operands
+            if isinstance(value.owner, NnOp)
+            and value.owner in options
+            and value.has_one_use()
+            and len(value.owner.results) == 1
+            and shape_of(value) == shape_of(op.res)
+        )
+        return max(producers, key=self.nodes.__getitem__, default=None)
+
+
+def _fuses(producer: Candidate, consumer: Candidate) -> bool:
+    names = {producer.kernel.name, consumer.kernel.name}
+    return producer.place == consumer.place and not names & {HOST_KERNEL, VIEW_KERNEL}

@@ -1,0 +1,330 @@
+"""The cheapest choice of one candidate for each node of a graph: costs in, a choice out.
+
+Nothing here knows the IR. A node has candidates with a cost each; a value is made by one node in
+the form of its candidate, and read by others in the forms that their candidates want. A conversion
+from one form to another is a path of steps; a step that several readers need is paid once.
+
+The choice is found by eliminating one variable after the other (bucket elimination; Dechter, 1999).
+The variables are the nodes, and for each step that several readers may need whether it is taken: so
+sharing is exact, and no table has more axes than a variable has neighbours. Where every table would
+be too large, a variable is fixed: in a problem with few nodes to each of its states in turn, else
+to the one that looks best, and the solution says that it may not be the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Form = Any
+"""What a value can be made and read in; hashable."""
+Table = npt.NDArray[np.float64]
+Scope = tuple[int, ...]
+
+FEW = 12
+"""Nodes with a choice in problems that are solved exactly however they are connected, if there are
+up to 4 candidates for each."""
+MAX_TABLE = 1 << 17
+"""Entries of the largest table: what is left of such a problem once 4 nodes are fixed fits."""
+MAX_BRANCHES = 4**4
+"""Combinations of states of fixed variables that are tried in such a problem."""
+SMALL_TABLE = 1 << 12
+"""Entries of the largest table where a solution will not be exact anyway."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a conversion; steps of one value with equal names are the same one."""
+
+    name: Hashable
+    cost: float
+
+
+@dataclass(frozen=True)
+class Read:
+    """A node that reads a value: the forms in which each of its candidates wants it."""
+
+    node: int
+    forms: Sequence[Collection[Form]]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value: the node that makes it, its form by each of that node's candidates, its readers.
+
+    ``paths`` gives the steps from a form in which it is made to one in which it is read; no steps
+    where the pair is missing.
+    """
+
+    node: int
+    made: Sequence[Form]
+    reads: Sequence[Read]
+    paths: Mapping[tuple[Form, Form], Sequence[Step]]
+
+    def steps(self, made: Form, forms: Iterable[Form]) -> dict[Hashable, float]:
+        """The steps from a form to several, by name with their costs: each is there once."""
+        return {s.name: s.cost for form in forms for s in self.paths.get((made, form), ())}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A cost of two nodes' candidates together, such as what fusing them saves."""
+
+    first: int
+    second: int
+    costs: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Costs of the candidates of each node, the values between nodes, and further costs."""
+
+    costs: Sequence[Sequence[float]]
+    values: Sequence[Value] = ()
+    pairs: Sequence[Pair] = ()
+
+    def total(self, choice: Sequence[int]) -> float:
+        """What a choice costs."""
+        total = sum(costs[c] for costs, c in zip(self.costs, choice, strict=True))
+        total += sum(p.costs[choice[p.first]][choice[p.second]] for p in self.pairs)
+        for value in self.values:
+            wanted = (form for r in value.reads for form in r.forms[choice[r.node]])
+            total += sum(value.steps(value.made[choice[value.node]], wanted).values())
+        return total
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The candidate of each node, what they cost together, and whether nothing costs less."""
+
+    choice: tuple[int, ...]
+    cost: float
+    exact: bool
+
+
+def solve(problem: Problem) -> Solution:
+    """The choice of least total cost; of equal ones, one that depends on the problem alone."""
+    network = _network(problem)
+    few = sum(len(costs) > 1 for costs in problem.costs) <= FEW
+    try:
+        states, exact = _solve(network.copy(), MAX_TABLE, MAX_BRANCHES if few else 0)
+    except _TooWideError:
+        states, exact = _solve(network, SMALL_TABLE, 1)
+    choice = tuple(states[node] for node in range(len(problem.costs)))
+    return Solution(choice, problem.total(choice), exact)
+
+
+# ** the tables of a problem **
+
+
+def _network(problem: Problem) -> _Network:
+    network = _Network([len(costs) for costs in problem.costs])
+    for node, costs in enumerate(problem.costs):
+        network.add((node,), np.array(costs, np.float64))
+    for pair in problem.pairs:
+        network.add((pair.first, pair.second), np.array(pair.costs, np.float64))
+    for value in problem.values:
+        _add_value(network, value)
+    return network
+
+
+def _add_value(network: _Network, value: Value) -> None:
+    """A step that one reader alone may need is a cost of that reader and the maker; for others
+    there is a variable: paid where it is 1, and readers that need the step forbid it to be 0."""
+    needs = [
+        [[value.steps(made, forms) for forms in read.forms] for made in value.made]
+        for read in value.reads
+    ]
+    users: dict[Hashable, set[int]] = {}
+    costs: dict[Hashable, float] = {}
+    for i, table in enumerate(needs):
+        for steps in (steps for row in table for steps in row):
+            costs |= steps
+            for name in steps:
+                users.setdefault(name, set()).add(i)
+    shared = {name for name, readers in users.items() if len(readers) > 1 and costs[name] > 0}
+    for read, table in zip(value.reads, needs, strict=True):
+        alone = [
+            [sum(c for n, c in steps.items() if n not in shared) for steps in row] for row in table
+        ]
+        network.add((value.node, read.node), np.array(alone, np.float64))
+    for name in sorted(shared, key=list(users).index):
+        taken = network.variable(2)
+        network.add((taken,), np.array([0.0, costs[name]]))
+        for i in sorted(users[name]):
+            needed = np.array([[name in steps for steps in row] for row in needs[i]])
+            forbidden = np.stack([np.where(needed, math.inf, 0.0), np.zeros(needed.shape)], axis=-1)
+            network.add((value.node, value.reads[i].node, taken), forbidden)
+
+
+# ** elimination **
+
+
+class _TooWideError(Exception):
+    """A table would be too large."""
+
+
+@dataclass
+class _Eliminated:
+    """A variable's best state for each combination of states of the variables in ``scope``."""
+
+    variable: int
+    scope: Scope
+    states: npt.NDArray[np.intp]
+
+
+@dataclass
+class _Network:
+    """Variables and the tables of costs over them; tables over the same variables are one."""
+
+    sizes: list[int]
+    tables: dict[Scope, Table] = field(default_factory=dict[Scope, Table])
+    scopes: dict[int, set[Scope]] = field(default_factory=dict[int, set[Scope]])
+    """The scopes that a variable is in."""
+    fixed: dict[int, int] = field(default_factory=dict[int, int])
+    eliminated: list[_Eliminated] = field(default_factory=list[_Eliminated])
+    cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.scopes = self.scopes or {v: set() for v in range(len(self.sizes))}
+
+    def copy(self) -> _Network:
+        """One to change apart from this one. Tables are never written to."""
+        return _Network(
+            list(self.sizes),
+            dict(self.tables),
+            {v: set(scopes) for v, scopes in self.scopes.items()},
+            dict(self.fixed),
+            list(self.eliminated),
+            self.cost,
+        )
+
+    def variable(self, size: int) -> int:
+        """A new variable with this many states."""
+        self.sizes.append(size)
+        self.scopes[len(self.sizes) - 1] = set()
+        return len(self.sizes) - 1
+
+    def add(self, scope: Scope, table: Table) -> None:
+        """Add a table with one axis for each variable of the scope; single states have none."""
+        table = table.reshape([n for n in table.shape if n > 1])
+        scope = tuple(v for v in scope if self.sizes[v] > 1)
+        order = sorted(range(len(scope)), key=scope.__getitem__)
+        scope = tuple(scope[axis] for axis in order)
+        table = table.transpose(order)
+        if not scope:
+            self.cost += float(table.item())
+        elif scope in self.tables:
+            self.tables[scope] = self.tables[scope] + table
+        else:
+            self.tables[scope] = table
+            for variable in scope:
+                self.scopes[variable].add(scope)
+
+    def take(self, variable: int) -> list[tuple[Scope, Table]]:
+        """Remove the variable with its tables, which are given back."""
+        taken = [(scope, self.tables.pop(scope)) for scope in sorted(self.scopes.pop(variable))]
+        for scope, _ in taken:
+            for other in scope:
+                if other != variable:
+                    self.scopes[other].discard(scope)
+        return taken
+
+    def neighbours(self, variable: int) -> set[int]:
+        """The variables that share a table with this one."""
+        return {other for scope in self.scopes[variable] for other in scope} - {variable}
+
+    def width(self, variable: int) -> int:
+        """Entries of the table that eliminating a variable makes."""
+        sizes = (self.sizes[other] for other in self.neighbours(variable))
+        return self.sizes[variable] * math.prod(sizes)
+
+    def eliminate(self, variable: int) -> None:
+        """Replace the variable's tables by one over its neighbours: the least of its states."""
+        rest = tuple(sorted(self.neighbours(variable)))
+        axes = (*rest, variable)
+        total = np.zeros([self.sizes[v] for v in axes])
+        for scope, table in self.take(variable):
+            total += _spread(table, scope, axes)
+        self.eliminated.append(_Eliminated(variable, rest, total.argmin(axis=-1)))
+        self.add(rest, np.asarray(total.min(axis=-1)))
+
+    def fix(self, variable: int, state: int) -> None:
+        """Give a variable its state."""
+        self.fixed[variable] = state
+        for scope, table in self.take(variable):
+            axis = scope.index(variable)
+            self.add(scope[:axis] + scope[axis + 1 :], np.asarray(table.take(state, axis)))
+
+    def states(self) -> dict[int, int]:
+        """The state of every variable, once all are gone."""
+        states = dict(self.fixed)
+        for step in reversed(self.eliminated):
+            states[step.variable] = int(step.states[tuple(states[v] for v in step.scope)])
+        return states
+
+
+def _spread(table: Table, scope: Scope, axes: Scope) -> Table:
+    """The table with an axis for each of ``axes``, of extent 1 where the scope has it not."""
+    order = sorted(range(len(scope)), key=lambda axis: axes.index(scope[axis]))
+    extents = dict(zip(scope, table.shape, strict=True))
+    return table.transpose(order).reshape([extents.get(v, 1) for v in axes])
+
+
+def _solve(network: _Network, most: int, branches: int) -> tuple[dict[int, int], bool]:
+    """The states of least cost, and whether they are known to be that. Raises _TooWideError where a
+    table would have more than ``most`` entries and there are no ``branches``."""
+    queue = [(network.width(v), v) for v in network.scopes]
+    heapify(queue)
+    while network.scopes:
+        width, variable = heappop(queue)
+        if variable not in network.scopes or width != network.width(variable):
+            continue  # a newer entry is in the queue
+        if width > most:
+            return _branch(network, most, branches)
+        changed = network.neighbours(variable)
+        network.eliminate(variable)
+        for other in changed:
+            heappush(queue, (network.width(other), other))
+    return network.states(), True
+
+
+def _branch(network: _Network, most: int, branches: int) -> tuple[dict[int, int], bool]:
+    """Fix the variable with most states and neighbours: to each state, or to a likely one."""
+    if not branches:
+        raise _TooWideError
+    variable = max(network.scopes, key=lambda v: (network.sizes[v], len(network.neighbours(v)), -v))
+    size = network.sizes[variable]
+    if branches < size:
+        network.fix(variable, _likely(network, variable))
+        states, _ = _solve(network, most, branches)
+        return states, False
+    options: list[tuple[float, dict[int, int], bool]] = []
+    for state in range(size):
+        part = network.copy()
+        part.fix(variable, state)
+        states, exact = _solve(part, most, branches // size)
+        options.append((_cost(network, states), states, exact))
+    _, states, _ = min(options, key=lambda option: option[0])
+    return states, all(exact for _, _, exact in options)
+
+
+def _likely(network: _Network, variable: int) -> int:
+    """The state of least cost if all neighbours were free to follow."""
+    total = np.zeros(network.sizes[variable])
+    for scope in network.scopes[variable]:
+        others = tuple(axis for axis, v in enumerate(scope) if v != variable)
+        total += network.tables[scope].min(axis=others)
+    return int(total.argmin())
+
+
+def _cost(network: _Network, states: Mapping[int, int]) -> float:
+    """What the states cost in the tables that the network has."""
+    cells = (t[tuple(states[v] for v in scope)] for scope, t in network.tables.items())
+    return network.cost + float(sum(cells))

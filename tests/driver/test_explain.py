@@ -1,0 +1,203 @@
+"""Explanations: which kernel, why, and why not the others."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+
+from tessella import targets
+from tessella.dialects import nn
+from tessella.dialects.graph import Graph
+from tessella.driver.build import lower
+from tessella.driver.compile import compile_source, make_options
+from tessella.driver.explain import Explanation, explain
+from tessella.driver.explain_types import duration
+from tessella.driver.stage_file import StageSource, save_stage
+from tessella.kernels.registry import VIEW_KERNEL
+from tessella.tools.cli import main
+from tests.native import FixedSource, GraphBuilder
+from tests.passes.harness import sample
+
+ROOT = Path(__file__).parents[2]
+ARCH = targets.host().arch
+Out = pytest.CaptureFixture[str]
+
+
+def network() -> Graph:
+    """A convolution with what is behind it, and an op that only NumPy has."""
+    g = GraphBuilder(x=sample(0, 1, 16, 24, 24))
+    w = g.weight(sample(1, 64, 16, 3, 3))
+    settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
+    a = g.op(nn.ConvOp, [g.inputs["x"], w], node="conv1", **settings)
+    b = g.op(nn.ReluOp, [a], node="relu1")
+    c = g.op(nn.CumsumOp, [b], node="sums", axis=1, exclusive=False, reverse=False)
+    return g.graph(g.op(nn.ReshapeOp, [c], node="rows", shape=(64, 576)))
+
+
+def explained(**options: Any) -> Explanation:
+    lowered = lower(network(), make_options(**options), stop="placed")
+    return explain(lowered.stages)
+
+
+def test_entries() -> None:
+    conv, relu, sums, rows = explained().ops
+    assert [conv["op"], conv["node"], conv["kernel"]] == ["nn.conv", "conv1", "conv"]
+    assert conv["place"] == f"{ARCH}/f32/nhwc"
+    assert conv["group"] == relu["group"]
+    assert conv["fallback"] is None
+    assert (sums["kernel"], sums["fallback"]) == ("host", "host")
+    assert rows["kernel"] == VIEW_KERNEL
+    assert all(entry["cost"] is not None and entry["cost"] >= 0 for entry in (conv, relu, sums))
+
+
+def test_every_other_kernel_is_there_with_a_reason() -> None:
+    conv, relu, sums, _ = explained().ops
+    other = "arm" if ARCH == "x86" else "x86"
+    reasons = {(r["kernel"], r["place"]): r["reason"] for r in conv["rejected"]}
+    assert reasons.keys() == {
+        ("conv", f"{ARCH}/f32/nchw"),
+        ("conv", f"{other}/f32/nhwc"),
+        ("conv", f"{other}/f32/nchw"),
+        ("host", "host/f32/nchw"),
+    }
+    assert re.fullmatch(
+        r"it takes \S+ [mu]?s, \S+ [mu]?s more", reasons["conv", f"{ARCH}/f32/nchw"]
+    )
+    assert reasons["conv", f"{other}/f32/nchw"] == f"no place asks for {other}"
+    assert "not needed" in reasons["host", "host/f32/nchw"]
+    second = conv["runner_up"]
+    assert second is not None
+    assert (second["kernel"], second["place"]) == ("conv", f"{ARCH}/f32/nchw")
+    assert second["cost"] > (conv["cost"] or 0)
+    assert any("together with the ops around it" in r["reason"] for r in relu["rejected"])
+    assert sums["rejected"] == []
+
+
+def test_a_predicate_says_why_in_a_sentence() -> None:
+    g = GraphBuilder(x=sample(0, 1, 4, 5, 5))
+    sides = {"low": (0, 0, 1, 1), "high": (0, 0, 1, 1)}
+    graph = g.graph(g.op(nn.PadOp, [g.inputs["x"]], mode="reflect", value=0.0, **sides))
+    (pad,) = explain(lower(graph, make_options(), stop="placed").stages).ops
+    assert pad["kernel"] == "host"
+    assert "padding with mode 'reflect' has no native kernel" in {
+        r["reason"] for r in pad["rejected"]
+    }
+
+
+def test_conversions_have_their_bytes() -> None:
+    conversions = explained().conversions
+    first = conversions[0]
+    assert (first["op"], first["value"]) == ("place.relayout", "x")
+    assert (first["from"], first["to"]) == (f"{ARCH}/f32/nchw", f"{ARCH}/f32/nhwc")
+    assert first["bytes"] == 4 * 16 * 24 * 24
+    assert first["cost"] > 0
+    copies = [c for c in conversions if c["op"] == "place.copy"]
+    assert {c["cost"] for c in copies} == {0.0}  # the host and a CPU share their memory
+
+
+def test_fusions_have_what_they_consumed() -> None:
+    graph = network()
+    conv = next(op for op in graph.module.walk() if isinstance(op, nn.ConvOp))
+    conv.attributes["nn.pattern"] = StringAttr("conv-norm")
+    consumed = ("nn.conv@a", "nn.batch_norm@b")
+    conv.attributes["nn.consumed"] = ArrayAttr(map(StringAttr, consumed))
+    fusions = explain(lower(graph, make_options(), stop="placed").stages).fusions
+    assert {
+        "op": "nn.conv",
+        "node": "conv1",
+        "pattern": "conv-norm",
+        "consumed": list(consumed),
+    } in fusions
+    (group,) = (f for f in fusions if f["op"] == "nn.fused")
+    assert group["consumed"] == ["nn.conv@conv1", "nn.relu@relu1"]
+
+
+def test_how_it_was_picked() -> None:
+    by_cost, by_grade = explained().pick, explained(pick="grade").pick
+    assert by_cost is not None
+    assert (by_cost["strategy"], by_cost["exact"]) == ("cost", True)
+    assert by_cost["places"] == [f"{ARCH}/f32/nhwc", f"{ARCH}/f32", ARCH, "host"]
+    assert by_grade is not None
+    assert (by_grade["strategy"], by_grade["exact"]) == ("grade", None)
+
+
+def test_grades_are_shown() -> None:
+    conv, relu, *_ = explained(pick="grade", target="avx2").ops
+    reasons = {r["place"]: r["reason"] for r in conv["rejected"]}
+    assert reasons["x86/f32/nchw"] == ("its score is 6442450944, that of the picked one 7516192768")
+    assert "its operands have another layout" in {r["reason"] for r in relu["rejected"]}
+
+
+def test_json() -> None:
+    found = json.loads(explained().json())
+    assert found.keys() == {"pick", "ops", "conversions", "fusions"}
+    for op in found["ops"]:
+        assert op.keys() >= {"op", "node", "kernel", "place", "cost", "group", "rejected"}
+        assert all(r.keys() == {"kernel", "place", "reason"} for r in op["rejected"])
+
+
+def test_a_table_in_notebooks() -> None:
+    graph = network()
+    conv = next(op for op in graph.module.walk() if isinstance(op, nn.ConvOp))
+    conv.attributes["node"] = StringAttr("<script>")
+    html = explain(lower(graph, make_options(), stop="placed").stages)._repr_html_()
+    assert html.count("<table>") == html.count("</table>") == 3
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "<details><summary>" in html
+
+
+def test_a_loaded_stage_is_explained_alike(tmp_path: Path) -> None:
+    lowered = lower(network(), make_options(), stop="placed")
+    path = tmp_path / "m.placed"
+    save_stage(path, lowered.stages["placed"], lowered.weights)
+    loaded = explain({"placed": StageSource(path).graph({"x": (1, 16, 24, 24)}).module})
+    assert loaded.json() == explain(lowered.stages).json()
+
+
+def test_a_compiled_model_is_explained() -> None:
+    model = compile_source(FixedSource(network), pick="grade")
+    assert model.explain().json() == explained(pick="grade").json()
+
+
+@pytest.mark.parametrize(
+    "seconds, text", [(1.5, "1.5 s"), (2e-3, "2 ms"), (3.456e-6, "3.46 us"), (0.0, "0 us")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+# ** the command line **
+
+
+def test_options(tmp_path: Path, capsys: Out) -> None:
+    lowered = lower(network(), make_options(), stop="nn")
+    path = str(tmp_path / "m.nn")
+    save_stage(tmp_path / "m.nn", lowered.stages["nn"], lowered.weights)
+    assert main(["explain", path, "--pick", "grade", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["pick"]["strategy"] == "grade"
+    assert main(["explain", path, "--fallback", "error"]) == 2
+    assert "host at host/f32/nchw: a fallback (host), and those are refused" in (
+        capsys.readouterr().err
+    )
+
+
+def normal(line: str) -> str:
+    """The line without figures, which change with the model, and with single spaces."""
+    return " ".join(re.sub(r"(?<![\w/])\d[\d.]*( [mu]?s)?", "N", line).split())
+
+
+def test_the_example_in_the_documentation(capsys: Out) -> None:
+    text = (ROOT / "docs" / "picking.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    model = str(ROOT / "examples" / "digits" / "digits.onnx")
+    assert main(["explain", model, "--target", "avx512"]) == 0
+    found = iter([normal(line) for line in capsys.readouterr().out.splitlines()])
+    for line in example.splitlines():
+        if line and line != "...":
+            assert normal(line) in found, line  # consumes what is before it

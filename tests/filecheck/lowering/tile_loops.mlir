@@ -1,0 +1,146 @@
+// RUN: tessella-opt %s -p convert-tile-to-loops --split-input-file | filecheck %s
+
+// Points of the innermost reduction loop that run in one step: the loop says so, and code
+// generation joins the steps. The loop around it has more points than that.
+
+// CHECK-LABEL: func.func @unroll
+// CHECK:         scf.for %j =
+// CHECK:           scf.for %i =
+// CHECK:           } {rt.unroll = 4 : i64}
+// CHECK-NOT:     rt.unroll
+// CHECK:         func.return
+tile.kernel @unroll(%a: tensor<8x10x6xf32>) -> (tensor<8xf32>) {
+  %r = tile.contract + [x: 8 | i: 10, j: 5] (%a[x, i, j]) -> [x] schedule #tile.schedule<[x] reduce [j, i] unroll 4> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : (tensor<8x10x6xf32>) -> tensor<8xf32>
+  tile.return %r : tensor<8xf32>
+}
+
+// -----
+
+// A whole window: both loops.
+
+// CHECK-LABEL: func.func @window
+// CHECK:         scf.for %i =
+// CHECK:           scf.for %j =
+// CHECK:             vector.fma
+// CHECK:           } {rt.unroll = 3 : i64}
+// CHECK:         } {rt.unroll = 3 : i64}
+// CHECK:         func.return
+tile.kernel @window(%a: tensor<10x18xf32>, %k: tensor<3x3xf32>) -> (tensor<8x16xf32>) {
+  %r = tile.contract + [y: 8, x: 16 | i: 3, j: 3] (%a[y + i, x + j], %k[i, j]) -> [y, x] schedule #tile.schedule<[y, x] reduce [i, j] vector x 8 by 2 unroll 9> {
+  ^bb0(%v: f32, %w: f32):
+    %p = arith.mulf %v, %w : f32
+    tile.yield %p : f32
+  } : (tensor<10x18xf32>, tensor<3x3xf32>) -> tensor<8x16xf32>
+  tile.return %r : tensor<8x16xf32>
+}
+
+// -----
+
+// No step has more points than there are.
+
+// CHECK-LABEL: func.func @short
+// CHECK:         } {rt.unroll = 3 : i64}
+// CHECK:         func.return
+tile.kernel @short(%a: tensor<8x3xf32>) -> (tensor<8xf32>) {
+  %r = tile.contract + [x: 8 | i: 3] (%a[x, i]) -> [x] schedule #tile.schedule<[x] reduce [i] unroll 16> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : (tensor<8x3xf32>) -> tensor<8xf32>
+  tile.return %r : tensor<8xf32>
+}
+
+// -----
+
+// A loop whose bounds are computed runs point by point.
+
+// CHECK-LABEL: func.func @bounded
+// CHECK:         scf.for %i =
+// CHECK-NOT:     rt.unroll
+// CHECK:         func.return
+tile.kernel @bounded(%a: tensor<8xf32>) -> (tensor<8xf32>) {
+  %r = tile.contract + [x: 8 | i: 3] (%a[x + i - 1]) -> [x] schedule #tile.schedule<[x] reduce [i] unroll 3> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  tile.return %r : tensor<8xf32>
+}
+
+// -----
+
+// Blocks of rows run outside of all other loops. The last block is shorter, and what is left of it
+// for tiles too.
+
+// CHECK-LABEL: func.func @blocks
+// CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index
+// CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
+// CHECK-DAG:     %[[C8:.*]] = arith.constant 8 : index
+// CHECK:         scf.for %[[BLOCK:.*]] = %[[C0]] to %[[C8]] step %[[C4]] {
+// CHECK-NEXT:      scf.for %n = %[[C0]] to %[[C8]] step %[[C4]] {
+// CHECK-NEXT:        scf.for %[[IN:.*]] = %[[C0]] to %[[C4]] step %[[C2]] {
+// CHECK-NEXT:          %[[M:.*]] = affine.apply affine_map<(d0, d1) -> ((d0 + d1))> (%[[BLOCK]], %[[IN]])
+// CHECK-NEXT:          affine.apply affine_map<(d0) -> ((d0 * 3))> (%[[M]])
+// CHECK-NEXT:          affine.apply affine_map<(d0, d1) -> ((d0 + (d1 * 8)))> (%n, %[[M]])
+// CHECK:               scf.for %k =
+// CHECK-COUNT-2:         vector.fma
+// CHECK:               }
+// CHECK-COUNT-2:       vector.store
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+// CHECK-NEXT:    scf.for %{{.*}} = %[[C0]] to %[[C8]] step %[[C4]] {
+// CHECK:           scf.for %{{.*}} = {{.*}} iter_args
+// CHECK-COUNT-2:     vector.fma
+// CHECK:           }
+// CHECK-COUNT-2:   vector.store
+// CHECK:           scf.for %{{.*}} = {{.*}} iter_args
+// CHECK-COUNT-1:     vector.fma
+// CHECK:           }
+// CHECK-COUNT-1:   vector.store
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.return
+tile.kernel @blocks(%a: tensor<11x3xf32>, %b: tensor<3x8xf32>) -> (tensor<11x8xf32>) {
+  %r = tile.contract + [m: 11, n: 8 | k: 3] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 1 rows m 2 blocks [m 4]> {
+  ^bb0(%v: f32, %w: f32):
+    %p = arith.mulf %v, %w : f32
+    tile.yield %p : f32
+  } : (tensor<11x3xf32>, tensor<3x8xf32>) -> tensor<11x8xf32>
+  tile.return %r : tensor<11x8xf32>
+}
+
+// -----
+
+// Blocks of two indices, the first one outside. A block that holds all is no loop.
+
+// CHECK-LABEL: func.func @nested
+// CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
+// CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index
+// CHECK:         scf.for %m = %{{.*}} to %{{.*}} step %[[C4]] {
+// CHECK-NEXT:      scf.for %n = %{{.*}} to %{{.*}} step %[[C2]] {
+// CHECK-NEXT:        scf.for %{{.*}} = %{{.*}} to %[[C2]]
+// CHECK:             scf.for %{{.*}} = %{{.*}} to %[[C4]]
+// CHECK:               scf.for %k =
+// CHECK:         func.return
+// CHECK-LABEL: func.func @whole
+// CHECK-COUNT-3: scf.for
+// CHECK-NOT:     scf.for
+// CHECK:         func.return
+tile.kernel @nested(%a: tensor<8x3xf32>, %b: tensor<3x8xf32>) -> (tensor<8x8xf32>) {
+  %r = tile.contract + [m: 8, n: 8 | k: 3] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] blocks [m 4, n 2]> {
+  ^bb0(%v: f32, %w: f32):
+    %p = arith.mulf %v, %w : f32
+    tile.yield %p : f32
+  } : (tensor<8x3xf32>, tensor<3x8xf32>) -> tensor<8x8xf32>
+  tile.return %r : tensor<8x8xf32>
+}
+tile.kernel @whole(%a: tensor<8x3xf32>, %b: tensor<3x8xf32>) -> (tensor<8x8xf32>) {
+  %r = tile.contract + [m: 8, n: 8 | k: 3] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] blocks [m 8]> {
+  ^bb0(%v: f32, %w: f32):
+    %p = arith.mulf %v, %w : f32
+    tile.yield %p : f32
+  } : (tensor<8x3xf32>, tensor<3x8xf32>) -> tensor<8x8xf32>
+  tile.return %r : tensor<8x8xf32>
+}

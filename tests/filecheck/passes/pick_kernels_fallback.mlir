@@ -1,0 +1,27 @@
+// RUN: tessella-opt %s -p 'pick-kernels{places="x86/f32/image"}' | filecheck %s
+// RUN: not tessella-opt %s -p 'pick-kernels{places="x86/f32/image" fallback=error}' 2>&1 | filecheck %s --check-prefix=ERROR
+// RUN: not tessella-opt %s -p 'pick-kernels{fallback=error strategy=grade}' 2>&1 | filecheck %s --check-prefix=HOST
+
+// A kernel at one of the places, else one in any layout, else NumPy. What falls back says so.
+
+// CHECK-LABEL: func.func @steps
+// CHECK-NEXT:    %a = nn.max_pool %x {node = "pool", kernel = "max_pool", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], fallback = "layout"
+// CHECK-NEXT:    %b = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
+// CHECK-NEXT:    %c = nn.cumsum %b {node = "sums", kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>], fallback = "host"
+
+// Where fallbacks are refused, every op without a kernel is named, with each candidate and why it
+// is out.
+
+// ERROR:      2 unsupported things in the model
+// ERROR-NEXT:   - nn.max_pool (node 'pool'): max_pool at x86/f32/nhwc: a fallback (layout), and those are refused; max_pool at x86/f32/nchw: a fallback (layout), and those are refused; max_pool at arm/f32/nhwc: no place asks for arm; max_pool at arm/f32/nchw: no place asks for arm; host at host/f32/nchw: a fallback (host), and those are refused
+// ERROR-NEXT:   - nn.cumsum (node 'sums'): host at host/f32/nchw: a fallback (host), and those are refused
+
+// HOST:       1 unsupported thing in the model
+// HOST-NEXT:    - nn.cumsum (node 'sums'): host at host/f32/nchw: a fallback (host), and those are refused
+func.func @steps(%x: tensor<1x8x6x6xf32>) {
+  %a = nn.max_pool %x {node = "pool", kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
+    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %b = nn.relu %a : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %c = nn.cumsum %b {node = "sums", axis = 1 : i64, exclusive = false, reverse = false} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  func.return
+}

@@ -1,0 +1,106 @@
+// RUN: tessella-opt %s -p 'pick-kernels{strategy=grade}' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'pick-kernels{strategy=grade places="host","x86"}' --split-input-file | filecheck %s --check-prefix=HOST
+// RUN: tessella-opt %s -p 'pick-kernels{strategy=grade places="arm/f32/nhwc","host"}' --split-input-file | filecheck %s --check-prefix=ARM
+// RUN: tessella-opt %s -p 'pick-kernels{strategy=grade places="x86","x86/f32/nhwc"}' --split-input-file | filecheck %s --check-prefix=NCHW
+
+// The place named first has the most weight: a convolution reads and writes channels-last. Its
+// weights and vectors are row-major. Kernels that do with any layout take the one that flows in.
+
+// CHECK-LABEL: func.func @flow
+// CHECK-NEXT:    %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nhwc>], strides
+// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+// CHECK-NEXT:    %d = nn.relu %x {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
+
+// A place that names its target alone means f32 and nchw.
+// NCHW-LABEL: func.func @flow
+// NCHW-SAME:     nn.pick = {strategy = "grade", places = ["x86", "x86/f32/nhwc"], target = "host"}
+// NCHW-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], strides
+
+// NumPy serves all ops where it is asked for first.
+// HOST-LABEL: func.func @flow
+// HOST-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>], strides
+// HOST-NEXT:     %c = nn.relu %a {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>]}
+
+// ARM-LABEL: func.func @flow
+// ARM-NEXT:      %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nhwc>], strides
+// ARM-NEXT:      %c = nn.relu %a {kernel = "relu", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nhwc>]}
+
+func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf32>) {
+  %a = nn.conv %x, %w, %b {node = "first", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x8x6x6xf32>, tensor<8x8x1x1xf32>, tensor<8xf32>) -> tensor<1x8x6x6xf32>
+  %c = nn.relu %a : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %d = nn.relu %x : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %e = nn.conv %x, %w {node = "second", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+    : (tensor<1x8x6x6xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x6x6xf32>
+  func.return
+}
+
+// -----
+
+// The first computed operand of the result's rank decides: neither an argument, nor a constant,
+// nor one that is broadcast to a higher rank. Constants have no kernel.
+
+// CHECK-LABEL: func.func @first_operand
+// CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32>
+// CHECK-NEXT:    %w = nn.weight @w : tensor<8x1x1xf32>
+// CHECK-NEXT:    %a = nn.max_pool %x {kernel = "max_pool", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]
+// CHECK-NEXT:    %b = nn.add %s, %a {kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
+// CHECK-NEXT:    %c = nn.relu %y {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
+// CHECK-NEXT:    %d = nn.add %c, %a {kernel = "add", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
+// CHECK-NEXT:    %e = nn.relu %w {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
+// CHECK-NEXT:    %f = nn.add %e, %a {kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
+// CHECK-NEXT:    func.return
+func.func @first_operand(%x: tensor<1x8x6x6xf32>, %y: tensor<1x8x6x6xf32>) {
+  %s = nn.splat 1.0 : f32 : tensor<1x8x6x6xf32>
+  %w = nn.weight @w : tensor<8x1x1xf32>
+  %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
+    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %b = nn.add %s, %a : (tensor<1x8x6x6xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %c = nn.relu %y : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %d = nn.add %c, %a : (tensor<1x8x6x6xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %e = nn.relu %w : (tensor<8x1x1xf32>) -> tensor<8x1x1xf32>
+  %f = nn.add %e, %a : (tensor<8x1x1xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  func.return
+}
+
+// -----
+
+// A reshape is a view of row-major memory. A transposition reads what there is, in any layout.
+
+// CHECK-LABEL: func.func @movement
+// CHECK:         %b = nn.transpose %a {kernel = "transpose", places = [#place.at<x86, f32, any>, #place.at<x86, f32, nchw>], perm
+// CHECK-NEXT:    %c = nn.reshape %a {kernel = "view", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], shape
+// CHECK-NEXT:    %d = nn.reduce_max %a {kernel = "reduce_max", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>], axes
+func.func @movement(%x: tensor<1x8x6x6xf32>) {
+  %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
+    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %b = nn.transpose %a {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x8x6x6xf32>) -> tensor<1x6x6x8xf32>
+  %c = nn.reshape %a {shape = array<i64: 8, 36>} : (tensor<1x8x6x6xf32>) -> tensor<8x36xf32>
+  %d = nn.reduce_max %a {axes = array<i64: 2, 3>, keepdims = true} : (tensor<1x8x6x6xf32>) -> tensor<1x8x1x1xf32>
+  func.return
+}
+
+// -----
+
+// What no native kernel can do runs in NumPy, which is a fallback. Integers are served whatever the precision of a
+// place is; other floats where a place leaves the precision open.
+
+// CHECK-LABEL: func.func @elements
+// CHECK-NEXT:    nn.add %u, %u {kernel = "host", places = [#place.at<host, ui8, nchw>, #place.at<host, ui8, nchw>, #place.at<host, ui8, nchw>], fallback = "host"}
+// CHECK-NEXT:    nn.relu %e {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>], fallback = "host"}
+// CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>]}
+// CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>]}
+// CHECK-NEXT:    nn.less %d, %d {kernel = "less", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>, #place.at<x86, bool, nchw>]}
+
+// ARM-LABEL: func.func @elements
+// ARM:           nn.add %i, %i {kernel = "add", places = [#place.at<arm, i64, nchw>,
+// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#place.at<host, f64, nchw>,
+// ARM-NEXT:      nn.less %d, %d {kernel = "host", places = [#place.at<host, f64, nchw>,
+func.func @elements(%u: tensor<3xui8>, %e: tensor<0x4xf32>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
+  %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
+  %1 = nn.relu %e : (tensor<0x4xf32>) -> tensor<0x4xf32>
+  %2 = nn.add %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %3 = nn.sqrt %d : (tensor<4xf64>) -> tensor<4xf64>
+  %4 = nn.less %d, %d : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>
+  func.return
+}

@@ -1,0 +1,487 @@
+"""Ops called on arrays: each against NumPy and against the choice in a graph; arguments, errors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+import time
+import timeit
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.builtin import BoolAttr, TensorType
+from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def
+
+import tessella
+from tessella import ops
+from tessella.dialects import nn
+from tessella.dialects.nn.core import (
+    ByRank,
+    Defaults,
+    NnOp,
+    Tensor,
+    element_type,
+    to_attribute,
+    to_python,
+    type_of,
+)
+from tessella.driver.build import Lowered, lower
+from tessella.driver.compile import make_options
+from tessella.driver.explain import Explanation, explain
+from tessella.frontends.eager import op as eager
+from tessella.frontends.programs import Table
+from tessella.runtime.host import KERNELS
+from tessella.runtime.program import HostStep, Program
+from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
+from tests.dialects.oracle import run
+from tests.native import GraphBuilder
+
+PAGE = (Path(__file__).parents[2] / "docs" / "eager.md").read_text()
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Example:
+    """Operands, and all settings."""
+
+    operands: tuple[Array, ...]
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The settings as the IR has them."""
+        return {k: element_type(v) if k == "to" else v for k, v in self.settings.items()}
+
+
+def normal(*shape: int) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+def between(low: float, high: float, *shape: int) -> Array:
+    return np.random.default_rng(shape).uniform(low, high, shape).astype(np.float32)
+
+
+def flags(*shape: int) -> Array:
+    return np.random.default_rng(shape).integers(0, 2, shape).astype(np.bool)
+
+
+X = normal(2, 3, 5, 4)
+CHANNELS = [between(0.5, 1, 3), between(-1, 1, 3), normal(3), between(0.5, 2, 3)]
+CONV: dict[str, Any] = {
+    "strides": (2, 1), "pads": (1, 0, 1, 1), "dilations": (1, 1), "groups": 1,
+}  # fmt: skip
+POOL: dict[str, Any] = {
+    "kernel_shape": (2, 3), "strides": (1, 2), "pads": (0, 1, 0, 1), "dilations": (1, 1),
+    "ceil_mode": False,
+}  # fmt: skip
+ATTENTION = {"scale": 0.5, "transposed_k": False, "nan_as_zero": False}
+RESIZE: dict[str, Any] = {
+    "sizes": (2, 3, 10, 8), "scales": (1.0, 1.0, 2.0, 2.0), "mode": "linear",
+    "coordinates": "half_pixel", "nearest_mode": "floor",
+}  # fmt: skip
+INDICES = np.asarray([[2, 0], [-1, 1]])
+
+SPECIAL: dict[type[NnOp], Example] = {
+    nn.AcoshOp: Example((between(1, 9, 3, 5),)),
+    nn.IsNanOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
+    nn.IsInfOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
+    nn.NotOp: Example((flags(3, 5),)),
+    nn.CastOp: Example((9 * X,), {"to": np.int32}),
+    nn.ClipOp: Example((X,), {"low": -0.5, "high": 0.75}),
+    nn.HardSigmoidOp: Example((X,), {"alpha": 0.3, "beta": 0.4}),
+    nn.SeluOp: Example((X,), {"alpha": 1.5, "beta": 1.25}),
+    nn.PowOp: Example((between(0.5, 2, 3, 5), normal(5))),
+    nn.WhereOp: Example((flags(3, 1), normal(3, 5), normal(5))),
+    nn.MatmulOp: Example((normal(2, 5, 7), normal(2, 9, 7)), {"transpose_b": True}),
+    nn.FcOp: Example((normal(5, 7), normal(7, 9), normal(9)), {"transpose_w": False}),
+    nn.AttentionOp: Example((normal(2, 5, 4), normal(2, 7, 4), normal(2, 7, 3)), ATTENTION),
+    nn.ConvOp: Example((X, normal(6, 3, 3, 2), normal(6)), CONV),
+    nn.ConvTransposeOp: Example((X, normal(3, 6, 3, 2)), CONV | {"output_pads": (1, 0)}),
+    nn.MaxPoolOp: Example((X,), POOL),
+    nn.AvgPoolOp: Example((X,), POOL | {"count_include_pad": True}),
+    nn.CumsumOp: Example((X,), {"axis": 2, "exclusive": True, "reverse": False}),
+    nn.TopkOp: Example((X,), {"k": 2, "axis": 2, "largest": True}),
+    nn.LayerNormOp: Example((X, normal(4), normal(4)), {"axis": 3, "epsilon": 0.1}),
+    nn.RmsNormOp: Example((X, normal(5, 4)), {"axis": 2, "epsilon": 0.1}),
+    nn.InstanceNormOp: Example((X, *CHANNELS[:2]), {"epsilon": 0.1}),
+    nn.BatchNormOp: Example((X, CHANNELS[0], *CHANNELS[1:]), {"epsilon": 0.1}),
+    nn.LrnOp: Example((X,), {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
+    nn.ReshapeOp: Example((X,), {"shape": (6, 20)}),
+    nn.TransposeOp: Example((X,), {"perm": (0, 2, 3, 1)}),
+    nn.ChannelShuffleOp: Example((normal(1, 6, 3),), {"groups": 2}),
+    nn.SliceOp: Example(
+        (X,), {"starts": (0, 2, 4, 0), "sizes": (1, 2, 3, 2), "steps": (1, -1, -1, 2)}
+    ),
+    nn.PadOp: Example(
+        (X,), {"low": (0, 1, 0, 2), "high": (1, 0, 0, 1), "mode": "constant", "value": 1.5}
+    ),
+    nn.ConcatOp: Example((normal(2, 3), normal(1, 3), normal(4, 3)), {"axis": 0}),
+    nn.ExpandOp: Example((normal(3, 1),), {"shape": (2, 3, 5)}),
+    nn.TileOp: Example((normal(2, 3),), {"repeats": (2, 3)}),
+    nn.ResizeOp: Example((X,), RESIZE),
+    nn.GatherOp: Example((X, INDICES), {"axis": 1}),
+    nn.GatherElementsOp: Example((normal(3, 2), INDICES), {"axis": 0}),
+    nn.GatherNdOp: Example((normal(3, 2, 5), np.asarray([[0, 1], [2, -1]])), {"batch_dims": 0}),
+    nn.ScatterElementsOp: Example(
+        (normal(3, 2), INDICES, normal(2, 2)), {"axis": 0, "reduction": "none"}
+    ),
+    nn.ScatterNdOp: Example(
+        (normal(3, 2), np.asarray([[0], [2]]), normal(2, 2)), {"reduction": "add"}
+    ),
+}
+
+FAMILIES: dict[type[NnOp], Example] = {
+    nn.AlphaOp: Example((X,), {"alpha": 0.75}),
+    nn.UnaryOp: Example((between(0.1, 0.9, 3, 5),)),
+    nn.LogicalOp: Example((flags(3, 5), flags(5))),
+    nn.BinaryOp: Example((normal(3, 5), 0.5 + np.abs(normal(5)))),
+    nn.ReduceOp: Example((X,), {"axes": (1, 3), "keepdims": False}),
+    nn.ArgOp: Example((X,), {"axis": 2, "keepdims": False, "select_last_index": False}),
+    nn.AlongAxisOp: Example((X,), {"axis": 3}),
+}
+
+
+def kinds() -> dict[str, type[NnOp]]:
+    """The ops that compute, by their names in Python."""
+    found = [op for op in nn.Nn.operations if issubclass(op, NnOp)]
+    names = {op: op.name.removeprefix("nn.") for op in found if not issubclass(op, nn.ConstantOp)}
+    keywords = {"and", "or", "not"}
+    return {name + "_" * (name in keywords): op for op, name in names.items()}
+
+
+def example(kind: type[NnOp]) -> Example:
+    """The op's example, or its family's. An op without one fails here: add it above."""
+    if kind in SPECIAL:
+        return SPECIAL[kind]
+    return next(found for family, found in FAMILIES.items() if issubclass(kind, family))
+
+
+def call(name: str, *operands: Any, **settings: Any) -> list[Array]:
+    """The results, as a list."""
+    results = getattr(ops, name)(*operands, **settings)
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def alone(kind: type[NnOp], given: Example) -> Explanation:
+    """The explanation of a graph of the op alone, as a model's is made."""
+    g = GraphBuilder(**{f"x{i}": x for i, x in enumerate(given.operands)})
+    op = kind.make(list(g.inputs.values()), node=None, **given.properties)
+    g.main.body.block.add_op(op)
+    return explain(lower(g.graph(*op.results), make_options(), stop="placed").stages)
+
+
+def close(found: Iterable[Array], wanted: Iterable[Array]) -> None:
+    for y, expected in zip(found, wanted, strict=True):
+        assert (y.dtype, y.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_ops_are_those_of_the_dialect() -> None:
+    assert dir(ops) == sorted(kinds())
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_every_op_as_numpy_and_as_in_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, given = kinds()[name], example(kinds()[name])
+    programs = loaded(monkeypatch)
+    before = [x.copy() for x in given.operands]
+    results = call(name, *given.operands, **given.settings)
+
+    close(results, run(kind, *given.operands, **given.properties))
+    close(given.operands, before)
+    assert not any(np.may_share_memory(y, x) for y in results for x in given.operands)
+
+    (entry,) = alone(kind, given).ops
+    (eagerly,) = getattr(ops, name).explain(*given.operands, **given.settings).ops
+    assert eagerly == entry
+    (program,) = programs
+    assert [isinstance(s, HostStep) for s in program.steps] == [entry["kernel"] == "host"]
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The programs that are made from now on, with an empty table."""
+    programs: list[Program] = []
+
+    def load(lowered: Lowered) -> Program:
+        programs.append(made(lowered))
+        return programs[-1]
+
+    made = eager.load_native
+    monkeypatch.setattr(eager, "load_native", load)
+    monkeypatch.setattr(eager, "_PREPARED", Table(eager.MAX_OPS))
+    return programs
+
+
+@irdl_op_definition
+class HalveOp(NnOp):
+    """x / 2; x / 4 if `twice`."""
+
+    name = "nn.halve"
+    DEFAULTS: ClassVar[Defaults] = {"twice": False}
+    x = operand_def(base(TensorType))
+    twice = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+
+    def infer(self) -> list[Tensor]:
+        return [type_of(X)]
+
+
+def test_an_op_that_is_new_to_the_dialect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def halve(x: Array, *, twice: bool) -> Array:
+        return x / np.float32(4 if twice else 2)
+
+    monkeypatch.setattr(nn, "Nn", type(nn.Nn)("nn", [*nn.Nn.operations, HalveOp]))
+    monkeypatch.setitem(KERNELS, "nn.halve", halve)
+    assert "halve" in dir(ops)
+    op = type(ops)().halve
+    assert str(inspect.signature(op)) == "(x, *, twice: bool = False)"
+    close([op(X), op(X, twice=True)], [X / 2, X / 4])
+
+
+# ** operands **
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "bool", "int8", "int64", "uint8", "uint64"]
+)
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (3, 4)])
+def test_dtypes_and_empty_arrays(dtype: str, shape: tuple[int, ...]) -> None:
+    x = np.ones(shape, dtype)
+    for y in (ops.reshape(x, shape=(1, *shape)), ops.where(True, x, x), ops.equal(x, x)):
+        assert y.size == x.size
+        assert not np.shares_memory(x, y)
+        assert (y == 1).all()
+    if x.ndim:
+        close([ops.concat(x, x, x, axis=0)], [np.concatenate([x, x, x])])
+
+
+def test_arrays_in_any_order_of_memory() -> None:
+    wide = normal(6, 8)
+    frozen = normal(3, 4)
+    frozen.flags.writeable = False
+    odd = np.frombuffer(b"\0" + normal(3, 4).tobytes(), np.uint8)[1:].view(np.float32)
+    views = [wide[::2, ::2], wide[:4, :3].T, wide[2::-1, :4], np.asfortranarray(normal(3, 4)),
+             frozen, odd.reshape(3, 4), normal(3, 4).astype(">f4"), np.ma.array(normal(3, 4)),
+             np.broadcast_to(normal(4), (3, 4))]  # fmt: skip
+    for x in views:
+        close([ops.add(x, x)], [np.asarray(x + x, np.float32)])
+        close([ops.reshape(x, shape=(2, 6))], [np.asarray(x, np.float32).reshape(2, 6)])
+
+
+def test_a_result_is_never_an_input() -> None:
+    for dtype in ("float32", "uint8"):
+        x = np.ones((2, 3), dtype)
+        same = [
+            ops.reshape(x, shape=(2, 3)), ops.reshape(x, shape=(3, 2)), ops.cast(x, to=dtype),
+            ops.transpose(x, perm=(0, 1)), ops.expand(x, shape=(2, 3)), ops.concat(x, axis=0),
+            ops.slice(x, starts=(0, 0), sizes=(1, 3)), ops.tile(x, repeats=(1, 1)),
+        ]  # fmt: skip
+        for y in same:
+            assert y.flags.writeable
+            assert not np.shares_memory(x, y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint8"])
+@pytest.mark.parametrize("number", [2, True, 2.5])
+def test_numbers_as_numpy(dtype: str, number: float) -> None:
+    x = np.asarray([1, 2, 3], dtype)
+    wanted = x * number
+    if wanted.dtype == x.dtype:
+        close([ops.mul(x, number), ops.mul(number, x)], [wanted, wanted])
+    else:
+        with pytest.raises(ShapeError, match="element types differ"):
+            ops.mul(x, number)
+
+
+def test_numbers_by_themselves_and_where_a_dtype_is_asked_for() -> None:
+    x = normal(3, 4)
+    close([ops.add(1, 2), ops.add(1.0, 2.0)], [np.asarray(3), np.asarray(3.0)])
+    close([ops.gather(x, 1), ops.gather(x, -1)], [x[1], x[-1]])
+    close([ops.where(x > 0, x, 0), ops.where(True, 0.5, x)], [np.where(x > 0, x, 0), x * 0 + 0.5])
+    close([ops.add(x, np.float32(1))], [x + 1])
+    y = np.asarray(1, np.uint64)
+    close([ops.add(y, 2**63)], [y + np.uint64(2**63)])
+
+
+def test_another_number_is_no_other_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, x = loaded(monkeypatch), normal(3)
+    close([ops.add(x, 1.0), ops.add(x, 2.5)], [x + 1, x + np.float32(2.5)])
+    assert len(programs) == 1
+
+
+def test_optional_operands_and_names() -> None:
+    x, w, b = normal(1, 3, 5, 5), normal(4, 3, 3, 3), normal(4)
+    bare, biased = ops.conv(x, w), ops.conv(x, w, b)
+    close([ops.conv(x, w, None), ops.conv(x=x, w=w)], [bare, bare])
+    close([ops.conv(x, w, b=b), ops.conv(b=b, x=x, w=w, groups=1)], [biased, biased])
+    close([bare + b[:, None, None]], [biased])
+    q, k, v, mask = normal(5, 4), normal(7, 4), normal(7, 3), normal(5, 7)
+    close([ops.attention(q, k, v, mask * 0, scale=0.5)], [ops.attention(q, k, v, scale=0.5)])
+
+
+# ** settings **
+
+
+def test_settings_convert() -> None:
+    x = normal(3, 4)
+    close([ops.softmax(x, axis=np.int32(-1))], [ops.softmax(x)])
+    close([ops.reduce_sum(x, axes=-2)], [x.sum(0)])
+    close([ops.reduce_sum(x, axes=[0, -1], keepdims=np.True_)], [x.sum(keepdims=True)])
+    close([ops.clip(x, low=0)], [np.maximum(x, 0)])
+    close([ops.cast(x, to="int32"), ops.cast(x, to=np.int32)], [x.astype(np.int32)] * 2)
+    close([ops.transpose(x, perm=None)], [x.T.copy()])
+
+
+def test_settings_that_compare_equal_and_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, x = loaded(monkeypatch), np.ones(1, np.float32)
+    signs = [
+        np.signbit(ops.pad(x, low=(1,), high=(0,), value=value))[0] for value in (0.0, -0.0, 0.0)
+    ]
+    assert signs == [False, True, False]
+    for _ in range(3):
+        assert np.isnan(ops.pad(x, low=(1,), high=(0,), value=float("nan"))[0])
+    assert len(programs) == 3
+
+
+def test_the_order_of_settings_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, x = loaded(monkeypatch), normal(3, 4)
+    ops.topk(x, k=2, axis=0)
+    ops.topk(x, axis=0, k=2)
+    assert len(programs) == 1
+
+
+# ** errors **
+
+M = normal(3, 4)
+ERRORS: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+    (AttributeError, r"no op 'matmull'; did you mean matmul", lambda: ops.matmull),
+    (AttributeError, r"no op 'weight'", lambda: ops.weight),
+    (InputError, r"b is missing[^$]*a, b", lambda: ops.matmul(M)),
+    (InputError, r"b is missing", lambda: ops.matmul(M, None)),
+    (InputError, r"3 operands", lambda: ops.matmul(M, M, M)),
+    (InputError, r"\[b\][^$]*4 operands", lambda: ops.conv(M, M, M, M)),
+    (InputError, r"a is given twice", lambda: ops.matmul(M, M, a=M)),
+    (InputError, r"'b' is not an array[^$]*of type list", lambda: ops.matmul(M, [1.0])),
+    (InputError, r"'inputs\[1\]' is not an array", lambda: ops.concat(M, "x", axis=0)),
+    (InputError, r"no element type for float16[^$]*x\.astype", lambda: ops.abs(np.float16(1))),
+    (InputError, r"no element type for complex128", lambda: ops.abs(np.ones(2, complex))),
+    (InputError, r"300 out of bounds", lambda: ops.add(np.ones(2, np.int8), 300)),
+    (ShapeError, r"do not broadcast[^$]*tessella\.ops\.add", lambda: ops.add(M, M.T)),
+    (ShapeError, r"inner sizes differ", lambda: ops.matmul(M, M)),
+    (ShapeError, r"there are no operands", lambda: ops.concat(axis=0)),
+    (ShapeError, r"axis is out of range", lambda: ops.softmax(M, axis=2)),
+    (ShapeError, r"64 bits", lambda: ops.tile(M, repeats=(2**64, 1))),
+    (ShapeError, r"too large", lambda: ops.expand(M, shape=(2**60, 3, 4))),
+    (OptionError, r"no setting 'alfa'[^$]*did you mean alpha", lambda: ops.elu(M, alfa=1.0)),
+    (OptionError, r"expected: no settings", lambda: ops.abs(M, axis=0)),
+    (OptionError, r"needs the setting 'k'", lambda: ops.topk(M)),
+    (OptionError, r"needs the setting 'k'", lambda: ops.topk(M, k=None)),
+    (OptionError, r"expected: bool\s+found: 1 of", lambda: ops.matmul(M, M, transpose_b=1)),
+    (OptionError, r"expected: int\s+found: 0\.5", lambda: ops.softmax(M, axis=0.5)),
+    (OptionError, r"expected: float\s+found: 'x'", lambda: ops.elu(M, alpha="x")),
+    (OptionError, r"expected: tuple\[int", lambda: ops.reshape(M, shape="ab")),
+    (OptionError, r"'to' has the wrong type", lambda: ops.cast(M, to="word")),
+    (ExecutionError, r"out of range", lambda: ops.gather(M, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error, message, make", ERRORS)
+def test_errors(error: type[Exception], message: str, make: Callable[[], Any]) -> None:
+    for _ in range(2):  # a call that failed leaves nothing behind
+        with pytest.raises(error, match=message):
+            make()
+
+
+# ** what is kept **
+
+
+def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = loaded(monkeypatch)
+    monkeypatch.setattr(eager, "_PREPARED", Table(2))
+    a, b, c = (np.ones(size, np.float32) for size in (1, 2, 3))
+    for x in (a, b, a, c, a, b):
+        close([ops.add(x, x)], [x + x])
+    assert len(programs) == 4  # b was dropped for c, as a was used later
+
+
+def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = loaded(monkeypatch)
+    inputs = [normal(n, n) for n in (2, 3, 5)]
+    start, failed = threading.Barrier(6), list[BaseException]()
+
+    def work(first: int) -> None:
+        try:
+            start.wait()
+            for i in range(first, first + 60):
+                x = inputs[i % 3]
+                close([ops.matmul(x, x), ops.add(x, 1.0)], [x @ x, x + 1])
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert len(programs) == 2 * len(inputs)
+
+
+def test_the_overhead_of_a_warm_call() -> None:
+    """In time of this thread, which other processes do not lengthen; the bound is generous."""
+    x = normal(4, 4)
+    for op in (ops.add, ops.matmul):
+        op(x, x)
+        timer = timeit.Timer(lambda op=op: op(x, x), timer=time.thread_time)
+        seconds = min(timer.repeat(repeat=5, number=200)) / 200
+        assert seconds < 100e-6
+
+
+# ** reading **
+
+
+def test_signatures_and_documentation() -> None:
+    assert str(inspect.signature(ops.conv)) == (
+        "(x, w, b=None, *, strides: tuple[int, ...] = ones, pads: tuple[int, ...] = zeros, "
+        "dilations: tuple[int, ...] = ones, groups: int = 1)"
+    )
+    assert str(inspect.signature(ops.concat)) == "(*inputs, axis: int)"
+    assert repr(ops.and_) == "tessella.ops.and_"
+    for name, kind in kinds().items():
+        text = getattr(ops, name).__doc__
+        assert text.startswith(f"{name}(")
+        assert inspect.getdoc(kind) in text
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_defaults_are_values_of_the_properties(name: str) -> None:
+    kind = kinds()[name]
+    properties = kind.get_irdl_definition().properties
+    assert kind.DEFAULTS.keys() <= properties.keys()
+    for setting, value in kind.DEFAULTS.items():
+        given = tuple(value.of(4)) if isinstance(value, ByRank) else value
+        attribute = to_attribute(given)
+        assert properties[setting].constr.verifies(attribute)
+        assert to_python(attribute) == given
+
+
+def test_stages() -> None:
+    lowered = ops.matmul.lower(M, M, transpose_b=True)
+    assert "nn.matmul" in lowered.as_text("nn")
+    assert 'kernel = "matmul"' in lowered.as_text("placed")
+    (y,) = lowered.compile().run(None, {"x0": M, "x1": M})
+    close([y], [M @ M.T])
+
+
+def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    scope: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(block, scope)
+    assert "nn.matmul" in capsys.readouterr().out
+    assert {"ops"} <= set(dir(tessella))

@@ -1,0 +1,57 @@
+"""Runs random Tile programs on memory that ends, or begins, at a page that nobody may touch.
+
+A read or write beyond it ends the process: run it as one of its own.
+
+    python -m tests.frontends.tile.guarded avx2
+"""
+
+from __future__ import annotations
+
+import sys
+from unittest import mock
+
+import numpy as np
+
+import tessella
+from tessella.runtime import arena, program
+from tests.frontends.tile import points
+from tests.frontends.tile.checks import same
+from tests.frontends.tile.sketches import Sketch, sketch
+from tests.lowering.guarded import Memory, Outputs
+
+COUNT = 40
+
+
+def run(made: Sketch, target: str) -> None:
+    """Compare with the points, on guarded memory."""
+    with np.errstate(all="ignore"):
+        wanted = list(points.run(made.source, *made.arrays).values())
+    end, begin = Memory(at_end=True), Memory(at_end=False)
+    outputs = Outputs(end)
+    with (
+        mock.patch.object(program, "aligned", end.aligned),
+        mock.patch.object(arena, "aligned", end.aligned),
+        mock.patch.object(program, "Recycler", outputs.recycler),
+    ):
+        model = tessella.tile(made.source, target=target).lower(*made.arrays).compile()
+        names = [info.name for info in model.inputs]
+        for memory in (end, begin):
+            outputs.memory = memory
+            guarded = [memory.copy(array) for array in made.arrays]
+            got = model.run(None, dict(zip(names, guarded, strict=True)))
+            for result, want in zip(got, wanted, strict=True):
+                same(result, want)
+            memory.check()
+
+
+def main(target: str) -> None:
+    """Run the programs; the one that is running comes last."""
+    for seed in range(COUNT):
+        made = sketch(seed, 2)
+        print(seed, made, flush=True)
+        run(made, target)
+    print("done")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,44 @@
+"""The page about the Tile language: its examples run, and what it lists is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tessella
+from tessella.dialects.nn.core import element_type
+from tessella.frontends.tile.functions import CASTS, FUNCTIONS, WITHOUT_CODE
+from tessella.support.errors import TileError
+
+PAGE = (Path(__file__).parents[3] / "docs" / "tile-language.md").read_text()
+
+
+def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+    scope: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(block, scope)
+    assert "tile.kernel @tile_O_R" in capsys.readouterr().out
+
+
+def test_the_error_is_as_shown() -> None:
+    [shown] = re.findall(r"```\n(unknown.*?)\n```", PAGE, re.DOTALL)
+    with pytest.raises(TileError) as caught:
+        tessella.tile("function (A[N, M]) -> (B) { B[n : N] = +(A[n+CI, m]); }")
+    assert str(caught.value) == shown
+
+
+def test_all_functions_are_listed() -> None:
+    listed = set(re.findall(r"\b[a-z][a-z0-9_]*\b", PAGE))
+    assert listed >= {*FUNCTIONS, *CASTS}
+    assert not WITHOUT_CODE & {*FUNCTIONS, *CASTS}
+
+
+def test_the_functions_without_code_for_float64_are_listed() -> None:
+    [listed] = re.findall(r"\(`([a-z ]*)` have no code for float64\)", PAGE)
+    single, double = element_type(np.float32), element_type(np.float64)
+    missing = {name for name, f in FUNCTIONS.items() if not f.has_code(double)}
+    assert missing == set(listed.split())
+    assert all(f.has_code(single) for f in FUNCTIONS.values())

@@ -1,0 +1,18 @@
+"""Kernels that move elements, for every vector width that runs here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tessella.dialects import nn
+from tests.native import RUNNABLE, check_op
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize(
+    "shape, groups", [((2, 6), 2), ((1, 12, 5), 3), ((2, 4, 3, 7), 1), ((1, 24, 9, 5), 4)]
+)
+def test_channel_shuffle(shape: tuple[int, ...], groups: int, target: str) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    check_op(nn.ChannelShuffleOp, [x], target=target, rtol=0, atol=0, groups=groups)

@@ -1,0 +1,139 @@
+"""What a `tile.contract` means: the points of its index space, in NumPy.
+
+It knows nothing of strides, layouts, schedules or loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.ir import Attribute, Block, SSAValue
+
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.tile import Access, ContractOp, ExtractOp, IndexOp, Linear, YieldOp, yielded
+from tests.native import Array
+
+Arrays = Mapping[SSAValue, Array]
+Points = Mapping[str, Array]
+"""For each index its values, one for each point; under the empty name, zeros."""
+
+_SCALARS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("arith.addf", "arith.addi"), np.add),
+    **dict.fromkeys(("arith.subf", "arith.subi"), np.subtract),
+    **dict.fromkeys(("arith.mulf", "arith.muli"), np.multiply),
+    **dict.fromkeys(("arith.maximumf", "arith.maxsi"), np.maximum),
+}
+_CASTS = ("arith.index_cast", "arith.sitofp", "arith.extf", "arith.extsi")
+_AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum}
+
+
+@np.errstate(all="ignore")
+def run(op: ContractOp, arrays: Arrays, before: Array) -> Array:
+    """The output of a statement, in memory that held something before."""
+    ranges = {index.name: index.range for index in op.index_list}
+    free = _points({i.name: i.range for i in op.index_list if not i.reduced})
+    points = _valid(op, _points(ranges))
+    inputs = _elements(op.inputs, op.input_accesses, arrays, points)
+    combined = _body(op.combine.block, inputs, points, arrays)
+    kind = _scalar_dtype(yielded(op.combine.block).type)
+    totals = np.full(len(free[""]), _start(op, kind), kind)
+    slots = _position([Linear.of(n) for n in free if n], [ranges[n] for n in free if n], points)
+    if op.is_map:
+        totals[slots] = combined
+    else:
+        _AGGREGATIONS[op.aggregation.data].at(totals, slots, combined)
+    if op.post_block is not None:
+        posts = _elements(op.post_inputs, op.post_accesses, arrays, free)
+        totals = _body(op.post_block, [totals, *posts], free, arrays)
+    result = before.copy()
+    result.reshape(-1)[_position(op.out_access, shape_of(op.res), free)] = totals
+    return result
+
+
+def _points(ranges: Mapping[str, int]) -> Points:
+    count = math.prod(ranges.values())
+    grid = np.indices(tuple(ranges.values()), np.int64).reshape(len(ranges), count)
+    return {**dict(zip(ranges, grid, strict=True)), "": np.zeros(count, np.int64)}
+
+
+def _value(form: Linear, points: Points) -> Array:
+    start = points[""] + form.constant
+    return sum((points[name] * c for name, c in form.terms), start)
+
+
+def _valid(op: ContractOp, points: Points) -> Points:
+    """The points at which all accesses stay inside, and the constraints hold."""
+    constraints = list(op.where_list)
+    for value, forms in zip(op.inputs, op.input_accesses, strict=True):
+        constraints += zip(forms, shape_of(value), strict=True)
+    valid = points[""] == 0
+    for form, extent in constraints:
+        value = _value(form, points)
+        valid &= (value >= 0) & (value < extent)
+    return {name: values[valid] for name, values in points.items()}
+
+
+def _position(forms: Sequence[Linear], shape: Sequence[int], points: Points) -> Array:
+    """Where the elements are in a row-major array. Raises IndexError outside of it."""
+    position = points[""]
+    for form, extent in zip(forms, shape, strict=True):
+        value = _value(form, points)
+        if ((value < 0) | (value >= extent)).any():
+            raise IndexError(f"{form} is outside of {extent}")
+        position = position * extent + value
+    return position
+
+
+def _elements(
+    values: Sequence[SSAValue], accesses: Sequence[Access], arrays: Arrays, points: Points
+) -> list[Array]:
+    return [
+        arrays[value].reshape(-1)[_position(forms, shape_of(value), points)]
+        for value, forms in zip(values, accesses, strict=True)
+    ]
+
+
+def _start(op: ContractOp, kind: np.dtype[Any]) -> Any:
+    """What an element holds before any point."""
+    if op.is_map:
+        return 0 if op.default is None else _number(op.default)
+    lowest, highest = (
+        (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    )
+    return {"+": 0, "*": 1, ">": lowest, "<": highest}[op.aggregation.data]
+
+
+def _number(attribute: Attribute) -> float:
+    assert isinstance(attribute, FloatAttr | IntegerAttr)
+    return attribute.value.data
+
+
+def _body(block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays) -> Array:
+    """What a body yields, for the elements of all points at once."""
+    values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops:
+        operands = [values[v] for v in op.operands if v in values]
+        match op:
+            case YieldOp():
+                return operands[0]
+            case IndexOp():
+                result = points[op.index.data]
+            case ExtractOp():
+                result = arrays[op.source][tuple(operands)]
+            case arith.ConstantOp():
+                result = np.full(len(points[""]), _number(op.value), _scalar_dtype(op.result.type))
+            case _ if op.name in _CASTS:
+                result = operands[0].astype(_scalar_dtype(op.results[0].type))
+            case _:
+                result = _SCALARS[op.name](*operands)
+        values[op.results[0]] = result
+    raise AssertionError("a body without tile.yield")
+
+
+def _scalar_dtype(type: Attribute) -> np.dtype[Any]:
+    return np.dtype(np.int64 if isinstance(type, IndexType) else dtype_of(type))

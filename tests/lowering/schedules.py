@@ -1,0 +1,233 @@
+"""Random valid schedules of statements, and their kernels run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tessella.codegen.emit import emit
+from tessella.dialects.graph import CompileContext
+from tessella.dialects.layout import Layout, pack
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
+from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
+from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.passes import tile_choose, tile_schedule
+from tessella.targets import Target
+from tests.codegen.harness import call_text
+from tests.lowering import reference
+from tests.lowering.statements import Statement
+from tests.native import Array
+
+UNROLLS = (1, 1, 1, 2, 3, 4, 16, 64)
+MOST_ACCUMULATORS = 24
+MOST_OPS = 5000
+"""Of a kernel's loops: LLVM takes about a second for as many."""
+FENCE = 64
+"""Elements beside an array that nobody may write to, and whose values nobody may use."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A schedule, and the layouts that it wants for operands by number."""
+
+    schedule: Schedule
+    layouts: Mapping[int, Layout]
+
+
+# ** drawing **
+
+
+class Planner:
+    """Draws schedules of one statement."""
+
+    def __init__(self, random: Random, op: ContractOp, kernel: KernelOp, target: Target) -> None:
+        self.random = random
+        self.op = op
+        self.kernel = kernel
+        self.flat = simplify(flatten(op))
+        self.target = target
+        self.lanes = target.lanes(tile_choose._element_bits(op))
+
+    def draw(self) -> Plan:
+        """A valid schedule: the vector index is one that could be chosen, all else is as it comes.
+        Or the one that is chosen."""
+        if self.random.randrange(5) == 4:
+            choice = tile_choose.choose(self.op, self.kernel, self.target)
+            return Plan(choice.schedule, choice.layouts)
+        vector = self.one_of(*self.lane_indices() * 5, None)
+        if vector is None:
+            return Plan(self.finish(self.flat, None, self.tile(None)), {})
+        tile = self.tile(vector)
+        layouts: Mapping[int, Layout] = {}
+        if vector in self.flat.free:
+            layouts = tile_choose._packed_layouts(
+                self.op, self.kernel, self.flat, vector, tile, self.lanes
+            )
+        flat = simplify(flatten(self.op, layouts))
+        if not {vector, tile.rows} - {None} <= set(flat.ranges):
+            return Plan(self.finish(self.flat, None, self.tile(None)), {})
+        return Plan(self.finish(flat, vector, tile), layouts)
+
+    def one_of(self, *choices: Any) -> Any:
+        return choices[self.random.randrange(len(choices))]
+
+    def between(self, low: int, high: int) -> int:
+        return self.random.randint(low, high)
+
+    def lane_indices(self) -> list[str]:
+        """The indices that can run over lanes, by the predicates of ``tile_choose``."""
+        flat, ranges = self.flat, self.flat.ranges
+        free = [
+            n
+            for n in flat.free
+            if flat.out.lane_stride(n) == 1
+            and tile_choose._vectorises(self.op, self.kernel, flat, n)
+        ]
+        reduced = [n for n in flat.reduced if tile_choose._reduces(self.op, flat, n)]
+        return [n for n in (*free, *reduced) if ranges[n] > 1]
+
+    def tile(self, vector: str | None) -> tile_choose._Tile:
+        """A register tile."""
+        ranges = self.flat.ranges
+        across = self.across(vector) if vector is not None and self.op.is_map else []
+        if vector is not None and across:
+            rows = tile_choose._crossing(self.op, self.flat, across, vector)
+            assert rows is not None
+            return tile_choose._Tile(rows, self.between(1, min(self.lanes, ranges[rows])), 1)
+        vectors = self.one_of(*self.counts(vector)) if vector is not None else 1
+        names = [n for n in self.flat.free if n != vector and ranges[n] > 1]
+        rows = self.one_of(None, *names, *names)
+        if rows is None:
+            return tile_choose._Tile(None, 1, vectors)
+        most = min(tile_choose.MAX_ROWS, ranges[rows], max(1, MOST_ACCUMULATORS // vectors))
+        return tile_choose._Tile(rows, self.between(1, most), vectors)
+
+    def counts(self, vector: str) -> list[int]:
+        """How many vectors a tile may have: those of reduced indices are full."""
+        full, rest = divmod(self.flat.ranges[vector], self.lanes)
+        most = full + (rest > 0 and vector in self.flat.free)
+        return [v for v in tile_choose.VECTORS if v <= max(1, most)]
+
+    def across(self, vector: str) -> list[int]:
+        """The operands whose lanes are loaded by squares."""
+        return [
+            i
+            for i, a in enumerate(self.flat.accesses[:-1])
+            if a.lane_stride(vector) not in (0, 1)
+            and not tile_choose._loads_strided(self.op, self.flat, i, vector)
+        ]
+
+    def finish(self, flat: Flat, vector: str | None, tile: tile_choose._Tile) -> Schedule:
+        """A schedule with this vector index and tile."""
+        lanes = self.lanes if vector is not None else 1
+        order, reduction = (self.random.sample(n, len(n)) for n in (flat.free, flat.reduced))
+        return Schedule(
+            tuple(order), tuple(reduction), vector, lanes, tile.vectors, tile.rows, tile.row_tile,
+            self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors),
+        )  # fmt: skip
+
+    def blocks(self, flat: Flat, vector: str | None, width: int) -> tuple[tuple[str, int], ...]:
+        """Blocks of indices that no constraint is on; of the vector index, whole tiles."""
+        found: list[tuple[str, int]] = []
+        for name in flat.free:
+            if name not in flat.pinned and self.random.randrange(4) == 3 and len(found) < 2:
+                step = width if name == vector else 1
+                size = step * self.between(1, -(-flat.ranges[name] // step))
+                found.append((name, size))
+        return tuple(found)
+
+
+# ** running **
+
+Place = Callable[[Array], Array]
+"""Copies an array to memory of a kind."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement with its schedule, lowered for a target."""
+
+    statement: Statement
+    target: Target
+    module: ModuleOp
+    """Its kernel."""
+    loops: ModuleOp
+    wanted: Array
+    """What it means."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether LLVM does not take seconds for the code."""
+        return sum(1 for _ in self.loops.walk()) <= MOST_OPS
+
+    def run(self, place: Place) -> Array:
+        """The result, where all arguments and the result are in such memory."""
+        kernel, op = _parts(self.module)
+        layouts = [layout_of(v) for v in (*kernel.body.block.args, op.res)]
+        before = self.statement.before
+        arrays = [*self.statement.arrays.values(), before]
+        memory = [place(pack(a, layout)) for a, layout in zip(arrays, layouts, strict=True)]
+        context = call_text(emit(self.loops, self.target)["k"], self.target, *memory)
+        assert not context.any(), "a check failed"
+        result = np.empty_like(before)
+        order = pack(np.arange(before.size).reshape(before.shape), layouts[-1])
+        result.reshape(-1)[order] = memory[-1]
+        return result
+
+
+def prepare(random: Random, statement: Statement, target: Target) -> Prepared:
+    """The statement under a random schedule."""
+    module = statement.parse()
+    kernel, op = _parts(module)
+    arrays = dict(zip(kernel.body.block.args, statement.arrays.values(), strict=True))
+    wanted = reference.run(op, arrays, statement.before)
+    _apply(Planner(random, op, kernel, target).draw(), op, kernel, target.arch)
+    loops = module.clone()
+    ConvertTileToLoopsPass().apply(CompileContext(), loops)
+    loops.verify()
+    return Prepared(statement, target, module, loops, wanted)
+
+
+def _parts(module: ModuleOp) -> tuple[KernelOp, ContractOp]:
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    return kernel, next(op for op in module.walk() if isinstance(op, ContractOp))
+
+
+def _apply(plan: Plan, op: ContractOp, kernel: KernelOp, arch: str) -> None:
+    """Give a statement its schedule, and the kernel the layouts."""
+    op.schedule = ScheduleAttr(plan.schedule)
+    for operand, layout in plan.layouts.items():
+        tile_schedule._set_layout(op.inputs[operand], layout, arch)
+    kernel.update_type()
+
+
+class Fences:
+    """Memory between fences, whose values are such that using them shows."""
+
+    def __init__(self) -> None:
+        self._wholes: list[Array] = []
+
+    def place(self, array: Array) -> Array:
+        """A copy."""
+        whole = np.full(array.size + 2 * FENCE, self._poison(array), array.dtype)
+        self._wholes.append(whole)
+        inner = whole[FENCE : FENCE + array.size]
+        inner[...] = array
+        return inner
+
+    @staticmethod
+    def _poison(array: Array) -> float:
+        return math.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max - 1
+
+    def check(self) -> None:
+        """Assert that nothing was written to a fence."""
+        for whole in self._wholes:
+            for fence in (whole[:FENCE], whole[-FENCE:]):
+                expected = np.full(FENCE, self._poison(whole), whole.dtype)
+                np.testing.assert_array_equal(fence, expected, "written beside an array")

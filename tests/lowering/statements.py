@@ -1,0 +1,384 @@
+"""Random small statements of the `tile` dialect.
+
+Their numbers are small integers, so that sums are exact whatever their order is and whether
+multiply-adds are fused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, f64, i8, i32, i64
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+
+from tessella.dialects.layout import Layout, Piece
+from tessella.dialects.nn.core import dtype_of, is_float, tensor
+from tessella.dialects.place import PlaceAttr, placed, precision_of
+from tessella.dialects.tile import Access, Linear
+from tessella.dialects.tile.access import print_access
+from tessella.driver.stage_file import stage_context
+from tests.native import Array
+
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+"""Around the numbers of lanes, and odd."""
+WINDOWS = (1, 2, 3, 3, 5, 9, 18)
+STRIDES = (1, 1, 1, 1, 1, 1, 2, 3, 4, 5, -1, -2)
+MOST_POINTS = 4000
+MOST_ELEMENTS = 10000
+ELEMENTS = (f32, f32, f32, f64, i64, i32, i8)
+WIDER = {f32: f64, i32: i64}
+
+_OPS = {
+    True: {
+        "add": "arith.addf",
+        "sub": "arith.subf",
+        "mul": "arith.mulf",
+        "max": "arith.maximumf",
+        "widen": "arith.extf",
+    },
+    False: {
+        "add": "arith.addi",
+        "sub": "arith.subi",
+        "mul": "arith.muli",
+        "max": "arith.maxsi",
+        "widen": "arith.extsi",
+    },
+}
+"""The ops on floats, and those on integers."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A kernel `@k` of one statement, and what it is run with."""
+
+    text: str
+    arrays: dict[str, Array]
+    """Its arguments."""
+    before: Array
+    """What the memory of the result holds before."""
+
+    def parse(self) -> ModuleOp:
+        """The module, made anew."""
+        module = Parser(stage_context(), self.text).parse_module()
+        module.verify()
+        return module
+
+
+@dataclass
+class Body:
+    """A region on its way: a chain of ops, each on the last one's result."""
+
+    element: Attribute
+    arguments: list[tuple[str, Attribute]] = field(default_factory=list[tuple[str, Attribute]])
+    lines: list[str] = field(default_factory=list[str])
+    last: str = ""
+
+    def argument(self, element: Attribute | None = None) -> str:
+        """A new argument's name."""
+        name = f"%a{len(self.arguments)}"
+        self.arguments.append((name, element or self.element))
+        return name
+
+    def define(self, text: str) -> str:
+        """Add an op; the name of its result."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def op(self, kind: str, a: str, b: str) -> None:
+        """Go on with an op on two values."""
+        self.last = self.define(f"{self.name(kind)} {a}, {b} : {self.element}")
+
+    def name(self, kind: str) -> str:
+        return _OPS[is_float(self.element)][kind]
+
+    def constant(self, value: int) -> str:
+        number = f"{value}.0" if is_float(self.element) else str(value)
+        return self.define(f"arith.constant {number} : {self.element}")
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{name}: {type}" for name, type in self.arguments)
+        lines = "".join(f"    {line}\n" for line in self.lines)
+        head = f"  ^bb0({arguments}):\n" if arguments else ""
+        return f"{{\n{head}{lines}    tile.yield {self.last} : {self.element}\n  }}"
+
+
+class Sketch:
+    """A statement on its way."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.element: Attribute = self.one_of(*ELEMENTS)
+        self.ranges: dict[str, int] = {}
+        self.free = [self.index(n, SIZES) for n in "xyzw"[: self.one_of(0, 1, 1, 2, 2, 2, 3, 3, 4)]]
+        self.reduced = [self.index(n, WINDOWS) for n in "ijk"[: self.one_of(0, 0, 1, 1, 2, 3)]]
+        self.shrink()
+        kinds = ("+", "+", "+", "*", ">", "<") if self.reduced else ("=", "=", "=", "+", "<")
+        self.kind: str = self.one_of(*kinds)
+        names = [*self.free, *self.reduced]
+        self.lane: str = self.one_of(*self.free, *self.free, *names) if names else ""
+        """The index that accesses like to have innermost."""
+        self.leaves = False
+        """Whether a point may not count."""
+        self.arguments: list[str] = []
+        self.arrays: dict[str, Array] = {}
+
+    # ** choices **
+
+    def one_of(self, *choices: Any) -> Any:
+        return choices[self.random.randrange(len(choices))]
+
+    def between(self, low: int, high: int) -> int:
+        return self.random.randint(low, high)
+
+    def chance(self, percent: int) -> bool:
+        """True in so many of a hundred cases; a smaller statement comes of False."""
+        return self.random.randrange(100) >= 100 - percent
+
+    def shuffled(self, names: Sequence[str]) -> list[str]:
+        """In any order, but mostly the lanes' index is the last."""
+        order = list(names)
+        self.random.shuffle(order)
+        if self.chance(85):
+            order.sort(key=lambda name: name == self.lane)
+        return order
+
+    # ** the index space **
+
+    def index(self, name: str, sizes: Sequence[int]) -> str:
+        self.ranges[name] = self.one_of(*sizes)
+        return name
+
+    def shrink(self) -> None:
+        while math.prod(self.ranges.values()) > MOST_POINTS:
+            largest = max(self.ranges, key=self.ranges.__getitem__)
+            self.ranges[largest] //= 2
+
+    def extent(self, form: Linear) -> int:
+        low, high = form.bounds(self.ranges)
+        return high - low + 1
+
+    def from_zero(self, form: Linear) -> Linear:
+        """The form moved so that its least value is 0."""
+        return form - form.bounds(self.ranges)[0]
+
+    # ** accesses **
+
+    def forms(self, names: Sequence[str]) -> list[Linear]:
+        """A form for each dimension of an operand."""
+        rest = self.shuffled([n for n in names if self.chance(80)])
+        found: list[Linear] = []
+        while rest:
+            name = rest.pop(0)
+            form = Linear.of(name, 1 if name == self.lane else self.one_of(*STRIDES))
+            if name == self.lane and self.chance(20):
+                form = Linear.of(name, self.one_of(*STRIDES))
+            if rest and self.chance(25):
+                form += Linear.of(rest.pop(0), self.one_of(*STRIDES))
+            found.append(form)
+        if self.chance(10):
+            other = Linear.of(self.one_of(*names)) if names else Linear()
+            found.insert(self.between(0, len(found)), self.one_of(Linear(), other))
+        return found
+
+    def access(self, names: Sequence[str], *, padded: bool) -> tuple[Access, tuple[int, ...]]:
+        """An access, and the shape of its tensor: with ``padded`` it may leave it."""
+        accesses: list[Linear] = []
+        shape: list[int] = []
+        for form in self.forms(names):
+            start, extent = 0, self.extent(form)
+            if padded and self.chance(25):
+                self.leaves = True
+                start = self.between(-3, 1)
+                extent += self.between(-2, 2)
+            elif self.chance(15):
+                start = self.between(0, 2)
+                extent += self.between(0, 2)
+            accesses.append(self.from_zero(form) + start)
+            shape.append(max(1, extent + start))
+        if math.prod(shape) > MOST_ELEMENTS:
+            return self.access(names[1:], padded=padded)
+        return tuple(accesses), tuple(shape)
+
+    def output(self, *, covers: bool) -> tuple[Access, tuple[int, ...]]:
+        """The output's access: each point of the free indices is another element."""
+        names, forms = self.shuffled(self.free), list[Linear]()
+        while names:
+            name = names.pop(0)
+            form = Linear.of(name, -1 if self.chance(5) else 1)
+            if names and self.chance(8):
+                inner = names.pop(0)
+                form = Linear.of(name, self.ranges[inner]) + Linear.of(inner)
+            forms.append(self.from_zero(form))
+        if covers:
+            return tuple(forms), tuple(map(self.extent, forms))
+        forms = [f * self.one_of(1, 1, 2) + self.between(0, 3) for f in forms]
+        forms.insert(self.between(0, len(forms)), Linear((), self.between(0, 1)))
+        return tuple(forms), tuple(self.extent(f) + f.constant + self.between(0, 2) for f in forms)
+
+    def constraint(self) -> str:
+        """One of ``where``."""
+        self.leaves = True
+        names = self.random.sample(sorted(self.ranges), self.between(1, min(3, len(self.ranges))))
+        form = Linear()
+        for name in names:
+            form += Linear.of(name, self.one_of(1, 1, 1, 2, -1))
+        span = self.extent(form)
+        return f"{self.from_zero(form) - self.between(-1, span // 2)} < {self.between(1, span)}"
+
+    # ** tensors **
+
+    def type(self, element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
+        """The type of a tensor in some layout."""
+        type, rank = tensor(element, shape), len(shape)
+        if rank < 2 or self.chance(60):
+            return type
+        order = self.random.sample(range(rank), rank)
+        layout = Layout("packed", tuple(Piece(d) for d in order))
+        if rank > 2 and self.chance(50):
+            layout = Layout("nhwc")
+        return placed(type, PlaceAttr.get("x86", precision_of(element), layout))
+
+    def argument(self, array: Array, element: Attribute) -> tuple[str, str]:
+        """A new argument of the kernel: its name and its type."""
+        name = f"%p{len(self.arguments)}"
+        mark = " {tile.constant}" if self.chance(40) else ""
+        type = self.type(element, array.shape)
+        self.arguments.append(f"{name}: {type}{mark}")
+        self.arrays[name[1:]] = array
+        return name, str(type)
+
+    def numbers(self, shape: Sequence[int], element: Attribute) -> Array:
+        """Small integers; powers of two where they are multiplied."""
+        rng = np.random.default_rng(self.random.getrandbits(32))
+        choices = [-1, 1, 1, 2] if self.kind == "*" else [-3, -2, -1, 0, 1, 2, 3]
+        return np.asarray(rng.choice(choices, tuple(shape)).astype(dtype_of(element)))
+
+    def operand(
+        self, names: Sequence[str], element: Attribute, *, padded: bool = False
+    ) -> tuple[str, str]:
+        """A new argument as an operand: with its access, and its type."""
+        forms, shape = self.access(names, padded=padded)
+        name, type = self.argument(self.numbers(shape, element), element)
+        return f"{name}{print_access(forms)}", type
+
+    # ** bodies **
+
+    def combine(self, body: Body, inputs: int) -> None:
+        """The body on so many inputs of the element type."""
+        a = [body.argument() for _ in range(inputs)]
+        if not a:
+            body.last = body.constant(1)
+        elif len(a) == 1:
+            body.last = a[0]
+            if self.chance(30):
+                body.op("mul", a[0], a[0])
+        else:
+            exact = ("mul", "mul", "mul")
+            more = () if self.kind == "*" else ("add", "sub", "max")
+            body.op(self.one_of(*exact, *more), a[0], a[1])
+        if len(a) > 2:
+            body.op("mul" if self.kind == "*" else "add", body.last, a[2])
+
+    def add_index(self, body: Body) -> None:
+        """Add an index's value."""
+        number = body.define(f'tile.index "{self.one_of(*self.ranges)}"')
+        kind = i64 if is_float(self.element) else self.element
+        number = body.define(f"arith.index_cast {number} : index to {kind}")
+        if is_float(self.element):
+            number = body.define(f"arith.sitofp {number} : i64 to {self.element}")
+        body.op("add", body.last, number)
+
+    def add_extract(self, body: Body) -> tuple[str, str]:
+        """Add an element at a computed coordinate, which an operand holds; that operand."""
+        name = self.one_of(self.lane, *self.ranges)
+        shape = (self.one_of(3, 7), self.ranges[name] + self.between(0, 1))
+        table, type = self.argument(self.numbers(shape, self.element), self.element)
+        forms, at_shape = self.access([n for n in self.ranges if n != name], padded=False)
+        rng = np.random.default_rng(self.random.getrandbits(32))
+        at, at_type = self.argument(np.asarray(rng.integers(0, shape[0], at_shape)), i64)
+        row = body.define(f"arith.index_cast {body.argument(i64)} : i64 to index")
+        column = body.define(f'tile.index "{name}"')
+        element = body.define(f"tile.extract {table}[{row}, {column}] : {type} -> {self.element}")
+        body.op("add", body.last, element)
+        return f"{at}{print_access(forms)}", at_type
+
+    def widen(self, body: Body) -> None:
+        wider = WIDER[self.element]
+        last = f"{body.name('widen')} {body.last} : {body.element} to {wider}"
+        body.last, body.element, self.element = body.define(last), wider, wider
+
+    def post(self, body: Body) -> list[tuple[str, str]]:
+        """The operands of a post body."""
+        body.last = body.argument()
+        operands: list[tuple[str, str]] = []
+        for _ in range(self.between(0, 2)):
+            operands.append(self.operand(self.free, self.element))
+            body.op(self.one_of("add", "mul", "max"), body.last, body.argument())
+        if self.chance(40):
+            body.op("max", body.last, body.constant(0))
+        return operands
+
+    def finish(self) -> Statement:
+        """The statement's text."""
+        inputs = self.one_of(0, *[1] * 4, *[2] * 8, 3)
+        operands = [
+            self.operand([*self.free, *self.reduced], self.element, padded=self.chance(60))
+            for _ in range(inputs)
+        ]
+        body = Body(self.element)
+        self.combine(body, inputs)
+        if self.kind != "*" and self.ranges and self.chance(10):
+            self.add_index(body)
+        if self.kind != "*" and self.ranges and self.chance(10):
+            operands.append(self.add_extract(body))
+        if self.element in WIDER and self.chance(10):
+            self.widen(body)
+        where = [self.constraint() for _ in range(self.one_of(0, 0, 0, 1, 2)) if self.ranges]
+        post = Body(self.element)
+        posts = self.post(post) if self.chance(30) else []
+        has_init = self.chance(20)
+        access, shape = self.output(covers=not has_init)
+        out = self.type(self.element, shape)
+        words = [
+            f"tile.contract {self.kind} [{self.index_text()}]",
+            f"({', '.join(text for text, _ in operands)})",
+            f"post ({', '.join(text for text, _ in posts)})" if post.last else "",
+            "init %e" if has_init else "",
+            f"-> {print_access(access)}",
+            f"where [{', '.join(where)}]" if where else "",
+            self.default(),
+            f"{body}, {post}" if post.last else f"{body}",
+        ]
+        types = [type for _, type in (*operands, *posts)] + [str(out)] * has_init
+        contract = " ".join(word for word in words if word)
+        lines = [
+            f"tile.kernel @k({', '.join(self.arguments)}) -> ({out}) {{",
+            *[f"  %e = tile.empty : {out}"] * has_init,
+            f"  %r = {contract} : ({', '.join(types)}) -> {out}",
+            f"  tile.return %r : {out}\n}}",
+        ]
+        return Statement("\n".join(lines), self.arrays, self.numbers(shape, self.element))
+
+    def index_text(self) -> str:
+        groups = [
+            ", ".join(f"{name}: {self.ranges[name]}" for name in names)
+            for names in (self.free, self.reduced)
+        ]
+        return " | ".join(groups) if self.reduced else groups[0]
+
+    def default(self) -> str:
+        if self.kind != "=" or not self.leaves:
+            return ""
+        return f"default {5.0 if is_float(self.element) else 5} : {self.element}"
+
+
+def statement(random: Random) -> Statement:
+    """A random statement."""
+    return Sketch(random).finish()

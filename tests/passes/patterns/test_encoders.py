@@ -1,0 +1,41 @@
+"""Whole encoders, as PyTorch's two exporters spell them: what becomes of each layer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tessella
+from tests.models import load_fixture
+from tests.passes.patterns.spelling import ops_of
+
+LAYERS = 12
+
+
+@pytest.mark.parametrize("name", ["encoder_opset14", "encoder_opset18"])
+def test_layers(name: str) -> None:
+    """Six products, one attention, one gelu and two norms in each; one norm in front."""
+    model = tessella.compile(load_fixture(name))
+    found = ops_of(model)
+    assert {op: found.count(op) for op in ("fc", "attention", "gelu", "layer_norm")} == {
+        "fc": 6 * LAYERS,
+        "attention": LAYERS,
+        "gelu": LAYERS,
+        "layer_norm": 2 * LAYERS + 1,
+    }
+    assert not {"matmul", "softmax", "erf", "reduce_mean", "is_nan"} & set(found)
+    assert model.as_text("tile").count("rt.launch") == 1
+
+
+def test_the_source_of_an_attention() -> None:
+    text = tessella.compile(load_fixture("encoder_opset18")).as_text("placed")
+    [consumed, *_] = re.findall(r'nn\.pattern = "attention", nn\.consumed = \[(.*?)\]', text)
+    assert consumed == ", ".join(
+        f'"nn.{source}"'
+        for source in (
+            "mul@node_Mul_61", "mul@node_Mul_63", "matmul@node_MatMul_67", "add@node_Add_68",
+            "softmax@node_Softmax_69", "is_nan@node_IsNaN_70", "where@node_Where_71",
+            "matmul@node_scaled_dot_product_attention",
+        )
+    )  # fmt: skip

@@ -1,0 +1,173 @@
+"""What kernels and conversions cost: against what the tile model says of them as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tessella import kernels, targets
+from tessella.dialects import nn
+from tessella.dialects.layout import ANY_LAYOUT, NCHW, NHWC, Layout
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place
+from tessella.kernels import cost
+from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
+from tessella.passes import kernel_cost, tile_choose
+from tessella.passes.kernel_cost import kernel_seconds, step_seconds
+from tests.passes.harness import GraphBuilder
+
+MACHINE = targets.get("avx512")
+POINTWISE: dict[str, Any] = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1}
+
+
+def op(kind: type[NnOp], *shapes: tuple[int, ...], weights: int = 0, **settings: Any) -> NnOp:
+    """An op on tensors of these shapes, the last ``weights`` of which are constants."""
+    count = len(shapes) - weights
+    g = GraphBuilder(**{f"x{i}": np.zeros(s, np.float32) for i, s in enumerate(shapes[:count])})
+    constants = [g.weight(np.zeros(s, np.float32)) for s in shapes[count:]]
+    made = g.op(kind, [*g.inputs.values(), *constants], **settings).owner
+    assert isinstance(made, NnOp)
+    KEPT.append(g)
+    return made
+
+
+KEPT: list[GraphBuilder] = []
+"""Values die with the program that they are of."""
+
+
+def rate(size: int) -> float:
+    """Bytes per second."""
+    return MACHINE.bandwidth(size) * MACHINE.ghz * 1e9
+
+
+def native(of: NnOp, layout: Layout) -> Kernel:
+    kernels.load()
+    named = (k for k in kernels_of(of) if k.target == "x86")
+    return next(k for k in named if k.layout in (layout, ANY_LAYOUT))
+
+
+def seconds(of: NnOp, layout: Layout = NCHW) -> float:
+    return kernel_seconds(native(of, layout), of, layout, MACHINE)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cost, "_ESTIMATES", {})
+
+
+@pytest.mark.parametrize("channels", [3, 31, 32, 48, 96, 160, 224, 528, 1000])
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+def test_rounded_contractions(
+    channels: int, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An estimate for a power of two of summands, times the ratio, is near that of their number."""
+    shapes = (1, channels, 28, 28), (64, channels, 1, 1)
+    rounded = seconds(op(nn.ConvOp, *shapes, weights=1, **POINTWISE), layout)
+    monkeypatch.setattr(kernel_cost, "LONG", 1 << 40)
+    exact = seconds(op(nn.ConvOp, *shapes, weights=1, **POINTWISE), layout)
+    assert rounded == pytest.approx(exact, rel=0.35)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 64, 56, 56), (1, 1000), (3, 7, 11, 13), (2, 96, 111)])
+def test_flat_maps(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map takes as long as its elements, in whatever shape they are."""
+    flat = seconds(op(nn.ReluOp, shape))
+    monkeypatch.setattr(kernel_cost, "_flat", lambda case: (case, 1.0))
+    kernel_cost._ESTIMATES.clear()
+    assert flat == pytest.approx(seconds(op(nn.ReluOp, shape)), rel=0.5)
+
+
+def test_an_estimate_is_made_once_for_ops_of_one_kind() -> None:
+    def pointwise(channels: int, weights: int = 1) -> NnOp:
+        shapes = (1, channels, 14, 14), (32, channels, 1, 1)
+        return op(nn.ConvOp, *shapes, weights=weights, **POINTWISE)
+
+    for channels in (96, 128, 160, 128):
+        seconds(pointwise(channels))
+    assert len(kernel_cost._ESTIMATES) == 1
+    seconds(pointwise(128), NHWC)
+    assert len(kernel_cost._ESTIMATES) == 2
+    seconds(pointwise(128, weights=0))
+    assert len(kernel_cost._ESTIMATES) == 3
+
+
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+@pytest.mark.parametrize(
+    "shapes, settings",
+    [
+        (((1, 64, 56, 56), (64, 64, 3, 3)), {"pads": (1,) * 4}),
+        (((1, 512, 7, 7), (512, 512, 3, 3)), {"pads": (1,) * 4}),
+        (((1, 3, 224, 224), (64, 3, 7, 7)), {"strides": (2, 2), "pads": (3,) * 4}),
+        (((1, 144, 28, 28), (144, 1, 3, 3)), {"pads": (1,) * 4, "groups": 144}),
+        (((1, 512, 28, 28), (128, 512, 1, 1)), {}),
+        (((1, 272, 14, 14), (272, 68, 1, 1)), {"groups": 4}),
+    ],
+)
+def test_few_schedules_are_nearly_as_good_as_all(
+    shapes: Any, settings: dict[str, Any], layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = seconds(op(nn.ConvOp, *shapes, weights=1, **(POINTWISE | settings)), layout)
+    monkeypatch.setattr("tessella.passes.tile_cost.estimate", tile_choose.choose)
+    kernel_cost._ESTIMATES.clear()
+    best = seconds(op(nn.ConvOp, *shapes, weights=1, **(POINTWISE | settings)), layout)
+    assert best <= few * 1.001
+    assert few < 2 * best
+
+
+def test_a_kernel_that_says_its_cost_is_not_estimated() -> None:
+    of = op(nn.ReluOp, (4,))
+    kernel = Kernel("mine", nn.ReluOp, parse_place("opencl/f32"), cost=lambda op, target: 42.0)
+    assert kernel_seconds(kernel, of, NCHW, MACHINE) == 42.0
+    assert not kernel_cost._ESTIMATES
+
+
+def test_views_are_free_and_moves_take_their_bytes() -> None:
+    assert seconds(op(nn.ReshapeOp, (4, 6), shape=(24,))) == 0.0
+    of = op(nn.ConcatOp, (1, 64, 56, 56), (1, 64, 56, 56), axis=1)
+    size = 2 * 2 * 4 * 64 * 56 * 56
+    assert seconds(of) == pytest.approx(cost.CALL + size / rate(size))
+
+
+def test_numpy_takes_a_call_and_grows_with_the_work() -> None:
+    def host(of: NnOp) -> float:
+        (kernel,) = (k for k in kernels_of(of) if k.name == HOST_KERNEL)
+        return kernel_seconds(kernel, of, NCHW, MACHINE)
+
+    small, large = (op(nn.MatmulOp, (n, n), (n, n), transpose_b=False) for n in (2, 1024))
+    assert host(small) == pytest.approx(cost.HOST_CALL, rel=0.01)
+    assert host(large) > 1024**3 / cost.HOST_PRODUCTS
+    # a generated kernel is there because it is faster
+    assert host(large) > seconds(large)
+
+
+# ** conversions **
+
+
+def place(target: str, layout: Layout, precision: str = "f32") -> PlaceAttr:
+    return PlaceAttr.get(target, precision, layout)
+
+
+def test_what_stays_in_memory_is_free() -> None:
+    value = op(nn.ReluOp, (1, 64, 1, 1)).results[0]
+    step = (RelayoutOp, place("x86", NHWC))
+    assert step_seconds(step, value, place("x86", NCHW), MACHINE) == 0.0
+    image = op(nn.ReluOp, (1, 64, 8, 8)).results[0]
+    assert step_seconds(step, image, place("x86", NCHW), MACHINE) > 0.0
+    copy = (CopyOp, place("x86", NCHW))
+    assert step_seconds(copy, image, place("host", NCHW), MACHINE) == 0.0
+    assert step_seconds((CopyOp, place("opencl", NCHW)), image, place("x86", NCHW), MACHINE) > 1e-5
+
+
+@pytest.mark.parametrize("sizes", [(1, 16, 8, 8), (1, 64, 56, 56), (8, 256, 112, 112)])
+def test_conversions_take_their_bytes_over_the_bandwidth(sizes: tuple[int, ...]) -> None:
+    value = op(nn.ReluOp, sizes).results[0]
+    size = 4 * int(np.prod(sizes))
+    relayout = step_seconds((RelayoutOp, place("x86", NHWC)), value, place("x86", NCHW), MACHINE)
+    assert relayout == pytest.approx(
+        cost.CALL + 2 * size / rate(2 * size) / kernel_cost.RELAYOUT_SHARE
+    )
+    cast = step_seconds((CastOp, place("x86", NCHW, "f16")), value, place("x86", NCHW), MACHINE)
+    moved = size + size // 2
+    assert cast == pytest.approx(cost.CALL + moved / rate(moved))
