@@ -35,8 +35,8 @@ LONG = 32
 MAX_KEPT = 1 << 16
 """Estimates that are kept."""
 RELAYOUT_SHARE = 0.7
-"""The share of a copy's bandwidth that a change of order reaches: measured 0.3 to 0.5, between
-channels first and last, from 12 to 3000 KiB."""
+"""The share of a copy's bandwidth that a change of order reaches, where squares are transposed in
+registers."""
 DEVICE_LATENCY = 1e-5
 """Seconds until a copy to or from a device begins: a guess."""
 

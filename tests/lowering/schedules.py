@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from tessella.codegen.emit import emit
 from tessella.dialects.graph import CompileContext
@@ -102,7 +103,8 @@ class Planner:
             return tile_choose._Tile(rows, self.between(1, min(self.lanes, ranges[rows])), 1)
         vectors = self.one_of(*self.counts(vector)) if vector is not None else 1
         names = [n for n in self.flat.free if n != vector and ranges[n] > 1]
-        rows = self.one_of(None, *names, *names)
+        edges = [n for n in names if n in self.flat.pinned]
+        rows = self.one_of(None, *names, *names, *edges * 3)
         if rows is None:
             return tile_choose._Tile(None, 1, vectors)
         most = min(tile_choose.MAX_ROWS, ranges[rows], max(1, MOST_ACCUMULATORS // vectors))
@@ -185,7 +187,8 @@ def prepare(random: Random, statement: Statement, target: Target) -> Prepared:
     """The statement under a random schedule."""
     module = statement.parse()
     kernel, op = _parts(module)
-    arrays = dict(zip(kernel.body.block.args, statement.arrays.values(), strict=True))
+    arguments: list[SSAValue] = list(kernel.body.block.args)
+    arrays = dict(zip(arguments, statement.arrays.values(), strict=True))
     wanted = reference.run(op, arrays, statement.before)
     _apply(Planner(random, op, kernel, target).draw(), op, kernel, target.arch)
     loops = module.clone()

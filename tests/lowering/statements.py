@@ -32,7 +32,7 @@ STRIDES = (1, 1, 1, 1, 1, 1, 2, 3, 4, 5, -1, -2)
 MOST_POINTS = 4000
 MOST_ELEMENTS = 10000
 ELEMENTS = (f32, f32, f32, f64, i64, i32, i8)
-WIDER = {f32: f64, i32: i64}
+WIDER: dict[Attribute, Attribute] = {f32: f64, i32: i64}
 
 _OPS = {
     True: {
@@ -176,16 +176,22 @@ class Sketch:
         found: list[Linear] = []
         while rest:
             name = rest.pop(0)
-            form = Linear.of(name, 1 if name == self.lane else self.one_of(*STRIDES))
-            if name == self.lane and self.chance(20):
-                form = Linear.of(name, self.one_of(*STRIDES))
-            if rest and self.chance(25):
-                form += Linear.of(rest.pop(0), self.one_of(*STRIDES))
+            stride = self.one_of(*STRIDES) if name != self.lane or self.chance(20) else 1
+            form = Linear.of(name, stride)
+            if rest and self.chance(35):
+                form += self.window(name, rest)
             found.append(form)
         if self.chance(10):
             other = Linear.of(self.one_of(*names)) if names else Linear()
             found.insert(self.between(0, len(found)), self.one_of(Linear(), other))
         return found
+
+    def window(self, name: str, rest: list[str]) -> Linear:
+        """Another index in the form of an index: rather a reduced one in that of a free one."""
+        others = [n for n in rest if (n in self.reduced) != (name in self.reduced)]
+        other = self.one_of(*(others or rest))
+        rest.remove(other)
+        return Linear.of(other, self.one_of(1, *STRIDES))
 
     def access(self, names: Sequence[str], *, padded: bool) -> tuple[Access, tuple[int, ...]]:
         """An access, and the shape of its tensor: with ``padded`` it may leave it."""
@@ -193,7 +199,7 @@ class Sketch:
         shape: list[int] = []
         for form in self.forms(names):
             start, extent = 0, self.extent(form)
-            if padded and self.chance(25):
+            if padded and self.chance(50 if len(form.terms) > 1 else 20):
                 self.leaves = True
                 start = self.between(-3, 1)
                 extent += self.between(-2, 2)

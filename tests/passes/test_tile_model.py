@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -38,10 +39,10 @@ def product(m: int, n: int, k: int) -> ContractOp:
     return contraction(f"m: {m}, n: {n} | k: {k}", inputs, ("[m, n]", f"{m}x{n}"))
 
 
-def tiled(lanes: int = 8, vectors: int = 2, rows: int = 4, **more: object) -> Schedule:
+def tiled(lanes: int = 8, vectors: int = 2, rows: int = 4, **more: Any) -> Schedule:
     """A schedule of a product: panels of columns outside, tiles of so many rows."""
     start = Schedule(("n", "m"), ("k",), "n", lanes, vectors, "m", rows)
-    return replace(start, **more)  # pyright: ignore[reportArgumentType]
+    return replace(start, **more)
 
 
 def model(op: ContractOp, target: Target = AVX2) -> Model:
