@@ -161,11 +161,14 @@ def find(op: NnOp) -> Kernel | None:
     places = op.places
     if places is None:
         return None
+    # a result of low rank is row-major, whatever layout the kernel runs in
+    layouts = dict.fromkeys(place.layout for place in reversed(places))
     for kernel in kernels_of(op):
         if kernel.name == op.kernel:
-            wants = kernel.wants(op, places[-1].layout)
-            if all(want.accepts(p) for want, p in zip(wants, places, strict=True)):
-                return kernel
+            for layout in layouts:
+                wants = kernel.wants(op, layout)
+                if all(want.accepts(p) for want, p in zip(wants, places, strict=True)):
+                    return kernel
     return None
 
 
