@@ -28,7 +28,7 @@ from tessella.driver.compile import make_options
 from tessella.driver.pipeline import Options, pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
-from tessella.passes.tile_choose import Choice, candidates
+from tessella.passes.tile.choose import Choice, candidates
 from tessella.passes.tile_schedule import TileSchedulePass
 
 KNOWN_TILES = {

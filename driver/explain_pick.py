@@ -15,11 +15,11 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
 from tessella.driver.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.kernels.registry import Kernel, find
-from tessella.passes.candidates import Candidate, Serving, candidates, layouts_in_play, serving
-from tessella.passes.grade import valid_place
-from tessella.passes.kernel_cost import kernel_seconds, step_seconds
-from tessella.passes.pick_cost import TOLERANCE
-from tessella.passes.pick_grade import kernel_grade
+from tessella.passes.pick.by_cost import TOLERANCE
+from tessella.passes.pick.by_grade import kernel_grade
+from tessella.passes.pick.candidates import Candidate, Serving, candidates, layouts_in_play, serving
+from tessella.passes.pick.grade import valid_place
+from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
 from tessella.passes.pick_kernels import PICK
 from tessella.targets import Target
 

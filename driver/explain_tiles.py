@@ -10,7 +10,7 @@ from tessella import targets
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.driver.pipeline import IR_STAGES, Options, pipeline
-from tessella.passes.tile_log import reasoning
+from tessella.passes.tile.log import reasoning
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.support.errors import OptionError
 from tessella.targets import Target

@@ -5,8 +5,8 @@
     %y = nn.conv %x, %w {kernel = "conv", places = [#place.at<x86, f32, nhwc>, ...], ...}
 
 The kernels that can run an op at the places that were asked for are its candidates
-(``candidates.py``); a strategy picks one of them: `cost` those of least total time in the whole
-function (``pick_cost.py``), `grade` the one with the highest score (``pick_grade.py``). The
+(``pick/candidates.py``); a strategy picks one of them: `cost` those of least total time in the whole
+function (``pick/by_cost.py``), `grade` the one with the highest score (``pick/by_grade.py``). The
 function says how it was picked: ``nn.pick = {strategy = "cost", exact = true, ..}``. The types stay
 as they are: ``insert-conversions`` gives every value its place.
 """
@@ -27,10 +27,10 @@ from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import parse_place
 from tessella.passes.base import functions
-from tessella.passes.candidates import Candidate, Serving, candidates, layouts_in_play, serving
-from tessella.passes.grade import valid_place
-from tessella.passes.pick_cost import pick_by_cost
-from tessella.passes.pick_grade import pick_by_grade
+from tessella.passes.pick.by_cost import pick_by_cost
+from tessella.passes.pick.by_grade import pick_by_grade
+from tessella.passes.pick.candidates import Candidate, Serving, candidates, layouts_in_play, serving
+from tessella.passes.pick.grade import valid_place
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
 
 PICK = "nn.pick"

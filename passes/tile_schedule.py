@@ -25,8 +25,8 @@ from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
-from tessella.passes.tile_choose import choose
-from tessella.passes.tile_log import reasoning
+from tessella.passes.tile.choose import choose
+from tessella.passes.tile.log import reasoning
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tessella.dialects.tile import ContractOp, Index, IndicesAttr, KernelOp
-from tessella.passes.gpu_log import log_lines
-from tessella.passes.gpu_model import GpuSettings, override, preset
-from tessella.passes.gpu_search import MAX_TILES, Search, search
-from tessella.passes.stride_table import obstacle, stride_table, vectorize
+from tessella.passes.gpu.log import log_lines
+from tessella.passes.gpu.model import GpuSettings, override, preset
+from tessella.passes.gpu.search import MAX_TILES, Search, search
+from tessella.passes.gpu.stride_table import obstacle, stride_table, vectorize
 
 SIZES = "tile.sizes"
 """Attribute of a statement: the index space of one of its tiles."""

@@ -18,7 +18,10 @@ from tessella.dialects.layout import Layout, pack
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
-from tessella.passes import tile_choose, tile_schedule
+from tessella.passes import tile_schedule
+from tessella.passes.tile.choose import MAX_ROWS, VECTORS, RegisterTile, choose, element_bits
+from tessella.passes.tile.packing import packed_layouts
+from tessella.passes.tile.vectors import crossing, loads_strided, reduces, vectorises
 from tessella.targets import Target
 from tests.codegen.harness import call_text
 from tests.lowering import reference
@@ -53,13 +56,13 @@ class Planner:
         self.kernel = kernel
         self.flat = simplify(flatten(op))
         self.target = target
-        self.lanes = target.lanes(tile_choose._element_bits(op))
+        self.lanes = target.lanes(element_bits(op))
 
     def draw(self) -> Plan:
         """A valid schedule: the vector index is one that could be chosen, all else is as it comes.
         Or the one that is chosen."""
         if self.random.randrange(5) == 4:
-            choice = tile_choose.choose(self.op, self.kernel, self.target)
+            choice = choose(self.op, self.kernel, self.target)
             return Plan(choice.schedule, choice.layouts)
         vector = self.one_of(*self.lane_indices() * 5, None)
         if vector is None:
@@ -67,8 +70,8 @@ class Planner:
         tile = self.tile(vector)
         layouts: Mapping[int, Layout] = {}
         if vector in self.flat.free:
-            layouts = tile_choose._packed_layouts(
-                self.op, self.kernel, self.flat, vector, tile, self.lanes
+            layouts = packed_layouts(
+                self.op, self.kernel, self.flat, vector, tile.rows, tile.vectors * self.lanes
             )
         flat = simplify(flatten(self.op, layouts))
         if not {vector, tile.rows} - {None} <= set(flat.ranges):
@@ -82,39 +85,38 @@ class Planner:
         return self.random.randint(low, high)
 
     def lane_indices(self) -> list[str]:
-        """The indices that can run over lanes, by the predicates of ``tile_choose``."""
+        """The indices that can run over lanes, by the predicates of ``passes/tile/vectors.py``."""
         flat, ranges = self.flat, self.flat.ranges
         free = [
             n
             for n in flat.free
-            if flat.out.lane_stride(n) == 1
-            and tile_choose._vectorises(self.op, self.kernel, flat, n)
+            if flat.out.lane_stride(n) == 1 and vectorises(self.op, self.kernel, flat, n)
         ]
-        reduced = [n for n in flat.reduced if tile_choose._reduces(self.op, flat, n)]
+        reduced = [n for n in flat.reduced if reduces(self.op, flat, n)]
         return [n for n in (*free, *reduced) if ranges[n] > 1]
 
-    def tile(self, vector: str | None) -> tile_choose._Tile:
+    def tile(self, vector: str | None) -> RegisterTile:
         """A register tile."""
         ranges = self.flat.ranges
         across = self.across(vector) if vector is not None and self.op.is_map else []
         if vector is not None and across:
-            rows = tile_choose._crossing(self.op, self.flat, across, vector)
+            rows = crossing(self.op, self.flat, across, vector)
             assert rows is not None
-            return tile_choose._Tile(rows, self.between(1, min(self.lanes, ranges[rows])), 1)
+            return RegisterTile(rows, self.between(1, min(self.lanes, ranges[rows])), 1)
         vectors = self.one_of(*self.counts(vector)) if vector is not None else 1
         names = [n for n in self.flat.free if n != vector and ranges[n] > 1]
         edges = [n for n in names if n in self.flat.pinned]
         rows = self.one_of(None, *names, *names, *edges * 3)
         if rows is None:
-            return tile_choose._Tile(None, 1, vectors)
-        most = min(tile_choose.MAX_ROWS, ranges[rows], max(1, MOST_ACCUMULATORS // vectors))
-        return tile_choose._Tile(rows, self.between(1, most), vectors)
+            return RegisterTile(None, 1, vectors)
+        most = min(MAX_ROWS, ranges[rows], max(1, MOST_ACCUMULATORS // vectors))
+        return RegisterTile(rows, self.between(1, most), vectors)
 
     def counts(self, vector: str) -> list[int]:
         """How many vectors a tile may have: those of reduced indices are full."""
         full, rest = divmod(self.flat.ranges[vector], self.lanes)
         most = full + (rest > 0 and vector in self.flat.free)
-        return [v for v in tile_choose.VECTORS if v <= max(1, most)]
+        return [v for v in VECTORS if v <= max(1, most)]
 
     def across(self, vector: str) -> list[int]:
         """The operands whose lanes are loaded by squares."""
@@ -122,20 +124,21 @@ class Planner:
             i
             for i, a in enumerate(self.flat.accesses[:-1])
             if a.lane_stride(vector) not in (0, 1)
-            and not tile_choose._loads_strided(self.op, self.flat, i, vector)
+            and not loads_strided(self.op, self.flat, i, vector)
         ]
 
-    def finish(self, flat: Flat, vector: str | None, tile: tile_choose._Tile) -> Schedule:
+    def finish(self, flat: Flat, vector: str | None, tile: RegisterTile) -> Schedule:
         """A schedule with this vector index and tile."""
         lanes = self.lanes if vector is not None else 1
         order, reduction = (self.random.sample(n, len(n)) for n in (flat.free, flat.reduced))
         return Schedule(
             tuple(order), tuple(reduction), vector, lanes, tile.vectors, tile.rows, tile.row_tile,
             self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors),
+            vector in flat.free and self.one_of(True, False),
         )  # fmt: skip
 
     def blocks(self, flat: Flat, vector: str | None, width: int) -> tuple[tuple[str, int], ...]:
-        """Blocks of indices that no constraint is on; of the vector index, whole tiles."""
+        """Blocks of indices that keep no name; of the vector index, whole tiles."""
         found: list[tuple[str, int]] = []
         for name in flat.free:
             if name not in flat.pinned and self.random.randrange(4) == 3 and len(found) < 2:

@@ -118,12 +118,14 @@ class Sketch:
         self.ranges: dict[str, int] = {}
         self.free = [self.index(n, SIZES) for n in "xyzw"[: self.one_of(0, 1, 1, 2, 2, 2, 3, 3, 4)]]
         self.reduced = [self.index(n, WINDOWS) for n in "ijk"[: self.one_of(0, 0, 1, 1, 2, 3)]]
-        self.shrink()
         kinds = ("+", "+", "+", "*", ">", "<") if self.reduced else ("=", "=", "=", "+", "<")
         self.kind: str = self.one_of(*kinds)
-        names = [*self.free, *self.reduced]
-        self.lane: str = self.one_of(*self.free, *self.free, *names) if names else ""
+        wide = [n for n in self.ranges if self.ranges[n] > 1] or [*self.ranges, ""]
+        self.lane: str = self.one_of(*wide, *(n for n in wide if n in self.free))
         """The index that accesses like to have innermost."""
+        self.shrink()
+        self.tidy = self.chance(70)
+        """Whether accesses are as those of kernels are: strides are those of windows."""
         self.leaves = False
         """Whether a point may not count."""
         self.arguments: list[str] = []
@@ -145,7 +147,7 @@ class Sketch:
         """In any order, but mostly the lanes' index is the last."""
         order = list(names)
         self.random.shuffle(order)
-        if self.chance(85):
+        if self.chance(60 if self.kind == "=" else 90):
             order.sort(key=lambda name: name == self.lane)
         return order
 
@@ -157,8 +159,8 @@ class Sketch:
 
     def shrink(self) -> None:
         while math.prod(self.ranges.values()) > MOST_POINTS:
-            largest = max(self.ranges, key=self.ranges.__getitem__)
-            self.ranges[largest] //= 2
+            others = [n for n in self.ranges if n != self.lane]
+            self.ranges[max(others, key=self.ranges.__getitem__)] //= 2
 
     def extent(self, form: Linear) -> int:
         low, high = form.bounds(self.ranges)
@@ -176,22 +178,27 @@ class Sketch:
         found: list[Linear] = []
         while rest:
             name = rest.pop(0)
-            stride = self.one_of(*STRIDES) if name != self.lane or self.chance(20) else 1
-            form = Linear.of(name, stride)
-            if rest and self.chance(35):
-                form += self.window(name, rest)
+            strides = STRIDES if not self.tidy or self.chance(8) else (1,)
+            form = Linear.of(name, self.one_of(*strides) if name != self.lane else 1)
+            if rest and self.chance(30):
+                form = self.window(name, rest)
             found.append(form)
-        if self.chance(10):
+        if not self.tidy and self.chance(20):
             other = Linear.of(self.one_of(*names)) if names else Linear()
             found.insert(self.between(0, len(found)), self.one_of(Linear(), other))
         return found
 
     def window(self, name: str, rest: list[str]) -> Linear:
-        """Another index in the form of an index: rather a reduced one in that of a free one."""
+        """A form of an index and another one: rather a free and a reduced one."""
         others = [n for n in rest if (n in self.reduced) != (name in self.reduced)]
         other = self.one_of(*(others or rest))
         rest.remove(other)
-        return Linear.of(other, self.one_of(1, *STRIDES))
+        if not self.tidy:
+            return sum((Linear.of(n, self.one_of(*STRIDES)) for n in (name, other)), Linear())
+        free, reduced = sorted((name, other), key=lambda n: n in self.reduced)
+        return Linear.of(free, self.one_of(1, 1, 1, 2, 2, 3, 4)) + Linear.of(
+            reduced, self.one_of(1, 1, 2)
+        )
 
     def access(self, names: Sequence[str], *, padded: bool) -> tuple[Access, tuple[int, ...]]:
         """An access, and the shape of its tensor: with ``padded`` it may leave it."""
@@ -217,14 +224,15 @@ class Sketch:
         names, forms = self.shuffled(self.free), list[Linear]()
         while names:
             name = names.pop(0)
-            form = Linear.of(name, -1 if self.chance(5) else 1)
+            form = Linear.of(name, -1 if not self.tidy and self.chance(10) else 1)
             if names and self.chance(8):
                 inner = names.pop(0)
                 form = Linear.of(name, self.ranges[inner]) + Linear.of(inner)
             forms.append(self.from_zero(form))
         if covers:
             return tuple(forms), tuple(map(self.extent, forms))
-        forms = [f * self.one_of(1, 1, 2) + self.between(0, 3) for f in forms]
+        lane = Linear.of(self.lane)
+        forms = [f * self.one_of(1, 2 - (f == lane)) + self.between(0, 3) for f in forms]
         forms.insert(self.between(0, len(forms)), Linear((), self.between(0, 1)))
         return tuple(forms), tuple(self.extent(f) + f.constant + self.between(0, 2) for f in forms)
 
@@ -243,7 +251,7 @@ class Sketch:
     def type(self, element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
         """The type of a tensor in some layout."""
         type, rank = tensor(element, shape), len(shape)
-        if rank < 2 or self.chance(60):
+        if rank < 2 or self.chance(85 if self.tidy else 60):
             return type
         order = self.random.sample(range(rank), rank)
         layout = Layout("packed", tuple(Piece(d) for d in order))
@@ -286,9 +294,8 @@ class Sketch:
             if self.chance(30):
                 body.op("mul", a[0], a[0])
         else:
-            exact = ("mul", "mul", "mul")
             more = () if self.kind == "*" else ("add", "sub", "max")
-            body.op(self.one_of(*exact, *more), a[0], a[1])
+            body.op(self.one_of(*["mul"] * 9, *more), a[0], a[1])
         if len(a) > 2:
             body.op("mul" if self.kind == "*" else "add", body.last, a[2])
 
@@ -303,7 +310,7 @@ class Sketch:
 
     def add_extract(self, body: Body) -> tuple[str, str]:
         """Add an element at a computed coordinate, which an operand holds; that operand."""
-        name = self.one_of(self.lane, *self.ranges)
+        name = self.one_of(*self.ranges, *(n for n in self.ranges if n == self.lane))
         shape = (self.one_of(3, 7), self.ranges[name] + self.between(0, 1))
         table, type = self.argument(self.numbers(shape, self.element), self.element)
         forms, at_shape = self.access([n for n in self.ranges if n != name], padded=False)
@@ -333,9 +340,10 @@ class Sketch:
 
     def finish(self) -> Statement:
         """The statement's text."""
-        inputs = self.one_of(0, *[1] * 4, *[2] * 8, 3)
+        inputs = self.one_of(0, *[1] * 7, *[2] * 14, 3)
+        constrained = self.chance(40 if self.kind == "=" else 70)
         operands = [
-            self.operand([*self.free, *self.reduced], self.element, padded=self.chance(60))
+            self.operand([*self.free, *self.reduced], self.element, padded=constrained)
             for _ in range(inputs)
         ]
         body = Body(self.element)
@@ -346,7 +354,8 @@ class Sketch:
             operands.append(self.add_extract(body))
         if self.element in WIDER and self.chance(10):
             self.widen(body)
-        where = [self.constraint() for _ in range(self.one_of(0, 0, 0, 1, 2)) if self.ranges]
+        count = self.one_of(0, 0, 1, 2) if constrained and self.ranges else 0
+        where = [self.constraint() for _ in range(count)]
         post = Body(self.element)
         posts = self.post(post) if self.chance(30) else []
         has_init = self.chance(20)

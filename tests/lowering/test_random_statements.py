@@ -20,7 +20,7 @@ quick = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_t
 
 
 @every_target
-@settings(quick, max_examples=80)
+@settings(quick, max_examples=70)
 @given(random=randoms)
 def test_any_schedule(target: Target, random: Random) -> None:
     prepared = prepare(random, statement(random), target)

@@ -25,10 +25,10 @@ from tessella.driver.compile import compile_source, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.kernels import registry
 from tessella.kernels.registry import Kernel, find, registered
-from tessella.passes import kernel_cost
-from tessella.passes.candidates import candidates, layouts_in_play, serving
 from tessella.passes.insert_conversions import InsertConversionsPass
-from tessella.passes.pick_cost import ProblemBuilder, pick_by_cost
+from tessella.passes.pick import kernel_cost
+from tessella.passes.pick.by_cost import ProblemBuilder, pick_by_cost
+from tessella.passes.pick.candidates import candidates, layouts_in_play, serving
 from tessella.passes.pick_kernels import PICK, PickKernelsPass
 from tessella.support.errors import InternalError, OptionError, UnsupportedError
 from tessella.tools.universe import TESSELLA

@@ -1,8 +1,7 @@
-"""The index maths of the Tile language: from index expressions to ranges, accesses and strides."""
+"""The index maths of the Tile language: from index expressions to ranges and accesses."""
 
 from tessella.dialects.tile.maths.forms import Affine
 from tessella.dialects.tile.maths.normalize import Normal, normalize
-from tessella.dialects.tile.maths.strides import StrideTable, stride_table
 from tessella.dialects.tile.maths.variables import Bounded
 
-__all__ = ["Affine", "Bounded", "Normal", "StrideTable", "normalize", "stride_table"]
+__all__ = ["Affine", "Bounded", "Normal", "normalize"]

@@ -9,10 +9,10 @@ from math import prod
 import numpy as np
 import pytest
 
-from tessella.passes.gpu_log import choice_lines, tile_lines
-from tessella.passes.gpu_model import GpuSettings, Tile, TileStats, override, preset
-from tessella.passes.gpu_search import search
-from tessella.passes.stride_table import StrideTable, stride_table
+from tessella.passes.gpu.log import choice_lines, tile_lines
+from tessella.passes.gpu.model import GpuSettings, Tile, TileStats, override, preset
+from tessella.passes.gpu.search import search
+from tessella.passes.gpu.stride_table import StrideTable, stride_table
 from tessella.support.errors import OptionError
 from tests.native import Array
 from tests.passes.tile_statements import article, contraction

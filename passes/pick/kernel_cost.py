@@ -25,7 +25,7 @@ from tessella.dialects.tile import KernelOp, ReturnOp, constant_mark
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.registry import Kernel
-from tessella.passes.tile_cost import seconds as tile_seconds
+from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.targets import Target
 
 FLAT = 1 << 12

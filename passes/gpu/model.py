@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from math import prod
 
-from tessella.passes.out_plan import OutPlan
-from tessella.passes.read_plan import ReadPlan
-from tessella.passes.stride_table import StrideTable
+from tessella.passes.gpu.out_plan import OutPlan
+from tessella.passes.gpu.read_plan import ReadPlan
+from tessella.passes.gpu.stride_table import StrideTable
 from tessella.support.errors import OptionError
 
 Tile = tuple[int, ...]

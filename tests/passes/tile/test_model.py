@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
-from tessella.passes.tile_choose import Choice, candidates, choose, estimate
-from tessella.passes.tile_model import Estimate, Model, parts
+from tessella.passes.tile.choose import Choice, candidates, choose, estimate
+from tessella.passes.tile.model import Estimate, Model, parts
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.lowering.statements import statement
 from tests.passes.tile_statements import contraction
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 AVX2 = targets.get("avx2")
 every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.name)
 randoms = st.randoms(use_true_random=False)
@@ -316,7 +316,7 @@ def schedules() -> list[str]:
 
 def test_the_choice_is_the_same_in_every_process() -> None:
     """The order of sets and of hashes is another one in each."""
-    command = [sys.executable, "-m", "tests.passes.test_tile_model"]
+    command = [sys.executable, "-m", "tests.passes.tile.test_model"]
     runs = [
         subprocess.run(
             command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, text=True, check=True,

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella.dialects import nn
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.place import PlaceAttr, parse_place
-from tessella.kernels import registry
+from tessella.kernels import load, registry
 from tessella.kernels.registry import Kernel
-from tessella.passes.grade import grade, place_score, valid_place
+from tessella.passes.pick.grade import grade, place_score, valid_place
 from tessella.passes.pick_kernels import PickKernelsPass
 from tests.passes.harness import GraphBuilder, ops, sample
 
@@ -146,6 +146,7 @@ def test_parts_that_are_left_out(text: str, place: str) -> None:
 @pytest.fixture
 def article(monkeypatch: pytest.MonkeyPatch) -> None:
     """The article's kernels, and no others beside NumPy's."""
+    load()  # before: what is loaded during the test would be forgotten with it
     kernels = [
         Kernel("def", nn.ConvOp, parse_place(place), cost=lambda op, target: 1e-3)
         for place in KERNELS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessella.passes.selection import FEW, Pair, Problem, Read, Solution, Step, Value, solve
+from tessella.passes.pick.selection import FEW, Pair, Problem, Read, Solution, Step, Value, solve
 
 FORMS = "abcd"
 CANDIDATES = 4

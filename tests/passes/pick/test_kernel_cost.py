@@ -14,8 +14,9 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place
 from tessella.kernels import cost
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
-from tessella.passes import kernel_cost, tile_choose
-from tessella.passes.kernel_cost import kernel_seconds, step_seconds
+from tessella.passes.pick import kernel_cost
+from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
+from tessella.passes.tile import choose
 from tests.passes.harness import GraphBuilder
 
 MACHINE = targets.get("avx512")
@@ -109,7 +110,7 @@ def test_few_schedules_are_nearly_as_good_as_all(
     shapes: Any, settings: dict[str, Any], layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = seconds(op(nn.ConvOp, *shapes, weights=1, **(POINTWISE | settings)), layout)
-    monkeypatch.setattr("tessella.passes.tile_cost.estimate", tile_choose.choose)
+    monkeypatch.setattr("tessella.passes.tile.cost.estimate", choose.choose)
     kernel_cost._ESTIMATES.clear()
     best = seconds(op(nn.ConvOp, *shapes, weights=1, **(POINTWISE | settings)), layout)
     assert best <= few * 1.001

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 
-from tessella.passes.gpu_model import GpuSettings, Tile, TileStats
-from tessella.passes.stride_table import StrideTable
+from tessella.passes.gpu.model import GpuSettings, Tile, TileStats
+from tessella.passes.gpu.stride_table import StrideTable
 
 MAX_TILES = 1 << 16
 """Tiles after which a search ends: some seconds."""

@@ -15,8 +15,8 @@ from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.kernels.registry import Kernel
 from tessella.passes.base import is_constant
-from tessella.passes.candidates import Candidate, Serving, candidate, place_for
-from tessella.passes.grade import Grade, grade
+from tessella.passes.pick.candidates import Candidate, Serving, candidate, place_for
+from tessella.passes.pick.grade import Grade, grade
 
 
 def pick_by_grade(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.access import print_access
-from tessella.passes.gpu_model import TileStats
-from tessella.passes.gpu_search import Search
-from tessella.passes.read_plan import MergedIndex, ReadPlan
-from tessella.passes.stride_table import StrideTable, text_table
+from tessella.passes.gpu.model import TileStats
+from tessella.passes.gpu.read_plan import MergedIndex, ReadPlan
+from tessella.passes.gpu.search import Search
+from tessella.passes.gpu.stride_table import StrideTable, text_table
 
 LAYOUT_NAME_WIDTH = 4
 STATS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.passes.tile_choose import estimate
+from tessella.passes.tile.choose import estimate
 from tessella.targets import Target
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, simplify
-from tessella.passes.gpu_log import statement_line
-from tessella.passes.stride_table import obstacle, stride_table
-from tessella.passes.tile_choose import Choice, candidates, choose
-from tessella.passes.tile_model import Model
+from tessella.passes.gpu.log import statement_line
+from tessella.passes.gpu.stride_table import obstacle, stride_table
+from tessella.passes.tile.choose import Choice, candidates, choose
+from tessella.passes.tile.model import Model
 from tessella.targets import Target
 
 SHOWN = 6

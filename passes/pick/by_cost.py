@@ -20,14 +20,14 @@ from tessella.dialects.place import PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL, Kernel
 from tessella.passes.base import is_constant
-from tessella.passes.candidates import Candidate
-from tessella.passes.kernel_cost import (
+from tessella.passes.pick.candidates import Candidate
+from tessella.passes.pick.kernel_cost import (
     fused_seconds,
     kernel_seconds,
     layout_matters,
     step_seconds,
 )
-from tessella.passes.selection import (
+from tessella.passes.pick.selection import (
     Pair,
     Problem,
     Read,

@@ -1,0 +1,1 @@
+"""Choosing kernels: candidates, scores, costs, and the choice over the whole graph."""

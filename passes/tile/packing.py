@@ -1,0 +1,72 @@
+"""Layouts that a schedule wants for operands of its kernel."""
+
+from __future__ import annotations
+
+from xdsl.ir import BlockArgument
+
+from tessella.dialects.layout import Layout, Piece
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.flat import Flat
+
+
+def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument | None:
+    """The kernel's argument that an operand is, where nothing else in the kernel reads it."""
+    value = op.inputs[operand]
+    if (
+        isinstance(value, BlockArgument)
+        and value.block is kernel.body.block
+        and value.has_one_use()
+    ):
+        return value
+    return None
+
+
+def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) -> bool:
+    """Whether an operand can be laid out with this index as the innermost one."""
+    forms = op.input_accesses[operand]
+    return (
+        argument_of(op, kernel, operand) is not None
+        and sum(f.coefficient(vector) != 0 for f in forms) == 1
+        and any(f.single == vector for f in forms)
+    )
+
+
+def packed_layouts(
+    op: ContractOp, kernel: KernelOp, flat: Flat, vector: str, rows: str | None, width: int
+) -> dict[int, Layout]:
+    """New layouts by operand, for tiles of ``width`` elements of the vector index: panels for
+    constants that the rows do not move, the vector index innermost for others that need it."""
+    layouts: dict[int, Layout] = {}
+    if op.is_map:
+        return layouts
+    for i, a in enumerate(flat.accesses[: flat.inputs]):
+        if a.lane_stride(vector) == 0 or not can_relayout(op, kernel, i, vector):
+            continue
+        argument = argument_of(op, kernel, i)
+        assert argument is not None
+        forms = op.input_accesses[i]
+        dim = next(d for d, f in enumerate(forms) if f.single == vector)
+        moves_by_row = rows is not None and a.stride(rows) != 0
+        if kernel.is_constant(argument.index) and not moves_by_row:
+            layouts[i] = _panels(op, i, dim, width)
+        elif a.lane_stride(vector) != 1:
+            order = [*(d for d in range(len(forms)) if d != dim), dim]
+            layouts[i] = Layout("packed", tuple(Piece(d) for d in order))
+    return layouts
+
+
+def _panels(op: ContractOp, operand: int, dim: int, width: int) -> Layout:
+    """Panels as wide as a tile along one dimension, in the order in which loops read them."""
+    ranks = {d: _loop_rank(op, operand, d) for d in range(len(op.input_accesses[operand]))}
+    others = sorted((d for d in ranks if d != dim), key=ranks.__getitem__)
+    outer = [Piece(d) for d in others if ranks[d][0] == 0]
+    inner = [Piece(d) for d in others if ranks[d][0] == 1]
+    pieces = (*outer, Piece(dim, div=width), *inner, Piece(dim, mod=width))
+    return Layout("packed", pieces)
+
+
+def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
+    """Where a dimension's index runs: (0, ..) for free indices, (1, position) for reduced ones."""
+    positions = {index.name: (int(index.reduced), p) for p, index in enumerate(op.index_list)}
+    ranks = [positions[n] for n, _ in op.input_accesses[operand][dim].terms]
+    return max(ranks, default=(0, -1))
