@@ -12,7 +12,7 @@ from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, SelectOp
 from tessella.dialects.nn.core import number, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
 from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp
-from tessella.dialects.tile.flat import layout_of
+from tessella.dialects.tile.flat import strides_of
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.support.errors import InternalError
 
@@ -107,10 +107,7 @@ class Bodies:
 
     def _extract(self, op: ExtractOp, coordinates: Sequence[Val], tail: int) -> Val:
         shape = shape_of(op.source)
-        layout = layout_of(op.source)
-        strides = {
-            p.dim: s for p, s in zip(layout.order(len(shape)), layout.strides(shape), strict=True)
-        }
+        strides = strides_of(op.source)
         terms: list[tuple[SSAValue, int]] = []
         constant, contiguous = 0, False
         for d, coordinate in enumerate(coordinates):

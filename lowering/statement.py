@@ -25,7 +25,8 @@ from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strided
 from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
-from tessella.lowering.tiles import Tiles, check_schedule, classify, split
+from tessella.lowering.check_schedule import check_schedule
+from tessella.lowering.tiles import Tiles, classify, split
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tessella.dialects.tile import ContractOp, ScheduleAttr
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
-from tessella.support.errors import InternalError, InvalidModelError
+from tessella.support.errors import InternalError
 
 
 @dataclass(frozen=True)
@@ -70,32 +69,6 @@ class Constraints:
 
 def _reduced_indices(constraints: list[Constraint], flat: Flat) -> set[str]:
     return {n for c in constraints for n, _ in c.form.terms} & set(flat.reduced)
-
-
-def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
-    """Raise InvalidModelError where a schedule is not one of this statement, as in a text that
-    somebody changed."""
-    constrained = {n for c in flat.constraints for n, _ in c.form.terms}
-    blocked = {name for name, _ in s.blocks}
-    named = {s.rows, s.vector} - {None}
-    rules = {
-        f"the loops [{', '.join(flat.free)}]": sorted(s.order) == sorted(flat.free),
-        f"the reduction [{', '.join(flat.reduced)}]": sorted(s.reduction) == sorted(flat.reduced),
-        "rows and a vector that are among its indices": named <= set(flat.ranges),
-        "rows over another free index than lanes": s.rows is None
-        or (s.rows != s.vector and s.rows in flat.free),
-        "blocks of free indices": blocked <= set(flat.free),
-        "no blocks of constrained rows": s.rows not in blocked & constrained,
-        "numbers above 0": min(s.lanes, s.vectors, s.row_tile, s.unroll) > 0
-        and all(size > 0 for _, size in s.blocks),
-        "a default, as not all points of the map count": not (op.is_map and flat.constraints)
-        or op.default is not None,
-    }
-    broken = next((rule for rule, holds in rules.items() if not holds), None)
-    if broken is not None:
-        raise InvalidModelError(
-            "the schedule does not fit the statement", expected=broken, found=str(ScheduleAttr(s))
-        )
 
 
 def classify(flat: Flat, schedule: Schedule) -> Constraints:

@@ -112,6 +112,13 @@ def layout_of(value: SSAValue) -> Layout:
     return place.layout if place is not None else NCHW
 
 
+def strides_of(value: SSAValue) -> dict[int, int]:
+    """By how many elements of memory a tensor's next coordinate lies further, by dimension."""
+    shape, layout = shape_of(value), layout_of(value)
+    pieces = layout.order(len(shape))
+    return {p.dim: s for p, s in zip(pieces, layout.strides(shape), strict=True)}
+
+
 def flatten_access(forms: Access, shape: Sequence[int], layout: Layout) -> FlatAccess:
     """The address of an access to a tensor of this shape and layout."""
     strides: dict[str, int] = {}

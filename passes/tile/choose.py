@@ -108,16 +108,18 @@ def candidates(
     """Every choice that can be run, without blocks for the caches; or a few of them."""
     flat = simplify(flatten(op))
     lanes = target.lanes(element_bits(op))
-    found = False
     vectors = vector_indices(op, kernel, flat)
     if few and vectors and flat.ranges[vectors[0]] >= lanes:
         vectors = vectors[:1]
+    count, copied = 0, 0
     for vector in vectors:
         space = _Space(op, kernel, flat, vector, lanes, target)
         for choice in space.choices(few=few):
-            found = True
+            count, copied = count + 1, copied + (choice.copies > 0)
             yield choice
-    if not found:
+    if few and not count:
+        yield from candidates(op, kernel, target)
+    elif count == copied:  # where each has to copy something, scalars may be faster
         yield _scalar(op, flat, target)
 
 
@@ -191,13 +193,16 @@ class _Space:
         if self.op.is_map or not by_rows:
             yield from tiles[:2] or self._tiles()
             return
-        full = [self._with_most_rows(tile) for tile in by_rows]
-        for name in dict.fromkeys(tile.rows for tile in full):
-            yield min((tile for tile in full if tile.rows == name), key=self._core)
+        for name in dict.fromkeys(tile.rows for tile in by_rows):
+            schedule = self._schedule(self.flat, RegisterTile(name))
+            own = (tile for tile in by_rows if tile.rows == name)
+            yield min((self._with_most_rows(tile, schedule) for tile in own), key=self._core)
 
-    def _with_most_rows(self, tile: RegisterTile) -> RegisterTile:
-        model, schedule = Model(self.op, self.flat, self.target), self._schedule(self.flat, tile)
-        one, two = (model.registers(replace(schedule, row_tile=n)) for n in (1, 2))
+    def _with_most_rows(self, tile: RegisterTile, schedule: Schedule) -> RegisterTile:
+        """The tile with as many rows as the registers hold; the schedule is that of one vector."""
+        model = Model(self.op, self.flat, self.target)
+        wide = replace(schedule, vectors=tile.vectors)
+        one, two = (model.registers(replace(wide, row_tile=n)) for n in (1, 2))
         held = 1 + (self.target.vector_registers - one) // (two - one)
         extent = self.flat.ranges[tile.rows or ""]
         most = max(1, min(MAX_ROWS, extent, held))

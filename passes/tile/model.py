@@ -325,18 +325,23 @@ class Model:
         """Bytes that come into a cache of this capacity: none where it holds all operands, as they
         are in the first cache that does."""
         inside = next((p for p, each in enumerate(prints) if sum(each) <= capacity), len(loops))
-        total = 0.0
         if inside == 0:
-            return total
+            return 0.0
+        # the first loop that does not fit passes once over what its steps share, or do not
+        first = inside - 1
+        total = 0.0
         for i, a in enumerate(self.flat.accesses):
-            trips, reused = 1, True
-            for loop in reversed(loops[:inside]):
-                moves = loop.name in a.strides or loop.name in a.lanes
-                reused = reused and not moves
+            trips, reused = 1, not _moves(a, loops[first])
+            for loop in reversed(loops[:first]):
+                reused = reused and not _moves(a, loop)
                 if not reused:
                     trips *= loop.trips
-            total += trips * prints[inside][i]
+            total += trips * prints[first][i]
         return total
+
+
+def _moves(a: FlatAccess, loop: Loop) -> bool:
+    return loop.name in a.strides or loop.name in a.lanes
 
 
 def parts(extent: int, size: int) -> list[tuple[int, int]]:

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, KernelOp
-from tessella.dialects.tile.flat import MAX_LANE_STRIDE, Flat
+from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, KernelOp, Schedule
+from tessella.dialects.tile.flat import MAX_LANE_STRIDE, Flat, strides_of
 from tessella.passes.tile.packing import can_relayout
 
 
@@ -34,7 +34,7 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
         and not (i < flat.inputs and not op.is_map and can_relayout(op, kernel, i, name))
         and not loads_strided(op, flat, i, name)
     ]
-    if across and not (op.is_map and crossing(op, flat, across, name)):
+    if across and crossing(op, flat, across, name) is None:
         return False
     return _extracts_vectorise(op, flat, name)
 
@@ -53,16 +53,38 @@ def loads_strided(op: ContractOp, flat: Flat, operand: int, name: str) -> bool:
 def crossing(op: ContractOp, flat: Flat, operands: Sequence[int], name: str) -> str | None:
     """The index along which these operands of a map are contiguous, where it can be the rows' index
     of squares."""
+    names = (n for n in flat.free if n != name)
+    return next((n for n in names if crosses(op, flat, operands, n)), None)
+
+
+def crosses(op: ContractOp, flat: Flat, operands: Sequence[int], rows: str) -> bool:
+    """Whether squares of these operands of a statement can be loaded along an index of rows."""
     values = (*op.inputs, *op.post_inputs)
-    if flat.constraints or any(tensor_type(values[i]).element_type == i1 for i in operands):
-        return None
-    return next(
-        (
-            n
-            for n in flat.free
-            if n != name and all(flat.accesses[i].stride(n) == 1 for i in operands)
-        ),
-        None,
+    return (
+        op.is_map
+        and not flat.constraints
+        and all(tensor_type(values[i]).element_type != i1 for i in operands)
+        and all(flat.accesses[i].stride(rows) == 1 for i in operands)
+    )
+
+
+def lanes_load(op: ContractOp, flat: Flat, s: Schedule) -> bool:
+    """Whether all operands can be loaded, and the result be stored, over the lanes of a schedule,
+    with the layouts that they have."""
+    if s.vector is None:
+        return True
+    if s.vector in flat.reduced:
+        return reduces(op, flat, s.vector)
+    across = [
+        i
+        for i, a in enumerate(flat.accesses[:-1])
+        if a.lane_stride(s.vector) not in (0, 1) and not loads_strided(op, flat, i, s.vector)
+    ]
+    squares = s.rows is not None and s.row_tile <= s.lanes and s.vectors == 1
+    return (
+        flat.out.lane_stride(s.vector) == 1
+        and (not across or (squares and crosses(op, flat, across, s.rows or "")))
+        and _extracts_vectorise(op, flat, s.vector)
     )
 
 
@@ -99,5 +121,11 @@ def _extracts_vectorise(op: ContractOp, flat: Flat, name: str) -> bool:
 
 def _extract_vectorises(op: ExtractOp, varying: set[SSAValue]) -> bool:
     moving = [i for i, c in enumerate(op.coordinates) if c in varying]
-    last = len(op.coordinates) - 1
-    return not moving or (moving == [last] and isinstance(op.coordinates[last].owner, IndexOp))
+    if not moving:
+        return True
+    (last, *others) = moving[::-1]
+    return (
+        not others
+        and isinstance(op.coordinates[last].owner, IndexOp)
+        and strides_of(op.source)[last] == 1
+    )

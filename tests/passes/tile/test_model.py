@@ -130,9 +130,9 @@ TRAFFIC = [
     # holds a too.
     (tiled(), SMALL, {"L2": 4 * 16384 + 16384 + 16384, "L3": 3 * 16384, "memory": 0}),
     # The first level holds only a point of the reduction, 576 bytes: each tile reads all its rows
-    # and its panel again, by lines; a line of 16 floats is touched 16 times, element by element.
+    # and its panel again, once: a line of rows stays from element to element.
     (tiled(), replace(SMALL, l1=1024),
-     {"L2": 64 * 64 * 256 + 64 * 64 * 64 + 64 * 256, "L3": 3 * 16384, "memory": 0}),
+     {"L2": 64 * 1024 + 64 * 4096 + 64 * 256, "L3": 3 * 16384, "memory": 0}),
     # Rows outside: their 1 KiB stay while the panels pass by, all of b for each of 16 tiles.
     (tiled(order=("m", "n")), SMALL,
      {"L2": 16384 + 16 * 16384 + 16384, "L3": 3 * 16384, "memory": 0}),
@@ -200,11 +200,11 @@ WINDOW = contraction(
 
 
 CACHED = [
-    (product(32, 64, 48), tiled(), (6144, 8192, 12288)),
+    (product(32, 64, 48), tiled(), (1024, 2048, 6144, 8192, 12288)),
     (product(32, 64, 48), tiled(order=("m", "n")), (6144, 8192, 12288)),
     (product(48, 32, 48), tiled(vectors=1, rows=8), (8192, 12288)),
-    (WINDOW, Schedule(("o", "y", "x"), ("i", "j_c"), "o", 8, 2, "x", 4), (4096, 12288)),
-    (WINDOW, Schedule(("y", "o", "x"), ("i", "j_c"), "o", 8, 1, "x", 6), (4096, 12288)),
+    (WINDOW, Schedule(("o", "y", "x"), ("i", "j_c"), "o", 8, 2, "x", 4), (2048, 4096, 12288)),
+    (WINDOW, Schedule(("y", "o", "x"), ("i", "j_c"), "o", 8, 1, "x", 6), (2048, 4096, 12288)),
 ]
 
 
@@ -213,11 +213,11 @@ CACHED = [
 )
 def test_traffic_of_a_cache(op: ContractOp, schedule: Schedule, l1: int) -> None:
     """What the model says comes into the first level, and what does: a cache is no bookkeeper, so
-    within a factor of 2."""
+    within a third."""
     found = model(op, replace(SMALL, l1=l1))
     modelled = found.estimate(schedule).traffic["L2"]
     counted = misses(found, schedule, l1)
-    assert counted / 2 <= modelled <= counted * 2
+    assert counted / 1.34 <= modelled <= counted * 1.34
 
 
 # ** monotonicity **

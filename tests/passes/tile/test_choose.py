@@ -1,0 +1,69 @@
+"""Which schedules are candidates."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.parser import Parser
+
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.driver.stage_file import stage_context
+from tessella.passes.tile.choose import candidates, choose, estimate
+from tessella.targets import Target
+from tessella.targets.table import TARGETS
+from tests.passes.tile_statements import contraction
+
+every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+
+
+def kernel_of(op: ContractOp) -> KernelOp:
+    kernel = op.parent_op()
+    assert isinstance(kernel, KernelOp)
+    return kernel
+
+
+def read(text: str) -> ContractOp:
+    module = Parser(stage_context(), text).parse_module()
+    module.verify()
+    return next(op for op in module.walk() if isinstance(op, ContractOp))
+
+
+@every_target
+def test_few_candidates_are_enough(target: Target) -> None:
+    """Where rows and lanes move both operands, no tile of few rows and many vectors fits."""
+    op = contraction(
+        "y: 16, z: 2 | i: 5", [("[z, y]", "2x16"), ("[z, i, y]", "2x5x16")], ("[z, y]", "2x16")
+    )
+    best = choose(op, kernel_of(op), target).cycles
+    assert estimate(op, kernel_of(op), target).cycles <= 1.34 * best
+
+
+@every_target
+@pytest.mark.parametrize("layout, lanes", [("[0, 1]", True), ("[1, 0]", False)])
+def test_gathers_over_lanes_are_of_neighbours(target: Target, layout: str, lanes: bool) -> None:
+    """In memory, not in the order of the coordinates."""
+    op = read(f"""
+    tile.kernel @k(%t: tensor<7x64xf32, #place.at<x86, f32, packed<{layout}>>>, %i: tensor<9xi64>)
+        -> (tensor<9x64xf32>) {{
+      %r = tile.contract = [y: 9, x: 64] (%i[y]) -> [y, x] {{
+      ^bb0(%row: i64):
+        %at = arith.index_cast %row : i64 to index
+        %x = tile.index "x"
+        %v = tile.extract %t[%at, %x] : tensor<7x64xf32, #place.at<x86, f32, packed<{layout}>>>
+            -> f32
+        tile.yield %v : f32
+      }} : (tensor<9xi64>) -> tensor<9x64xf32>
+      tile.return %r : tensor<9x64xf32>
+    }}""")
+    chosen = {c.schedule.vector for c in candidates(op, kernel_of(op), target)}
+    assert ("x" in chosen) == lanes
+
+
+@every_target
+def test_scalars_compete_with_copies(target: Target) -> None:
+    """To lay out a large operand anew, of which a corner is read, is dearer than scalars."""
+    op = contraction(
+        "y: 3, x: 16 | k: 3", [("[y, k]", "3x3"), ("[x, 40*k]", "500x500")], ("[y, x]", "3x16")
+    )
+    found = list(candidates(op, kernel_of(op), target))
+    assert any(c.copies for c in found)
+    assert choose(op, kernel_of(op), target).schedule.vector is None
