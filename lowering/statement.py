@@ -26,9 +26,10 @@ from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strid
 from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.check_schedule import check_schedule
-from tessella.lowering.tiles import Tiles, classify, split
+from tessella.lowering.tiles import Tiles, split
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
+from tessella.passes.tile.constraints import classify
 
 FEW = 0.75
 """The share of the rows that tiles other than edge tiles run, from which on those are few."""

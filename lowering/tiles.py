@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tessella.dialects.tile.attributes import Schedule
-from tessella.dialects.tile.flat import Constraint, Flat
-from tessella.support.errors import InternalError
-
 
 @dataclass(frozen=True)
 class Tiles:
@@ -39,65 +35,3 @@ def split(range_: int, tile: int, clean: tuple[int, int]) -> Iterator[Tiles]:
         else:
             yield Tiles(start, size, edge=start < low or start + size > high)
             start += size
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """The constraints of a statement, sorted by how the loops keep to them."""
-
-    rows: tuple[Constraint, ...]
-    """On the blocked rows and one reduced index: edge tiles are unrolled, others need no check."""
-    bounds: tuple[Constraint, ...]
-    """On one reduced index and at most one plain free index: they bound the reduced index's
-    loop."""
-    masks: tuple[Constraint, ...]
-    """The rest: checked at each point."""
-
-    def clean_rows(self, flat: Flat, rows: str | None) -> tuple[int, int]:
-        """The row indices at which every rows constraint holds, whatever the reduced index is."""
-        if rows is None:
-            return 0, 0
-        low, high = 0, flat.ranges[rows]
-        for c in self.rows:
-            scale = c.form.coefficient(rows)
-            rest = c.form.substitute({rows: type(c.form)()})
-            least, greatest = rest.bounds(flat.ranges)
-            low = max(low, -(least // scale))
-            high = min(high, (c.extent - 1 - greatest) // scale + 1)
-        return low, max(low, high)
-
-
-def _reduced_indices(constraints: list[Constraint], flat: Flat) -> set[str]:
-    return {n for c in constraints for n, _ in c.form.terms} & set(flat.reduced)
-
-
-def classify(flat: Flat, schedule: Schedule) -> Constraints:
-    """Sort the constraints by how they are kept.
-
-    Raises InternalError for an output, or an operand of the post body, that can leave its tensor.
-    """
-    for c in flat.constraints:
-        if any(operand >= flat.inputs for operand in c.operands):
-            raise InternalError(
-                f"the access {c.form} leaves its tensor, which only those of inputs may",
-                expected=f"0 <= {c.form} < {c.extent}",
-            )
-    rows: list[Constraint] = []
-    bounds: list[Constraint] = []
-    masks: list[Constraint] = []
-    for c in flat.constraints:
-        names = {n for n, _ in c.form.terms}
-        reduced = names & set(flat.reduced)
-        plain = names - reduced - {schedule.rows}
-        positive = all(k > 0 for _, k in c.form.terms)
-        # an index whose loop is unrolled has no bounds, and the other way round
-        unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
-        if schedule.vector in names or len(reduced) != 1 or not positive:
-            masks.append(c)
-        elif schedule.rows in names and not plain and not reduced & (unrolled | bounded):
-            rows.append(c)
-        elif schedule.rows not in names and len(plain) <= 1 and not reduced & unrolled:
-            bounds.append(c)
-        else:
-            masks.append(c)
-    return Constraints(tuple(rows), tuple(bounds), tuple(masks))

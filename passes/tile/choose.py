@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, takewhile
 from math import prod
+from operator import mul
 
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import dtype_of, tensor_type
@@ -150,19 +152,19 @@ class _Space:
 
     def choices(self, *, few: bool = False) -> Iterator[Choice]:
         """All choices whose register tile fits into the registers; or a few of them."""
-        packed: dict[tuple[object, ...], tuple[Mapping[int, Layout], Flat]] = {}
+        packed: dict[tuple[object, ...], tuple[Mapping[int, Layout], Model]] = {}
         for tile in self._few_tiles() if few else self._tiles():
             key = (tile.vectors, tile.rows)
             if key not in packed:
                 layouts = self._layouts(tile)
-                packed[key] = layouts, simplify(flatten(self.op, layouts)) if layouts else self.flat
-            layouts, flat = packed[key]
-            if not {self.vector, tile.rows} - {None} <= set(flat.ranges):
+                flat = simplify(flatten(self.op, layouts)) if layouts else self.flat
+                packed[key] = layouts, Model(self.op, flat, self.target)
+            layouts, model = packed[key]
+            if not {self.vector, tile.rows} - {None} <= set(model.flat.ranges):
                 continue
-            model = Model(self.op, flat, self.target)
-            schedule = self._schedule(flat, tile)
+            schedule = self._schedule(model, tile)
             if model.registers(schedule) <= self.target.vector_registers:
-                schedule = replace(schedule, unroll=self._unroll(flat, tile, model, schedule))
+                schedule = replace(schedule, unroll=self._unroll(model, schedule))
                 edges = 1.0 + max(0, _edges(self.flat, tile) - MAX_EDGES)
                 copies = sum(self._copy(operand) for operand in layouts)
                 yield Choice(schedule, model.estimate(schedule), layouts, edges, copies)
@@ -193,14 +195,15 @@ class _Space:
         if self.op.is_map or not by_rows:
             yield from tiles[:2] or self._tiles()
             return
-        for name in dict.fromkeys(tile.rows for tile in by_rows):
-            schedule = self._schedule(self.flat, RegisterTile(name))
-            own = (tile for tile in by_rows if tile.rows == name)
-            yield min((self._with_most_rows(tile, schedule) for tile in own), key=self._core)
-
-    def _with_most_rows(self, tile: RegisterTile, schedule: Schedule) -> RegisterTile:
-        """The tile with as many rows as the registers hold; the schedule is that of one vector."""
         model = Model(self.op, self.flat, self.target)
+        for name in dict.fromkeys(tile.rows for tile in by_rows):
+            schedule = self._schedule(model, RegisterTile(name))
+            own = (tile for tile in by_rows if tile.rows == name)
+            full = (self._with_most_rows(tile, model, schedule) for tile in own)
+            yield min(full, key=self._core)
+
+    def _with_most_rows(self, tile: RegisterTile, model: Model, schedule: Schedule) -> RegisterTile:
+        """The tile with as many rows as the registers hold; the schedule is that of one vector."""
         wide = replace(schedule, vectors=tile.vectors)
         one, two = (model.registers(replace(wide, row_tile=n)) for n in (1, 2))
         held = 1 + (self.target.vector_registers - one) // (two - one)
@@ -249,10 +252,10 @@ class _Space:
         size = 2 * type.element_count() * dtype_of(type).itemsize
         return COPY_CYCLES + size / (COPY_SHARE * self.target.bandwidth(size))
 
-    def _schedule(self, flat: Flat, tile: RegisterTile) -> Schedule:
+    def _schedule(self, model: Model, tile: RegisterTile) -> Schedule:
         return Schedule(
-            order=loop_order(self.op, flat, self.vector, tile.rows),
-            reduction=flat.reduced,
+            order=loop_order(self.op, model.flat, self.vector, tile.rows),
+            reduction=self._reduction(model, tile.rows),
             vector=self.vector,
             lanes=self.lanes,
             vectors=tile.vectors,
@@ -260,6 +263,11 @@ class _Space:
             row_tile=tile.row_tile,
             blocks=self._square_blocks(tile),
         )
+
+    def _reduction(self, model: Model, rows: str | None) -> tuple[str, ...]:
+        """The reduced indices, those whose loops constraints bound outside: the others unroll."""
+        bounded = model.bounded(self.vector, rows)
+        return tuple(sorted(model.flat.reduced, key=lambda name: name not in bounded))
 
     def _square_blocks(self, tile: RegisterTile) -> tuple[tuple[str, int], ...]:
         """Squares run in blocks, so that what is read of a line stays in cache until all of the
@@ -269,24 +277,26 @@ class _Space:
             return ()
         return ((self.vector, size),)
 
-    def _unroll(self, flat: Flat, tile: RegisterTile, model: Model, schedule: Schedule) -> int:
+    def _unroll(self, model: Model, s: Schedule) -> int:
         """Points of the reduction in one step of the innermost loop: a whole window, or a power of
         two."""
-        if self.op.is_map or self.vector in flat.reduced:
+        if self.op.is_map or self.vector in model.flat.reduced:
             return 1
-        body = tile.row_tile * tile.vectors * 3 // 2 + 1
-        if model.registers(schedule) >= self.target.vector_registers:
+        body = s.row_tile * s.vectors * 3 // 2 + 1
+        if model.registers(s) >= self.target.vector_registers:
             return 1
         # the taps of a window share what they load; broadcasts that are shared are spilled
-        largest = WINDOW_OPS if model.has_windows(schedule) else BODY_OPS
+        largest = WINDOW_OPS if model.has_windows(s) else BODY_OPS
+        bounded = model.bounded(s.vector, s.rows)
+        inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
+        extents = [model.flat.ranges[name] for name in inside]
         whole = 1
-        for name in reversed(schedule.reduction):
-            extent = flat.ranges[name]
-            if whole * extent > MAX_TAPS or whole * extent * body > largest:
+        for points in accumulate(extents, mul):
+            if points > MAX_TAPS or points * body > largest:
                 break
-            whole *= extent
+            whole = points
         most = min(MAX_UNROLL, max(1, BODY_OPS // body))
-        return max(whole, 1 << (most.bit_length() - 1))
+        return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
 
 
 def _edges(flat: Flat, tile: RegisterTile) -> int:

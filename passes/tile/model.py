@@ -23,6 +23,7 @@ from functools import cached_property
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat, FlatAccess, is_crosswise, is_strided
+from tessella.passes.tile.constraints import bounded_indices
 from tessella.targets import Target
 
 LOOP_CYCLES = 0.5
@@ -248,12 +249,24 @@ class Model:
         held = s.row_tile * s.vectors + shared * s.vectors + 1
         if windows:
             # of a window, a column is held, and the weights that all rows take
-            taps = math.prod(self.flat.ranges[n] for n in self.flat.reduced)
+            bounded = self.bounded(s.vector, s.rows)
+            taps = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
             column = (s.row_tile + 2) * s.vectors
             weights = min(taps, HELD_TAPS) * (self.flat.inputs > 1)
             weights *= s.vectors if shared else 1
             held = s.row_tile * s.vectors + column * windows + weights
         return held + (3 if self.op.aggregation.data in "<>" else 0)
+
+    def bounded(self, vector: str | None, rows: str | None) -> set[str]:
+        """The reduced indices whose loops constraints bound, which do not unroll."""
+        if (vector, rows) not in self._bounded:
+            schedule = Schedule((), (), vector=vector, rows=rows)
+            self._bounded[vector, rows] = bounded_indices(self.flat, schedule)
+        return self._bounded[vector, rows]
+
+    @cached_property
+    def _bounded(self) -> dict[tuple[str | None, str | None], set[str]]:
+        return {}
 
     # ** threads **
 
