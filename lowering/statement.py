@@ -26,10 +26,10 @@ from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strid
 from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.check_schedule import check_schedule
-from tessella.lowering.tiles import Tiles, split
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.passes.tile.constraints import classify
+from tessella.passes.tile.tiles import Tiles, overlaps, split
 
 FEW = 0.75
 """The share of the rows that tiles other than edge tiles run, from which on those are few."""
@@ -109,7 +109,7 @@ class Statement:
             return
         (name, size), *rest = blocks
         extent = self.flat.ranges[name]
-        for tiles in split(extent, size, (0, extent)):
+        for tiles in self._tiles(name, extent, size, (0, extent)):
 
             def body(start: Pos, size: int = tiles.size) -> None:
                 inner = {**point.blocks, name: Extent(start, size)}
@@ -132,12 +132,14 @@ class Statement:
             self._run(name, tiles, body)
 
     def _split(self, name: str, extent: int) -> Iterator[Tiles]:
+        sizes = {self.s.rows: self.s.row_tile, self.s.vector: self.s.width}
+        clean = (0, extent)
         if name == self.s.rows:
             clean = self.constraints.clean_rows(self.flat, name)
-            return split(extent, self.s.row_tile, clean)
-        if name == self.s.vector:
-            return split(extent, self.s.width, (0, extent))
-        return split(extent, 1, (0, extent))
+        return self._tiles(name, extent, sizes.get(name, 1), clean)
+
+    def _tiles(self, name: str, extent: int, size: int, clean: tuple[int, int]) -> Iterator[Tiles]:
+        return split(extent, size, clean, overlap=overlaps(self.op, self.flat, name, extent, size))
 
     def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:
         """The point with the register tile's extent along an index."""
@@ -156,7 +158,8 @@ class Statement:
 
         def loop_body(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             iv.name_hint = name
-            body(Pos(iv))
+            last = Pos(None, tiles.stop - tiles.size)
+            body(self._min(Pos(iv), last) if tiles.overlap else Pos(iv))
             return ()
 
         start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
@@ -286,7 +289,7 @@ class Statement:
         rows: Sequence[int],
     ) -> list[SSAValue]:
         extent = self.flat.ranges[name]
-        for tiles in split(extent, self.s.width, (0, extent)):
+        for tiles in split(extent, self.s.width, (0, extent), overlap=False):
             full, tail = divmod(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=full + (tail > 0), tail=tail)
             if tiles.count == 1:

@@ -18,8 +18,9 @@ from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, simplify
-from tessella.passes.tile.model import Estimate, Model, parts
+from tessella.passes.tile.model import Estimate, Model
 from tessella.passes.tile.packing import argument_of, packed_layouts
+from tessella.passes.tile.tiles import parts
 from tessella.passes.tile.vectors import crossing, loads_strided, vector_indices
 from tessella.targets import Target
 
@@ -30,6 +31,9 @@ BODY_OPS = 160
 WINDOW_OPS = 640
 """Instructions of an unrolled window."""
 MAX_UNROLL = 16
+AHEAD = 3
+"""One in so many vectors of a point is loaded ahead: with fewer registers left than that, unrolled
+products of 9x3 vectors spill."""
 MAX_TAPS = 64
 """Points of a window that are unrolled as a whole."""
 SQUARE_BLOCK = 8
@@ -215,8 +219,10 @@ class _Space:
     def _core(self, tile: RegisterTile) -> float:
         """Cycles of one point of the reduction for all rows and vectors."""
         total, t = 0.0, self.target
-        rows_parts = parts(self.flat.ranges[tile.rows or ""], tile.row_tile)
-        for width, count in parts(self.flat.ranges[self.vector], tile.vectors * self.lanes):
+        rows_parts = parts(self.flat.ranges[tile.rows or ""], tile.row_tile, overlap=False)
+        for width, count in parts(
+            self.flat.ranges[self.vector], tile.vectors * self.lanes, overlap=False
+        ):
             used = -(-width // self.lanes)
             for rows, times in rows_parts:
                 work, loads = rows * used / t.fma_ports, (rows + used) / t.load_ports
@@ -265,17 +271,19 @@ class _Space:
         )
 
     def _reduction(self, model: Model, rows: str | None) -> tuple[str, ...]:
-        """The reduced indices, those whose loops constraints bound outside: the others unroll."""
-        bounded = model.bounded(self.vector, rows)
-        return tuple(sorted(model.flat.reduced, key=lambda name: name not in bounded))
+        """The reduced indices: those whose loops constraints bound outside, as the others unroll;
+        along which rows share what they load inside, so that it is held for as short as can be."""
+        bounded, shared = model.bounded(self.vector, rows), model.shared(self.vector, rows)
+        return tuple(sorted(model.flat.reduced, key=lambda n: (n not in bounded, n in shared)))
 
     def _square_blocks(self, tile: RegisterTile) -> tuple[tuple[str, int], ...]:
         """Squares run in blocks, so that what is read of a line stays in cache until all of the
         line is."""
-        size = SQUARE_BLOCK * self.lanes
-        if not self.op.is_map or tile.rows is None or self.flat.ranges[self.vector] <= size:
+        size, extent = SQUARE_BLOCK * self.lanes, self.flat.ranges[self.vector]
+        if not self.op.is_map or tile.rows is None or extent <= size:
             return ()
-        return ((self.vector, size),)
+        even = -(-extent // -(-extent // size))
+        return ((self.vector, -(-even // self.lanes) * self.lanes),)
 
     def _unroll(self, model: Model, s: Schedule) -> int:
         """Points of the reduction in one step of the innermost loop: a whole window, or a power of
@@ -283,7 +291,8 @@ class _Space:
         if self.op.is_map or self.vector in model.flat.reduced:
             return 1
         body = s.row_tile * s.vectors * 3 // 2 + 1
-        if model.registers(s) >= self.target.vector_registers:
+        # LLVM loads some of the next point's vectors ahead
+        if model.registers(s) + s.vectors // AHEAD >= self.target.vector_registers:
             return 1
         # the taps of a window share what they load; broadcasts that are shared are spilled
         largest = WINDOW_OPS if model.has_windows(s) else BODY_OPS

@@ -24,6 +24,7 @@ from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat, FlatAccess, is_crosswise, is_strided
 from tessella.passes.tile.constraints import bounded_indices
+from tessella.passes.tile.tiles import overlaps, parts
 from tessella.targets import Target
 
 LOOP_CYCLES = 0.5
@@ -107,8 +108,8 @@ class Model:
         outer = math.prod(r for n, r in self.flat.ranges.items() if n not in (s.vector, s.rows))
         points = math.prod(self.flat.ranges[n] for n in s.reduction if n != s.vector)
         outer //= max(1, math.prod(self.flat.ranges[n] for n in self.flat.reduced if n != s.vector))
-        for rows, row_count in parts(self.flat.ranges.get(s.rows or "", 1), s.row_tile):
-            for width, vector_count in parts(self.flat.ranges.get(s.vector or "", 1), s.width):
+        for rows, row_count in self._parts(s.rows, s.row_tile):
+            for width, vector_count in self._parts(s.vector, s.width):
                 vectors = -(-width // s.lanes)
                 tiles = row_count * vector_count * outer
                 count = tiles * points
@@ -128,6 +129,12 @@ class Model:
         if s.vector in self.flat.reduced:
             core += outer * (self._finish(s, 1, 1) + self._horizontal(s))
         return Estimate(arithmetic, loads, latency, core, self._traffic(s), self.registers(s))
+
+    def _parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
+        if name is None:
+            return [(1, 1)]
+        extent = self.flat.ranges[name]
+        return parts(extent, size, overlap=overlaps(self.op, self.flat, name, extent, size))
 
     # ** the register tile **
 
@@ -264,6 +271,18 @@ class Model:
             self._bounded[vector, rows] = bounded_indices(self.flat, schedule)
         return self._bounded[vector, rows]
 
+    def shared(self, vector: str | None, rows: str | None) -> set[str]:
+        """The reduced indices of windows along which rows share vectors that they load."""
+        if vector is None or rows is None:
+            return set()
+        windows = (
+            access
+            for access, a in zip(self.op.input_accesses, self.flat.accesses, strict=False)
+            if a.lane_stride(vector) and a.stride(rows)
+        )
+        forms = (form for access in windows for form in access if form.coefficient(rows))
+        return {n for form in forms for n, _ in form.terms} & set(self.flat.reduced)
+
     @cached_property
     def _bounded(self) -> dict[tuple[str | None, str | None], set[str]]:
         return {}
@@ -355,12 +374,6 @@ class Model:
 
 def _moves(a: FlatAccess, loop: Loop) -> bool:
     return loop.name in a.strides or loop.name in a.lanes
-
-
-def parts(extent: int, size: int) -> list[tuple[int, int]]:
-    """(extent of a tile, how many of them) for a range that is cut into tiles."""
-    full, rest = divmod(extent, size)
-    return [(size, full)] * (full > 0) + [(rest, 1)] * (rest > 0)
 
 
 def _cost(op: ContractOp, region: str) -> float:

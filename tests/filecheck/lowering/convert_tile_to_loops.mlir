@@ -1,29 +1,25 @@
 // RUN: tessella-opt %s -p convert-tile-to-loops --split-input-file | filecheck %s
 
-// A map by lanes: as many vectors at a time as the schedule says, then the rest under a mask.
-// Results are arguments behind the operands; what is equal in all lanes stays scalar.
+// A map by lanes: as many vectors at a time as the schedule says. The last of them lie over those
+// before. Results are arguments behind the operands; what is equal in all lanes stays scalar.
 
 // CHECK-LABEL: func.func @relu(%x: memref<36xf32>, %r: memref<36xf32>) attributes {rt.kernel, nodes = ["n"], code = 3 : i64} {
 // CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
-// CHECK-DAG:     %[[C32:.*]] = arith.constant 32 : index
+// CHECK-DAG:     %[[C36:.*]] = arith.constant 36 : index
+// CHECK-DAG:     %[[C20:.*]] = arith.constant 20 : index
 // CHECK-DAG:     %[[C16:.*]] = arith.constant 16 : index
-// CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
 // CHECK-DAG:     %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
-// CHECK:         scf.for %i_j = %[[C0]] to %[[C32]] step %[[C16]] {
-// CHECK-NEXT:      %[[A:.*]] = vector.load %x[%i_j] : memref<36xf32>, vector<8xf32>
+// CHECK:         scf.for %i_j = %[[C0]] to %[[C36]] step %[[C16]] {
+// CHECK-NEXT:      %[[I:.*]] = arith.minsi %i_j, %[[C20]] : index
+// CHECK-NEXT:      %[[A:.*]] = vector.load %x[%[[I]]] : memref<36xf32>, vector<8xf32>
 // CHECK-NEXT:      %[[Z:.*]] = vector.broadcast %[[ZERO]] : f32 to vector<8xf32>
 // CHECK-NEXT:      %[[P:.*]] = arith.maximumf %[[A]], %[[Z]] : vector<8xf32>
-// CHECK-NEXT:      %[[J:.*]] = affine.apply affine_map<(d0) -> ((d0 + 8))> (%i_j)
+// CHECK-NEXT:      %[[J:.*]] = affine.apply affine_map<(d0) -> ((d0 + 8))> (%[[I]])
 // CHECK-NEXT:      %[[B:.*]] = vector.load %x[%[[J]]]
 // CHECK-NEXT:      %[[Q:.*]] = arith.maximumf %[[B]], %[[Z]]
-// CHECK-NEXT:      vector.store %[[P]], %r[%i_j] : memref<36xf32>, vector<8xf32>
+// CHECK-NEXT:      vector.store %[[P]], %r[%[[I]]] : memref<36xf32>, vector<8xf32>
 // CHECK-NEXT:      vector.store %[[Q]], %r[%[[J]]]
 // CHECK-NEXT:    }
-// CHECK:         %[[M:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
-// CHECK:         %[[R:.*]] = vector.maskedload %x[%[[C32]]], %[[M]], %{{.*}} : memref<36xf32>, vector<8xi1>, vector<8xf32> into vector<8xf32>
-// CHECK:         %[[S:.*]] = arith.maximumf %[[R]]
-// CHECK:         %[[N:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
-// CHECK-NEXT:    vector.maskedstore %r[%[[C32]]], %[[N]], %[[S]]
 // CHECK-NEXT:    func.return
 tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3 : i64, nodes = ["n"]} {
   %r = tile.contract = [i: 4, j: 9] (%x[i, j]) -> [i, j] schedule #tile.schedule<[i_j] reduce [] vector i_j 8 by 2> {
@@ -33,6 +29,28 @@ tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3
     tile.yield %p : f32
   } : (tensor<4x9xf32>) -> tensor<4x9xf32>
   tile.return %r : tensor<4x9xf32>
+}
+
+// -----
+
+// Fewer elements than a tile has: under a mask.
+
+// CHECK-LABEL: func.func @few
+// CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
+// CHECK:         %[[M:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
+// CHECK:         %[[R:.*]] = vector.maskedload %x[%[[C0]]], %[[M]], %{{.*}} : memref<4xf32>, vector<8xi1>, vector<8xf32> into vector<8xf32>
+// CHECK:         %[[S:.*]] = arith.negf %[[R]]
+// CHECK:         %[[N:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
+// CHECK-NEXT:    vector.maskedstore %r[%[[C0]]], %[[N]], %[[S]]
+// CHECK-NEXT:    func.return
+tile.kernel @few(%x: tensor<4xf32>) -> (tensor<4xf32>) {
+  %r = tile.contract = [i: 4] (%x[i]) -> [i] schedule #tile.schedule<[i] reduce [] vector i 8 by 2> {
+  ^bb0(%a: f32):
+    %p = arith.negf %a : f32
+    tile.yield %p : f32
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  tile.return %r : tensor<4xf32>
 }
 
 // -----
@@ -294,7 +312,7 @@ func.func @segment_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {rt.segment}
 !v = tensor<8xf32>
 !p = tensor<2x4xf32, #packed>
 tile.kernel @k(%a: !t, %p: !p {tile.constant}) -> (!t) {
-  %r = tile.contract = [i: 2, j: 4] (%a[i, j], %p[i, j]) -> [i, j] schedule #tile.schedule<[i, j] reduce []> {
+  %r = tile.contract = [i: 2, j: 4] (%a[i, j], %p[i, j]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 3 by 1> {
   ^bb0(%x: f32, %y: f32):
     %s = arith.addf %x, %y : f32
     tile.yield %s : f32

@@ -50,30 +50,18 @@ tile.kernel @lanes(%a: tensor<4x5xf32>) -> (tensor<4x4xf32>) {
 
 // -----
 
-// Edges in both directions. The last rows are fewer than lanes: nothing behind them is loaded. The
-// last lanes are fewer too: no more is loaded, and stores are masked.
+// Edges in both directions: the last square of each lies over the one before it.
 
 // CHECK-LABEL: func.func @edges
-// CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
+// CHECK-DAG:     %[[C6:.*]] = arith.constant 6 : index
 // CHECK:         scf.for %x = {{.*}}
-// CHECK-COUNT-4:   vector.load %a
-// CHECK-COUNT-4:   vector.store
-// CHECK-COUNT-3:   vector.load %a
-// CHECK-NOT:       vector.load
-// CHECK:           vector.create_mask %[[C3]]
-// CHECK-COUNT-4:   vector.maskedstore
-// CHECK:         }
-// CHECK:         vector.create_mask %[[C2]]
-// CHECK-COUNT-4: vector.maskedload %a
-// CHECK-NOT:     vector.maskedload
-// CHECK-COUNT-2: vector.store
-// CHECK:         vector.create_mask %[[C2]]
-// CHECK-COUNT-3: vector.maskedload %a
-// CHECK-NOT:     vector.maskedload
-// CHECK:         vector.create_mask %[[C3]]
-// CHECK-COUNT-2: vector.maskedstore
-// CHECK-NOT:     vector.maskedstore
+// CHECK:           arith.minsi %x, %[[C6]] : index
+// CHECK:           scf.for %y = {{.*}}
+// CHECK:             arith.minsi %y, %[[C3]] : index
+// CHECK-COUNT-4:     vector.load %a
+// CHECK-COUNT-4:     vector.store
+// CHECK-NOT:       vector.maskedstore
 // CHECK:         func.return
 tile.kernel @edges(%a: tensor<7x10xf32>) -> (tensor<10x7xf32>) {
   %r = tile.contract = [x: 10, y: 7] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
@@ -81,6 +69,28 @@ tile.kernel @edges(%a: tensor<7x10xf32>) -> (tensor<10x7xf32>) {
     tile.yield %v : f32
   } : (tensor<7x10xf32>) -> tensor<10x7xf32>
   tile.return %r : tensor<10x7xf32>
+}
+
+// -----
+
+// Fewer rows than lanes, and fewer columns: nothing behind them is loaded, stores are masked.
+
+// CHECK-LABEL: func.func @small
+// CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index
+// CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
+// CHECK:         vector.create_mask %[[C2]]
+// CHECK-COUNT-3: vector.maskedload %a
+// CHECK-NOT:     vector.maskedload
+// CHECK:         vector.create_mask %[[C3]]
+// CHECK-COUNT-2: vector.maskedstore
+// CHECK-NOT:     vector.maskedstore
+// CHECK:         func.return
+tile.kernel @small(%a: tensor<3x7xf32>) -> (tensor<2x3xf32>) {
+  %r = tile.contract = [x: 2, y: 3] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : (tensor<3x7xf32>) -> tensor<2x3xf32>
+  tile.return %r : tensor<2x3xf32>
 }
 
 // -----

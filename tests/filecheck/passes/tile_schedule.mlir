@@ -11,8 +11,8 @@
 // AVX512-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<x86, f32, packed<[1 floordiv 48, 0, 1 mod 48]>>> {tile.constant})
 // AVX512:         schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 3 rows m 8 unroll 4> {
 
-// NEON-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<arm, f32, packed<[1 floordiv 24, 0, 1 mod 24]>>> {tile.constant})
-// NEON:         schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 6 rows m 4 unroll 4 prefetch> {
+// NEON-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32, #place.at<arm, f32, packed<[1 floordiv 8, 0, 1 mod 8]>>> {tile.constant})
+// NEON:         schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 2 rows m 11 unroll 4 prefetch> {
 tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant}) -> (tensor<32x40xf32>) {
   %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] {
   ^bb0(%x: f32, %y: f32):

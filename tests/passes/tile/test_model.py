@@ -21,7 +21,7 @@ from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
 from tessella.passes.tile.choose import Choice, candidates, choose, estimate
-from tessella.passes.tile.model import Estimate, Model, parts
+from tessella.passes.tile.model import Estimate, Model
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.lowering.statements import statement
@@ -107,14 +107,6 @@ def test_the_slower_counts_whole() -> None:
     assert 100.0 < found.cycles < 160.0
     turned = replace(found, core=60.0, traffic={"L2": 100.0})
     assert turned.cycles == found.cycles
-
-
-@given(extent=st.integers(1, 99), size=st.integers(1, 99))
-def test_parts(extent: int, size: int) -> None:
-    found = parts(extent, size)
-    assert sum(width * count for width, count in found) == extent
-    assert all(0 < width <= size for width, _ in found)
-    assert [width for width, _ in found[:-1]] == [size] * (len(found) - 1)
 
 
 # ** traffic **
