@@ -2,10 +2,12 @@
 #   PYTHON=python3.12   the interpreter to start from, 3.11 or later
 #   SLOW=1              the slow tests too
 #   JOBS=2              processes that run tests
+#   BENCH=kernels       what is measured: models, kernels, candidates
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
 
 PYTHON ?= python3
 JOBS ?= 2
+BENCH ?= models
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -61,7 +63,7 @@ format: $(VENV)/.test ## put the source into its form
 
 .PHONY: bench
 bench: $(VENV)/.bench ## measure against other runtimes
-	$(BIN)/python -m bench.models $(ARGS)
+	$(BIN)/python -m bench.$(BENCH) $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was made, .venv too

@@ -15,13 +15,11 @@ import onnx
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from bench.native import Array, Code, compile_kernels
 from tessella import targets
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import dtype_of, shape_of, tensor_type
-from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, layout_of, simplify
 from tessella.driver.compile import make_options
@@ -29,7 +27,7 @@ from tessella.driver.pipeline import Options, pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
 from tessella.passes.tile.choose import Choice, candidates
-from tessella.passes.tile_schedule import TileSchedulePass
+from tessella.passes.tile_schedule import TileSchedulePass, set_schedule
 
 KNOWN_TILES = {
     16: ((6, 4), (7, 4), (8, 3), (9, 3), (12, 2), (13, 2), (14, 2), (6, 2), (24, 1), (28, 1)),
@@ -94,7 +92,7 @@ def compile_candidate(problem: Problem, choice: Choice | None) -> Compiled:
     kernel = _kernels(module)[problem.kernel]
     statement = _statements(kernel)[problem.statement]
     if choice is not None:
-        _apply(statement, choice, problem.options.arch)
+        set_schedule(statement, choice, problem.options.arch)
     before = set(_kernels(module))
     ctx = stage_context()
     schedule, layouts, after = "", tuple[Layout, ...](), before
@@ -154,18 +152,6 @@ def _points(op: ContractOp) -> int:
 
 def _target(options: Options) -> targets.Target:
     return targets.host() if options.target == "host" else targets.get(options.target)
-
-
-def _apply(statement: ContractOp, choice: Choice, arch: str) -> None:
-    """Do as the pass does for its own choice."""
-    statement.schedule = ScheduleAttr(choice.schedule)
-    for operand, layout in choice.layouts.items():
-        value = statement.inputs[operand]
-        type = tensor_type(value)
-        place = place_of(type)
-        at = place.target.data if place is not None else arch
-        new = PlaceAttr.get(at, precision_of(type.element_type), layout)
-        Rewriter.replace_value_with_new_type(value, placed(type, new))
 
 
 def operands_of(problem: Problem) -> list[Array]:

@@ -5,7 +5,7 @@
     %r = tile.contract + [..] (%A[m, k], %B[k, n]) -> [m, n] schedule
            #tile.schedule<[n, m] reduce [k] vector n 16 by 4 rows m 6> ...
 
-and the argument ``%B`` gets the layout ``packed<[1 floordiv 64, 0, 1 mod 64]>``. ``tile-pack``
+and the argument ``%B`` gets the layout ``packed<[1 floordiv 64, 0, 1 mod 64]>``. ``pack-operands``
 makes the callers agree.
 """
 
@@ -15,9 +15,7 @@ import sys
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tessella import targets
@@ -25,12 +23,13 @@ from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
-from tessella.passes.tile.choose import choose
+from tessella.passes.kinds import StatementPass
+from tessella.passes.tile.choose import Choice, choose
 from tessella.passes.tile.log import reasoning
 
 
 @dataclass(frozen=True)
-class TileSchedulePass(ModulePass):
+class TileSchedulePass(StatementPass):
     """Choose vector index, register tile, packing and loop order for a target.
 
     ``log`` writes the reasoning to stderr.
@@ -41,21 +40,29 @@ class TileSchedulePass(ModulePass):
     target: str = "host"
     log: bool = False
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: Operation) -> None:
+        kernel = op.parent_op()
+        if (
+            not isinstance(op, ContractOp)
+            or not isinstance(kernel, KernelOp)
+            or op.schedule is not None
+        ):
+            return
         target = targets.host() if self.target == "host" else targets.get(self.target)
-        for kernel in op.body.block.ops:
-            if not isinstance(kernel, KernelOp):
-                continue
-            for statement in kernel.body.block.ops:
-                if isinstance(statement, ContractOp) and statement.schedule is None:
-                    if self.log:
-                        lines = reasoning(statement, kernel, target)
-                        sys.stderr.writelines(f"{line}\n" for line in lines)
-                    choice = choose(statement, kernel, target)
-                    statement.schedule = ScheduleAttr(choice.schedule)
-                    for operand, layout in choice.layouts.items():
-                        _set_layout(statement.inputs[operand], layout, target.arch)
-            kernel.update_type()
+        if self.log:
+            sys.stderr.writelines(f"{line}\n" for line in reasoning(op, kernel, target))
+        choice = choose(op, kernel, target)
+        set_schedule(op, choice, target.arch)
+
+
+def set_schedule(op: ContractOp, choice: Choice, arch: str) -> None:
+    """Give a statement of a kernel its schedule, and the layouts that it wants for operands."""
+    op.schedule = ScheduleAttr(choice.schedule)
+    for operand, layout in choice.layouts.items():
+        _set_layout(op.inputs[operand], layout, arch)
+    kernel = op.parent_op()
+    assert isinstance(kernel, KernelOp)
+    kernel.update_type()
 
 
 def _set_layout(value: SSAValue, layout: Layout, arch: str) -> None:

@@ -161,12 +161,13 @@ class Model:
         where those are more than the first translation buffer holds."""
         cycles = 0.0
         for a, size in zip(self.flat.accesses[: self.flat.inputs], self._sizes, strict=False):
-            pages = 1.0
+            pages, points = 1.0, 1
             for name in reversed(s.reduction):
                 step = min(1.0, abs(a.stride(name)) * size / PAGE)
+                points *= self.flat.ranges[name]
                 pages *= max(1.0, self.flat.ranges[name] * step)
                 if pages > PAGES_HELD:
-                    cycles += step * PAGE_CYCLES
+                    cycles += pages / points * PAGE_CYCLES
                     break
         return cycles
 
@@ -333,18 +334,22 @@ class Model:
             extents[s.rows] = s.row_tile
         if s.vector is not None:
             extents[s.vector] = s.width
-        result = [self._bytes(extents)]
+        accesses = self.flat.accesses
+        result = [[self._bytes(i, extents) for i in range(len(accesses))]]
         for loop in reversed(loops):
             extents[loop.name] = min(self.flat.ranges[loop.name], loop.trips * loop.step)
-            result.append(self._bytes(extents))
+            inside = zip(accesses, result[-1], strict=True)
+            result.append(
+                [
+                    self._bytes(i, extents) if _moves(a, loop) else size
+                    for i, (a, size) in enumerate(inside)
+                ]
+            )
         return result[::-1]
 
-    def _bytes(self, extents: Mapping[str, int]) -> list[float]:
-        line = self.target.cache_line
-        return [
-            _touched(a, extents, line // size) * size
-            for a, size in zip(self.flat.accesses, self._sizes, strict=True)
-        ]
+    def _bytes(self, operand: int, extents: Mapping[str, int]) -> float:
+        size = self._sizes[operand]
+        return _touched(self.flat.accesses[operand], extents, self.target.cache_line // size) * size
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -390,6 +395,8 @@ def _touched(a: FlatAccess, extents: Mapping[str, int], line: int) -> float:
     run, elements, span = 1, 1, 1
     for name in {*a.strides, *a.lanes}:
         extent = extents.get(name, 1)
+        if extent == 1:
+            continue
         stride = a.lane_stride(name)
         elements *= extent
         span += max(abs(stride), abs(a.stride(name))) * (extent - 1)
