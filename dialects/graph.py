@@ -89,7 +89,7 @@ def make_main(inputs: Sequence[str], types: Sequence[Tensor]) -> FuncOp:
     func = FuncOp("main", (list(types), []))
     func.arg_attrs = ArrayAttr(DictionaryAttr({NAME: StringAttr(name)}) for name in inputs)
     for argument, name in zip(func.body.block.args, inputs, strict=True):
-        if name.isidentifier():
+        if name.isidentifier() and name.isascii():
             argument.name_hint = name
     return func
 

@@ -55,6 +55,14 @@ class Layout:
         """The pieces from the outermost to the innermost, for a tensor of this rank."""
         return self.pieces if self.name == "packed" else _named_order(self.name, rank)
 
+    def is_order(self, rank: int) -> bool:
+        """Whether each element of a tensor of this rank has a place of its own in memory: the
+        digits of every dimension spell its index."""
+        if self.name != "packed":
+            return self.name in ("nchw", "nhwc")
+        known = all(piece.dim in range(rank) for piece in self.pieces)
+        return known and all(_spells_index(self.pieces, dim) for dim in range(rank))
+
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Elements between neighbours, one for each piece of ``order``."""
         pieces = self.order(len(shape))
@@ -86,6 +94,16 @@ class Layout:
 
     def __str__(self) -> str:
         return f"packed<[{', '.join(map(str, self.pieces))}]>" if self.pieces else self.name
+
+
+def _spells_index(pieces: Sequence[Piece], dim: int) -> bool:
+    """Whether the digits of a dimension follow each other from the lowest to one without a mod."""
+    weight = 1
+    for digit in sorted((p for p in pieces if p.dim == dim), key=lambda p: p.div):
+        if digit.div != weight:
+            return False
+        weight *= digit.mod
+    return weight == 0
 
 
 @cache

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import ClassVar
 
@@ -182,12 +182,21 @@ def parse_place(text: str) -> PlaceAttr:
     return PlaceAttr.get(target, precision, Layout(layout))
 
 
-_FLOAT_PRECISIONS: dict[type[Attribute], str] = {
-    Float32Type: "f32",
-    Float64Type: "f64",
-    Float16Type: "f16",
-    BFloat16Type: "bf16",
+_ELEMENTS: dict[str, Attribute] = {
+    "f32": Float32Type(),
+    "f64": Float64Type(),
+    "f16": Float16Type(),
+    "bf16": BFloat16Type(),
+    "bool": IntegerType(1),
+    **{f"i{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
 }
+_FLOAT_PRECISIONS = {type(_ELEMENTS[name]): name for name in FLOATS}
+
+
+def element_of(precision: str) -> Attribute:
+    """The element type of tensors in memory with this precision (other than ``any``)."""
+    return _ELEMENTS[precision]
 
 
 def precision_of(element_type: Attribute) -> str:
@@ -201,6 +210,12 @@ def precision_of(element_type: Attribute) -> str:
     if name is None:
         raise InternalError(f"no precision for the element type {element_type}")
     return name
+
+
+def widens(start: str, end: str) -> bool:
+    """Whether a precision has all numbers of another, smaller one."""
+    kinds = {("f" if p == "bf16" else p.rstrip("0123456789")) for p in (start, end)}
+    return len(kinds) == 1 and BITS[start] < BITS[end]
 
 
 def place_of(type: Attribute) -> PlaceAttr | None:
@@ -299,34 +314,40 @@ def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
     """The conversions that lead from a place to another, in order; none between equal ones.
 
     The host only copies: what changes precision or order runs on the other side. A value narrows
-    before it is copied, and widens after. Textures stay where they are: two devices exchange
-    row-major memory.
+    before it is copied or put into another order, and widens after. Textures stay where they are:
+    two devices exchange row-major memory.
     """
     return _steps(start, end)
 
 
 @cache
 def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
+    if start.target == end.target:
+        return tuple(_on_one_target(start, end))
     precision, layout = _in_transit(start, end)
-    ways = (
-        (CastOp, PlaceAttr.get(start.target.data, precision, start.layout)),
-        (RelayoutOp, PlaceAttr.get(start.target.data, precision, layout)),
-        (CopyOp, PlaceAttr.get(end.target.data, precision, layout)),
-        (CastOp, PlaceAttr.get(end.target.data, end.precision.data, layout)),
-        (RelayoutOp, end),
-    )
-    steps: list[Step] = []
-    for kind, place in ways:
-        if place != (steps[-1][1] if steps else start):
-            steps.append((kind, place))
-    return tuple(steps)
+    here = PlaceAttr.get(start.target.data, precision, layout)
+    there = PlaceAttr.get(end.target.data, precision, layout)
+    return (*_on_one_target(start, here), (CopyOp, there), *_on_one_target(there, end))
+
+
+def _on_one_target(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
+    narrow = min(start.precision.data, end.precision.data, key=BITS.__getitem__)
+    target, place = start.target.data, start
+    for kind, step in (
+        (CastOp, PlaceAttr.get(target, narrow, start.layout)),
+        (RelayoutOp, PlaceAttr.get(target, narrow, end.layout)),
+        (CastOp, end),
+    ):
+        if step != place:
+            yield kind, step
+        place = step
 
 
 def _in_transit(start: PlaceAttr, end: PlaceAttr) -> tuple[str, Layout]:
-    """Precision and layout in which a value crosses from one target to the other."""
+    """Precision and layout in which a value crosses from one target to another."""
     if start.target.data == "host":
         return start.precision.data, start.layout
-    if end.target in (start.target, StringAttr("host")):
+    if end.target.data == "host":
         return end.precision.data, end.layout
     narrow = min(start.precision.data, end.precision.data, key=BITS.__getitem__)
     alike = start.layout == end.layout and start.layout != IMAGE

@@ -16,9 +16,9 @@ from tessella.codegen.emit_segment import weight_offsets
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import assembly, optimize_and_emit
 from tessella.dialects.graph import CompileContext, Graph, main_function
-from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
-from tessella.dialects.nn.evaluate import constant_value
+from tessella.dialects.nn.evaluate import splat_array, weight_array
 from tessella.dialects.place import CopyOp
 from tessella.dialects.rt import LaunchOp
 from tessella.driver.buildable import check_buildable
@@ -167,11 +167,10 @@ class _Assembler:
                 continue
             outputs = tuple(self._number(r) for r in op.results)
             match op:
-                case ConstantOp():
-                    array = constant_value(op.res, weights)
-                    if array is None:
-                        raise InternalError(f"the value of {op.name} is not known")
-                    constants[outputs[0]] = array
+                case SplatOp():
+                    constants[outputs[0]] = splat_array(op)
+                case WeightOp():
+                    constants[outputs[0]] = weight_array(op, weights)
                 case LaunchOp():
                     steps.append(self._native(op, inputs, outputs))
                 case NnOp():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import CastOp, CopyOp, RelayoutOp, place_of
+from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
 from tessella.support.errors import Unsupported, UnsupportedError
 
 
@@ -27,8 +28,19 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
                     reason = f"the kernel {op.kernel} at {place} can be picked, but not built"
                     yield Unsupported(op.name, op.node, reason)
             case CastOp() | CopyOp() | RelayoutOp():
-                place = place_of(op.res.type)
-                if isinstance(op, CastOp) or (place and place.target.data not in targets):
-                    yield Unsupported(op.name, "", f"there is no code of the conversion to {place}")
+                for place in map(place_of, (op.source.type, op.res.type)):
+                    if place and (place.target.data not in targets or _is_storage(place)):
+                        reason = f"there is no code of a conversion from or to {place}"
+                        yield Unsupported(op.name, _maker(op.source), reason)
             case _:
                 pass
+
+
+def _is_storage(place: PlaceAttr) -> bool:
+    """Whether nothing can be computed in a place's precision."""
+    return place.precision.data in ("f16", "bf16")
+
+
+def _maker(value: SSAValue) -> str:
+    """The node that a value is from, or its name."""
+    return value.owner.node if isinstance(value.owner, NnOp) else value.name_hint or ""

@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from tessella.dialects.graph import main_function
 from tessella.dialects.nn.constants import ConstantOp
@@ -23,7 +24,7 @@ from tessella.driver.explain_pick import Explainer
 from tessella.driver.explain_table import page, table
 from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick
 from tessella.kernels.cost import bytes_of
-from tessella.lowering.nn_to_tile import NODES
+from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.passes.base import CONSUMED, PATTERN
 
 DERIVED = (
@@ -45,11 +46,11 @@ class Explanation:
     """What is missing from the explanation, if anything."""
 
     def json(self) -> str:
-        """All of it as JSON: ``{"pick", "ops", "conversions", "fusions"}``, and ``"note"`` where
+        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick"}``, and ``"note"`` where
         there is one. Costs are in seconds."""
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
-        return json.dumps({"pick": self.pick, **parts, **note}, indent=2)
+        return json.dumps({**parts, "pick": self.pick, **note}, indent=2)
 
     def __str__(self) -> str:
         lines = table(self.ops, self.conversions, self.fusions, self.pick)
@@ -79,26 +80,59 @@ def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
 
 def _placed(module: ModuleOp, explainer: Explainer) -> Iterator[Entry]:
     kernels = {k.sym_name.data: k for k in module.body.block.ops if isinstance(k, KernelOp)}
-    for group, outer in enumerate(main_function(module).body.block.ops):
+    steps = (op for op in main_function(module).body.block.ops if _is_step(op))
+    for group, outer in enumerate(steps):
         for op in list(outer.body.block.ops) if isinstance(outer, FusedOp) else [outer]:
-            if isinstance(op, NnOp) and not isinstance(op, ConstantOp):
+            if isinstance(op, NnOp):
                 yield explainer.entry(op, group)
             elif isinstance(op, CallOp):
                 yield from _nodes(op.name, kernels[op.kernel_name], group)
 
 
+def _is_step(op: Operation) -> bool:
+    """Whether an op is run, as a group of its own."""
+    return isinstance(op, NnOp | FusedOp | CallOp) and not isinstance(op, ConstantOp)
+
+
 def _conversions(module: ModuleOp, explainer: Explainer) -> Iterator[Conversion]:
     for op in main_function(module).body.block.ops:
         if isinstance(op, CopyOp | CastOp | RelayoutOp):
-            maker = op.source.owner
             yield {
                 "op": op.name,
-                "value": maker.node if isinstance(maker, NnOp) else op.source.name_hint or "",
+                "value": _name(op.source),
                 "from": str(place_of(op.source.type)),
                 "to": str(place_of(op.res.type)),
                 "bytes": bytes_of(op.source),
                 "cost": explainer.conversion_seconds(op),
+                "readers": list(dict.fromkeys(_readers(op.res))),
             }
+
+
+def _name(value: SSAValue) -> str:
+    """The node that makes a value, seen through conversions and groups, or the value's name."""
+    match value.owner:
+        case CopyOp() | CastOp() | RelayoutOp() as op:
+            return _name(op.source)
+        case FusedOp() as op if isinstance(value, OpResult):
+            return _name(op.yielded.values[value.index])
+        case NnOp() as op:
+            return op.node
+        case _:
+            return value.name_hint or ""
+
+
+def _readers(value: SSAValue) -> Iterator[str]:
+    """The nodes that read a value, seen through conversions and groups."""
+    for use in value.uses:
+        match use.operation:
+            case CopyOp() | CastOp() | RelayoutOp() as op:
+                yield from _readers(op.res)
+            case FusedOp() as op:
+                yield from _readers(op.body.block.args[use.index])
+            case NnOp() as op:
+                yield op.node
+            case op:
+                yield op.name.rpartition(".")[2]
 
 
 def _fusions(module: ModuleOp) -> Iterator[Fusion]:
@@ -128,6 +162,7 @@ def _row(op: str, node: str, kernel: str, place: PlaceAttr | None, group: int) -
         "place": str(place) if place is not None else "",
         "group": group,
         "cost": None,
+        "saved": 0.0,
         "fallback": None,
         "runner_up": None,
         "rejected": [],
@@ -144,9 +179,15 @@ def _nodes(op: str, kernel: KernelOp | FuncOp, group: int) -> Iterator[Entry]:
             yield _row(op, node, kernel.sym_name.data, place, group)
 
 
+def _code(kernel: Operation) -> int:
+    """The number of a kernel, in the order of the nodes."""
+    code = kernel.attributes.get(CODE)
+    return code.value.data if isinstance(code, IntegerAttr) else 0
+
+
 def _kernels(module: ModuleOp) -> Iterator[Entry]:
-    """Kernels with the nodes they compute, then the ops that run in NumPy."""
-    kernels = [op for op in module.body.block.ops if NODES in op.attributes]
+    """Kernels with the nodes they compute, as they were made, then the ops that run in NumPy."""
+    kernels = sorted((op for op in module.body.block.ops if NODES in op.attributes), key=_code)
     for group, op in enumerate(kernels):
         if isinstance(op, KernelOp | FuncOp):
             yield from _nodes("", op, group)

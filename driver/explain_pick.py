@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument
 
 from tessella import kernels, targets
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
 from tessella.driver.explain_types import Entry, Pick, Rejected, RunnerUp, duration
+from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.registry import Kernel, find
 from tessella.passes.pick.by_cost import TOLERANCE
 from tessella.passes.pick.by_grade import kernel_grade
@@ -61,11 +65,21 @@ class Explainer:
             "kernel": op.kernel or "",
             "place": str(place) if place is not None else "",
             "cost": cost,
+            "saved": min(cost or 0.0, self._saved(op)),
             "group": group,
             "fallback": op.fallback,
             "runner_up": _runner_up([*others, *self._spare(op)]),
             "rejected": self._rejected(op, kernel, cost, others),
         }
+
+    def _saved(self, op: NnOp) -> float:
+        """Seconds to call a kernel, and to write and read what an op takes in registers from
+        another of its group."""
+        if not isinstance(op.parent_op(), FusedOp) or not isinstance(op, ElementwiseOp):
+            return 0.0
+        taken = (v for v in op.operands if not isinstance(v, BlockArgument))
+        moved = [moving(2 * bytes_of(value), self.target) for value in taken]
+        return CALL + sum(moved) if moved else 0.0
 
     def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:
         """What a conversion costs."""
@@ -115,7 +129,10 @@ class Explainer:
         if other.cost > cost:
             return f"it takes {duration(other.cost)}, {duration(other.cost - cost)} more"
         if self._is_close(op, kernel, cost, other):
-            return f"it takes {duration(other.cost)}, too little less for a place that comes later"
+            return (
+                f"it takes {duration(other.cost)}, and estimates are not so good that this counts: "
+                "the place of the picked one was asked for first"
+            )
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 
     def _is_close(self, op: NnOp, kernel: Kernel | None, cost: float, other: _Option) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick, Rejected, duration
 
 OPS = ("op", "node", "kernel", "place", "cost", "group", "fallback", "runner-up")
-CONVERSIONS = ("op", "value", "from", "to", "bytes", "cost")
+CONVERSIONS = ("op", "value", "from", "to", "bytes", "cost", "for")
 FUSIONS = ("op", "node", "pattern", "consumed")
+FALLBACKS = ("op", "node", "kernel", "place", "fallback")
+TIME = ("op", "count", "cost", "share")
 Rows = list[tuple[str, ...]]
 
 
@@ -33,7 +36,7 @@ def table(
     lines = [aligned[0]]
     for entry, line in zip(ops, aligned[1:], strict=True):
         lines += [line, *(f"    not {text}" for text in _reasons(entry["rejected"]))]
-    for title, header, rows in _further(conversions, fusions):
+    for title, header, rows in _further(ops, conversions, fusions):
         lines += ["", f"{title}:", *_aligned([header, *rows])]
     head = headline(pick)
     return [*lines, "", head] if head else lines
@@ -50,14 +53,14 @@ def page(
     parts = [f"<p>{escape(text)}</p>" for text in (note, headline(pick)) if text]
     rows = [_html_cells(_op_row(entry), list(_reasons(entry["rejected"]))) for entry in ops]
     parts.append(_html_table(OPS, rows))
-    for title, header, listed in _further(conversions, fusions):
+    for title, header, listed in _further(ops, conversions, fusions):
         cells = [_html_cells(row) for row in listed]
         parts.append(f"<h4>{escape(title)}</h4>{_html_table(header, cells)}")
     return "".join(parts)
 
 
 def _further(
-    conversions: Sequence[Conversion], fusions: Sequence[Fusion]
+    ops: Sequence[Entry], conversions: Sequence[Conversion], fusions: Sequence[Fusion]
 ) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
     """Title, header and rows of the tables that are not empty."""
     if conversions:
@@ -68,6 +71,33 @@ def _further(
             FUSIONS,
             [(f["op"], f["node"], f["pattern"], " ".join(f["consumed"])) for f in fusions],
         )
+    fallbacks = [e for e in ops if e["fallback"]]
+    if fallbacks:
+        rows = [
+            (e["op"], e["node"], e["kernel"], e["place"], e["fallback"] or "") for e in fallbacks
+        ]
+        yield "fallbacks", FALLBACKS, rows
+    times = _time_rows(ops, conversions)
+    if times:
+        yield "estimated time", TIME, times
+
+
+def _time_rows(ops: Sequence[Entry], conversions: Sequence[Conversion]) -> Rows:
+    """The seconds of all ops of a kind together, longest first, and of all kinds."""
+    kinds: dict[str, list[float]] = {}
+    for e in ops:
+        if e["cost"] is not None:
+            kinds.setdefault(e["op"], []).append(e["cost"] - e["saved"])
+    for c in conversions:
+        kinds.setdefault(c["op"], []).append(c["cost"])
+    total = math.fsum(cost for costs in kinds.values() for cost in costs)
+    longest = sorted(kinds.items(), key=lambda kind: -math.fsum(kind[1]))
+    rows = [(kind, len(costs), math.fsum(costs)) for kind, costs in longest]
+    rows += [("all", sum(map(len, kinds.values())), total)] if kinds else []
+    return [
+        (kind, str(count), duration(seconds), f"{seconds / (total or 1):.0%}")
+        for kind, count, seconds in rows
+    ]
 
 
 def _op_row(e: Entry) -> tuple[str, ...]:
@@ -78,7 +108,8 @@ def _op_row(e: Entry) -> tuple[str, ...]:
 
 
 def _conversion_row(c: Conversion) -> tuple[str, ...]:
-    return (c["op"], c["value"], c["from"], c["to"], str(c["bytes"]), duration(c["cost"]))
+    fixed = (c["op"], c["value"], c["from"], c["to"], str(c["bytes"]), duration(c["cost"]))
+    return (*fixed, " ".join(c["readers"]))
 
 
 def _reasons(rejected: Sequence[Rejected]) -> Iterator[str]:

@@ -22,13 +22,15 @@ class RunnerUp(TypedDict):
 
 
 class Entry(TypedDict):
-    """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone."""
+    """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
+    ``saved`` what of that is saved as it takes its operand in registers."""
 
     op: str
     node: str
     kernel: str
     place: str
     cost: float | None
+    saved: float
     group: int
     fallback: str | None
     runner_up: RunnerUp | None
@@ -37,9 +39,19 @@ class Entry(TypedDict):
 
 Conversion = TypedDict(
     "Conversion",
-    {"op": str, "value": str, "from": str, "to": str, "bytes": int, "cost": float},
+    {
+        "op": str,
+        "value": str,
+        "from": str,
+        "to": str,
+        "bytes": int,
+        "cost": float,
+        "readers": list[str],
+    },
 )
-"""A conversion of a value: the node that made it or its name, its places, its bytes before."""
+"""A conversion of a value: the node that made it or its name, its places, its bytes before, and the
+nodes that read it behind this and further conversions; a result of the program is read by
+``return``."""
 
 
 class Fusion(TypedDict):

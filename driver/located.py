@@ -22,6 +22,12 @@ REPORTED = (DiagnosticException, TessellaError)
 """What ops raise where the IR, and not the compiler, is at fault."""
 
 
+def reason(error: Exception) -> str:
+    """What is wrong with a text. Parsers and verifiers of single ops, xDSL's among them, meet text
+    that they were not written for, and raise anything."""
+    return str(error) if isinstance(error, REPORTED) else f"the text is broken: {error!r}"
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing wrong with a text."""
@@ -82,8 +88,8 @@ class LocatedParser(Parser):
             return self.parse_module(implicit_module)
         except ParseError as error:
             return Problem(self._line_of_error(error), error.msg)
-        except REPORTED as error:
-            return Problem(self.line_of(self.pos), str(error))
+        except Exception as error:
+            return Problem(self.line_of(self.pos), reason(error))
 
     def _unreadable(self) -> Problem | None:
         """The first string that does not end on its line, or has a wrong escape.
@@ -123,7 +129,7 @@ def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:
             op.verify(verify_nested_ops=False)
             for block in _empty_blocks(op):
                 block.verify()
-        except REPORTED as error:
+        except Exception as error:
             yield op, error
 
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,13 @@ from tessella.driver.build import Lowered, Progress, as_text, load_native, lower
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.pipeline import Options
 from tessella.runtime.program import Program
-from tessella.support.errors import InputError, InternalError, ShapeError
+from tessella.support.errors import (
+    InputError,
+    InternalError,
+    OptionError,
+    ResourceError,
+    ShapeError,
+)
 
 Array = npt.NDArray[Any]
 
@@ -94,6 +100,19 @@ class Model:
             # there will be no other shapes: the packed weights are the only ones to keep
             self._source = None
 
+    def __copy__(self) -> Self:
+        """The model itself: nothing that a caller sees of it changes."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise OptionError(
+            "a compiled model cannot be pickled: its code is of this process",
+            hint="compile the model where it is used, or write a stage: `tessella compile`",
+        )
+
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
     ) -> list[Array]:
@@ -101,6 +120,13 @@ class Model:
 
         Raises InputError for wrong names, shapes or element types.
         """
+        if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(
+                "the inputs are given by name",
+                expected="a dictionary of arrays",
+                found=type(feeds).__name__,
+                hint="model(x) takes them in order",
+            )
         arrays = [self._checked(signature, feeds) for signature in self._signatures]
         if len(feeds) != len(arrays):
             raise self._wrong_names(feeds)
@@ -161,6 +187,13 @@ class Model:
 
     def _positions(self, names: Sequence[str]) -> list[int]:
         known = [info.name for info in self.outputs]
+        is_list = isinstance(names, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(names, str) or not is_list:
+            raise InputError(
+                "the outputs are given as a list of names",
+                expected=f"some of {', '.join(known)}; None for all",
+                found=repr(names),
+            )
         wrong = [n for n in names if n not in known]
         if wrong:
             raise InputError(f"no output {', '.join(map(repr, wrong))}", expected=", ".join(known))
@@ -209,8 +242,13 @@ class Model:
         if self._source is None:
             raise InternalError(f"the model was compiled for other shapes than {shapes}")
         named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
-        graph = self._source.graph(named)
-        lowered = lower(graph, self._options, start=graph.stage, progress=self._progress)
-        program = load_native(lowered, self._progress)
+        try:
+            graph = self._source.graph(named)
+            lowered = lower(graph, self._options, start=graph.stage, progress=self._progress)
+            program = load_native(lowered, self._progress)
+        except MemoryError as error:
+            raise ResourceError(
+                "there is not enough memory to compile the model", found=str(error) or None
+            ) from error
         lowered.weights.keep(set())
         return Executable(program, lowered)

@@ -10,10 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, NoneAttr, i64
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    TensorType,
+    i64,
+)
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,6 +33,7 @@ from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_ty
 from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.lowering.tile_to_loops import INPUTS, KERNEL
+from tessella.passes.materialize_precisions import has_other_elements
 from tessella.passes.outline_segments import SEGMENT
 from tessella.passes.plan_arena import ARENA_BYTES
 from tessella.runtime.weights import WeightStore
@@ -39,6 +48,8 @@ STAGE_DIALECTS = {
     },
 }
 """The dialects whose ops a stage may hold; where `nn` is, so are the ``NnOp``s of plugins."""
+
+_MOST_ELEMENTS = 1 << 59  # in memory: what addresses can tell apart
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,8 @@ class Fault:
 def faults(stage: str, module: ModuleOp, weights: WeightStore) -> Iterator[Fault]:
     """What is wrong with a module that verifies."""
     yield from _foreign_ops(stage, module)
-    yield from _order(module)
+    yield from _order(module, set())
+    yield from _memory_orders(module)
     yield from _weights(module, weights)
     functions, repeated = _functions(module)
     yield from repeated
@@ -94,16 +106,36 @@ def _foreign_ops(stage: str, module: ModuleOp) -> Iterator[Fault]:
             )
 
 
-def _order(module: ModuleOp) -> Iterator[Fault]:
-    """Every value is defined above its uses: xDSL's parser and verifier let that pass."""
-    defined: set[SSAValue] = set()
+def _order(op: Operation, defined: set[SSAValue]) -> Iterator[Fault]:
+    """Every value is defined above its uses and around them: xDSL's parser and verifier let others
+    pass."""
+    if not defined.issuperset(op.operands):
+        yield Fault(op, f"an operand of {op.name} is not defined above it")
+    for region in op.regions:
+        inner: set[SSAValue] = set()
+        for block in region.blocks:
+            inner.update(block.args, *(child.results for child in block.ops))
+            defined.update(block.args)
+            for child in block.ops:
+                yield from _order(child, defined)
+        defined -= inner
+    defined.update(op.results)
+
+
+def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
+    """Every tensor has a memory order in which its elements do not lie over one another."""
     for op in module.walk():
-        if not defined.issuperset(op.operands):
-            yield Fault(op, f"an operand of {op.name} is defined below it")
-        defined.update(op.results)
-        for region in op.regions:
-            for block in region.blocks:
-                defined.update(block.args)
+        arguments = (block.args for region in op.regions for block in region.blocks)
+        for value in (*op.results, *chain.from_iterable(arguments)):
+            place = place_of(value.type)
+            if place is None:
+                continue
+            shape = shape_of(value)
+            if not place.layout.is_order(len(shape)) or place.layout.size(shape) > _MOST_ELEMENTS:
+                expected = "a layout that spells the index of each dimension, and a sensible size"
+                yield Fault(
+                    op, "a layout is no memory order of its tensor", expected, str(value.type)
+                )
 
 
 def _weights(module: ModuleOp, weights: WeightStore) -> Iterator[Fault]:
@@ -241,6 +273,21 @@ def _function(op: FuncOp, _: Functions) -> Iterator[Fault]:
             f"@{op.sym_name.data} is neither a kernel nor a segment, or both",
             expected=f"the attribute {KERNEL} or {SEGMENT}, and none on @main",
         )
+    elif not marks:
+        yield from _signature(op)
+
+
+def _signature(main: FuncOp) -> Iterator[Fault]:
+    """The program takes and gives arrays of the element types that it states."""
+    last = main.body.block.last_op
+    for value in (*main.body.block.args, *(last.operands if last is not None else ())):
+        if isinstance(value.type, TensorType) and has_other_elements(value):
+            yield Fault(
+                main,
+                "what the program takes and gives is kept in the precision of its elements",
+                expected=f"{tensor_type(value).element_type}",
+                found=f"{place_of(value.type)}",
+            )
 
 
 def _buffers(op: FuncOp) -> Iterator[Fault]:

@@ -13,6 +13,7 @@ Trust those as you would trust a program.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -218,7 +219,9 @@ def _equal(a: Array, b: Array) -> bool:
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file as a whole or not at all."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    if path.exists() and not path.is_file():
+        raise OptionError("this is no plain file", where=str(path))
+    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         write(new)
         os.replace(new, path)

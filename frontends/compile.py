@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,22 +11,36 @@ from tessella.driver.build import Progress, quiet
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.driver.stage_file import StageSource, stage_of
+from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import onnx
 
 
-def open_source(model: str | Path | bytes | onnx.ModelProto) -> Source:
+def open_source(
+    model: str | Path | bytes | onnx.ModelProto,
+    *,
+    constants: Mapping[str, npt.ArrayLike] | None = None,
+    max_bytes: int | None = None,
+) -> Source:
     """The source behind a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError.
 
     A path with the extension of a stage is one that `tessella compile` wrote: see ``stage_file``.
     """
     if isinstance(model, str | Path) and stage_of(model) is not None:
+        if constants or max_bytes is not None:
+            raise OptionError(
+                "constants and max_bytes are for ONNX models",
+                where=str(model),
+                hint="give them when the stage is written",
+            )
         return StageSource(model)
     # here, as it needs the package onnx, which a stage file does without
     from tessella.frontends.onnx import OnnxSource
 
-    return OnnxSource(model)
+    limits = {} if max_bytes is None else {"max_bytes": max_bytes}
+    return OnnxSource(model, constants=constants, **limits)
 
 
 def compile(
@@ -37,6 +51,8 @@ def compile(
     target: str | None = None,
     pick: str | None = None,
     fallback: str | None = None,
+    constants: Mapping[str, npt.ArrayLike] | None = None,
+    max_bytes: int | None = None,
     progress: Progress = quiet,
 ) -> Model:
     """Compile a model for this machine.
@@ -48,10 +64,14 @@ def compile(
     machine (``avx2``, ``aarch64``), whose code can be inspected; ``progress`` is called with what
     is being done.
 
+    Of an ONNX model, ``constants`` fixes the values of inputs by name, which are no inputs any more
+    then: a shape cannot depend on an input's values otherwise. No tensor of it may have more than
+    ``max_bytes`` (16 GiB where it is not given).
+
     Raises TessellaError: UnsupportedError lists all that is not supported at once.
     """
     return compile_source(
-        open_source(model),
+        open_source(model, constants=constants, max_bytes=max_bytes),
         places=places,
         target=target,
         threads=threads,

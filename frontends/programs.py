@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from tessella.dialects.graph import Graph, ValueInfo, signature
 from tessella.driver import build
-from tessella.driver.compile import compile_source, make_options
+from tessella.driver.compile import make_options
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.model import Model
 from tessella.driver.pipeline import STAGES
@@ -25,27 +25,36 @@ MAX_PROGRAMS = 64
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Places, target and threads as users give them."""
+    """The options of ``tessella.compile`` as users give them; None is the default."""
 
-    places: tuple[str, ...] | None
-    target: str | None
-    threads: int | None
+    places: tuple[str, ...] | None = None
+    target: str | None = None
+    threads: int | None = None
+    pick: str | None = None
+    fallback: str | None = None
 
     @staticmethod
-    def of(places: Sequence[str] | None, target: str | None, threads: int | None) -> CompileOptions:
+    def of(
+        places: Sequence[str] | None = None,
+        target: str | None = None,
+        threads: int | None = None,
+        pick: str | None = None,
+        fallback: str | None = None,
+    ) -> CompileOptions:
         """Checked options. Raises OptionError."""
-        options = CompileOptions(tuple(places) if places is not None else None, target, threads)
+        known = tuple(places) if places is not None else None
+        options = CompileOptions(known, target, threads, pick, fallback)
         options.resolve()
         return options
 
     def resolve(self) -> build.Options:
         """The options of the pipeline."""
-        return make_options(self.places, self.target, self.threads)
+        return make_options(
+            self.places, self.target, self.threads, pick=self.pick, fallback=self.fallback
+        )
 
     def compile(self, program: FixedProgram) -> Model:
-        return compile_source(
-            program.source(), places=self.places, target=self.target, threads=self.threads
-        )
+        return Model(program.source(), self.resolve())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import NnOp, tensor_type
-from tessella.dialects.place import BITS, precision_of
+from tessella.dialects.place import BITS, place_of, precision_of
 from tessella.targets import Target
 
 Cost = Callable[[Any, Target], float]
@@ -29,9 +29,10 @@ CALL = 2e-7
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Bytes of a tensor's elements."""
-    type = tensor_type(value)
-    return math.prod(type.get_shape()) * BITS[precision_of(type.element_type)] // 8
+    """Bytes of a tensor's elements, in the precision of its place where it has one."""
+    type, place = tensor_type(value), place_of(value.type)
+    precision = place.precision.data if place else precision_of(type.element_type)
+    return math.prod(type.get_shape()) * BITS[precision] // 8
 
 
 def moving(size: int, target: Target) -> float:

@@ -56,9 +56,10 @@ class Kernel:
 
     In ``place``, the precision `any` is that in which the op computes, and the layout `any` one
     that all operands share. ``places`` gives those of single operands (by number) or results (by
-    ``-1``, ``-2``...) where they differ: `any` there is what the value already is, which is so
-    never converted. ``applies`` answers with a sentence when it does not. Without ``cost``, the
-    tile model estimates the lowering; a kernel without a lowering cannot be built.
+    ``-1``, ``-2``...) where they differ: `any` there is what an operand already is, which is so
+    never converted, and for a result what ``place`` says. ``applies`` answers with a sentence when
+    it does not. Without ``cost``, the tile model estimates the lowering; a kernel without a
+    lowering cannot be built.
     """
 
     name: str
@@ -93,8 +94,9 @@ class Kernel:
             own = PlaceAttr.get(self.target, self.precision, layout)
         values = (*op.operands, *op.results)
         count = len(op.operands)
+        places = {i: p if i >= 0 else p.resolved(own) for i, p in self.places.items()}
         return [
-            self._wants(value, self.places.get(i if i < count else i - len(values)), own)
+            self._wants(value, places.get(i if i < count else i - len(values)), own)
             for i, value in enumerate(values)
         ]
 
@@ -157,18 +159,19 @@ def serves(needed: str, target: str) -> bool:
 
 
 def find(op: NnOp) -> Kernel | None:
-    """The op's picked kernel: of its name, and of the places that the op names."""
+    """The op's picked kernel: of its name, and of the places that the op names. One for all
+    precisions also serves an op whose values are in another than their own."""
     places = op.places
     if places is None:
         return None
     # a result of low rank is row-major, whatever layout the kernel runs in
     layouts = dict.fromkeys(place.layout for place in reversed(places))
-    for kernel in kernels_of(op):
-        if kernel.name == op.kernel:
-            for layout in layouts:
-                wants = kernel.wants(op, layout)
-                if all(want.accepts(p) for want, p in zip(wants, places, strict=True)):
-                    return kernel
+    named = [kernel for kernel in kernels_of(op) if kernel.name == op.kernel]
+    wanted = [(kernel, kernel.wants(op, layout)) for kernel in named for layout in layouts]
+    wanted += [(k, list(map(_any_precision, w))) for k, w in wanted if k.precision == "any"]
+    for kernel, wants in wanted:
+        if all(want.accepts(p) for want, p in zip(wants, places, strict=True)):
+            return kernel
     return None
 
 

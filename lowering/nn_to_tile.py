@@ -23,7 +23,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -40,6 +39,7 @@ from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.registry import VIEW_KERNEL, find
 from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
@@ -198,7 +198,7 @@ def _is_weight(value: SSAValue) -> bool:
 
 
 @dataclass(frozen=True)
-class ConvertNnToTilePass(ModulePass):
+class ConvertNnToTilePass(ProgramPass):
     """Make kernels of the native ops in segments."""
 
     name = "convert-nn-to-tile"

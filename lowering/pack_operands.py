@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.graph import weights_of
@@ -29,12 +28,13 @@ from tessella.dialects.place import place_of, placed
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.lowering.nn_to_tile import KernelTable, relayout
 from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
 from tessella.runtime.weights import WeightStore
 
 
 @dataclass(frozen=True)
-class PackOperandsPass(ModulePass):
+class PackOperandsPass(ProgramPass):
     """Pack weights, and insert copies, so that every call matches its kernel."""
 
     name = "pack-operands"

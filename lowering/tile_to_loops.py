@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, i
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, OpResult, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.nn.constants import WeightOp
@@ -35,6 +34,7 @@ from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter
 from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
 from tessella.support.errors import InternalError
 
@@ -52,7 +52,7 @@ def buffer_type(value: SSAValue) -> Buffer:
 
 
 @dataclass(frozen=True)
-class ConvertTileToLoopsPass(ModulePass):
+class ConvertTileToLoopsPass(ProgramPass):
     """Make loops of kernels, and buffers of tensors."""
 
     name = "convert-tile-to-loops"

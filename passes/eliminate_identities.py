@@ -25,7 +25,6 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
@@ -50,6 +49,7 @@ from tessella.dialects.nn.movement import (
     TransposeOp,
 )
 from tessella.passes.base import PROVENANCE, functions
+from tessella.passes.kinds import ProgramPass
 
 MAX_ROUNDS = 8
 """A limit for safety: a round seldom leaves more than the next one finds."""
@@ -60,7 +60,7 @@ Rule = Callable[[Any], Replacement]
 
 
 @dataclass(frozen=True)
-class EliminateIdentitiesPass(ModulePass):
+class EliminateIdentitiesPass(ProgramPass):
     """Remove identities, common subexpressions and dead ops."""
 
     name = "eliminate-identities"

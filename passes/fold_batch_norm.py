@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.nn.constants import SplatOp
@@ -39,10 +38,11 @@ from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import ExpandOp, ReshapeOp
 from tessella.dialects.nn.normalization import BatchNormOp
 from tessella.passes.base import functions, is_constant, record_fusion
+from tessella.passes.kinds import ProgramPass
 
 
 @dataclass(frozen=True)
-class FoldBatchNormPass(ModulePass):
+class FoldBatchNormPass(ProgramPass):
     """Fold batch normalizations, and scales and shifts of channels, into the op before them."""
 
     name = "fold-batch-norm"

@@ -29,7 +29,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
@@ -50,6 +49,7 @@ from tessella.dialects.nn.movement import (
 )
 from tessella.dialects.place import place_of
 from tessella.passes.base import bits_of, common_number, functions
+from tessella.passes.kinds import ProgramPass
 from tessella.runtime import host
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError
@@ -66,7 +66,7 @@ _MOVING = (*_REARRANGING, PadOp, ConcatOp, GatherOp, GatherElementsOp, GatherNdO
 
 
 @dataclass(frozen=True)
-class FoldConstantsPass(ModulePass):
+class FoldConstantsPass(ProgramPass):
     """Replace ops on constants by weights and splats."""
 
     name = "fold-constants"

@@ -25,7 +25,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.nn.constants import ConstantOp
@@ -35,13 +34,14 @@ from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import place_of
 from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL
 from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
 
 MAX_OPS = 64
 """The most ops in a group: the time to compile one grows with their square."""
 
 
 @dataclass(frozen=True)
-class FuseElementwisePass(ModulePass):
+class FuseElementwisePass(ProgramPass):
     """Form `nn.fused` groups of a producer and the elementwise ops behind it."""
 
     name = "fuse-elementwise"

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.core import NnOp
 from tessella.passes.base import functions, record_fusion
+from tessella.passes.kinds import ProgramPass
 from tessella.passes.patterns import PATTERNS, load
 from tessella.passes.patterns.match import Found, Matcher
 from tessella.passes.patterns.nodes import root_kinds
@@ -39,7 +39,7 @@ MAX_REWRITES = 8
 
 
 @dataclass(frozen=True)
-class FusePatternsPass(ModulePass):
+class FusePatternsPass(ProgramPass):
     """Fuse by meaning: apply the declared patterns."""
 
     name = "fuse-patterns"

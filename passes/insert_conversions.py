@@ -8,11 +8,12 @@
 
 Inputs and outputs of the program are row-major. A constant is placed where its user wants it: it
 costs nothing. Equal conversions of a value are shared, and inverse ones cancel: what was converted
-is converted again from where it came from, unless its precision changed on the way.
+is converted again from where it came from, unless it was rounded on the way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +21,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import IMAGE, NCHW, pack
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
-from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
+from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.precision import rounded
 from tessella.dialects.place import (
     CastOp,
     CopyOp,
@@ -36,16 +37,17 @@ from tessella.dialects.place import (
     place_of,
     placed,
     precision_of,
+    widens,
 )
 from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
 
 Conversion = CopyOp | CastOp | RelayoutOp
-_DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True)
-class InsertConversionsPass(ModulePass):
+class InsertConversionsPass(ProgramPass):
     """Place all values; insert `place.copy`, `place.cast` and `place.relayout` where a kernel wants
     another place."""
 
@@ -113,43 +115,60 @@ class _Function:
         return value
 
     def _constant(self, op: ConstantOp, place: PlaceAttr) -> SSAValue:
-        """The constant at a place: a weight's elements are put into the precision and order of the
-        place, where they are at hand and that is a matter of memory."""
-        at, shape = InsertPoint.before(op), shape_of(op.res)
-        stored = self._row_major(op.res, place.target.data)
-        rounded = _DTYPES.get(place.precision.data)
-        same = place.precision == stored.precision
+        """The constant at a place: its elements are put into the precision and order of the place,
+        where they are at hand and that is a matter of memory."""
+        at, start = InsertPoint.before(op), place
+        if place.layout == IMAGE and isinstance(op, WeightOp):
+            start = PlaceAttr.get(place.target.data, place.precision.data, NCHW)
+        made = self._converted(op, start)
+        if made is None:
+            start = self._row_major(op.res, place.target.data)
+            made = op.clone()
+        made.res.name_hint = op.res.name_hint
+        Rewriter.insert_op(made, at)
+        self._set(made.res, start)
+        return self._chain(made.results[0], place, at)
+
+    def _converted(self, op: ConstantOp, place: PlaceAttr) -> ConstantOp | None:
+        """The constant as it is in the memory of a place; None where that is not known here."""
+        precision, shape = place.precision.data, shape_of(op.res)
+        same = precision == precision_of(tensor_type(op.res).element_type)
         if same and (isinstance(op, SplatOp) or place.layout.same_memory(NCHW, shape)):
-            clone = op.clone()
-            Rewriter.insert_op(clone, at)
-            self._set(clone.results[0], place)
-            return clone.results[0]
-        if place.layout == IMAGE:
-            row_major = PlaceAttr.get(place.target.data, place.precision.data, NCHW)
-            return self._chain(self._constant(op, row_major), place, at)
-        symbol = op.symbol.root_reference.data if isinstance(op, WeightOp) else ""
-        array = self.weights.get(symbol)
-        if array is None or not (same or rounded):
-            return self._chain(self._constant(op, stored), place, at)
-        if not same:
-            array = array.astype(rounded).astype(array.dtype)
-            symbol = f"{symbol}.{place.precision.data}"
+            return op.clone()
+        if isinstance(op, SplatOp):
+            number = rounded(np.array(op.number, dtype_of(op.res.type)), precision)
+            return None if number is None else SplatOp(number.item(), tensor_type(op.res))
+        assert isinstance(op, WeightOp)
+        symbol = op.symbol.root_reference.data
+        stored = self.weights.get(symbol)
+        array = None if stored is None else rounded(stored, precision)
+        if array is None:
+            return None
+        name = f"{symbol}.{place.layout}" if same else f"{symbol}.{precision}.{place.layout}"
         moved = pack(array.reshape(shape), place.layout)
-        new = WeightOp(
-            self.weights.add(f"{symbol}.{place.layout}", moved),
-            placed(tensor_type(op.res), place),
-        )
-        new.res.name_hint = op.res.name_hint
-        Rewriter.insert_op(new, at)
-        return new.res
+        return WeightOp(self.weights.add(name, moved), tensor_type(op.res))
 
 
 def _source(value: SSAValue, place: PlaceAttr) -> SSAValue:
-    """Where to convert a value to a place from: the first that it is a conversion of and that is at
-    the place, or else the very first; as far back as nothing was lost."""
-    source, there = value, value if place_of(value.type) == place else None
-    while isinstance(source.owner, CopyOp | RelayoutOp):
-        source = source.owner.source
-        if place_of(source.type) == place:
-            there = source
-    return there or source
+    """Where to convert a value to a place from: what it is a conversion of and has lost nothing of,
+    the first that is at the place, or else the very first."""
+    same = list(_unrounded(value))
+    there = [source for source in same if place_of(source.type) == place]
+    return (there or same)[-1]
+
+
+def _unrounded(value: SSAValue) -> Iterator[SSAValue]:
+    """A value, and those that it is a conversion of and equals."""
+    yield value
+    later = {_precision(value)}
+    while isinstance(value.owner, Conversion):
+        value = value.owner.source
+        own = _precision(value)
+        if all(own == precision or widens(own, precision) for precision in later):
+            yield value
+        later.add(own)
+
+
+def _precision(value: SSAValue) -> str:
+    place = place_of(value.type)
+    return place.precision.data if place else precision_of(tensor_type(value).element_type)

@@ -24,7 +24,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.nn.constants import ConstantOp
@@ -33,13 +32,14 @@ from tessella.dialects.place import CopyOp
 from tessella.dialects.rt import LaunchOp
 from tessella.kernels.registry import HOST_KERNEL
 from tessella.passes.base import find_function
+from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError
 
 SEGMENT = "rt.segment"
 
 
 @dataclass(frozen=True)
-class OutlineSegmentsPass(ModulePass):
+class OutlineSegmentsPass(ProgramPass):
     """Move native stretches of `@main` into functions of their own."""
 
     name = "outline-segments"

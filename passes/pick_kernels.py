@@ -5,10 +5,10 @@
     %y = nn.conv %x, %w {kernel = "conv", places = [#place.at<x86, f32, nhwc>, ...], ...}
 
 The kernels that can run an op at the places that were asked for are its candidates
-(``pick/candidates.py``); a strategy picks one of them: `cost` those of least total time in the whole
-function (``pick/by_cost.py``), `grade` the one with the highest score (``pick/by_grade.py``). The
-function says how it was picked: ``nn.pick = {strategy = "cost", exact = true, ..}``. The types stay
-as they are: ``insert-conversions`` gives every value its place.
+(``pick/candidates.py``); a strategy picks one of them: `cost` those of least total time in the
+whole function (``pick/by_cost.py``), `grade` the one with the highest score
+(``pick/by_grade.py``). The function says how it was picked: ``nn.pick = {strategy = "cost", exact =
+true, ..}``. The types stay as they are: ``insert-conversions`` gives every value its place.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
-from xdsl.passes import ModulePass
 
 from tessella import kernels, targets
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import parse_place
 from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Serving, candidates, layouts_in_play, serving
@@ -46,7 +46,7 @@ def check_choice(option: str, value: str, known: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class PickKernelsPass(ModulePass):
+class PickKernelsPass(ProgramPass):
     """Name a kernel, and the places it wants, on every op of the `nn` dialect."""
 
     name = "pick-kernels"

@@ -21,12 +21,12 @@ from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from tessella.dialects.nn.core import dtype_of
 from tessella.dialects.rt import ARENA_ALIGNMENT, ArenaOp
 from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
 
 ARENA_BYTES = "rt.arena_bytes"
@@ -71,7 +71,7 @@ class _Arena:
 
 
 @dataclass(frozen=True)
-class PlanArenaPass(ModulePass):
+class PlanArenaPass(ProgramPass):
     """Replace the allocations of segments by places in an arena."""
 
     name = "plan-arena"

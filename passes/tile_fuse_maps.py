@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.nn.core import shape_of, tensor_type
@@ -33,13 +32,14 @@ from tessella.dialects.tile import (
     scalar_region,
     yielded,
 )
+from tessella.passes.kinds import ProgramPass
 
 Renaming = dict[str, Linear]
 Operand = tuple[SSAValue, Access]
 
 
 @dataclass(frozen=True)
-class TileFuseMapsPass(ModulePass):
+class TileFuseMapsPass(ProgramPass):
     """Merge chains of statements that touch the same points."""
 
     name = "tile-fuse-maps"

@@ -17,20 +17,20 @@ from dataclasses import dataclass, fields
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from tessella.dialects.tile import ContractOp, Index, IndicesAttr, KernelOp
 from tessella.passes.gpu.log import log_lines
 from tessella.passes.gpu.model import GpuSettings, override, preset
 from tessella.passes.gpu.search import MAX_TILES, Search, search
 from tessella.passes.gpu.stride_table import obstacle, stride_table, vectorize
+from tessella.passes.kinds import ProgramPass
 
 SIZES = "tile.sizes"
 """Attribute of a statement: the index space of one of its tiles."""
 
 
 @dataclass(frozen=True)
-class TileSearchPass(ModulePass):
+class TileSearchPass(ProgramPass):
     """Choose tile sizes by PlaidML's model of machines with memory that programs manage.
 
     ``hardware`` names settings, of which single ones can be given instead. ``log`` writes the

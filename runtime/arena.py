@@ -21,8 +21,6 @@ LARGE = 4096
 """Bytes from which on outputs are aligned, and recycled."""
 HUGE_PAGE = 2 * 1024 * 1024
 KEPT = 2
-UNUSED = 3
-"""References to memory that only a recycler has: its list's, its loop's, and the count's own."""
 
 
 def aligned(size: int) -> Array:
@@ -58,8 +56,9 @@ class Recycler:
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape, self.dtype = shape, dtype
         self.size = math.prod(shape) * dtype.itemsize
-        self._kept: list[tuple[Array, int]] = []
-        """Memory, and where in it the array starts."""
+        self._kept: list[tuple[Array, int]] = [(np.empty(0, np.uint8), 0)]
+        """Memory, and where in it the array starts. The first is never handed out: it shows how
+        many references memory has that nobody uses, which depends on the version of Python."""
 
     def array(self) -> Array:
         """An array with any values; aligned where it is large, as a vector that lies across two
@@ -70,15 +69,18 @@ class Recycler:
         return np.ndarray(self.shape, self.dtype, memory, start)
 
     def _memory(self) -> tuple[Array, int]:
+        unused = 0
         for memory, start in self._kept:
             # arrays on it, and their views, refer to the memory itself: NumPy keeps no chains
-            if sys.getrefcount(memory) == UNUSED:
+            count = sys.getrefcount(memory)
+            if count == unused:
                 return memory, start
+            unused = unused or count
         block = aligned(self.size)
         memory = block.base
         assert isinstance(memory, np.ndarray)
         found = memory, address(block) - address(memory)
-        if len(self._kept) < KEPT:
+        if len(self._kept) <= KEPT:
             self._kept.append(found)
         return found
 

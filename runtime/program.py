@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tessella.runtime import host
 from tessella.runtime.arena import Recycler, address, aligned
-from tessella.support.errors import ExecutionError
+from tessella.support.errors import ExecutionError, ResourceError
 
 Array = npt.NDArray[Any]
 
@@ -82,14 +82,20 @@ class Program:
         self._frames: deque[_Frame] = deque()
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._values: list[Any] = [None] * (max([self.inputs - 1, *known]) + 1)
+        native = [step for step in self.steps if isinstance(step, NativeStep)]
+        read = {i for step in native for i in step.inputs}
         for i, constant in self.constants.items():
-            self._values[i] = constant
-        self._fresh = {i for s in self.steps if isinstance(s, NativeStep) for i in s.outputs}
+            # native code knows no strides, which those of equal elements have
+            self._values[i] = np.require(constant, None, ["C", "A"]) if i in read else constant
+        self._fresh = {i for step in native for i in step.outputs}
+        self._apart = self._fresh.issuperset(self.results) and _distinct(self.results)
+        """Whether no result can share memory with anything."""
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """The results for checked, C-contiguous inputs. May be called from several threads at once.
 
-        Raises ExecutionError where values cannot be computed with, such as an index out of range.
+        Raises ExecutionError where values cannot be computed with, such as an index out of range,
+        and ResourceError where memory is short.
         """
         values = self._values.copy()
         values[: self.inputs] = arrays
@@ -100,17 +106,21 @@ class Program:
         try:
             for step in frame.steps:
                 step.run(values)
+            results = [values[i] for i in self.results]
+            return results if self._apart else self._owned(results, arrays)
+        except MemoryError as error:
+            raise ResourceError(f"there is not enough memory: {error}") from error
         finally:
             self._frames.append(frame)
-        return [
-            values[i] if i in self._fresh else self._owned(values[i], arrays) for i in self.results
-        ]
 
-    def _owned(self, result: Array, inputs: Sequence[Array]) -> Array:
-        """A result that the caller may write to: never an input's or a constant's memory, of which
-        a NumPy kernel may have made a view."""
-        others = (*inputs, *self.constants.values())
-        return result.copy() if any(np.may_share_memory(result, x) for x in others) else result
+    def _owned(self, results: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
+        """Results that the caller may write to: never the memory of an input, of a constant or of
+        one another, of which a NumPy kernel may have made a view."""
+        taken = [*inputs, *self.constants.values()]
+        for result in results:
+            shared = any(np.may_share_memory(result, other) for other in taken)
+            taken.append(result.copy() if shared else result)
+        return taken[len(taken) - len(results) :]
 
 
 class _Frame:
@@ -194,6 +204,10 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
         raise ExecutionError(
             error.what, where=f"node {step.node!r}", expected=error.expected, found=error.found
         ) from error
+
+
+def _distinct(numbers: Sequence[int]) -> bool:
+    return len(set(numbers)) == len(numbers)
 
 
 def pack_weights(arrays: Mapping[str, Array], offsets: Mapping[str, int], size: int) -> Array:

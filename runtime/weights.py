@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from tessella.support.errors import InvalidModelError
 Array = npt.NDArray[Any]
 
 _KEY = "w:"  # so that no symbol collides with an argument name of savez
+_MOST = 1024  # characters of a symbol: archives take names of 64 KiB, without null characters
 
 
 class WeightStore:
@@ -42,7 +45,7 @@ class WeightStore:
     def add(self, hint: str, array: Array) -> str:
         """Store an array under ``hint``, or ``hint_1``, ``hint_2``... where that is taken; the
         symbol."""
-        symbol = hint = hint or "weight"
+        symbol = hint = hint.replace("\0", "")[:_MOST] or "weight"
         while symbol in self._arrays:
             self._suffixes[hint] = self._suffixes.get(hint, 0) + 1
             symbol = f"{hint}_{self._suffixes[hint]}"
@@ -78,9 +81,9 @@ class WeightStore:
         """Read what ``save`` wrote. Raises InvalidModelError for anything else; never unpickles."""
         store = WeightStore()
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                for name in archive.files:
-                    store._arrays[name.removeprefix(_KEY)] = archive[name]
+            with open(path, "rb") as file:
+                for name, array in _entries(file):
+                    store._arrays[name.removeprefix(_KEY)] = array
         except Exception as error:
             # what NumPy and zipfile raise for a damaged archive is not documented
             raise InvalidModelError(
@@ -89,3 +92,16 @@ class WeightStore:
                 expected="the .weights file that was written beside the stage's text",
             ) from error
         return store
+
+
+def _entries(file: IO[bytes]) -> Iterator[tuple[str, Array]]:
+    """The arrays of an ``.npz`` archive. Raises ValueError for one whose arrays take more memory
+    than the file has bytes: they are compressed, or several of them are the same bytes."""
+    with zipfile.ZipFile(file) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+        if size > os.fstat(file.fileno()).st_size:
+            raise ValueError(f"it unpacks to {size} bytes, more than it has")
+        for entry in archive.infolist():
+            with archive.open(entry) as member:
+                array = np.lib.format.read_array(member, allow_pickle=False)
+                yield entry.filename.removesuffix(".npy"), np.asarray(array, order="C")

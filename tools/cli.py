@@ -63,9 +63,15 @@ def _run(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     assert module is not None
     try:
-        return module.run(args)
+        code: int = module.run(args)
+        print(end="", flush=True)  # while an error can still be told
+        return code
     except (TessellaError, BrokenPipeError):
         raise
+    except OSError as error:
+        raise TessellaError(
+            f"the system refuses: {error.strerror or error}", where=error.filename
+        ) from error
     except Exception as error:
         raise TessellaError(
             f"tessella has a bug: {type(error).__name__}: {error}",

@@ -16,6 +16,7 @@ from tessella.driver.located import Problem
 _MARK = re.compile(r"//.*?expected-(?:error|warning|note|remark)")
 _EXPECTED = re.compile(r"expected-error(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}")
 _ANY = re.compile(r"expected-(?:error|warning|note|remark)")
+UNKNOWN = "\n  hint: no line is known for it, which is what expected-error@unknown expects"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Expectations:
         for problem in problems:
             match = next((e for e in missing if e.matches(problem)), None)
             if match is None:
-                wrong.append(Problem(problem.line, f"unexpected error: {problem.message}"))
+                hint = UNKNOWN if problem.line is None else ""
+                wrong.append(Problem(problem.line, f"unexpected error: {problem.message}{hint}"))
             else:
                 missing.remove(match)
         wrong += [

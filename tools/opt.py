@@ -29,7 +29,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from tessella import targets
 from tessella.dialects.graph import CompileContext
 from tessella.driver import plugged
-from tessella.driver.located import REPORTED, LocatedParser, Problem, verify_each
+from tessella.driver.located import REPORTED, LocatedParser, Problem, reason, verify_each
 from tessella.driver.stage_file import load_weights, weights_path
 from tessella.passes.kinds import asked_targets, running
 from tessella.runtime.weights import WeightStore
@@ -235,7 +235,7 @@ def _chunks(text: str) -> Iterator[Chunk]:
 
 
 def _problem(op: Operation, error: Exception, line: int | None, after: str) -> Problem:
-    message = str(error)
+    message = reason(error)
     if op.name not in message:
         message = f"{op.name}: {message}"
     if after:

@@ -270,6 +270,12 @@ class NnOp(IRDLOperation):
         return {}
 
     @property
+    def channels(self) -> Mapping[int, int]:
+        """The dimension of the result's channels, in operands by their number and in the result
+        (-1), where each channel is computed alike: twice as many take twice as long."""
+        return {}
+
+    @property
     def work(self) -> int:
         """Scalar operations, for estimates of cost: one for each element of the largest tensor."""
         return max(math.prod(shape_of(value)) for value in (*self.operands, *self.results))
@@ -356,9 +362,16 @@ class NnOp(IRDLOperation):
                 count = len(self.operands)
                 which = f"operand {i}" if i < count else f"result {i - count}"
                 raise VerifyException(
-                    f"{self.name} ({self.node}): {which} (%{value.name_hint or '?'}): the kernel "
+                    f"{self.name} ({self.node}): {which} ({_described(value)}): the kernel "
                     f"{self.kernel} wants {place}, found {at or 'no place'}"
                 )
+
+
+def _described(value: SSAValue) -> str:
+    """A value's name, or what makes it."""
+    owner = value.owner
+    maker = f"from {owner.name}" if isinstance(owner, Operation) else "a block's argument"
+    return f"%{value.name_hint}" if value.name_hint else maker
 
 
 def broadcast_shapes(

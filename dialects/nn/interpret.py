@@ -15,6 +15,7 @@ from tessella.dialects.graph import Graph, main_function, signature
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
 from tessella.dialects.nn.evaluate import splat_array, weight_array
+from tessella.dialects.nn.precision import rounded
 from tessella.dialects.place import CastOp, CopyOp, RelayoutOp, place_of
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
@@ -106,16 +107,14 @@ def _run_move(op: Operation, arrays: Sequence[Array], weights: WeightStore) -> l
     return list(arrays)
 
 
-_PRECISIONS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-
-
 def _run_cast(op: Operation, arrays: Sequence[Array], weights: WeightStore) -> list[Array]:
     """Values rounded to the precision of the result's place; the element type stays."""
     place, (x,) = place_of(op.results[0].type), arrays
     precision = place.precision.data if place else "any"
-    if precision not in _PRECISIONS:
+    result = rounded(x, precision)
+    if result is None:
         raise InternalError(f"no interpretation of place.cast to {precision}")
-    return [x.astype(_PRECISIONS[precision]).astype(x.dtype)]
+    return [result]
 
 
 _RUNNERS: dict[type[Operation], OpRunner] = {

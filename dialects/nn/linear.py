@@ -202,6 +202,11 @@ class ConvOp(NnOp):
         return {0: 1, 1: 1} if to_python(self.groups) == 1 else {}
 
     @property
+    def channels(self) -> Mapping[int, int]:
+        of_bias = {2: 0} if self.b is not None else {}
+        return {-1: 1, 1: 0, **of_bias} if to_python(self.groups) == 1 else {}
+
+    @property
     def work(self) -> int:
         return math.prod(shape_of(self.res)) * math.prod(shape_of(self.w)[1:])
 

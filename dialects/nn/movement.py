@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -24,7 +25,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import OpTrait, Pure
 
 from tessella.dialects.nn.checks import (
     check_axes,
@@ -63,6 +64,11 @@ NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 Ints = tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class OnlyMoves(OpTrait):
+    """The elements of the result are elements of x, as they are."""
+
+
 class MovementOp(NnOp):
     """An op whose result has its operand's element type."""
 
@@ -80,6 +86,7 @@ class ReshapeOp(MovementOp):
     """The same elements in row-major order in another shape."""
 
     name = "nn.reshape"
+    traits = traits_def(OnlyMoves())
     shape = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:
@@ -99,6 +106,7 @@ class TransposeOp(MovementOp):
     """Dimension d of the result is dimension perm[d] of x."""
 
     name = "nn.transpose"
+    traits = traits_def(OnlyMoves())
     DEFAULTS: ClassVar[Defaults] = {"perm": ByRank("reversed", lambda rank: range(rank)[::-1])}
     perm = prop_def(DenseArrayBase[I64])
 
@@ -115,6 +123,7 @@ class ChannelShuffleOp(MovementOp):
     """x[N, C, ..] with its channels in another order: as [groups, C / groups], transposed."""
 
     name = "nn.channel_shuffle"
+    traits = traits_def(OnlyMoves())
     groups = prop_def(IntegerAttr[I64])
 
     def infer(self) -> Sequence[Tensor]:
@@ -134,6 +143,7 @@ class SliceOp(MovementOp):
     """x[start], x[start + step], ... `size` of them in every dimension; steps may be negative."""
 
     name = "nn.slice"
+    traits = traits_def(OnlyMoves())
     DEFAULTS: ClassVar[Defaults] = {"steps": ByRank("ones", lambda rank: (1,) * rank)}
     starts = prop_def(DenseArrayBase[I64])
     sizes = prop_def(DenseArrayBase[I64])
@@ -226,6 +236,7 @@ class ExpandOp(MovementOp):
     """x broadcast to `shape`, which is the result's."""
 
     name = "nn.expand"
+    traits = traits_def(OnlyMoves())
     shape = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:
@@ -243,6 +254,7 @@ class TileOp(MovementOp):
     """x repeated `repeats[d]` times along every dimension d."""
 
     name = "nn.tile"
+    traits = traits_def(OnlyMoves())
     repeats = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, TensorType
@@ -57,6 +57,10 @@ class PoolOp(NnOp):
             for d in range(rank)
         ]  # fmt: skip
         return [tensor(tensor_type(self.x).element_type, (*x[:2], *spatial))]
+
+    @property
+    def channels(self) -> Mapping[int, int]:
+        return {-1: 1, 0: 1}
 
     @property
     def work(self) -> int:

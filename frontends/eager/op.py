@@ -31,8 +31,6 @@ from tessella.support.errors import ShapeError
 MAX_OPS = 256
 """Programs that are kept, of all ops together; the one used longest ago is dropped."""
 
-_OPTIONS = CompileOptions(None, None, None)
-
 
 @dataclass(frozen=True)
 class _Prepared:
@@ -65,8 +63,9 @@ class EagerOp:
     values cannot be computed with.
     """
 
-    def __init__(self, name: str, kind: type[NnOp]) -> None:
+    def __init__(self, name: str, kind: type[NnOp], options: CompileOptions) -> None:
         self._kind = kind
+        self._options = options
         self._operands = Operands(kind)
         self._settings = Settings(kind)
         self.__name__ = self.__qualname__ = name
@@ -79,7 +78,8 @@ class EagerOp:
         arrays, key = self._operands.read(values)
         given = self._settings.convert(settings)
         prepared = _PREPARED.get(
-            (self._kind, tuple(key), str(given)), lambda: self._prepare(values, arrays, given)
+            (self._kind, self._options, tuple(key), str(given)),
+            lambda: self._prepare(values, arrays, given),
         )
         return prepared.run(arrays)
 
@@ -88,7 +88,7 @@ class EagerOp:
         values = self._bound(operands, settings)
         arrays, _ = self._operands.read(values)
         graph, _ = self._graph(values, arrays, self._settings.convert(settings))
-        return Lowered(FixedProgram(graph), _OPTIONS)
+        return Lowered(FixedProgram(graph), self._options)
 
     def explain(self, *operands: Any, **settings: Any) -> Explanation:
         """Which kernel a call with these arguments runs, at which place, and why."""
@@ -113,7 +113,7 @@ class EagerOp:
             for i, (x, dtype) in enumerate(zip(operands, dtypes, strict=True))
             if not isinstance(x, np.ndarray) or x.dtype != dtype
         ]
-        program = load_native(lower(graph, _OPTIONS.resolve()))
+        program = load_native(lower(graph, self._options.resolve()))
         return _Prepared(self._kind, program, converted)
 
     def _graph(

@@ -22,7 +22,8 @@ class UnknownValueError(ShapeError):
 
     def __init__(self, call: Call, what: str, names: Sequence[str]) -> None:
         shown = ", ".join(map(repr, names))
-        give = f"it depends on the values of {shown}: give them as constants=" if names else None
+        fixed = ", ".join(f"{name!r}: ..." for name in names)
+        give = f"fix its value: tessella.compile(..., constants={{{fixed}}})" if names else None
         super().__init__(
             f"{what} has to be known when the model is imported",
             where=call.node.where,
@@ -111,6 +112,18 @@ class Call:
     def text(self, name: str, default: str | None = None) -> str:
         """A string attribute."""
         return self._typed(name, str, default)
+
+    def choice(self, name: str, *values: str) -> str:
+        """A string attribute that is one of these; the first where it is left out."""
+        value = self.text(name, values[0])
+        if value not in values:
+            raise InvalidModelError(
+                f"attribute {name!r} has no such value",
+                where=self.node.where,
+                expected=f"one of {', '.join(values)}",
+                found=repr(value),
+            )
+        return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:
         """An attribute that lists integers, or None."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -13,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.functions import defined_in, fixed_body, typed_body
+from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
@@ -21,17 +20,12 @@ from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reason
 from tessella.support.errors import (
     InternalError,
     InvalidModelError,
-    ResourceError,
     TessellaError,
     Unsupported,
     UnsupportedError,
 )
 
 Results = Sequence[SSAValue | None]
-_T = TypeVar("_T")
-
-_DEPTH = 64
-_MAX_NODES = 1_000_000  # functions that call functions can make 2^n nodes of n
 
 # What a converter raises where its own code is at fault.
 _BUGS = (
@@ -85,8 +79,7 @@ class Conversion:
         self._build = build
         self._input_names = input_names
         self._issues: list[Unsupported] = []
-        self._count = 0
-        self._depth = 0
+        self._calls = Calls()
 
     def run(
         self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
@@ -109,13 +102,7 @@ class Conversion:
 
     def _nodes(self, nodes: Iterable[Node], scope: Scope) -> None:
         for node in nodes:
-            self._count += 1
-            if self._count > _MAX_NODES:
-                raise ResourceError(
-                    "the model's functions call each other too often",
-                    where=node.where,
-                    expected=f"at most {_MAX_NODES} nodes in all",
-                )
+            self._calls.count(node)
             self._build.node = node.name
             with _located(node):
                 inputs = [scope[name] if name else None for name in node.inputs]
@@ -166,27 +153,16 @@ class Conversion:
         scope = Scope(self._build, function.opsets)
         for i, name in enumerate(function.inputs):
             scope[name] = inputs[i] if i < len(inputs) else None
-        self._nested(node, lambda: self._nodes(called_nodes(function, node), scope))
+        with self._calls.within(node):
+            self._nodes(called_nodes(function, node), scope)
         used = [name for name, out in zip(function.outputs, node.outputs, strict=False) if out]
         made = {name: scope[name] for name in used}
         return [made.get(name) for name in function.outputs]
 
     def _branch(self, graph: Graph, scope: Scope, node: Node) -> list[SSAValue | None]:
         inner = Scope(self._build, scope.opsets, graph.tensors, scope)
-        return self._nested(node, lambda: self._graph(graph, inner))
-
-    def _nested(self, node: Node, work: Callable[[], _T]) -> _T:
-        if self._depth >= _DEPTH:
-            raise InvalidModelError(
-                "functions or branches are nested too deeply",
-                where=node.where,
-                expected=f"at most {_DEPTH} levels, and no function that calls itself",
-            )
-        self._depth += 1
-        try:
-            return work()
-        finally:
-            self._depth -= 1
+        with self._calls.within(node):
+            return self._graph(graph, inner)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -15,6 +16,44 @@ from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.model import Function, Model, Node, Tensor
 from tessella.frontends.onnx.parse import parse_function
 from tessella.frontends.onnx.schemas import schema
+from tessella.support.errors import InvalidModelError, ResourceError
+
+_DEPTH = 64
+_MAX_NODES = 1 << 16
+
+
+class Calls:
+    """How deep and how many the calls of functions are, and the branches: n functions that call
+    one another can make 2^n nodes."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._nodes = 0
+
+    def count(self, node: Node) -> None:
+        """Count a node. Raises ResourceError where there are too many in functions."""
+        self._nodes += self._depth > 0
+        if self._nodes > _MAX_NODES:
+            raise ResourceError(
+                "the model's functions call each other too often",
+                where=node.where,
+                expected=f"at most {_MAX_NODES} nodes in all",
+            )
+
+    @contextmanager
+    def within(self, node: Node) -> Generator[None]:
+        """What a node calls. Raises InvalidModelError where that is too deep."""
+        if self._depth >= _DEPTH:
+            raise InvalidModelError(
+                "functions or branches are nested too deeply",
+                where=node.where,
+                expected=f"at most {_DEPTH} levels, and no function that calls itself",
+            )
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
 
 
 def defined_in(model: Model, node: Node) -> Function | None:

@@ -26,7 +26,8 @@ class OnnxSource:
 
     ``constants`` fixes the values of inputs, which are no inputs any more then: what depends on the
     values of an input cannot be a shape otherwise. No tensor may have more than ``max_bytes``.
-    Raises InvalidModelError for what is no model, and InputError for constants that do not fit.
+    Raises InvalidModelError for what is no model, UnsupportedError with all in it that is not
+    supported, and InputError for constants that do not fit.
     """
 
     def __init__(
@@ -37,6 +38,9 @@ class OnnxSource:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._model = open_model(origin)
+        issues = unsupported(self._model)
+        if issues:
+            raise UnsupportedError(issues)
         self._max_bytes = max_bytes
         values = {value.name: value for value in self._model.graph.free_inputs}
         self._constants = {
@@ -67,12 +71,9 @@ class OnnxSource:
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The program for these shapes of the inputs.
 
-        Raises UnsupportedError with all that is not supported, ShapeError for shapes that do not
-        fit or cannot be known, ResourceError for a tensor that is too large.
+        Raises UnsupportedError with all that is not supported for these shapes, ShapeError for
+        shapes that do not fit or cannot be known, ResourceError for a tensor that is too large.
         """
-        issues = unsupported(self._model)
-        if issues:
-            raise UnsupportedError(issues)
         sizes = self._shapes(shapes)
         for value in self._inputs:
             check_size(sizes[value.name], value.type, self._max_bytes, f"input {value.name!r}")

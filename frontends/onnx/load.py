@@ -60,6 +60,12 @@ def _read(origin: Origin) -> tuple[onnx.ModelProto, ExternalFiles]:
         return _with_graph(origin, "the ModelProto"), ExternalFiles(None)
     if isinstance(origin, bytes | bytearray | memoryview):
         return _decode(bytes(origin), "the bytes"), ExternalFiles(None)
+    if not isinstance(origin, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidModelError(
+            "this is no model",
+            expected="a path, the bytes of an ONNX file, or an onnx.ModelProto",
+            found=f"{origin!r:.80} of type {type(origin).__name__}",
+        )
     path = Path(origin)
     return _decode(_contents(path), str(path)), ExternalFiles(path)
 
@@ -79,9 +85,10 @@ def _contents(path: Path) -> bytes:
                 hint="larger models keep their tensors in a file beside them (external data)",
             )
         return path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        reason = error.strerror if isinstance(error, OSError) else None
         raise InvalidModelError(
-            f"cannot read the model: {error.strerror or error}", where=str(path)
+            f"cannot read the model: {reason or error}", where=str(path)
         ) from error
 
 

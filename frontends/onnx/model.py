@@ -20,6 +20,8 @@ Array = npt.NDArray[Any]
 DTYPES = frozenset("float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
 """The element types that tessella has."""
 
+_MOST_SHOWN = 256
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
@@ -100,9 +102,13 @@ class Node:
             key: outer.get(value.name) if isinstance(value, Reference) else value
             for key, value in self.attributes.items()
         }
+        name = f"{prefix}{self.name}"
+        if len(name) > _MOST_SHOWN:
+            # else names would take memory without bounds, as functions call functions
+            name = f"{name[: _MOST_SHOWN // 2]}...{name[-_MOST_SHOWN // 2 :]}"
         return replace(
             self,
-            name=f"{prefix}{self.name}",
+            name=name,
             inputs=tuple("" if name in absent else name for name in self.inputs),
             attributes={key: value for key, value in attributes.items() if value is not None},
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import onnx
 
@@ -11,6 +11,8 @@ from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Opaque, Reference, Value
 from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
 from tessella.support.errors import InvalidModelError
+
+_K = TypeVar("_K", bound=Hashable)
 
 
 def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
@@ -20,9 +22,8 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     keys = [
         (_domain(f.domain), checked_name(f.name), checked_name(f.overload)) for f in proto.functions
     ]
-    for i, key in enumerate(keys):
-        if key in keys[:i]:
-            raise InvalidModelError("a function is defined twice", found=f"{key[0]}.{key[1]}")
+    for domain, name, _ in _repeated(keys):
+        raise InvalidModelError("a function is defined twice", found=f"{domain}.{name}")
     return Model(
         parser.graph(proto.graph),
         _opsets(proto.opset_import),
@@ -71,10 +72,8 @@ class _Parser:
             for t in proto.sparse_initializer
         ]
         by_name = {tensor.name: tensor for tensor in tensors}
-        if len(by_name) != len(tensors):
-            names = [tensor.name for tensor in tensors]
-            twice = next(name for i, name in enumerate(names) if name in names[:i])
-            raise InvalidModelError("two initializers have one name", found=repr(twice))
+        for name in _repeated([tensor.name for tensor in tensors]):
+            raise InvalidModelError("two initializers have one name", found=repr(name))
         return Graph(
             checked_name(proto.name),
             self._nodes(proto.node),
@@ -127,6 +126,15 @@ class _Parser:
         if proto.type in self._table:
             return self._table[proto.type](proto, f"{where}, attribute {proto.name!r}")
         return Opaque(str(proto.type))
+
+
+def _repeated(items: Iterable[_K]) -> Iterator[_K]:
+    """The items that are there a second time."""
+    seen: set[_K] = set()
+    for item in items:
+        if item in seen:
+            yield item
+        seen.add(item)
 
 
 def _text(data: bytes, where: str) -> str:

@@ -27,8 +27,9 @@ Element types: `float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 
 others (`float16`, `bfloat16`, `string`, 8-bit floats, 4-bit integers, sequences, optionals) are not
 supported.
 
-"Known at import" is what constants and the shapes of inputs determine. Where that is the value of
-an input, it can be given as one of `constants=` of `OnnxSource`.
+"Known at import" is what constants and the shapes of inputs determine. Where that depends on the
+values of an input, `tessella.compile(model, constants={{"shape": np.array([6])}})` fixes them; the
+input is none of the compiled model's then.
 
 ## Ops that are converted
 

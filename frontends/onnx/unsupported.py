@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tessella.frontends.onnx import ops
-from tessella.frontends.onnx.functions import defined_in, fixed_body
+from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Function, Graph, Model, Node, Tensor
 from tessella.frontends.onnx.schemas import newest_opset, schema
 from tessella.support.errors import Unsupported
-
-_DEPTH = 64
 
 
 def check(origin: Origin) -> list[Unsupported]:
@@ -39,7 +37,7 @@ def unsupported(model: Model) -> list[Unsupported]:
         for tensor in graph.tensors.values()
         if tensor.name in used and not tensor.supported
     ]
-    found += _in_nodes(model, nodes, model.opsets, 0)
+    found += _in_nodes(model, nodes, model.opsets, Calls())
     return list(dict.fromkeys(found))
 
 
@@ -76,12 +74,14 @@ def _type_reason(type: str) -> str:
 
 
 def _in_nodes(
-    model: Model, nodes: Iterable[Node], opsets: Mapping[str, int], depth: int
+    model: Model, nodes: Iterable[Node], opsets: Mapping[str, int], calls: Calls
 ) -> Iterator[Unsupported]:
     for node in nodes:
+        calls.count(node)
         function = defined_in(model, node) or _replaced_by(node, opsets)
-        if function is not None and depth < _DEPTH:
-            yield from _in_nodes(model, called_nodes(function, node), function.opsets, depth + 1)
+        if function is not None:
+            with calls.within(node):
+                yield from _in_nodes(model, called_nodes(function, node), function.opsets, calls)
         else:
             yield from (Unsupported(node.title, node.name, r) for r in reasons(node, opsets))
 

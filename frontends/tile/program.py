@@ -130,6 +130,8 @@ def tile(
     places: Sequence[str] | None = None,
     target: str | None = None,
     threads: int | None = None,
+    pick: str | None = None,
+    fallback: str | None = None,
 ) -> TileProgram:
     """Compile a program in the Tile language, written as in PlaidML: see docs/tile-language.md.
 
@@ -139,6 +141,7 @@ def tile(
         c = matmul(a, b)
 
     A program is compiled once for each set of shapes and dtypes of its arguments. The options are
-    those of ``compile``. Raises TileError, which points at what is wrong.
+    those of ``compile``; ``pick`` and ``fallback`` change nothing, as a program is one kernel.
+    Raises TileError, which points at what is wrong, and OptionError.
     """
-    return TileProgram(source, CompileOptions.of(places, target, threads))
+    return TileProgram(source, CompileOptions.of(places, target, threads, pick, fallback))

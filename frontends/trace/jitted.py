@@ -72,6 +72,8 @@ def jit(
     places: Sequence[str] | None = ...,
     target: str | None = ...,
     threads: int | None = ...,
+    pick: str | None = ...,
+    fallback: str | None = ...,
 ) -> Jitted[P, R]: ...
 
 
@@ -82,6 +84,8 @@ def jit(
     places: Sequence[str] | None = ...,
     target: str | None = ...,
     threads: int | None = ...,
+    pick: str | None = ...,
+    fallback: str | None = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -92,6 +96,8 @@ def jit(
     places: Sequence[str] | None = None,
     target: str | None = None,
     threads: int | None = None,
+    pick: str | None = None,
+    fallback: str | None = None,
 ) -> Any:
     """Compile a function of arrays, written as for NumPy. A decorator, with or without options.
 
@@ -101,7 +107,7 @@ def jit(
     ``static_argnames`` names parameters whose values the function needs in Python: axes, flags,
     sizes. A program is made for each of their values. The other options are those of ``compile``.
     """
-    options = CompileOptions.of(places, target, threads)
+    options = CompileOptions.of(places, target, threads, pick, fallback)
     if function is None:
         return functools.partial(Jitted, static_argnames=static_argnames, options=options)
     return Jitted(function, static_argnames, options)

@@ -18,12 +18,12 @@ from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
-from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL, Kernel
+from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import (
+    OpCost,
     fused_seconds,
-    kernel_seconds,
     layout_matters,
     step_seconds,
 )
@@ -116,17 +116,14 @@ class ProblemBuilder:
             self.made[result] = [places[i] for places in wants]
 
     def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
-        """What each candidate counts for; nothing where there is no other."""
-        if len(listed) == 1:
-            return [0.0]
+        """What each candidate counts for; nothing where all would count for the same."""
+        if len(listed) == 1 or _costs_alike(op, listed):
+            return [0.0] * len(listed)
         first = min(c.rank for c in listed)
-        known: dict[Kernel, float] = {}
-        costs: list[float] = []
+        cost, costs = OpCost(op, self.target), list[float]()
         for c in listed:
-            if c.kernel not in known or layout_matters(c.kernel, op):
-                known[c.kernel] = kernel_seconds(c.kernel, op, c.place.layout, self.target)
             later = c.kernel.cost is None and c.rank > first
-            costs.append(known[c.kernel] * (TOLERANCE if later else 1.0))
+            costs.append(cost.seconds(c.kernel, c.place.layout) * (TOLERANCE if later else 1.0))
         return costs
 
     def _read(self, node: int, value: SSAValue, places: Sequence[int]) -> None:
@@ -173,16 +170,14 @@ class ProblemBuilder:
         producer = self._joined(op, options)
         if producer is None:
             return
-        value, node = producer.results[0], self.nodes[op]
+        value = producer.results[0]
+        most = [fused_seconds(b.kernel, op, value, self.target) for b in listed]
         saved = [
-            [
-                -fused_seconds(value, self.costs[node][j], self.target) if _fuses(a, b) else 0.0
-                for j, b in enumerate(listed)
-            ]
+            [-seconds if _fuses(a, b) else 0.0 for b, seconds in zip(listed, most, strict=True)]
             for a in options[producer]
         ]
         if any(map(any, saved)):
-            self.pairs.append(Pair(self.nodes[producer], node, saved))
+            self.pairs.append(Pair(self.nodes[producer], self.nodes[op], saved))
 
     def _joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
         """The producer whose group an elementwise op joins, if their places agree: the latest, as
@@ -199,6 +194,12 @@ class ProblemBuilder:
             and shape_of(value) == shape_of(op.res)
         )
         return max(producers, key=self.nodes.__getitem__, default=None)
+
+
+def _costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
+    """Whether all candidates are one kernel, and its layout is nothing to its cost."""
+    first = listed[0].kernel
+    return all(c.kernel is first for c in listed) and not layout_matters(first, op)
 
 
 def _fuses(producer: Candidate, consumer: Candidate) -> bool:

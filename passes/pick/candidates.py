@@ -112,7 +112,12 @@ def serving(op: NnOp, places: Sequence[PlaceAttr], *, fallback: bool = True) -> 
             rejected.append(Rejection(kernel, place_for(kernel, op, precision), reason))
     chosen = next((step for step in STEPS if by_step[step]), STEPS[-1])
     rejected += [
-        Rejection(kernel, place_for(kernel, op), f"a fallback ({step}) that is not needed", True)
+        Rejection(
+            kernel,
+            place_for(kernel, op, precision),
+            f"a fallback ({step}) that is not needed",
+            True,
+        )
         for step in STEPS[STEPS.index(chosen) + 1 :]
         for kernel in by_step[step]
     ]
@@ -160,19 +165,30 @@ def candidates(
 ) -> list[Candidate]:
     """The serving kernels with their places: one that does with any layout is there in each layout
     that is in play at its target."""
-    ranked = any(len(shape_of(value)) >= 3 for value in (*op.operands, *op.results))
+    ranked, precision = _has_layouts(op), computing_precision(op)
     result: list[Candidate] = []
     for kernel, rank in served.ranks.items():
         orders = [kernel.layout]
         if kernel.layout == ANY_LAYOUT:
             orders = list(layouts.get(kernel.target, ())) if ranked else []
-        result += [candidate(kernel, op, layout, served.step, rank) for layout in orders or [NCHW]]
+        result += [
+            candidate(kernel, op, layout, served.step, rank, precision)
+            for layout in orders or [NCHW]
+        ]
     return result
 
 
-def candidate(kernel: Kernel, op: NnOp, layout: Layout, step: str, rank: int) -> Candidate:
-    """A kernel for an op, in a layout where its own is `any`."""
-    place = place_for(kernel, op)
+def _has_layouts(op: NnOp) -> bool:
+    """Whether a tensor of the op has more than one layout: low ranks are row-major."""
+    return any(len(shape_of(value)) >= 3 for value in (*op.results, *op.operands))
+
+
+def candidate(
+    kernel: Kernel, op: NnOp, layout: Layout, step: str, rank: int, precision: str | None = None
+) -> Candidate:
+    """A kernel for an op, in a layout where its own is `any`; for the precision see
+    ``place_for``."""
+    place = place_for(kernel, op, precision)
     if place.layout == ANY_LAYOUT:
         place = PlaceAttr.get(place.target.data, place.precision.data, layout)
     return Candidate(kernel, place, tuple(kernel.wants(op, layout)), step, rank)
@@ -182,9 +198,9 @@ def layouts_in_play(served: Mapping[NnOp, Serving]) -> dict[str, list[Layout]]:
     """By target: row-major, and the layouts that kernels of tensors of rank 3 and more ask for."""
     layouts: dict[str, list[Layout]] = {}
     for op, serving in served.items():
+        ranked = _has_layouts(op)
         for kernel in serving.kernels:
             known = layouts.setdefault(kernel.target, [NCHW])
-            ranked = any(len(shape_of(value)) >= 3 for value in (*op.operands, *op.results))
             if ranked and kernel.layout not in (ANY_LAYOUT, *known):
                 known.append(kernel.layout)
     return layouts

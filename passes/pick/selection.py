@@ -126,9 +126,9 @@ def solve(problem: Problem) -> Solution:
 def _network(problem: Problem) -> _Network:
     network = _Network([len(costs) for costs in problem.costs])
     for node, costs in enumerate(problem.costs):
-        network.add((node,), np.array(costs, np.float64))
+        network.add_costs((node,), costs)
     for pair in problem.pairs:
-        network.add((pair.first, pair.second), np.array(pair.costs, np.float64))
+        network.add_costs((pair.first, pair.second), pair.costs)
     for value in problem.values:
         _add_value(network, value)
     return network
@@ -153,7 +153,7 @@ def _add_value(network: _Network, value: Value) -> None:
         alone = [
             [sum(c for n, c in steps.items() if n not in shared) for steps in row] for row in table
         ]
-        network.add((value.node, read.node), np.array(alone, np.float64))
+        network.add_costs((value.node, read.node), alone)
     for name in sorted(shared, key=list(users).index):
         taken = network.variable(2)
         network.add((taken,), np.array([0.0, costs[name]]))
@@ -210,6 +210,12 @@ class _Network:
         self.sizes.append(size)
         self.scopes[len(self.sizes) - 1] = set()
         return len(self.sizes) - 1
+
+    def add_costs(self, scope: Scope, costs: Sequence[Any]) -> None:
+        """Add a table of costs, unless there are none: it would only make neighbours of nodes."""
+        table = np.array(costs, np.float64)
+        if table.any():
+            self.add(scope, table)
 
     def add(self, scope: Scope, table: Table) -> None:
         """Add a table with one axis for each variable of the scope; single states have none."""

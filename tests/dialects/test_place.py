@@ -35,16 +35,20 @@ from tessella.dialects.place import (
     Place,
     PlaceAttr,
     RelayoutOp,
+    conversion_steps,
+    element_of,
     logical,
     parse_place,
     place_of,
     placed,
     precision_of,
+    widens,
 )
 from tessella.support.errors import InternalError, OptionError
 
 PACKED = Layout("packed", (Piece(0, div=32), Piece(2), Piece(3), Piece(1), Piece(0, mod=32)))
 HERE = PlaceAttr.get("x86", "f32", NCHW)
+SIZES = (8, 16, 32, 64)
 
 
 def parse(text: str) -> Attribute:
@@ -155,6 +159,22 @@ def test_precision_of(element: Attribute, name: str) -> None:
     assert precision_of(element) == name
 
 
+def test_elements_of_precisions() -> None:
+    for precision in set(PRECISIONS) - {"any"}:
+        assert precision_of(element_of(precision)) == precision
+
+
+WIDER = {
+    *(("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("bf16", "f64"), ("f32", "f64")),
+    *((f"{s}{a}", f"{s}{b}") for s in ("i", "ui") for a, b in itertools.combinations(SIZES, 2)),
+}
+
+
+def test_what_widens() -> None:
+    names = [name for name in PRECISIONS if name != "any"]
+    assert {pair for pair in itertools.product(names, names) if widens(*pair)} == WIDER
+
+
 def test_precision_of_what_has_none() -> None:
     with pytest.raises(InternalError, match="index"):
         precision_of(IndexType())
@@ -222,3 +242,37 @@ def test_conversions_keep_the_element_type() -> None:
     op = RelayoutOp.create(operands=[value(HERE)], result_types=[result])
     with pytest.raises(VerifyException, match="element type"):
         op.verify()
+
+
+@pytest.mark.parametrize(
+    "start, end, steps",
+    [
+        ("x86/f32/nchw", "x86/f32/nchw", ""),
+        ("x86/f32/nchw", "x86/f64/nhwc", "relayout x86/f32/nhwc, cast x86/f64/nhwc"),
+        ("x86/f64/nhwc", "x86/f32/nchw", "cast x86/f32/nhwc, relayout x86/f32/nchw"),
+        (
+            "host/f32/nchw",
+            "x86/f64/nhwc",
+            "copy x86/f32/nchw, relayout x86/f32/nhwc, cast x86/f64/nhwc",
+        ),
+        (
+            "x86/f32/nhwc",
+            "host/f64/nchw",
+            "relayout x86/f32/nchw, cast x86/f64/nchw, copy host/f64/nchw",
+        ),
+        (
+            "x86/f32/nhwc",
+            "opencl/f16/image",
+            "cast x86/f16/nhwc, relayout x86/f16/nchw, copy opencl/f16/nchw, "
+            "relayout opencl/f16/image",
+        ),
+        (
+            "opencl/f16/image",
+            "x86/f32/nhwc",
+            "relayout opencl/f16/nchw, copy x86/f16/nchw, relayout x86/f16/nhwc, cast x86/f32/nhwc",
+        ),
+    ],
+)
+def test_values_are_moved_while_they_are_narrow(start: str, end: str, steps: str) -> None:
+    found = conversion_steps(parse_place(start), parse_place(end))
+    assert ", ".join(f"{op.name.removeprefix('place.')} {place}" for op, place in found) == steps

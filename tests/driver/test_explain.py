@@ -55,6 +55,16 @@ def test_entries() -> None:
     assert all(entry["cost"] is not None and entry["cost"] >= 0 for entry in (conv, relu, sums))
 
 
+def test_groups_are_numbered_as_they_run() -> None:
+    assert [entry["group"] for entry in explained().ops] == [0, 0, 1, 2]
+
+
+def test_an_op_in_registers_saves_memory() -> None:
+    conv, relu, *_ = explained().ops
+    assert conv["saved"] == 0
+    assert 0 < relu["saved"] <= (relu["cost"] or 0)
+
+
 def test_every_other_kernel_is_there_with_a_reason() -> None:
     conv, relu, sums, _ = explained().ops
     other = "arm" if ARCH == "x86" else "x86"
@@ -96,7 +106,10 @@ def test_conversions_have_their_bytes() -> None:
     assert (first["from"], first["to"]) == (f"{ARCH}/f32/nchw", f"{ARCH}/f32/nhwc")
     assert first["bytes"] == 4 * 16 * 24 * 24
     assert first["cost"] > 0
+    assert first["readers"] == ["conv1"]
+    assert [c["value"] for c in conversions] == ["x", "relu1", "relu1", "sums"]
     copies = [c for c in conversions if c["op"] == "place.copy"]
+    assert [c["readers"] for c in copies] == [["sums"], ["rows"]]
     assert {c["cost"] for c in copies} == {0.0}  # the host and a CPU share their memory
 
 
@@ -117,6 +130,33 @@ def test_fusions_have_what_they_consumed() -> None:
     assert group["consumed"] == ["nn.conv@conv1", "nn.relu@relu1"]
 
 
+def rows_of(text: str, title: str) -> list[list[str]]:
+    """The cells of a table of the text, which has several spaces between them."""
+    lines = text.split(f"{title}:\n")[1].split("\n\n")[0].splitlines()
+    return [re.split(r"  +", line) for line in lines]
+
+
+def test_fallbacks_are_listed() -> None:
+    header, sums = rows_of(str(explained()), "fallbacks")
+    assert header == ["op", "node", "kernel", "place", "fallback"]
+    assert sums == ["nn.cumsum", "sums", "host", "host/f32/nchw", "host"]
+
+
+def test_where_the_time_goes() -> None:
+    """The longest first; an op that runs in registers counts for less than its cost."""
+    found = explained()
+    header, *rows, total = rows_of(str(found), "estimated time")
+    assert header == ["op", "count", "cost", "share"]
+    assert {row[0] for row in rows} == {op["op"] for op in found.ops} | {
+        c["op"] for c in found.conversions
+    }
+    shares = [int(row[3].rstrip("%")) for row in rows]
+    assert shares == sorted(shares, reverse=True)
+    seconds = sum((op["cost"] or 0) - op["saved"] for op in found.ops)
+    seconds += sum(c["cost"] for c in found.conversions)
+    assert total == ["all", str(len(found.ops) + len(found.conversions)), duration(seconds), "100%"]
+
+
 def test_how_it_was_picked() -> None:
     by_cost, by_grade = explained().pick, explained(pick="grade").pick
     assert by_cost is not None
@@ -135,7 +175,7 @@ def test_grades_are_shown() -> None:
 
 def test_json() -> None:
     found = json.loads(explained().json())
-    assert found.keys() == {"pick", "ops", "conversions", "fusions"}
+    assert list(found) == ["ops", "conversions", "fusions", "pick"]
     for op in found["ops"]:
         assert op.keys() >= {"op", "node", "kernel", "place", "cost", "group", "rejected"}
         assert all(r.keys() == {"kernel", "place", "reason"} for r in op["rejected"])
@@ -146,7 +186,7 @@ def test_a_table_in_notebooks() -> None:
     conv = next(op for op in graph.module.walk() if isinstance(op, nn.ConvOp))
     conv.attributes["node"] = StringAttr("<script>")
     html = explain(lower(graph, make_options(), stop="placed").stages)._repr_html_()
-    assert html.count("<table>") == html.count("</table>") == 3
+    assert html.count("<table>") == html.count("</table>") == 5
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "<details><summary>" in html
@@ -158,6 +198,18 @@ def test_a_loaded_stage_is_explained_alike(tmp_path: Path) -> None:
     save_stage(path, lowered.stages["placed"], lowered.weights)
     loaded = explain({"placed": StageSource(path).graph({"x": (1, 16, 24, 24)}).module})
     assert loaded.json() == explain(lowered.stages).json()
+
+
+@pytest.mark.parametrize("stage", ["tile", "loops"])
+def test_what_a_later_stage_still_knows(stage: str, tmp_path: Path) -> None:
+    """The kernels with their nodes, in the order of the program, and NumPy's ops behind them."""
+    lowered = lower(network(), make_options(), stop=stage)
+    path = tmp_path / f"m.{stage}"
+    save_stage(path, lowered.stages[stage], lowered.weights)
+    loaded = explain({stage: StageSource(path).graph({"x": (1, 16, 24, 24)}).module})
+    nodes = ["place.relayout", "conv1", "relu1", "place.relayout", "sums"]
+    assert [entry["node"] for entry in loaded.ops] == nodes
+    assert str(loaded).startswith(f"The program was loaded from the stage {stage!r}")
 
 
 def test_a_compiled_model_is_explained() -> None:

@@ -239,7 +239,7 @@ def test_an_op_that_is_new_to_the_dialect(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(nn, "Nn", type(nn.Nn)("nn", [*nn.Nn.operations, HalveOp]))
     monkeypatch.setitem(KERNELS, "nn.halve", halve)
     assert "halve" in dir(ops)
-    op = type(ops)().halve
+    op = ops.with_options().halve
     assert str(inspect.signature(op)) == "(x, *, twice: bool = False)"
     close([op(X), op(X, twice=True)], [X / 2, X / 4])
 

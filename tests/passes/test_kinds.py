@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from xdsl.context import Context
@@ -28,6 +29,7 @@ from tessella.passes.kinds import (
 from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
+from tessella.tools.universe import find_passes
 
 
 class Program(ProgramPass):
@@ -52,6 +54,13 @@ class Needy(Program):
 class Hopeless(Program):
     name = "hopeless"
     needed_kernels = ("nn.matmul", "nn.conv/winograd", "nn.none")
+
+
+@pytest.mark.parametrize("name", find_passes())
+def test_every_pass_of_ours_declares_its_kind(name: str) -> None:
+    step: Any = find_passes()[name].load()
+    assert issubclass(step, ProgramPass)
+    assert step.kind in ("program", "statement", "debug")
 
 
 @pytest.mark.parametrize(

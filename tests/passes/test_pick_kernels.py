@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from tessella.passes.pick import kernel_cost
 from tessella.passes.pick.by_cost import ProblemBuilder, pick_by_cost
 from tessella.passes.pick.candidates import candidates, layouts_in_play, serving
 from tessella.passes.pick_kernels import PICK, PickKernelsPass
+from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError, OptionError, UnsupportedError
 from tessella.tools.universe import TESSELLA
 from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture
@@ -369,7 +370,7 @@ def test_the_greedy_grade_is_slower_than_the_choice_for_the_whole() -> None:
 # ** time **
 
 SECONDS = 0.3
-"""What a pick may take; the test allows more, as other tests may run beside it."""
+"""What a pick may take, on this thread: other tests may run beside it."""
 
 HEAVY = {"vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"}
 
@@ -393,11 +394,12 @@ def test_the_pick_of_a_model_is_fast_and_exact(name: str) -> None:
         if isinstance(step, PickKernelsPass):
             for module in (graph.module.clone(), graph.module):
                 kernel_cost._ESTIMATES.clear()
-                start = perf_counter()
-                step.apply(ctx, module)
-                taken = min(taken, perf_counter() - start)
+                with no_collection():
+                    start = thread_time()
+                    step.apply(ctx, module)
+                    taken = min(taken, thread_time() - start)
             break
         step.apply(ctx, graph.module)
     record = main_function(graph.module).attributes[PICK]
     assert "exact = true" in str(record)
-    assert taken < 4 * SECONDS, f"{name}: {taken:.3f} s"
+    assert taken < SECONDS, f"{name}: {taken:.3f} s"

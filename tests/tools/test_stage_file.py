@@ -200,7 +200,7 @@ BROKEN = {
         r"%r = nn.relu %c(.*)\n",
         '%r = nn.relu %f0 {node = "relu"} : (tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>\n'
         '    %f0 = nn.relu %c {node = "relu"} : (tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>\n',
-        "defined below",
+        "not defined above",
     ),
 }
 
@@ -303,8 +303,14 @@ FAULTS = {
         "f32, packed<[0 floordiv 2, 1, 0 mod 2]>>",
         "has padding",
     ),
+    "an input of another precision": (
+        TILE,
+        "x86, f32, nchw>",
+        "x86, f64, nchw>",
+        "in the precision of its elements",
+    ),
     "a layout of no memory order": (TILE, "f32, nchw>", "f32, any>", "no memory order"),
-    "a layout of another rank": (TILE, "f32, nchw>", "f32, packed<[0, 1, 2]>>", "broken"),
+    "a layout of another rank": (TILE, "f32, nchw>", "f32, packed<[0, 1, 2]>>", "no memory order"),
     "a tile.call of another type": (
         TILE,
         "@segment_0(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)",

@@ -84,7 +84,8 @@ def is_inf(call: Call) -> SSAValue:
 @converts("Gelu", 20, 20)
 def gelu(call: Call) -> SSAValue:
     """Exact, or with tanh."""
-    return call.emit(nn.GeluTanhOp if call.text("approximate") == "tanh" else nn.GeluOp, call.x)
+    approximate = call.choice("approximate", "none", "tanh")
+    return call.emit(nn.GeluTanhOp if approximate == "tanh" else nn.GeluOp, call.x)
 
 
 @converts("Mish", 18, 22)

@@ -80,7 +80,8 @@ def _term(
 
 def _taps(call: Call, coordinate: SSAValue, size: int) -> list[_Tap]:
     """What is read along one dimension for coordinates from -1 to 1."""
-    mode, padding = call.text("mode"), call.text("padding_mode")
+    mode = call.text("mode")
+    padding = call.choice("padding_mode", "zeros", "border", "reflection")
     aligned = call.flag("align_corners")
     place = _position(call, coordinate, size, aligned)
     if mode == "nearest":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import math
 from collections.abc import Sequence
@@ -155,7 +154,7 @@ def part(call: Call, x: SSAValue, axis: int, start: int, size: int) -> SSAValue:
 
 @converts("Slice", 1, 13, note="starts, ends, axes and steps known at import")
 def slice(call: Call) -> SSAValue:
-    """As NumPy slices: bounds are clamped, and count from the back where negative."""
+    """Bounds are clamped, and count from the back where negative."""
     shape = shape_of(call.x)
     starts, ends = call.listed("starts", 1) or (), call.listed("ends", 2) or ()
     axes = call.listed("axes", 3)
@@ -171,7 +170,7 @@ def slice(call: Call) -> SSAValue:
         if step == 0:
             raise ShapeError("a step is 0")
         d = front_axis(axis, len(shape))
-        ranges[d] = range(shape[d])[_bounds(start, end, step, shape[d])]
+        ranges[d] = _range(start, end, step, shape[d])
     if all(r == range(size) for r, size in zip(ranges, shape, strict=True)):
         return call.x
     return call.emit(
@@ -183,9 +182,13 @@ def slice(call: Call) -> SSAValue:
     )
 
 
-def _bounds(start: int, end: int, step: int, size: int) -> builtins.slice:
-    # backwards, an end before the first element includes it, which Python writes as None
-    return builtins.slice(start, None if step < 0 and end < -size else end, step)
+def _range(start: int, end: int, step: int, size: int) -> range:
+    """The indices that are taken, clamped as the text of ONNX has it: backwards, a start before
+    the first element is the first one, where NumPy takes nothing."""
+    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
+    if step > 0:
+        return range(min(max(start, 0), size), min(max(end, 0), size), step)
+    return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
 
 
 @converts("Expand", 8, 13, note="shape known at import")
@@ -216,7 +219,7 @@ def depth_to_space(call: Call) -> SSAValue:
     if size < 1 or c % size**2:
         raise ShapeError("the channels are no multiple of blocksize squared", found=str(c))
     depth = c // size**2
-    if call.text("mode", "DCR") == "DCR":
+    if call.choice("mode", "DCR", "CRD") == "DCR":
         blocks = call.reshape(call.x, (n, size, size, depth, h, w))
         blocks = call.transpose(blocks, (0, 3, 4, 1, 5, 2))
     else:
@@ -232,7 +235,7 @@ def space_to_depth(call: Call) -> SSAValue:
     if size < 1 or h % size or w % size:
         raise ShapeError("the image is no multiple of blocksize", found=f"{h}x{w}, {size}")
     blocks = call.reshape(call.x, (n, c, h // size, size, w // size, size))
-    dcr = call.text("mode", "DCR") == "DCR"
+    dcr = call.choice("mode", "DCR", "CRD") == "DCR"
     blocks = call.transpose(blocks, (0, 3, 5, 1, 2, 4) if dcr else (0, 1, 3, 5, 2, 4))
     return call.reshape(blocks, (n, c * size**2, h // size, w // size))
 

@@ -65,7 +65,7 @@ def _plain(call: Call, scales: Sequence[float], rounding: str) -> _Plan:
     shape = shape_of(call.x)
     _check_scales(scales, len(shape))
     sizes = tuple(int(n * scale) for n, scale in zip(shape, scales, strict=True))
-    mode = "nearest" if call.text("mode") == "nearest" else "linear"
+    mode = call.choice("mode", "nearest", "linear", "bilinear").removeprefix("bi")
     return _Plan(sizes, tuple(scales), ((0, 1),) * len(shape), "asymmetric", mode, rounding)
 
 
@@ -118,7 +118,7 @@ def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[int], scales: list
     if any(shape[axis] == 0 for axis in axes):
         raise ShapeError("an empty dimension cannot be resized", found=str(call.x.type))
     factors = [size / shape[axis] for axis, size in zip(axes, wanted, strict=True)]
-    policy = call.text("keep_aspect_ratio_policy", "stretch")
+    policy = call.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
     if policy != "stretch":
         factor = min(factors) if policy == "not_larger" else max(factors)
         factors = [factor] * len(axes)
@@ -170,6 +170,8 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
     old, new, scale = shape_of(x)[axis], plan.sizes[axis], plan.scales[axis]
     call.build.check_made(new, 1 if plan.mode == "nearest" else old)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
+    if not np.isfinite(places).all():
+        raise ShapeError("roi and scales give no positions", found=f"{plan.regions[axis]}, {scale}")
     if plan.mode == "nearest":
         indices = call.constant(nearest(places, old, plan.nearest))
         y = call.emit(nn.GatherOp, x, indices, axis=axis)

@@ -24,7 +24,7 @@ def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
     strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))
-    mode = call.text("auto_pad", "NOTSET")
+    mode = call.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
     if mode.startswith("SAME"):
         columns = zip(sizes, kernel, strides, dilations, strict=True)
         pads = split_padding(mode, [_same_padding(*column) for column in columns])

@@ -66,6 +66,69 @@ func.func @rounded(%x: tensor<4xf32, #full>) -> tensor<4xf32, #full> {
 
 // -----
 
+// What a cast has widened is still there: going back needs no cast. One cast serves all readers.
+
+// CHECK-LABEL: func.func @widened
+// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f64, nchw>>
+// CHECK-NEXT:    %[[B:.*]] = place.relayout %[[A]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f64, nhwc>>
+// CHECK-NEXT:    %a = nn.relu %[[B]] {
+// CHECK-NEXT:    %b = nn.neg %[[B]] {
+// CHECK-NEXT:    %c = nn.abs %x {
+// CHECK-NEXT:    func.return %c
+#f32 = #place.at<x86, f32, nchw>
+#f64 = #place.at<x86, f64, nhwc>
+!x = tensor<1x8x6x6xf32, #f32>
+!y = tensor<1x8x6x6xf32, #f64>
+!z = tensor<1x8x6x6xf32, #place.at<x86, f64, nchw>>
+func.func @widened(%x: !x) -> !x {
+  %0 = place.cast %x : !x -> !z
+  %1 = place.relayout %0 : !z -> !y
+  %a = nn.relu %1 {kernel = "relu", places = [#f64, #f64]} : (!y) -> !y
+  %b = nn.neg %1 {kernel = "neg", places = [#f64, #f64]} : (!y) -> !y
+  %2 = place.relayout %1 : !y -> !z
+  %3 = place.cast %2 : !z -> !x
+  %c = nn.abs %3 {kernel = "abs", places = [#f32, #f32]} : (!x) -> !x
+  func.return %c : !x
+}
+
+// -----
+
+// The order changes while elements are small: before a cast that widens, behind one that narrows.
+
+// CHECK-LABEL: func.func @narrow
+// CHECK-NEXT:    %[[A:.*]] = place.relayout %x : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f64, nhwc>>
+// CHECK-NEXT:    %a = nn.relu %[[B]] {
+// CHECK-NEXT:    %b = nn.neg %[[B]] {
+// CHECK-NEXT:    %[[C:.*]] = place.cast %a : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    %[[D:.*]] = place.relayout %[[C]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    func.return %[[D]]
+#f64 = #place.at<x86, f64, nhwc>
+!x = tensor<1x8x6x6xf32>
+func.func @narrow(%x: !x) -> !x {
+  %a = nn.relu %x {kernel = "relu", places = [#f64, #f64]} : (!x) -> !x
+  %b = nn.neg %x {kernel = "neg", places = [#f64, #f64]} : (!x) -> !x
+  func.return %a : !x
+}
+
+// -----
+
+// A splat is another number in another precision: 0.1 in f16.
+
+// CHECK-LABEL: func.func @splat
+// CHECK-NEXT:    %s = nn.splat 0.0999755859 : f32 : tensor<4xf32, #place.at<x86, f16, nchw>>
+// CHECK-NEXT:    %[[X:.*]] = place.cast %x
+// CHECK-NEXT:    %a = nn.add %[[X]], %s
+#half = #place.at<x86, f16, nchw>
+!x = tensor<4xf32>
+func.func @splat(%x: !x) {
+  %s = nn.splat 0.1 : f32 : !x
+  %a = nn.add %x, %s {kernel = "add", places = [#half, #half, #half]} : (!x, !x) -> !x
+  func.return
+}
+
+// -----
+
 // An operand whose place is `any` is left where it is, whatever it is: it is never converted.
 
 // CHECK-LABEL: func.func @never

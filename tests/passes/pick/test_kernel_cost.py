@@ -14,13 +14,14 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place
 from tessella.kernels import cost
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
-from tessella.passes.pick import kernel_cost
+from tessella.passes.pick import case, kernel_cost
 from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
 from tessella.passes.tile import choose
 from tests.passes.harness import GraphBuilder
 
 MACHINE = targets.get("avx512")
 POINTWISE: dict[str, Any] = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1}
+WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
 
 
 def op(kind: type[NnOp], *shapes: tuple[int, ...], weights: int = 0, **settings: Any) -> NnOp:
@@ -66,16 +67,45 @@ def test_rounded_contractions(
     """An estimate for a power of two of summands, times the ratio, is near that of their number."""
     shapes = (1, channels, 28, 28), (64, channels, 1, 1)
     rounded = seconds(op(nn.ConvOp, *shapes, weights=1, **POINTWISE), layout)
-    monkeypatch.setattr(kernel_cost, "LONG", 1 << 40)
+    monkeypatch.setattr(case, "LONG", 1 << 40)
     exact = seconds(op(nn.ConvOp, *shapes, weights=1, **POINTWISE), layout)
     assert rounded == pytest.approx(exact, rel=0.35)
+
+
+@pytest.mark.parametrize("channels", [63, 72, 80, 96, 112, 144, 160, 208, 320, 1000])
+@pytest.mark.parametrize("layout", [NCHW, NHWC])
+@pytest.mark.parametrize("kind", [nn.ConvOp, nn.MaxPoolOp])
+def test_rounded_channels(
+    kind: type[NnOp], layout: Layout, channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An estimate for a power of two of channels, times the ratio, is near that of their number."""
+    monkeypatch.setattr(case, "LONG", 1 << 40)
+
+    def estimate() -> float:
+        if kind is nn.MaxPoolOp:
+            shape = (1, channels, 27, 27)
+            return seconds(op(kind, shape, **WINDOW, kernel_shape=(3, 3), ceil_mode=False), layout)
+        shapes = (1, 96, 27, 27), (channels, 96, 3, 3), (channels,)
+        return seconds(op(kind, *shapes, weights=2, **WINDOW, groups=1), layout)
+
+    rounded = estimate()
+    monkeypatch.setattr(case, "WIDE", 1 << 40)
+    kernel_cost._ESTIMATES.clear()
+    assert rounded == pytest.approx(estimate(), rel=0.15)
+
+
+def test_a_map_that_joins_an_aggregation_costs_nothing() -> None:
+    shapes = (1, 96, 27, 27), (40, 96, 3, 3), (40,)
+    for layout in (NCHW, NHWC):
+        alone = seconds(op(nn.ConvOp, *shapes[:2], weights=1, **WINDOW, groups=1), layout)
+        assert seconds(op(nn.ConvOp, *shapes, weights=2, **WINDOW, groups=1), layout) == alone
 
 
 @pytest.mark.parametrize("shape", [(5,), (1, 64, 56, 56), (1, 1000), (3, 7, 11, 13), (2, 96, 111)])
 def test_flat_maps(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """A map takes as long as its elements, in whatever shape they are."""
     flat = seconds(op(nn.ReluOp, shape))
-    monkeypatch.setattr(kernel_cost, "_flat", lambda case: (case, 1.0))
+    monkeypatch.setattr(case, "_flat", lambda case: (case, 1.0))
     kernel_cost._ESTIMATES.clear()
     assert flat == pytest.approx(seconds(op(nn.ReluOp, shape)), rel=0.5)
 

@@ -1,0 +1,121 @@
+"""Cast where a tensor has fewest elements: before an op that repeats them, behind one that drops
+some.
+
+    %1 = nn.expand %x : (tensor<1xf32, #f32>) -> tensor<64xf32, #f32>
+    %2 = place.cast %1 : tensor<64xf32, #f32> -> tensor<64xf32, #f64>
+    ->
+    %1 = place.cast %x : tensor<1xf32, #f32> -> tensor<1xf32, #f64>
+    %2 = nn.expand %1 : (tensor<1xf32, #f64>) -> tensor<64xf32, #f64>
+
+An op lets a cast pass if it moves elements and does no more (``OnlyMoves``), with a kernel for all
+precisions, and nobody else reads what is between them. Changes of layout go where they cost least
+as the kernels are picked.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella import kernels
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.nn.movement import MovementOp, OnlyMoves
+from tessella.dialects.place import CastOp, PlaceAttr, place_of
+from tessella.kernels.registry import find
+from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
+
+
+@dataclass(frozen=True)
+class MoveCastsPass(ProgramPass):
+    """Move `place.cast` to where a tensor has fewest elements."""
+
+    name = "move-casts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels.load()
+        for function in functions(op):
+            ops = reversed(list(function.body.block.ops))
+            casts = [inner for inner in ops if isinstance(inner, CastOp)]
+            while casts:
+                moved = _moved(casts.pop())
+                if moved is not None:
+                    casts.append(moved)
+
+
+def _moved(cast: CastOp) -> CastOp | None:
+    """The cast that takes this one's place behind or before an op; None where it stays."""
+    op = cast.source.owner
+    if _passes(op) and cast.source.has_one_use() and _size(op.x) < _size(op.res):
+        return _hoist(cast, op)
+    op = cast.res.get_user_of_unique_use()
+    if _passes(op) and _size(op.res) < _size(op.x):
+        return _sink(cast, op)
+    return None
+
+
+def _passes(op: object) -> TypeGuard[MovementOp]:
+    """Whether an op does the same in any precision."""
+    if not (isinstance(op, MovementOp) and op.has_trait(OnlyMoves)):
+        return False
+    kernel = find(op)
+    return kernel is not None and kernel.precision == "any"
+
+
+def _size(value: SSAValue) -> int:
+    return math.prod(shape_of(value))
+
+
+def _hoist(cast: CastOp, op: MovementOp) -> CastOp | None:
+    """Cast what the op reads; None where that has been done."""
+    end = place_of(cast.res.type)
+    assert end is not None
+    there = _in_precision(op.x, end)
+    known = next((u.operation for u in op.x.uses if _is_cast(u.operation, there, op)), None)
+    new = known or CastOp(op.x, there)
+    if known is None:
+        Rewriter.insert_op(new, InsertPoint.before(op))
+    _place(op, new.res, end)
+    Rewriter.replace_op(cast, [], [op.res])
+    return new if known is None else None
+
+
+def _is_cast(op: Operation, place: PlaceAttr, before: Operation) -> TypeGuard[CastOp]:
+    """Whether an op casts to a place, before another op."""
+    is_cast = isinstance(op, CastOp) and place_of(op.res.type) == place
+    return is_cast and op.is_before_in_block(before)
+
+
+def _sink(cast: CastOp, op: MovementOp) -> CastOp:
+    """Cast what the op makes."""
+    start, end = place_of(cast.source.type), place_of(op.res.type)
+    assert start is not None
+    assert end is not None
+    _place(op, cast.source, _in_precision(op.res, start))
+    new = CastOp(op.res, end)
+    Rewriter.insert_op(new, InsertPoint.after(op))
+    op.res.replace_uses_with_if(new.res, lambda use: use.operation is not new)
+    Rewriter.erase_op(cast)
+    return new
+
+
+def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
+    """The place of a value, in the precision of another place."""
+    place = place_of(value.type)
+    assert place is not None
+    return PlaceAttr.get(place.target.data, other.precision.data, place.layout)
+
+
+def _place(op: MovementOp, x: SSAValue, place: PlaceAttr) -> None:
+    """Have an op read another value, and make its result at a place."""
+    start = place_of(x.type)
+    assert start is not None
+    op.operands[0] = x
+    op.attributes["places"] = ArrayAttr([start, place])
+    op.infer_places()

@@ -1,0 +1,77 @@
+"""The options that functions, ops and Tile programs share with ``tessella.compile``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessella
+from tessella.support.errors import OptionError, UnsupportedError
+
+X = np.ones((2, 3, 5, 5), np.float32)
+W = np.ones((4, 3, 1, 1), np.float32)
+IDENTITY = "function (A[N]) -> (R) { R = A; }"
+
+
+def jitted(**options: Any) -> Any:
+    return tessella.jit(lambda x, w: tessella.conv2d(x, w), **options)
+
+
+def eager(**options: Any) -> Any:
+    return tessella.ops.with_options(**options).conv
+
+
+@pytest.mark.parametrize("make", [jitted, eager])
+@pytest.mark.parametrize("pick", ["cost", "grade"])
+def test_pick(make: Callable[..., Any], pick: str) -> None:
+    conv = make(pick=pick)
+    np.testing.assert_array_equal(conv(X, W), np.full((2, 4, 5, 5), 3, np.float32))
+    explained = conv.lower(X, W).explain()
+    assert explained.pick["strategy"] == pick
+    # as NHWC comes first, a grade takes it, whatever it costs to convert to it
+    assert len(explained.conversions) == (2 if pick == "grade" else 0)
+
+
+@pytest.mark.parametrize("make", [jitted, eager])
+def test_fallback(make: Callable[..., Any]) -> None:
+    x, w = X.astype(np.uint8), W.astype(np.uint8)
+    assert make(fallback="allow")(x, w)[0, 0, 0, 0] == 3
+    refuses = make(fallback="error", places=["x86", "arm"])
+    for call in (refuses, refuses.lower(x, w).compile):
+        with pytest.raises(UnsupportedError, match="and those are refused"):
+            call(x, w) if call is refuses else call()
+
+
+@pytest.mark.parametrize("make", [jitted, eager, lambda **o: tessella.tile(IDENTITY, **o)])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"pick": "luck"}, "there is no pick 'luck'"),
+        ({"fallback": "maybe"}, "there is no fallback 'maybe'"),
+        ({"places": ["x87/f32"]}, "x87"),
+        ({"target": "z80"}, "z80"),
+        ({"threads": 0}, "thread"),
+    ],
+)
+def test_unknown_options(make: Callable[..., Any], options: dict[str, Any], message: str) -> None:
+    """They are found when the function is made, not when it is called."""
+    with pytest.raises(OptionError, match=message):
+        make(**options)
+
+
+def test_a_tile_program_has_nothing_to_pick() -> None:
+    a = np.arange(3, dtype=np.float32)
+    program = tessella.tile(IDENTITY, pick="grade", fallback="error")
+    np.testing.assert_array_equal(program(a), a)
+
+
+def test_ops_with_options_keep_programs_of_their_own() -> None:
+    numpy = tessella.ops.with_options(places=["host"])
+    assert numpy.relu.explain(X).ops[0]["kernel"] == "host"
+    assert tessella.ops.relu.explain(X).ops[0]["kernel"] == "relu"
+    for ops in (numpy, tessella.ops):
+        np.testing.assert_array_equal(ops.relu(-X), np.zeros_like(X))
+    assert repr(numpy.relu) == "tessella.ops.relu"
