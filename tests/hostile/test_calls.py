@@ -1,0 +1,288 @@
+"""Calls with the wrong arguments, and arrays of every odd kind."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numpy.lib.stride_tricks import as_strided
+from onnx import helper
+
+import tessella
+from tessella import Model, TessellaError, ops
+from tessella.runtime.program import HostStep, NativeStep, Program
+from tessella.support.errors import InputError, InvalidModelError, OptionError, ResourceError
+from tests.frontends.onnx.models import model as make_model
+from tests.frontends.onnx.models import value
+from tests.hostile.models import W, X, Y, mixed, one
+
+Array = npt.NDArray[Any]
+Call = Callable[[], Any]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return tessella.compile(mixed())
+
+
+# ** what is no model **
+
+NO_MODELS: list[Any] = [
+    *(None, True, 3, 0.5, [], {}, ("a",), object(), np.ones(3), tessella, mixed().graph),
+    *("", "/", "a\0b", "x" * 5000, ".nn", "x.nn", b"", bytearray(), memoryview(b"x")),
+]
+
+
+@pytest.mark.parametrize("thing", NO_MODELS, ids=lambda thing: f"{thing!r:.20}")
+def test_what_is_no_model(thing: Any) -> None:
+    with pytest.raises(InvalidModelError):
+        tessella.compile(thing)
+
+
+# ** calls of a model **
+
+WRONG: list[tuple[str, Callable[[Model], Any]]] = [
+    ("by name", lambda m: m.run(None, cast(Any, None))),
+    ("by name", lambda m: m.run(None, cast(Any, [X]))),
+    ("by name", lambda m: m.run(None, cast(Any, X))),
+    ("by name", lambda m: m.run(None, cast(Any, "x"))),
+    ("names", lambda m: m.run(None, cast(Any, {3: X}))),
+    ("list of names", lambda m: m.run("y", {"x": X})),
+    ("list of names", lambda m: m.run(cast(Any, 3), {"x": X})),
+    ("no output 3", lambda m: m.run(cast(Any, [3]), {"x": X})),
+    ("element type", lambda m: m(cast(Any, None))),
+    ("element type", lambda m: m(cast(Any, object()))),
+    ("element type", lambda m: m("x")),
+    ("element type", lambda m: m(10**400)),
+    ("element type", lambda m: m(X.astype(np.float16))),
+    ("element type", lambda m: m(X.astype(complex))),
+    ("element type", lambda m: m(X.astype(object))),
+    ("element type", lambda m: m(X.view([("a", "f4")]))),
+    ("element type", lambda m: m(X.astype(">f4"))),
+]
+
+
+@pytest.mark.parametrize("message, call", WRONG)
+def test_wrong_calls(model: Model, message: str, call: Callable[[Model], Any]) -> None:
+    with pytest.raises(InputError, match=message):
+        call(model)
+
+
+def strided(array: Array) -> Array:
+    """The same elements, far apart and backwards in memory."""
+    room = np.zeros([2 * n for n in array.shape], array.dtype)
+    view = room[tuple([slice(None, None, -2)] * array.ndim)]
+    view[...] = array
+    return view
+
+
+class Odd(np.ndarray[Any, Any]):
+    """A subclass of NumPy's arrays."""
+
+
+def read_only(array: Array) -> Array:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "kind", [strided, np.asfortranarray, read_only, lambda a: a.view(Odd), np.ma.masked_array]
+)
+def test_arrays_of_every_kind(model: Model, kind: Callable[[Array], Array]) -> None:
+    y = model(kind(X))
+    assert type(y) is np.ndarray
+    np.testing.assert_allclose(y, Y, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ops.matmul(kind(X), kind(W)), X @ W, rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_whose_elements_lie_over_one_another(model: Model) -> None:
+    equal = np.broadcast_to(np.float32(0.5), (3, 5))
+    np.testing.assert_array_equal(model(equal), model(equal.copy()))
+    rows = as_strided(np.arange(7, dtype=np.float32), (3, 5), (4, 4))
+    np.testing.assert_array_equal(model(rows), model(rows.copy()))
+    np.testing.assert_array_equal(ops.add(rows, equal), rows + equal)
+
+
+# ** who owns results **
+
+
+def test_results_share_no_memory() -> None:
+    """Of equal and of reshaped values, from NumPy and from native code."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Reshape", ["a", "s"], ["b"]),
+        helper.make_node("Identity", ["a"], ["c"]),
+    ]
+    shapes = {"a": [3, 5], "b": [5, 3], "c": [3, 5]}
+    proto = make_model(
+        nodes,
+        [value("x", [3, 5])],
+        [value(name, shape) for name, shape in shapes.items()],
+        weights={"s": np.array([5, 3])},
+    )
+    for places in (None, ["host"]):
+        a, b, c = tessella.compile(proto, places=places)(X)
+        a[...] = -1
+        assert (b >= 0).all()
+        b[...] = -2
+        assert (c >= 0).all()
+
+
+def test_a_traced_value_that_is_returned_twice() -> None:
+    a, b = cast("tuple[Array, Array]", tessella.jit(lambda x: (x + 1,) * 2)(X))
+    a[...] = 0
+    np.testing.assert_array_equal(b, X + 1)
+
+
+def test_a_result_as_the_next_input(model: Model) -> None:
+    square = tessella.compile(one("Relu", {"x": [64, 64]}))
+    x = np.full((64, 64), 3, np.float32)
+    y = x
+    for _ in range(5):
+        y = square(y)  # the memory of the result before this is free only afterwards
+        np.testing.assert_array_equal(y, x)
+    views = [square(x * i)[::7, 3] for i in range(6)]
+    assert [view[0] for view in views] == [3 * i for i in range(6)]
+
+
+def test_native_steps_read_constants_as_whole_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant of equal elements is one element with strides of 0, which native code ignores."""
+    seen: list[Array] = []
+    splat = np.broadcast_to(np.float32(2), (4, 8))
+    step = NativeStep("s", 0, 0, (0,), (), ())
+    program = Program(0, (step,), (), {0: splat}, np.zeros(64, np.uint8))
+    monkeypatch.setattr("tessella.runtime.program._NativeCall.run", lambda _, v: seen.extend(v))
+    program.run([])
+    assert seen[0].flags.c_contiguous
+    assert seen[0].tolist() == splat.tolist()
+
+
+# ** memory **
+
+
+def test_memory_that_is_not_there() -> None:
+    """As in an address space of 4 GiB: whoever runs out of it says so."""
+    big = Program(
+        0,
+        (HostStep("nn.expand", "wide", (0,), (1,), {"shape": (1 << 50,)}),
+         HostStep("nn.add", "sum", (1, 1), (2,), {})),
+        (2,),
+        {0: np.ones(1, np.float32)},
+        np.zeros(0, np.uint8),
+    )  # fmt: skip
+    with pytest.raises(ResourceError, match="memory"):
+        big.run([])
+
+
+def test_a_compilation_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("tessella.driver.model.lower", full)
+    with pytest.raises(ResourceError, match="memory to compile"):
+        tessella.compile(mixed())
+
+
+def test_a_large_constant_is_a_result() -> None:
+    """More than what is computed at compile time; not a byte of it is made before the call."""
+    y = tessella.compile(one("ConstantOfShape", {"shape": np.array([1 << 25])}))()
+    assert y.shape == (1 << 25,)
+    assert not y.any()
+
+
+# ** copies **
+
+
+def test_a_model_is_its_own_copy(model: Model) -> None:
+    assert copy.copy(model) is model
+    assert copy.deepcopy({"model": model})["model"] is model
+    with pytest.raises(OptionError, match="cannot be pickled"):
+        pickle.dumps(model)
+
+
+def test_a_model_outlives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(mixed().SerializeToString())
+    model = tessella.compile(path)
+    path.unlink()
+    np.testing.assert_allclose(model(X), Y, rtol=1e-5, atol=1e-6)
+
+
+# ** threads **
+
+
+def test_threads_that_compile_and_call_at_once() -> None:
+    proto = mixed()
+    symbolic = one("Relu", {"x": ["n"]})
+    shared = tessella.compile(symbolic)
+    failed: list[BaseException] = []
+    start = threading.Barrier(4)
+
+    def work(seed: int) -> None:
+        try:
+            start.wait()
+            np.testing.assert_allclose(tessella.compile(proto)(X), Y, rtol=1e-5, atol=1e-6)
+            for n in (seed + 1, 2, 3, 2, 1):
+                assert shared(np.full(n, -1, np.float32)).tolist() == [0] * n
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+# ** numbers **
+
+INT = np.iinfo(np.int32)
+F = np.float32
+ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4e38, 1.0], F)
+
+
+def test_floats_at_the_edge() -> None:
+    with np.errstate(all="ignore"):
+        for op, expected in (
+            (ops.add, np.add(ODD, ODD[::-1])),
+            (ops.mul, np.multiply(ODD, ODD[::-1])),
+            (ops.div, np.divide(ODD, ODD[::-1])),
+        ):
+            np.testing.assert_array_equal(op(ODD, ODD[::-1]), expected)
+    np.testing.assert_array_equal(np.signbit(ops.neg(ODD[3:5])), [True, False])
+    assert ops.cast(ODD[:3], to="int32").tolist() == [0, INT.max, INT.min]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_integers_at_the_edge(dtype: str) -> None:
+    """No trap of the processor: a divisor of 0 gives 0, and the least number has no opposite."""
+    least = np.iinfo(dtype).min
+    a, b = np.array([7, 0, -7, least] * 9, dtype), np.array([0, 0, 0, -1] * 9, dtype)
+    assert ops.div(a, b).tolist() == [0, 0, 0, least] * 9
+    assert ops.mod(a, b).shape == a.shape
+    assert ops.abs(a)[3] == ops.neg(a)[3] == least
+
+
+@pytest.mark.parametrize("index", [5, -6, INT.max, INT.min])
+def test_indices_out_of_range(index: int) -> None:
+    table, indices = np.ones((5, 3), F), np.array([0, index], np.int32)
+    rows = indices.astype(np.int64).reshape(2, 1)
+    calls: list[Call] = [
+        lambda: ops.gather(table, indices, axis=0),
+        lambda: ops.gather_elements(table, rows, axis=0),
+        lambda: ops.gather_nd(table, rows),
+        lambda: ops.scatter_elements(table, rows, np.ones((2, 1), F), axis=0),
+        lambda: ops.scatter_nd(table, rows, np.ones((2, 3), F)),
+    ]
+    for call in calls:
+        with pytest.raises(TessellaError, match="out of range"):
+            call()
