@@ -78,7 +78,7 @@ class Explainer:
         if not isinstance(op.parent_op(), FusedOp) or not isinstance(op, ElementwiseOp):
             return 0.0
         taken = (v for v in op.operands if not isinstance(v, BlockArgument))
-        moved = [moving(2 * bytes_of(value), self.target) for value in taken]
+        moved = [moving(bytes_of(value), bytes_of(value), self.target) for value in taken]
         return CALL + sum(moved) if moved else 0.0
 
     def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:

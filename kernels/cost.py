@@ -35,16 +35,21 @@ def bytes_of(value: SSAValue) -> int:
     return math.prod(type.get_shape()) * BITS[precision] // 8
 
 
-def moving(size: int, target: Target) -> float:
-    """Seconds to read and write ``size`` bytes altogether."""
-    return size / (target.bandwidth(size) * target.ghz * 1e9)
+def moving(read: int, written: int, target: Target) -> float:
+    """Seconds to read and write so many bytes.
+
+    Behind the second level, a line that is written comes in before, and goes out later.
+    """
+    size = read + written
+    allocated = written if target.is_far(size) else 0
+    return (size + allocated) / (target.bandwidth(size) * target.ghz * 1e9)
 
 
 def copying(op: NnOp, target: Target) -> float:
     """Seconds of a kernel that moves elements: what it reads of its operands, and its results."""
     written = sum(map(bytes_of, op.results))
     read = min(written, sum(map(bytes_of, op.operands)))
-    return CALL + moving(read + written, target)
+    return CALL + moving(read, written, target)
 
 
 def no_cost(op: NnOp, target: Target) -> float:
@@ -55,5 +60,5 @@ def no_cost(op: NnOp, target: Target) -> float:
 def host_seconds(op: NnOp, target: Target) -> float:
     """Seconds of an op's NumPy kernel: its call, its arithmetic, and its memory."""
     rate = HOST_PRODUCTS if op.contracted else HOST_ELEMENTS
-    size = sum(map(bytes_of, (*op.operands, *op.results)))
-    return HOST_CALL + op.work / rate + moving(size, target)
+    read, written = (sum(map(bytes_of, values)) for values in (op.operands, op.results))
+    return HOST_CALL + op.work / rate + moving(read, written, target)

@@ -78,6 +78,11 @@ class Target:
         found = (rate for capacity, rate in levels if 2 * size <= capacity)
         return next(found, self.memory_bandwidth)
 
+    def is_far(self, size: int) -> bool:
+        """Whether so many bytes are used up by the time that they are needed again: they come from
+        behind the second level of cache."""
+        return 2 * size > self.l2
+
     def lanes(self, element_bits: int) -> int:
         """Elements of ``element_bits`` bits in one vector register; at least 1."""
         return max(1, self.vector_bits // max(8, element_bits))

@@ -51,7 +51,7 @@ def pick_by_cost(
     return chosen, solution
 
 
-TOLERANCE = 1.25
+TOLERANCE = 1.1
 """By how much an estimate of generated code has to be lower for a place that is named later to be
 preferred: estimates are no better than that, and every change of place is one more kernel."""
 

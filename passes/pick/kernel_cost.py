@@ -25,9 +25,9 @@ from tessella.targets import Target
 
 MAX_KEPT = 1 << 16
 """Estimates that are kept."""
-RELAYOUT_SHARE = 0.7
-"""The share of a copy's bandwidth that a change of order reaches, where squares are transposed in
-registers."""
+SHUFFLING = 0.5
+"""Cycles to change the order of an element, beside moving it: 64 shuffles transpose a square of
+16x16, and stores that lie in two lines take as long again."""
 DEVICE_LATENCY = 1e-5
 """Seconds until a copy to or from a device begins: a guess."""
 
@@ -78,18 +78,18 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
     shape = shape_of(value)
     if kind is CopyOp:
         on_cpu = {start.target.data, end.target.data} <= {"host", "x86", "arm"}
-        return 0.0 if on_cpu else DEVICE_LATENCY + moving(2 * bytes_of(value), target)
+        return 0.0 if on_cpu else DEVICE_LATENCY + moving(bytes_of(value), bytes_of(value), target)
     if start.precision == end.precision and start.layout.same_memory(end.layout, shape):
         return 0.0
     size = math.prod(shape)
-    moved = sum(size * BITS[place.precision.data] // 8 for place in (start, end))
-    share = RELAYOUT_SHARE if start.layout != end.layout else 1.0
-    return CALL + moving(moved, target) / share
+    read, written = (size * BITS[place.precision.data] // 8 for place in (start, end))
+    cycles = size * SHUFFLING if start.layout != end.layout else 0.0
+    return CALL + moving(read, written, target) + cycles / (target.ghz * 1e9)
 
 
 def fused_seconds(kernel: Kernel, consumer: NnOp, value: SSAValue, target: Target) -> float:
     """Seconds that are saved where an elementwise consumer takes a value in registers: the call,
     and writing the value and reading it again, as far as the consumer costs that much. What the
     tile model estimates does, as it calls, reads and writes."""
-    saved = CALL + moving(2 * bytes_of(value), target)
+    saved = CALL + moving(bytes_of(value), bytes_of(value), target)
     return saved if kernel.cost is None else min(saved, kernel.cost(consumer, target))
