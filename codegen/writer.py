@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.codegen.lltypes import I64, LLType, Value, constant, vector
-from tessella.support.errors import InternalError
+from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target
 
 Handler = Callable[["Writer", Operation], None]
@@ -141,12 +141,12 @@ class Writer:
     # ** ops **
 
     def walk(self, block: Block) -> None:
-        """Write every op of a block; raises InternalError for one that is in no table."""
+        """Write every op of a block; raises InvalidModelError for one that is in no table."""
         handlers = self.handlers
         for op in block.ops:
             handler = handlers.get(op.name)
             if handler is None:
-                raise InternalError(
+                raise InvalidModelError(
                     f"code generation has no entry for {op.name}",
                     where=str(op),
                     hint="the ops of the loops stage are listed in docs/architecture.md",

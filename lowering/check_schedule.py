@@ -7,6 +7,9 @@ from tessella.dialects.tile.flat import Flat, layout_of
 from tessella.passes.tile.vectors import lanes_load
 from tessella.support.errors import InvalidModelError
 
+LANES, TILE, UNROLL = 64, 512, 1024
+"""Far more than is of use, and little enough for code generation to end."""
+
 
 def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
     """Raise InvalidModelError where a schedule is not one of this statement, as in a text that
@@ -25,6 +28,9 @@ def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
         "blocks of whole tiles": all(size % s.width == 0 for n, size in s.blocks if n == s.vector),
         "lanes that lie side by side": lanes_load(op, flat, s),
         "panels as wide as its tiles": all(_is_panel(op, i, s) for i in range(len(op.inputs))),
+        f"at most {LANES} lanes": s.lanes <= LANES,
+        f"at most {TILE} vectors in a tile": s.vectors * s.row_tile <= TILE,
+        f"at most {UNROLL} points in a step": s.unroll <= UNROLL,
         "numbers above 0": min(s.lanes, s.vectors, s.row_tile, s.unroll) > 0
         and all(size > 0 for _, size in s.blocks),
         "a default, as not all points of the map count": not (op.is_map and flat.constraints)

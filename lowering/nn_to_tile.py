@@ -42,7 +42,7 @@ from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
 from tessella.runtime.weights import WeightStore
-from tessella.support.errors import InternalError
+from tessella.support.errors import InternalError, InvalidModelError
 
 NODES = "nodes"
 """Attribute of a kernel: the names of the nodes that it computes."""
@@ -152,7 +152,12 @@ class _Group:
         """Add the statements of one op."""
         kernel = find(op)
         if kernel is None or kernel.lower is None:
-            raise InternalError(f"{op.name} ({op.node}) has no lowering: kernel {op.kernel}")
+            raise InvalidModelError(
+                f"{op.name} ({op.node}) has no kernel with a lowering that serves its places",
+                expected="a kernel of the registry",
+                found=str(op.kernel),
+                hint="pick-kernels picks one for each op",
+            )
         results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
         listed = [results] if isinstance(results, SSAValue) else list(results)
         for result, value in zip(op.results, listed, strict=True):

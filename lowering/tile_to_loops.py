@@ -36,7 +36,7 @@ from tessella.lowering.values import Emitter
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
-from tessella.support.errors import InternalError
+from tessella.support.errors import InvalidModelError
 
 KERNEL = "rt.kernel"
 INPUTS = "rt.inputs"
@@ -99,7 +99,9 @@ def _convert_kernel(kernel: KernelOp) -> tuple[FuncOp, list[Buffer]]:
         if isinstance(op, ContractOp):
             flat = simplify(flatten(op))
             if op.schedule is None:
-                raise InternalError("a statement has no schedule: run tile-schedule before")
+                raise InvalidModelError(
+                    "a statement has no schedule", hint="tile-schedule gives it one"
+                )
             number = code.value.data if isinstance(code, IntegerAttr) else 0
             Statement(emitter, op, flat, op.schedule.data, buffers, number).emit()
     emitter.finish()
@@ -164,10 +166,14 @@ class _Segment:
                     self._call(op)
                 case ReturnOp():
                     self._return()
-                case NnOp() | RelayoutOp():
+                case NnOp() | RelayoutOp() if op.operands:
                     self.buffers[op.results[0]] = self.buffers[op.operands[0]]
                 case _:
-                    raise InternalError(f"{op.name} does not belong into a segment")
+                    raise InvalidModelError(
+                        f"{op.name} does not belong into a segment",
+                        expected="weights, calls of kernels, and views of memory",
+                        hint="convert-nn-to-tile makes kernels of ops",
+                    )
         return self.new
 
     def _call(self, op: CallOp) -> None:

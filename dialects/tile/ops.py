@@ -48,6 +48,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
+from tessella.dialects.place import place_of
 from tessella.dialects.tile.access import Access, Linear, parse_access, print_access
 from tessella.dialects.tile.attributes import (
     AGGREGATIONS,
@@ -280,6 +281,11 @@ class ContractOp(IRDLOperation):
                 raise VerifyException(
                     f"tile.contract: the access {text} has {len(forms)} dimensions, "
                     f"the tensor {rank}"
+                )
+            place = place_of(value.type)
+            if place is not None and place.layout.pieces and not place.layout.is_order(rank):
+                raise VerifyException(
+                    f"tile.contract: {place.layout} is no order of {rank} dimensions"
                 )
             for name, _ in (term for form in forms for term in form.terms):
                 if name not in known:

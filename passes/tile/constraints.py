@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
-from tessella.support.errors import InternalError
+from tessella.support.errors import InvalidModelError
+
+UNROLLED = 256
+"""Values of a reduced index that an edge tile unrolls at most."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,12 @@ def _reduced_indices(constraints: list[Constraint], flat: Flat) -> set[str]:
 def classify(flat: Flat, schedule: Schedule) -> Constraints:
     """Sort the constraints by how they are kept.
 
-    Raises InternalError for an output, or an operand of the post body, that can leave its tensor.
+    Raises InvalidModelError for an output, or an operand of the post body, that can leave its
+    tensor.
     """
     for c in flat.constraints:
         if any(operand >= flat.inputs for operand in c.operands):
-            raise InternalError(
+            raise InvalidModelError(
                 f"the access {c.form} leaves its tensor, which only those of inputs may",
                 expected=f"0 <= {c.form} < {c.extent}",
             )
@@ -62,7 +66,12 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
         if schedule.vector in names or len(reduced) != 1 or not positive:
             masks.append(c)
-        elif schedule.rows in names and not plain and not reduced & (unrolled | bounded):
+        elif (
+            schedule.rows in names
+            and not plain
+            and not reduced & (unrolled | bounded)
+            and all(flat.ranges[name] <= UNROLLED for name in reduced)
+        ):
             rows.append(c)
         elif schedule.rows not in names and len(plain) <= 1 and not reduced & unrolled:
             bounds.append(c)

@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineMap
 from tessella.codegen.emit import emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.support.errors import InternalError
+from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get
 from tests.codegen.harness import call, kernel_text, parse
 
@@ -179,7 +179,7 @@ def test_an_op_without_an_entry_is_named() -> None:
       %x = "test.op"() : () -> f32
       func.return
     }"""
-    with pytest.raises(InternalError, match=r"no entry for test\.op"):
+    with pytest.raises(InvalidModelError, match=r"no entry for test\.op"):
         kernel_text(source, get("avx2"))
 
 

@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
-from tessella.support.errors import InternalError, InvalidModelError
+from tessella.support.errors import InvalidModelError
 
 FITTING = "[n, m] reduce [k] vector n 8 by 2 rows m 4 unroll 2 blocks [m 16]"
 BROKEN = [
@@ -28,6 +28,9 @@ BROKEN = [
     ("[n, m] reduce [k] vector n 0 by 1", "numbers above 0"),
     ("[n, m] reduce [k] rows m 0", "numbers above 0"),
     ("[n, m] reduce [k] unroll 0", "numbers above 0"),
+    ("[n, m] reduce [k] vector n 2147483648 by 1", "at most 64 lanes"),
+    ("[n, m] reduce [k] vector n 8 by 100 rows m 20", "512 vectors in a tile"),
+    ("[n, m] reduce [k] unroll 100000", "1024 points in a step"),
     ("[n, m] reduce [k] vector n 8 by 2 blocks [n 24]", "blocks of whole tiles"),
     ("[n, m] reduce [k] vector m 8 by 1", "lanes that lie side by side"),
     ("[n, m] reduce [k] vector k 8 by 1", "lanes that lie side by side"),
@@ -96,6 +99,17 @@ def test_squares_with_more_rows_than_lanes() -> None:
     assert error.value.expected == "lanes that lie side by side"
 
 
+def test_a_segment_of_ops() -> None:
+    """As where passes run out of order."""
+    text = """
+    func.func @segment_0() -> tensor<2xf32> attributes {rt.segment} {
+      %s = nn.splat 1.0 : f32 : tensor<2xf32>
+      func.return %s : tensor<2xf32>
+    }"""
+    with pytest.raises(InvalidModelError, match="does not belong into a segment"):
+        lower(text)
+
+
 def test_blocks_of_constrained_rows() -> None:
     """Edge tiles are those of the whole range."""
     with pytest.raises(InvalidModelError) as error:
@@ -119,5 +133,5 @@ def test_a_map_that_gives_no_default() -> None:
 
 
 def test_an_output_that_is_left() -> None:
-    with pytest.raises(InternalError, match="leaves its tensor"):
+    with pytest.raises(InvalidModelError, match="leaves its tensor"):
         lower(product(FITTING).replace("-> [m, n]  sch", "-> [m, n + 1]  sch"))
