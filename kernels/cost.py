@@ -24,6 +24,9 @@ HOST_PRODUCTS = 2e10
 """Multiply-adds of a contraction that NumPy computes in a second; there, `nn.conv` made 1.9e10 and
 `nn.matmul` of large matrices 8.4e10."""
 
+SHUFFLING = 0.5
+"""Cycles to change the order of an element, beside moving it: 64 shuffles transpose a square of
+16x16, and stores that lie in two lines take as long again."""
 CALL = 2e-7
 """Seconds to call a generated kernel."""
 

@@ -11,10 +11,11 @@ from xdsl.dialects.builtin import Float32Type, IndexType, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.nn import elementwise as ew
-from tessella.dialects.nn.core import NnOp, is_float, tensor_type
+from tessella.dialects.nn.core import NnOp, dtype_of, is_float, tensor_type
 from tessella.dialects.tile import IndexOp
 from tessella.kernels.builder import KernelBuilder, Scalars
 from tessella.kernels.registry import native
+from tessella.runtime.host.values import saturate
 from tessella.targets.vectormath import supports
 
 Args = Sequence[SSAValue]
@@ -185,11 +186,8 @@ def _thresholded_relu(op: ew.ThresholdedReluOp, s: Scalars, a: Args) -> SSAValue
 
 
 def _clip(op: ew.ClipOp, s: Scalars, a: Args) -> SSAValue:
-    x, low, high = a[0], op.settings["low"], op.settings["high"]
-    if not is_float(x.type):
-        assert isinstance(x.type, IntegerType)
-        half = 1 << (x.type.width.data - 1)
-        low, high = max(low, -half), min(high, half - 1)
+    x = a[0]
+    low, high = (saturate(op.settings[name], dtype_of(x.type)) for name in ("low", "high"))
     if low != -numbers.inf:
         x = _max(s, x, s.like(low, x))
     return _min(s, x, s.like(high, x)) if high != numbers.inf else x

@@ -6,12 +6,13 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW
 from tessella.dialects.nn import movement
-from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.core import NnOp, dtype_of, shape_of
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder
 from tessella.kernels.cost import copying, no_cost
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import VIEW_KERNEL, native
+from tessella.runtime.host.values import saturate
 
 
 def _no_lowering(k: KernelBuilder, op: NnOp, x: SSAValue) -> SSAValue:
@@ -92,7 +93,7 @@ def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
         [(x, forms)],
         (type, list(free)),
         first,
-        default=settings["value"],
+        default=saturate(settings["value"], dtype_of(type)),
     )
 
 

@@ -17,7 +17,7 @@ from tessella.dialects.layout import NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import BITS, CopyOp, PlaceAttr, Step
-from tessella.kernels.cost import CALL, bytes_of, moving
+from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import Kernel
 from tessella.passes.pick.case import Case, case_of, kernel_of
 from tessella.passes.tile.cost import seconds as tile_seconds
@@ -25,9 +25,6 @@ from tessella.targets import Target
 
 MAX_KEPT = 1 << 16
 """Estimates that are kept."""
-SHUFFLING = 0.5
-"""Cycles to change the order of an element, beside moving it: 64 shuffles transpose a square of
-16x16, and stores that lie in two lines take as long again."""
 DEVICE_LATENCY = 1e-5
 """Seconds until a copy to or from a device begins: a guess."""
 

@@ -18,6 +18,7 @@ from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.model import Estimate, Model
 from tessella.passes.tile.packing import argument_of, packed_layouts
 from tessella.passes.tile.tiles import parts
@@ -42,7 +43,6 @@ MAX_TAPS = 64
 SQUARE_BLOCK = 8
 """Vectors in a block of squares that are transposed: of 2 to 16, the best over the layouts of
 convolutions' activations."""
-COPY_SHARE = 0.5
 COPY_CYCLES = 400.0
 """To call another kernel that copies an operand."""
 MAX_EDGES = 6
@@ -253,13 +253,14 @@ class _Space:
         )
 
     def _copy(self, operand: int) -> float:
-        """Cycles to copy an operand, at half the rate at which its level of memory is read."""
+        """Cycles to copy an operand in another order."""
         argument = argument_of(self.op, self.kernel, operand)
         if argument is None or self.kernel.is_constant(argument.index):
             return 0.0
-        type = tensor_type(argument)
-        size = 2 * type.element_count() * dtype_of(type).itemsize
-        return COPY_CYCLES + size / (COPY_SHARE * self.target.bandwidth(size))
+        count = tensor_type(argument).element_count()
+        size = count * dtype_of(tensor_type(argument)).itemsize
+        cycles = moving(size, size, self.target) * self.target.ghz * 1e9
+        return COPY_CYCLES + cycles + count * SHUFFLING
 
     def _schedule(self, model: Model, tile: RegisterTile) -> Schedule:
         return Schedule(

@@ -127,7 +127,8 @@ class Model:
                 if s.vector not in self.flat.reduced:
                     core += tiles * self._finish(s, rows, vectors)
         if s.vector in self.flat.reduced:
-            core += outer * (self._finish(s, 1, 1) + self._horizontal(s))
+            # short reductions are unrolled, and the next output's begins before this one ends
+            core += outer * (self._finish(s, 1, 1) - TILE_CYCLES + self._horizontal(s))
         return Estimate(arithmetic, loads, latency, core, self._traffic(s), self.registers(s))
 
     def _parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
@@ -231,8 +232,9 @@ class Model:
         return begin + rows * vectors * each
 
     def _horizontal(self, s: Schedule) -> float:
-        """To add up the lanes of the accumulators."""
-        return self.target.fma_latency * (math.log2(max(2, s.lanes)) + s.vectors)
+        """To add up the lanes of the accumulators, a shuffle and an addition for each half: other
+        outputs are at work meanwhile."""
+        return 2 * math.log2(max(2, s.lanes)) / SHUFFLE_PORTS + s.vectors
 
     def has_windows(self, s: Schedule) -> bool:
         """Whether an input's vectors move with the rows too, as windows do."""
@@ -248,12 +250,13 @@ class Model:
         """Vector registers that a register tile holds at once."""
         if self.op.is_map:
             return s.lanes if any(is_crosswise(a, s) for a in self.flat.accesses) else 0
-        shared, windows = 0, 0
+        shared, windows, picked = 0, 0, False
         for a in self.flat.accesses[: self.flat.inputs]:
             by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
             by_row = s.rows is not None and a.stride(s.rows) != 0
             shared += by_vector and not by_row
             windows += (by_vector and by_row) * (2 if is_strided(a, s) else 1)
+            picked = picked or is_strided(a, s)
         held = s.row_tile * s.vectors + shared * s.vectors + 1
         if windows:
             # of a window, a column is held, and the weights that all rows take
@@ -262,7 +265,7 @@ class Model:
             column = (s.row_tile + 2) * s.vectors
             weights = min(taps, HELD_TAPS) * (self.flat.inputs > 1)
             weights *= s.vectors if shared else 1
-            held = s.row_tile * s.vectors + column * windows + weights
+            held = s.row_tile * s.vectors + column * windows + weights + picked
         return held + (3 if self.op.aggregation.data in "<>" else 0)
 
     def bounded(self, vector: str | None, rows: str | None) -> set[str]:

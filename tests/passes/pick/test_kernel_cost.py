@@ -198,7 +198,7 @@ def test_conversions_take_their_bytes_over_the_bandwidth(sizes: tuple[int, ...])
     value = op(nn.ReluOp, sizes).results[0]
     size = 4 * int(np.prod(sizes))
     relayout = step_seconds((RelayoutOp, place("x86", NHWC)), value, place("x86", NCHW), MACHINE)
-    shuffled = size / 4 * kernel_cost.SHUFFLING / (MACHINE.ghz * 1e9)
+    shuffled = size / 4 * cost.SHUFFLING / (MACHINE.ghz * 1e9)
     assert relayout == pytest.approx(cost.CALL + moved(size, size) + shuffled)
     cast = step_seconds((CastOp, place("x86", NCHW, "f16")), value, place("x86", NCHW), MACHINE)
     assert cast == pytest.approx(cost.CALL + moved(size, size // 2))
