@@ -166,6 +166,12 @@ def parse_place(text: str) -> PlaceAttr:
 
     Raises OptionError for an unknown target, precision or layout.
     """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OptionError(
+            "a place is a text",
+            expected="target/precision/layout, such as 'x86/f32/nhwc'",
+            found=f"{text!r} of type {type(text).__name__}",
+        )
     parts = text.split("/")
     known = (TARGETS, PRECISIONS, ("nchw", "nhwc", "image", "any"))
     if len(parts) > len(known):

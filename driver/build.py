@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -35,7 +36,7 @@ from tessella.runtime.program import (
 )
 from tessella.runtime.weights import WeightStore
 from tessella.support.collector import no_collection
-from tessella.support.errors import InternalError, OptionError
+from tessella.support.errors import InternalError, OptionError, ResourceError
 from tessella.support.knobs import KNOBS
 from tessella.targets import Target
 
@@ -44,6 +45,17 @@ Progress = Callable[[str], None]
 
 def quiet(_: str) -> None:
     """Report no progress."""
+
+
+@contextmanager
+def memory_to_compile() -> Generator[None]:
+    """A compilation that runs out of memory inside raises ResourceError."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(
+            "there is not enough memory to compile the program", found=str(error) or None
+        ) from error
 
 
 @dataclass
@@ -127,14 +139,17 @@ def load_native(lowered: Lowered, progress: Progress = quiet) -> Program:
 def as_text(lowered: Lowered, stage: str) -> str:
     """The program at a stage as text. Raises OptionError for a stage that is unknown or was not
     kept."""
+    check_stage(stage, [*lowered.stages, "llvm", "asm"])
     if stage in lowered.stages:
         return str(lowered.stages[stage]) + "\n"
-    if stage == "llvm":
-        return "\n".join(lowered.llvm().values())
-    if stage == "asm":
-        return "\n".join(assembly(text, lowered.target) for text in lowered.llvm().values())
-    known = [*lowered.stages, "llvm", "asm"]
-    raise OptionError(f"no stage {stage!r}", expected=f"one of {', '.join(known)}")
+    texts = lowered.llvm().values()
+    return "\n".join(texts if stage == "llvm" else (assembly(t, lowered.target) for t in texts))
+
+
+def check_stage(stage: object, known: Sequence[str]) -> None:
+    """Raise OptionError for what is not the name of one of these stages."""
+    if not isinstance(stage, str) or stage not in known:
+        raise OptionError(f"no stage {stage!r}", expected=f"one of {', '.join(known)}")
 
 
 class _Assembler:

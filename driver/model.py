@@ -7,23 +7,26 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects.graph import Source, ValueInfo
-from tessella.driver.build import Lowered, Progress, as_text, load_native, lower, quiet
+from tessella.driver.build import (
+    Lowered,
+    Progress,
+    as_text,
+    load_native,
+    lower,
+    memory_to_compile,
+    quiet,
+)
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.pipeline import Options
 from tessella.runtime.program import Program
-from tessella.support.errors import (
-    InputError,
-    InternalError,
-    OptionError,
-    ResourceError,
-    ShapeError,
-)
+from tessella.support.copies import Compiled
+from tessella.support.errors import InputError, InternalError, ShapeError
 
 Array = npt.NDArray[Any]
 
@@ -80,7 +83,7 @@ class _Signature:
         return np.require(array, requirements=["C", "A"])
 
 
-class Model:
+class Model(Compiled):
     """A signature, whose dimensions may be symbolic, and a bounded table of executables."""
 
     def __init__(self, source: Source, options: Options, progress: Progress = quiet) -> None:
@@ -99,19 +102,6 @@ class Model:
             )
             # there will be no other shapes: the packed weights are the only ones to keep
             self._source = None
-
-    def __copy__(self) -> Self:
-        """The model itself: nothing that a caller sees of it changes."""
-        return self
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise OptionError(
-            "a compiled model cannot be pickled: its code is of this process",
-            hint="compile the model where it is used, or write a stage: `tessella compile`",
-        )
 
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
@@ -242,13 +232,9 @@ class Model:
         if self._source is None:
             raise InternalError(f"the model was compiled for other shapes than {shapes}")
         named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
-        try:
+        with memory_to_compile():
             graph = self._source.graph(named)
             lowered = lower(graph, self._options, start=graph.stage, progress=self._progress)
             program = load_native(lowered, self._progress)
-        except MemoryError as error:
-            raise ResourceError(
-                "there is not enough memory to compile the model", found=str(error) or None
-            ) from error
         lowered.weights.keep(set())
         return Executable(program, lowered)

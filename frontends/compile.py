@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tessella.dialects.graph import Source
-from tessella.driver.build import Progress, quiet
+from tessella.driver.build import Progress
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.driver.stage_file import StageSource, stage_of
@@ -39,8 +39,23 @@ def open_source(
     # here, as it needs the package onnx, which a stage file does without
     from tessella.frontends.onnx import OnnxSource
 
+    _check_import_options(constants, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     return OnnxSource(model, constants=constants, **limits)
+
+
+def _check_import_options(constants: object, max_bytes: object) -> None:
+    """Raise OptionError for what is no dictionary, or no number of bytes."""
+    for name, value, kind, expected in (
+        ("constants", constants, Mapping, "a dictionary of arrays by the names of inputs"),
+        ("max_bytes", max_bytes, int, "a number of bytes, as an int"),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise OptionError(
+                f"the option {name!r} has the wrong type",
+                expected=f"{expected}; or None",
+                found=f"{value!r} of type {type(value).__name__}",
+            )
 
 
 def compile(
@@ -53,7 +68,7 @@ def compile(
     fallback: str | None = None,
     constants: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
-    progress: Progress = quiet,
+    progress: Progress | None = None,
 ) -> Model:
     """Compile a model for this machine.
 

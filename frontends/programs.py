@@ -15,7 +15,7 @@ from tessella.driver.compile import make_options
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.model import Model
 from tessella.driver.pipeline import STAGES
-from tessella.support.errors import InternalError, OptionError
+from tessella.support.errors import InternalError
 
 V = TypeVar("V")
 
@@ -42,10 +42,9 @@ class CompileOptions:
         fallback: str | None = None,
     ) -> CompileOptions:
         """Checked options. Raises OptionError."""
+        make_options(places, target, threads, pick=pick, fallback=fallback)
         known = tuple(places) if places is not None else None
-        options = CompileOptions(known, target, threads, pick, fallback)
-        options.resolve()
-        return options
+        return CompileOptions(known, target, threads, pick, fallback)
 
     def resolve(self) -> build.Options:
         """The options of the pipeline."""
@@ -105,10 +104,10 @@ class Lowered:
         Without a name, the first stage that there is.
         """
         graph = self._program.graph
-        if stage is None or stage == graph.stage:
+        stage = graph.stage if stage is None else stage
+        build.check_stage(stage, STAGES)
+        if stage == graph.stage:
             return f"{graph.module!s}\n"
-        if stage not in STAGES:
-            raise OptionError(f"no stage {stage!r}", expected=f"one of {', '.join(STAGES)}")
         return build.as_text(self._lowered, stage)
 
     def explain(self) -> Explanation:
@@ -121,8 +120,9 @@ class Lowered:
 
     @functools.cached_property
     def _lowered(self) -> build.Lowered:
-        graph = self._program.source().graph({})
-        return build.lower(graph, self._options.resolve(), start=graph.stage)
+        with build.memory_to_compile():
+            graph = self._program.source().graph({})
+            return build.lower(graph, self._options.resolve(), start=graph.stage)
 
 
 @dataclass

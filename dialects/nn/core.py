@@ -40,6 +40,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.place import PlaceAttr, logical, place_of, placed
 from tessella.runtime import host
+from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
 
 Array = npt.NDArray[Any]
@@ -146,10 +147,11 @@ def _int64(value: int) -> int:
 def number(value: float, element: Attribute) -> FloatAttr | IntegerAttr:
     """A number as an attribute of a float, integer or `index` type.
 
-    An unsigned integer type gives an attribute of the signless one.
+    An unsigned integer type gives an attribute of the signless one; a number that is too large for
+    a float, infinity.
     """
     if isinstance(element, Float32Type | Float64Type):
-        return FloatAttr(float(value), element)
+        return FloatAttr(float(saturate(value, dtype_of(element))), element)
     if isinstance(element, IntegerType):
         return IntegerAttr(int(value), IntegerType(element.width.data))
     if isinstance(element, IndexType):

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.driver.build import load_native, lower
+from tessella.driver.build import load_native, lower, memory_to_compile
 from tessella.driver.explain import Explanation
 from tessella.frontends.eager.operands import (
     DType,
@@ -113,7 +113,8 @@ class EagerOp:
             for i, (x, dtype) in enumerate(zip(operands, dtypes, strict=True))
             if not isinstance(x, np.ndarray) or x.dtype != dtype
         ]
-        program = load_native(lower(graph, self._options.resolve()))
+        with memory_to_compile():
+            program = load_native(lower(graph, self._options.resolve()))
         return _Prepared(self._kind, program, converted)
 
     def _graph(

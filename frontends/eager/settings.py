@@ -31,7 +31,7 @@ from tessella.dialects.nn.core import (
     normalise_axis,
     to_attribute,
 )
-from tessella.support.errors import InternalError, OptionError
+from tessella.support.errors import InternalError, OptionError, ShapeError
 
 _AXES = ("axis", "axes")
 """Settings that name dimensions of the first operand, and may count them from the back."""
@@ -68,7 +68,9 @@ def _floats(value: Any) -> tuple[float, ...]:
 
 
 def _dtype(value: Any) -> str:
-    return np.dtype(value).name
+    dtype = np.dtype(value)
+    element_type(dtype)  # as the names of other dtypes do not all tell them apart
+    return dtype.name
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,12 @@ class Settings:
                 f"{self._op.name}: the setting {name!r} has the wrong type",
                 expected=formatannotation(kind.type),
                 found=f"{value!r} of type {type(value).__name__}",
+            ) from None
+        except ShapeError as error:
+            raise OptionError(
+                f"{self._op.name}: the setting {name!r}: {error.what}",
+                expected=error.expected,
+                found=repr(value),
             ) from None
 
     def _check_names(self, given: Mapping[str, Any]) -> None:

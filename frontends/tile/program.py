@@ -25,13 +25,14 @@ from tessella.frontends.tile.parse import parse
 from tessella.frontends.tile.source import Source
 from tessella.frontends.trace.arguments import Spec
 from tessella.runtime.program import TensorSpec
+from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, OptionError
 
 _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, float: np.float32}
 """The types of Python's numbers, as in a program."""
 
 
-class TileProgram:
+class TileProgram(Compiled):
     """A program that is compiled for the shapes and dtypes of the arrays it is called with."""
 
     def __init__(self, source: str, options: CompileOptions) -> None:

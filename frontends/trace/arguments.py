@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tessella.dialects.nn.core import element_type, tensor
 from tessella.frontends.arrays import as_array
 from tessella.frontends.trace.traced import Array, DType, Traced
 from tessella.frontends.trace.tree import Tree, flatten
@@ -26,13 +28,35 @@ class Spec:
     def __init__(
         self, shape: Sequence[int], dtype: npt.DTypeLike = "float32", *, weak: bool = False
     ) -> None:
-        self.shape = tuple(map(int, shape))
-        self.dtype: DType = np.dtype(dtype)
+        self.shape = _sizes(shape)
+        self.dtype: DType = _dtype(dtype)
         self.weak = weak
         """Whether it stands for a Python number, whose type gives way to that of arrays."""
 
     def __repr__(self) -> str:
         return f"Spec({self.shape}, {self.dtype.name!r})"
+
+
+def _sizes(shape: object) -> tuple[int, ...]:
+    """The shape that an array can have. Raises InputError and ShapeError."""
+    try:
+        sizes = tuple(map(operator.index, cast("Iterable[Any]", shape)))
+    except TypeError:
+        raise InputError(
+            "this is no shape",
+            expected="a tuple of sizes, such as (8, 3)",
+            found=f"{shape!r} of type {type(shape).__name__}",
+        ) from None
+    return tensor(element_type(np.float32), sizes).get_shape()
+
+
+def _dtype(dtype: npt.DTypeLike) -> DType:
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "this is no dtype", expected="such as 'float32'", found=str(error)
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -96,19 +120,47 @@ class Call:
         return array if is_native else array.astype(array.dtype.newbyteorder("="))
 
 
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function. Raises OptionError for what is none, or has none."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            "this cannot be traced",
+            expected="a function of Python, whose parameters can be asked for",
+            found=f"{function!r} ({error})",
+            hint="write a function that calls it" if callable(function) else None,
+        ) from None
+
+
+def _static_names(static: object, known: Collection[str]) -> frozenset[str]:
+    """The names of parameters that are static. Raises OptionError."""
+    names = [static] if isinstance(static, str) else static
+    if not isinstance(names, Iterable):
+        raise OptionError(
+            "static_argnames are the names of parameters",
+            expected=f"some of {', '.join(known)}",
+            found=f"{static!r} of type {type(static).__name__}",
+        )
+    listed = list(cast("Iterable[Any]", names))
+    unknown = sorted(
+        repr(name) for name in listed if not isinstance(name, str) or name not in known
+    )
+    if unknown:
+        raise OptionError(
+            f"static_argnames: there is no parameter {', '.join(unknown)}",
+            expected=f"some of {', '.join(known)}",
+        )
+    return frozenset(listed)
+
+
 class Parameters:
     """The parameters of a function, and which of them are static."""
 
     def __init__(self, function: Callable[..., Any], static: str | Iterable[str]) -> None:
-        self._signature = inspect.signature(function)
-        self._static = frozenset([static] if isinstance(static, str) else static)
+        self._signature = _signature(function)
         known = self._signature.parameters
-        unknown = sorted(self._static - known.keys())
-        if unknown:
-            raise OptionError(
-                f"static_argnames: there is no parameter {', '.join(map(repr, unknown))}",
-                expected=f"some of {', '.join(known)}",
-            )
+        self._static = _static_names(static, known)
         kinds = [p.kind for p in known.values()]
         is_plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
         self._names = tuple(known) if is_plain else ()

@@ -12,12 +12,13 @@ from tessella.frontends.programs import MAX_PROGRAMS, CompileOptions, Lowered, T
 from tessella.frontends.trace.arguments import Call, Parameters
 from tessella.frontends.trace.program import TracedProgram, trace
 from tessella.frontends.trace.tree import Tree
+from tessella.support.copies import Compiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Jitted(Generic[P, R]):
+class Jitted(Compiled, Generic[P, R]):
     """A function that is compiled for the shapes and dtypes of the arrays it is called with."""
 
     __name__: str

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from tessella.support.errors import TessellaError, UnsupportedError
+from tessella.support.errors import ResourceError, TessellaError, UnsupportedError
 
 _WIDTH = 80
-_NOT_THE_USERS = ("tessella.", "numpy.", "contextlib.", "functools.")
+_NOT_THE_USERS = ("tessella.", "numpy.", "xdsl.", "abc.", "contextlib.", "functools.", "inspect.")
+_EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
+    MemoryError: ("there is not enough memory for an array", None),
+    RecursionError: (
+        "calls are nested too deeply",
+        "a traced function that calls itself ends by the value of a static argument: name it in "
+        "static_argnames; the values of arrays are not known while tracing",
+    ),
+}
+"""What runs out: what to say of it, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,15 @@ def located() -> Generator[None]:
         if isinstance(error, UnsupportedError | ValueError) or error.where or not where:
             raise
         raise _moved(error, str(where)).with_traceback(raised.__traceback__) from None
+    except (MemoryError, RecursionError) as raised:
+        # without the traceback, which may be a thousand calls long
+        raise _exhausted(raised, _innermost(raised.__traceback__) or caller()) from None
+
+
+def _exhausted(error: MemoryError | RecursionError, at: Location | None) -> ResourceError:
+    what, hint = _EXHAUSTED[RecursionError if isinstance(error, RecursionError) else MemoryError]
+    where = None if at is None else str(at)
+    return ResourceError(what, where=where, found=str(error) or None, hint=hint)
 
 
 def _moved(error: TessellaError, where: str) -> TessellaError:

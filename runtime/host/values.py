@@ -25,8 +25,12 @@ def greatest(dtype: DType) -> Any:
     return dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
 
 
+@np.errstate(over="ignore")
 def saturate(value: float, dtype: DType) -> Any:
-    """The number as a value of a dtype; into an integer's range, rounded towards zero."""
+    """The number as a value of a dtype; into an integer's range, rounded towards zero.
+
+    A float beyond the range of another float's is infinite.
+    """
     if dtype.kind in "fb":
         return dtype.type(value)
     limits = np.iinfo(dtype)

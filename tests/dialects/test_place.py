@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -140,6 +141,12 @@ def test_places_as_users_write_them() -> None:
 def test_places_that_do_not_exist(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_place(text)
+
+
+@pytest.mark.parametrize("thing", [None, 3, b"host", ["host"]])
+def test_what_is_no_place(thing: Any) -> None:
+    with pytest.raises(OptionError, match="a place is a text"):
+        parse_place(thing)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,15 @@ from numpy.lib.stride_tricks import as_strided
 from onnx import helper
 
 import tessella
-from tessella import Model, TessellaError, ops
+from tessella import Model, Spec, TessellaError, ops
 from tessella.runtime.program import HostStep, NativeStep, Program
-from tessella.support.errors import InputError, InvalidModelError, OptionError, ResourceError
+from tessella.support.errors import (
+    InputError,
+    InvalidModelError,
+    OptionError,
+    ResourceError,
+    ShapeError,
+)
 from tests.frontends.onnx.models import model as make_model
 from tests.frontends.onnx.models import value
 from tests.hostile.models import W, X, Y, mixed, one
@@ -44,6 +50,128 @@ NO_MODELS: list[Any] = [
 def test_what_is_no_model(thing: Any) -> None:
     with pytest.raises(InvalidModelError):
         tessella.compile(thing)
+
+
+# ** options **
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    *(("places are given as a list", {"places": p}) for p in (3, "x86", b"host", [], {"host"})),
+    *(("a place is a text", {"places": [p]}) for p in (None, 3, b"host", ["host"])),
+    *(("option 'target' has the wrong type", {"target": t}) for t in (3, ["avx2"], b"avx2")),
+    *(("option 'pick' has the wrong type", {"pick": p}) for p in ({}, 0, ["cost"])),
+    *(("option 'fallback' has the wrong type", {"fallback": f}) for f in ([], False)),
+    *(
+        ("option 'threads' has the wrong type", {"threads": n})
+        for n in (True, 1.0, "1", np.ones(2))
+    ),
+    *((f"there is no {name} ''", {name: ""}) for name in ("target", "pick", "fallback")),
+]
+TILE = "function (A[N]) -> (R) { R = A; }"
+MAKERS: dict[str, Callable[..., Any]] = {
+    "compile": lambda **options: tessella.compile(mixed(), **options),
+    "jit": lambda **options: tessella.jit(lambda x: x, **options),
+    "tile": lambda **options: tessella.tile(TILE, **options),
+    "ops": ops.with_options,
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("message, options", OPTIONS)
+def test_options_of_the_wrong_type(
+    make: Callable[..., Any], message: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        make(**options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"progress": 3}, {"constants": 3}, {"constants": [X]}, {"max_bytes": "1"}]
+)
+def test_options_of_compile_alone(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=f"the option '{next(iter(options))}'"):
+        tessella.compile(mixed(), **options)
+
+
+def test_no_progress_is_quiet() -> None:
+    np.testing.assert_allclose(tessella.compile(mixed(), progress=None)(X), Y, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("stage", [[], None, 3, {}, "wasm", np.ones(2)])
+def test_what_is_no_stage(model: Model, stage: Any) -> None:
+    with pytest.raises(OptionError, match="no stage"):
+        model.as_text(stage)
+    if stage is not None:
+        with pytest.raises(OptionError, match="no stage"):
+            tessella.jit(lambda x: x).lower(X).as_text(stage)
+
+
+# ** functions and their arguments **
+
+FUNCTIONS: list[tuple[type[TessellaError], str, Call]] = [
+    *(
+        (OptionError, "cannot be traced", lambda thing=thing: tessella.jit(cast(Any, thing)))
+        for thing in (3, "x", max, int)
+    ),
+    *(
+        (
+            OptionError,
+            "static_argnames",
+            lambda names=names: tessella.jit(lambda x: x, static_argnames=cast(Any, names)),
+        )
+        for names in (3, [3, "x"], [["x"]], b"x", [None])
+    ),
+    *(
+        (InputError, "no shape", lambda shape=shape: Spec(cast(Any, shape)))
+        for shape in (3, None, "ab", (2.5,), [[1]])
+    ),
+    *(
+        (InputError, "no dtype", lambda dtype=dtype: Spec((2,), cast(Any, dtype)))
+        for dtype in ("foo", 3, {"a": 1})
+    ),
+    (ShapeError, "impossible shape(?s:.*)found: 2x-1", lambda: Spec((2, -1))),
+    (ShapeError, "impossible shape", lambda: Spec((1,) * 65)),
+    (ShapeError, "too large", lambda: Spec((1 << 62, 1 << 62))),
+    (OptionError, "no element type for str96", lambda: ops.cast(X, to="U3")),
+    (OptionError, "no element type for void32", lambda: ops.cast(X, to=[("a", "f4")])),
+    (OptionError, "no element type for object", lambda: ops.cast(X, to=object)),
+]
+
+
+@pytest.mark.parametrize("error, message, call", FUNCTIONS)
+def test_what_is_no_function_shape_or_dtype(
+    error: type[TessellaError], message: str, call: Call
+) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@tessella.jit
+def endless(x: Any) -> Any:
+    return endless(x - 1)
+
+
+@tessella.jit
+def endless_on_constants(x: Any) -> Any:
+    return x + endless_on_constants(W)
+
+
+@tessella.jit(static_argnames="n")
+def power(x: Any, n: int) -> Any:
+    return x * power(x, n - 1) if n else x * 0 + 1
+
+
+@pytest.mark.parametrize("function", [endless, endless_on_constants])
+def test_a_function_that_calls_itself_without_end(function: Any) -> None:
+    for call in (function, function.lower):
+        with pytest.raises(
+            ResourceError, match=r"(?s)nested too deeply.*static_argnames"
+        ) as caught:
+            call(X)
+        assert f"{function.__name__}(" in str(caught.value.where)
+
+
+def test_a_function_that_calls_itself() -> None:
+    np.testing.assert_allclose(power(X, 3), X**3, rtol=1e-6)
 
 
 # ** calls of a model **
@@ -191,6 +319,25 @@ def test_a_compilation_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) 
         tessella.compile(mixed())
 
 
+def test_a_function_or_op_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    lowered = tessella.jit(lambda x: x + 1).lower(X)
+    monkeypatch.setattr("tessella.frontends.eager.op.lower", full)
+    monkeypatch.setattr("tessella.driver.build.lower", full)
+    for call in (lambda: ops.relu(X[:1, :3]), lowered.explain):
+        with pytest.raises(ResourceError, match="memory to compile"):
+            call()
+
+
+@pytest.mark.parametrize("make", [tessella.zeros, tessella.arange])
+def test_a_trace_that_runs_out_of_memory(make: Callable[[int], Array]) -> None:
+    with pytest.raises(ResourceError, match="not enough memory") as caught:
+        tessella.jit(lambda x: x + make(1 << 50))(X)
+    assert __file__ in str(caught.value.where)
+
+
 def test_a_large_constant_is_a_result() -> None:
     """More than what is computed at compile time; not a byte of it is made before the call."""
     y = tessella.compile(one("ConstantOfShape", {"shape": np.array([1 << 25])}))()
@@ -206,6 +353,14 @@ def test_a_model_is_its_own_copy(model: Model) -> None:
     assert copy.deepcopy({"model": model})["model"] is model
     with pytest.raises(OptionError, match="cannot be pickled"):
         pickle.dumps(model)
+
+
+def test_a_function_is_its_own_copy() -> None:
+    for function in (tessella.jit(lambda x: x + 1), tessella.tile(TILE)):
+        assert copy.copy(function) is function
+        assert copy.deepcopy([function])[0] is function
+        with pytest.raises(OptionError, match="cannot be pickled"):
+            pickle.dumps(function)
 
 
 def test_a_model_outlives_its_file(tmp_path: Path) -> None:
@@ -270,6 +425,25 @@ def test_integers_at_the_edge(dtype: str) -> None:
     assert ops.div(a, b).tolist() == [0, 0, 0, least] * 9
     assert ops.mod(a, b).shape == a.shape
     assert ops.abs(a)[3] == ops.neg(a)[3] == least
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "float32"])
+def test_settings_beyond_the_range_of_the_elements(dtype: str) -> None:
+    """Integers saturate, floats are infinite."""
+    x = np.array([3, 0, 1], dtype)
+    is_float = x.dtype.kind == "f"
+    least, greatest = (
+        (-np.inf, np.inf) if is_float else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+    )
+    for number, edge in ((1e300, greatest), (-1e300, least)):
+        expected = np.array([edge, *x], x.dtype)
+        np.testing.assert_array_equal(ops.pad(x, low=[1], high=[0], value=number), expected)
+    np.testing.assert_array_equal(ops.clip(x, low=-1e300, high=1e300), x)
+    assert (ops.clip(x, low=1e300, high=1e301) == x.dtype.type(greatest)).all()
+
+
+def test_numbers_that_are_no_float32() -> None:
+    assert ops.leaky_relu(np.array([-1, 2], F), alpha=1e300).tolist() == [-np.inf, 2]
 
 
 @pytest.mark.parametrize("index", [5, -6, INT.max, INT.min])
