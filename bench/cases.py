@@ -140,6 +140,13 @@ def mean(x: Shape) -> onnx.ModelProto:
     return graph.model()
 
 
+def relayout(x: Shape, perm: Sequence[int]) -> onnx.ModelProto:
+    """The elements in another order."""
+    graph = _Graph(x=x)
+    graph.node("Transpose", "x", perm=list(perm))
+    return graph.model()
+
+
 def add_relu(x: Shape) -> onnx.ModelProto:
     """The sum of two inputs, then Relu: the end of a residual block."""
     graph = _Graph(x=x, y=x)
@@ -272,6 +279,17 @@ def _memory() -> Iterator[Case]:
     yield from (Case("memory", name, build) for name, build in builders.items())
 
 
+def _relayout() -> Iterator[Case]:
+    """Activations of ResNet-50 and MobileNet-V2 between nchw and nhwc, and an image."""
+    for channels, side in ((3, 224), (64, 56), (256, 56), (96, 112), (256, 14), (2048, 7)):
+        name = f"{channels} of {side}x{side}"
+        rows, channels_last = (1, channels, side, side), (1, side, side, channels)
+        last = functools.partial(relayout, rows, (0, 2, 3, 1))
+        first = functools.partial(relayout, channels_last, (0, 3, 1, 2))
+        yield Case("relayout", f"to nhwc {name}", last)
+        yield Case("relayout", f"to nchw {name}", first)
+
+
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "matmul": lambda: _matmuls(
         "matmul",
@@ -291,5 +309,6 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "resnet50": _resnet50,
     "depthwise": _depthwise,
     "memory": _memory,
+    "relayout": _relayout,
 }
 """The cases by group. Sizes of products are MxNxK, with the batch before them."""
