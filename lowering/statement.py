@@ -8,57 +8,32 @@ broadcast, and the post body runs before the one store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from dataclasses import replace
+from functools import cached_property
 from math import prod
 
 from xdsl.dialects import arith, math, memref, vector
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, VectorType, i32
+from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from tessella.dialects.arith import CmpiOp, SelectOp
+from tessella.dialects.arith import SelectOp
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, Linear, YieldOp
 from tessella.dialects.tile.attributes import Schedule
-from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strided
+from tessella.dialects.tile.flat import Constraint, Flat
 from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.check_schedule import check_schedule
-from tessella.lowering.transpose import pick, transpose
-from tessella.lowering.values import INDEX, Emitter, Pos, Val
+from tessella.lowering.loads import Loads
+from tessella.lowering.point import Extent, Point
+from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.tiles import Tiles, overlaps, split
 
 FEW = 0.75
 """The share of the rows that tiles other than edge tiles run, from which on those are few."""
-
-
-@dataclass(frozen=True)
-class Extent:
-    """A stretch of an index's range."""
-
-    start: Pos
-    size: int
-
-
-@dataclass(frozen=True)
-class Point:
-    """Where the loops stand: the value of each index, the offset of each operand, and the
-    register tile."""
-
-    indices: Mapping[str, Pos]
-    offsets: tuple[Pos, ...]
-    rows: tuple[int, ...] = (0,)
-    edge: bool = False
-    vectors: int = 1
-    tail: int = 0
-    """Lanes of the last vector that count; 0 where all do."""
-    line: Pos | None = None
-    """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
-    blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
-    """Where the current blocks of indices are."""
 
 
 class Statement:
@@ -82,7 +57,7 @@ class Statement:
         self.constraints = classify(flat, schedule)
         self.reduces_lanes = schedule.vector in flat.reduced
         self.bodies = Bodies(emitter, schedule, buffers, code)
-        self._squares: dict[tuple[int, int], list[SSAValue]] = {}
+        self.loads = Loads(emitter, flat, schedule, self.constraints, self.buffers, self.bodies)
         self.element = tensor_type(op.res).element_type
         last = op.combine.block.last_op
         assert isinstance(last, YieldOp)
@@ -192,29 +167,26 @@ class Statement:
             block = self.op.post_block
             if block is not None:
                 posts = [
-                    self._load(n, point, point.rows[row], u, None)
+                    self.loads.load(n, point, point.rows[row], u, None)
                     for n in range(self.flat.inputs, len(self.buffers) - 1)
                 ]
                 value = self.bodies.run(
-                    block, [value, *posts], point.indices, row, u, self._tail(point, u)
+                    block, [value, *posts], point.indices, row, u, point.tail_of(u)
                 )
             self._store(point, point.rows[row], u, value)
-        self.bodies.forget()
-
-    def _tail(self, point: Point, u: int) -> int:
-        return point.tail if u == point.vectors - 1 else 0
+        self.loads.forget()
 
     def _store(self, point: Point, row: int, u: int, value: Val) -> None:
         buffer = self.buffers[-1]
-        at = self.e.at(self._address(-1, point, row, u))
+        at = self.e.at(self.loads.address(-1, point, row, u))
         if self.s.vector is None or self.reduces_lanes:
             self.e.effect(memref.StoreOp.get(value.ssa, buffer, [at]))
             return
-        spread, tail = self.e.spread(value), self._tail(point, u)
+        spread, tail = self.e.spread(value), point.tail_of(u)
         if tail == 1 and self._may_be_truncated():
             self.e.effect(memref.StoreOp.get(self._first_lane(spread), buffer, [at]))
         elif tail:
-            mask = self._lane_mask(tail)
+            mask = self.e.lane_mask(tail)
             self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))
         else:
             self.e.effect(vector.StoreOp(spread, buffer, [at]))
@@ -226,7 +198,7 @@ class Statement:
 
     def _first_lane(self, value: SSAValue) -> SSAValue:
         assert isinstance(value.type, VectorType)
-        mask, zero = self._lane_mask(1), self.bodies.zero(value.type)
+        mask, zero = self.e.lane_mask(1), self.bodies.zero(value.type)
         return horizontal(self.e, "+", [self.e.op(SelectOp(mask, value, zero))])
 
     # ** reduced indices **
@@ -403,14 +375,14 @@ class Statement:
         self._prefetch(point)
         for row in rows:
             for u in range(point.vectors):
-                mask = self._mask(point, row, u)
-                args = [self._load(n, point, row, u, mask) for n in range(self.flat.inputs)]
+                mask = self.loads.mask(point, row, u)
+                args = [self.loads.load(n, point, row, u, mask) for n in range(self.flat.inputs)]
                 slot = row * width + u
                 if fused:
                     old = results[slot].ssa
                     results[slot] = self._kept(mask, self._fma(args, old), old)
                     continue
-                block, tail = self.op.combine.block, self._tail(point, u)
+                block, tail = self.op.combine.block, point.tail_of(u)
                 value = self.bodies.run(block, args, point.indices, row, u, tail)
                 if maps:
                     results.append(self._default(value, mask))
@@ -418,8 +390,7 @@ class Statement:
                 kind, old = self.op.aggregation.data, results[slot].ssa
                 new = accumulate(self.e, kind, old, self.e.spread(value))
                 results[slot] = self._kept(mask, new, old)
-        self.bodies.forget()
-        self._squares.clear()
+        self.loads.forget()
         return results
 
     def _kept(self, mask: Val | None, new: SSAValue, old: SSAValue) -> Val:
@@ -445,164 +416,3 @@ class Statement:
             return self.e.op(math.FmaOp(args[0].ssa, args[1].ssa, total))
         a, b = (self.e.spread(x) for x in args)
         return self.e.op(vector.FMAOp(a, b, total))
-
-    def _address(self, operand: int, point: Point, row: int, u: int) -> Pos:
-        a = self.flat.accesses[operand]
-        pos = point.offsets[operand]
-        if self.s.rows is not None:
-            pos += row * a.stride(self.s.rows)
-        if self.s.vector is not None:
-            pos += u * self.s.lanes * a.lane_stride(self.s.vector)
-        return pos
-
-    def _load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        a = self.flat.accesses[operand]
-        if is_crosswise(a, self.s):
-            return self._load_crosswise(operand, point, row, u)
-        if is_strided(a, self.s):
-            return self._load_strided(operand, point, row, u, mask)
-        buffer = self.buffers[operand]
-        pos = self._address(operand, point, row, u)
-        tail = self._tail(point, u)
-        varying = self.s.vector is not None and a.lane_stride(self.s.vector) != 0
-        padded = varying and self.s.vector in a.lanes
-        guard = self._guard(operand, point, row, u, mask, varying=varying)
-        key = (operand, pos, guard.ssa if guard else None, tail if varying else 0)
-        return self.bodies.cached(
-            key, lambda: self._load_now(buffer, pos, guard, varying, 0 if padded else tail)
-        )
-
-    def _guard(
-        self, operand: int, point: Point, row: int, u: int, mask: Val | None, *, varying: bool
-    ) -> Val | None:
-        """Whether an operand may be loaded, where that depends; one answer for an element that
-        all lanes share."""
-        own = [c for c in self.constraints.masks if operand in c.operands]
-        if mask is None or not own or varying or not mask.varying:
-            return mask if own else None
-        held = [self._holds(c, point, row, u) for c in own]
-        scalars = [horizontal(self.e, "+", [h.ssa]) if h.varying else h.ssa for h in held]
-        return Val(reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), scalars))
-
-    def _load_crosswise(self, operand: int, point: Point, row: int, u: int) -> Val:
-        """A row of a square that is loaded along the rows' index and transposed."""
-        key = (operand, u)
-        if key not in self._squares:
-            a, buffer = self.flat.accesses[operand], self.buffers[operand]
-            start = self._address(operand, point, 0, u)
-            height = len(point.rows) % self.s.lanes
-            loaded = [
-                self._load_now(buffer, start + lane * a.lane_stride(name), None, True, height).ssa
-                for name in (self.s.vector,)
-                if name is not None
-                for lane in range(self._tail(point, u) or self.s.lanes)
-            ]
-            self._squares[key] = transpose(self.e, loaded, self.s.lanes)
-        return Val(self._squares[key][row], varying=True)
-
-    def _load_strided(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """Every few elements of as many vectors."""
-        assert self.s.vector is not None
-        stride = self.flat.accesses[operand].lane_stride(self.s.vector)
-        start = self._address(operand, point, row, u)
-        lanes = self._tail(point, u) or self.s.lanes
-        # nothing is read behind the last lane's element
-        size = (lanes - 1) * stride + 1
-
-        def load() -> Val:
-            chunks = [
-                self._load_chunk(operand, start, point, row, u, first, size - first)
-                for first in range(0, size, self.s.lanes)
-            ]
-            return Val(pick(self.e, chunks, stride), varying=True)
-
-        return self.bodies.cached((operand, start, mask.ssa if mask else None, size), load)
-
-    def _load_chunk(
-        self, operand: int, start: Pos, point: Point, row: int, u: int, first: int, size: int
-    ) -> SSAValue:
-        """A vector of an operand from the element ``first`` on, of which ``size`` elements may be
-        read."""
-        masks = [
-            self._holds(c, point, row, u, first)
-            for c in self.constraints.masks
-            if operand in c.operands
-        ]
-        if size < self.s.lanes:
-            masks.append(Val(self._lane_mask(size), varying=True))
-        mask = self._all(masks)
-        return self._load_now(self.buffers[operand], start + first, mask, True, 0).ssa
-
-    def _load_now(
-        self, buffer: SSAValue, pos: Pos, mask: Val | None, varying: bool, tail: int
-    ) -> Val:
-        at = self.e.at(pos)
-        if not varying:
-            if mask is not None:
-                at = self.e.op(SelectOp(mask.ssa, at, self.e.index(0)))
-            return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
-        assert isinstance(buffer.type, MemRefType)
-        type = self.e.vector_type(buffer.type.element_type)
-        masks = [self._lane_mask(tail)] if tail else []
-        masks += [self.e.spread(mask)] if mask is not None else []
-        if not masks:
-            return Val(self.e.op(vector.LoadOp(buffer, [at], type)), varying=True)
-        both = masks[0] if len(masks) == 1 else self.e.op(arith.AndIOp(masks[0], masks[1]))
-        zero = self.bodies.zero(type)
-        return Val(self.e.op(vector.MaskedLoadOp(buffer, [at], both, zero, type)), varying=True)
-
-    def _lane_mask(self, lanes: int) -> SSAValue:
-        return self.e.lane_mask(lanes)
-
-    def _mask(self, point: Point, row: int, u: int) -> Val | None:
-        """Whether the point counts, where that is not known already; None where it does."""
-        masks: list[Val] = [self._holds(c, point, row, u) for c in self.constraints.masks]
-        if self.reduces_lanes and (tail := self._tail(point, u)):
-            masks.append(Val(self._lane_mask(tail), varying=True))
-        return self._all(masks)
-
-    def _all(self, masks: Sequence[Val]) -> Val | None:
-        if not masks:
-            return None
-        total = masks[0]
-        for other in masks[1:]:
-            varying = total.varying or other.varying
-            a, b = (self.e.spread(m) if varying else m.ssa for m in (total, other))
-            total = Val(self.e.op(arith.AndIOp(a, b)), varying)
-        return total
-
-    def _holds(
-        self, c: Constraint, point: Point, row: int, u: int, element: int | None = None
-    ) -> Val:
-        """``0 <= form < extent``, by one unsigned comparison: for the lanes, or for the elements of
-        an operand side by side, from one on that is counted from the first lane's."""
-        terms: list[tuple[SSAValue, int]] = []
-        constant, lane = c.form.constant, 0
-        for name, k in c.form.terms:
-            pos = point.indices.get(name, Pos())
-            constant += k * pos.constant
-            if pos.ssa is not None:
-                terms.append((pos.ssa, k))
-            if name == self.s.rows:
-                constant += k * row
-            if name == self.s.vector:
-                constant, lane = constant + k * u * self.s.lanes, k
-                if element is not None:
-                    constant, lane = constant + element, 1
-        scalar = self.e.linear(terms, constant)
-        if not lane:
-            return Val(self.e.op(CmpiOp(scalar, self.e.index(c.extent), "ult")))
-        kind = INDEX
-        if self._is_narrow(c):
-            # a vector of i32 is one register where one of index is two
-            kind = i32
-            scalar = self.e.op(arith.IndexCastOp(scalar, i32))
-        extent = self.e.constant(IntegerAttr(c.extent, kind), kind)
-        value = self.e.op(arith.AddiOp(self.e.spread(Val(scalar)), self.bodies.lanes(lane, kind)))
-        return Val(self.e.op(CmpiOp(value, self.e.spread(Val(extent)), "ult")), varying=True)
-
-    def _is_narrow(self, c: Constraint) -> bool:
-        """Whether all values of a constraint, beyond the last lane too, are small integers."""
-        low, high = c.form.bounds(self.flat.ranges)
-        beyond = self.s.width * max(abs(k) for _, k in c.form.terms)
-        return max(-low, high, c.extent) + beyond < 1 << 31

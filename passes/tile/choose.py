@@ -22,7 +22,7 @@ from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.model import Estimate, Model
 from tessella.passes.tile.packing import argument_of, packed_layouts
 from tessella.passes.tile.tiles import parts
-from tessella.passes.tile.vectors import crossing, loads_strided, vector_indices
+from tessella.passes.tile.vectors import crossing, lying_across, vector_indices
 from tessella.targets import Target
 
 VECTORS = (8, 6, 4, 3, 2, 1)
@@ -233,12 +233,7 @@ class _Space:
         return total
 
     def _map_tile(self, vectors: int) -> RegisterTile:
-        across = [
-            i
-            for i, a in enumerate(self.flat.accesses[:-1])
-            if a.lane_stride(self.vector) not in (0, 1)
-            and not loads_strided(self.op, self.flat, i, self.vector)
-        ]
+        across = lying_across(self.op, self.flat, self.vector)
         if not across:
             return RegisterTile(None, 1, vectors)
         rows = crossing(self.op, self.flat, across, self.vector)

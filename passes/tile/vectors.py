@@ -29,14 +29,21 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
     that can be loaded across."""
     across = [
         i
-        for i, a in enumerate(flat.accesses[:-1])
-        if a.lane_stride(name) not in (0, 1)
-        and not (i < flat.inputs and not op.is_map and can_relayout(op, kernel, i, name))
-        and not loads_strided(op, flat, i, name)
+        for i in lying_across(op, flat, name)
+        if op.is_map or i >= flat.inputs or not can_relayout(op, kernel, i, name)
     ]
     if across and crossing(op, flat, across, name) is None:
         return False
     return _extracts_vectorise(op, flat, name)
+
+
+def lying_across(op: ContractOp, flat: Flat, name: str) -> list[int]:
+    """The operands whose lanes lie neither side by side nor a few elements apart."""
+    return [
+        i
+        for i, a in enumerate(flat.accesses[:-1])
+        if a.lane_stride(name) not in (0, 1) and not loads_strided(op, flat, i, name)
+    ]
 
 
 def loads_strided(op: ContractOp, flat: Flat, operand: int, name: str) -> bool:
@@ -75,11 +82,7 @@ def lanes_load(op: ContractOp, flat: Flat, s: Schedule) -> bool:
         return True
     if s.vector in flat.reduced:
         return reduces(op, flat, s.vector)
-    across = [
-        i
-        for i, a in enumerate(flat.accesses[:-1])
-        if a.lane_stride(s.vector) not in (0, 1) and not loads_strided(op, flat, i, s.vector)
-    ]
+    across = lying_across(op, flat, s.vector)
     squares = s.rows is not None and s.row_tile <= s.lanes and s.vectors == 1
     return (
         flat.out.lane_stride(s.vector) == 1

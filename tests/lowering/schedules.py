@@ -21,7 +21,7 @@ from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes import tile_schedule
 from tessella.passes.tile.choose import MAX_ROWS, VECTORS, RegisterTile, choose, element_bits
 from tessella.passes.tile.packing import packed_layouts
-from tessella.passes.tile.vectors import crossing, loads_strided, reduces, vectorises
+from tessella.passes.tile.vectors import crossing, lying_across, reduces, vectorises
 from tessella.targets import Target
 from tests.codegen.harness import call_text
 from tests.lowering import reference
@@ -98,7 +98,11 @@ class Planner:
     def tile(self, vector: str | None) -> RegisterTile:
         """A register tile."""
         ranges = self.flat.ranges
-        across = self.across(vector) if vector is not None and self.op.is_map else []
+        across = (
+            lying_across(self.op, self.flat, vector)
+            if vector is not None and self.op.is_map
+            else []
+        )
         if vector is not None and across:
             rows = crossing(self.op, self.flat, across, vector)
             assert rows is not None
@@ -117,15 +121,6 @@ class Planner:
         full, rest = divmod(self.flat.ranges[vector], self.lanes)
         most = full + (rest > 0 and vector in self.flat.free)
         return [v for v in VECTORS if v <= max(1, most)]
-
-    def across(self, vector: str) -> list[int]:
-        """The operands whose lanes are loaded by squares."""
-        return [
-            i
-            for i, a in enumerate(self.flat.accesses[:-1])
-            if a.lane_stride(vector) not in (0, 1)
-            and not loads_strided(self.op, self.flat, i, vector)
-        ]
 
     def finish(self, flat: Flat, vector: str | None, tile: RegisterTile) -> Schedule:
         """A schedule with this vector index and tile."""

@@ -1,0 +1,38 @@
+"""Where the loops of a statement stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tessella.lowering.values import Pos
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A stretch of an index's range."""
+
+    start: Pos
+    size: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where the loops stand: the value of each index, the offset of each operand, and the
+    register tile."""
+
+    indices: Mapping[str, Pos]
+    offsets: tuple[Pos, ...]
+    rows: tuple[int, ...] = (0,)
+    edge: bool = False
+    vectors: int = 1
+    tail: int = 0
+    """Lanes of the last vector that count; 0 where all do."""
+    line: Pos | None = None
+    """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
+    blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
+    """Where the current blocks of indices are."""
+
+    def tail_of(self, vector: int) -> int:
+        """Lanes that count of one of the tile's vectors; 0 where all do."""
+        return self.tail if vector == self.vectors - 1 else 0
