@@ -10,7 +10,8 @@ import ctypes
 import itertools
 import mmap
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -92,11 +93,10 @@ class Outputs:
         return SimpleNamespace(array=lambda: self.memory.empty(shape, dtype))
 
 
-def compare(
-    make: Callable[[], Model], inputs: Mapping[str, Array], wanted: Sequence[Array]
-) -> Model:
-    """A model run with all its memory at the ends of pages, then with inputs and outputs at their
-    beginnings."""
+@contextmanager
+def guarded_runtime() -> Generator[tuple[Memory, Memory, Outputs]]:
+    """Memory at the ends of pages, which the runtime takes meanwhile, memory at their beginnings,
+    and where outputs go: at the ends too, until they are told otherwise."""
     end, begin = Memory(at_end=True), Memory(at_end=False)
     outputs = Outputs(end)
     with (
@@ -104,6 +104,15 @@ def compare(
         mock.patch.object(arena, "aligned", end.aligned),
         mock.patch.object(program, "Recycler", outputs.recycler),
     ):
+        yield end, begin, outputs
+
+
+def compare(
+    make: Callable[[], Model], inputs: Mapping[str, Array], wanted: Sequence[Array]
+) -> Model:
+    """A model run with all its memory at the ends of pages, then with inputs and outputs at their
+    beginnings."""
+    with guarded_runtime() as (end, begin, outputs):
         model = make()
         for memory in (end, begin):
             outputs.memory = memory

@@ -8,16 +8,14 @@ A read or write beyond it ends the process: run it as one of its own.
 from __future__ import annotations
 
 import sys
-from unittest import mock
 
 import numpy as np
 
 import tessella
-from tessella.runtime import arena, program
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
 from tests.frontends.tile.sketches import Sketch, sketch
-from tests.lowering.guarded import Memory, Outputs
+from tests.lowering.guarded import guarded_runtime
 
 COUNT = 40
 
@@ -26,13 +24,7 @@ def run(made: Sketch, target: str) -> None:
     """Compare with the points, on guarded memory."""
     with np.errstate(all="ignore"):
         wanted = list(points.run(made.source, *made.arrays).values())
-    end, begin = Memory(at_end=True), Memory(at_end=False)
-    outputs = Outputs(end)
-    with (
-        mock.patch.object(program, "aligned", end.aligned),
-        mock.patch.object(arena, "aligned", end.aligned),
-        mock.patch.object(program, "Recycler", outputs.recycler),
-    ):
+    with guarded_runtime() as (end, begin, outputs):
         model = tessella.tile(made.source, target=target).lower(*made.arrays).compile()
         names = [info.name for info in model.inputs]
         for memory in (end, begin):
