@@ -1,0 +1,210 @@
+"""Compare this checkout with another one, turn by turn: speed and compile time.
+
+    python -m bench.regression ../base [NAME ...] --repeat 15 --compiles 3
+
+Both run in processes of their own on the same inputs. Ratios are the other checkout's time over
+this one's: above 1 where this one is faster. Names are those of ``bench.models``, groups of
+``bench.kernels``, or beginnings of either; without any, all are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnx
+
+from bench.cases import GROUPS
+from bench.measure import geometric_mean, machine
+from bench.models import NAMES
+from tests.models import LIGHT_MODELS, light_model, load_fixture, random_inputs
+
+HERE = Path(__file__).resolve().parent.parent
+WORKER = Path(__file__).with_name("checkout.py")
+
+TURN = 0.005
+"""Seconds that the timed calls of a turn take at the least."""
+MEAN_LIMIT, EACH_LIMIT = 0.97, 0.92
+"""The least geometric mean of a group, and the least ratio of one case, that is no regression."""
+
+
+class Checkout:
+    """The process of one checkout."""
+
+    def __init__(self, folder: Path, cache: str) -> None:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(folder / "src"),
+            "XDG_CACHE_HOME": cache,
+            "TESSELLA_CACHE": "off",
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, str(WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def compile(self, model: Path, feeds: Path) -> float:
+        """Seconds to compile a model, which is the one that is timed from then on."""
+        return self._ask(compile=str(model), feeds=str(feeds))
+
+    def call(self, calls: int) -> float:
+        """Seconds of one call, on the average of so many."""
+        return self._ask(calls=calls)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+    def _ask(self, **request: object) -> float:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+        answer = stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the process ended with status {self._process.wait()}")
+        return float(json.loads(answer)["seconds"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to be measured, which is built when its turn comes."""
+
+    group: str
+    name: str
+    build: Callable[[], onnx.ModelProto]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case: medians of both checkouts, and the median of the ratios of the turns."""
+
+    group: str
+    name: str
+    base_ms: float
+    here_ms: float
+    speed: float
+    base_compile_s: float
+    here_compile_s: float
+
+    @property
+    def compile(self) -> float:
+        """The other checkout's time to compile over this one's."""
+        return self.base_compile_s / self.here_compile_s
+
+
+def cases(names: Sequence[str]) -> Iterator[Case]:
+    """The cases of these names, or all."""
+    for name in NAMES:
+        build = light_model if name in LIGHT_MODELS else load_fixture
+        yield from _named(Case("models", name, lambda b=build, n=name: b(n)), names, name)
+    for group, listed in GROUPS.items():
+        for case in listed():
+            yield from _named(Case(group, case.name, case.build), names, group)
+
+
+def _named(case: Case, names: Sequence[str], name: str) -> Iterator[Case]:
+    if not names or any(name.startswith(prefix) for prefix in names):
+        yield case
+
+
+def measure(case: Case, base: Checkout, here: Checkout, repeat: int, compiles: int) -> Row:
+    """One case on both checkouts, in turn."""
+    model = case.build()
+    with TemporaryDirectory() as folder:
+        path, feeds = Path(folder) / "model.onnx", Path(folder) / "feeds.npz"
+        path.write_bytes(model.SerializeToString())
+        np.savez(feeds, allow_pickle=False, **random_inputs(model))
+        both = (base, here)
+        compiled = [[c.compile(path, feeds) for c in both] for _ in range(compiles)]
+        count = max(1, round(TURN / max(base.call(3), 1e-7)))
+        turns = [[c.call(count) for c in both] for _ in range(repeat)]
+    return Row(
+        case.group,
+        case.name,
+        median(a for a, _ in turns) * 1e3,
+        median(b for _, b in turns) * 1e3,
+        median(a / b for a, b in turns),
+        median(a for a, _ in compiled),
+        median(b for _, b in compiled),
+    )
+
+
+def _line(row: Row) -> str:
+    mark = "  slower" if row.speed < EACH_LIMIT else ""
+    return (
+        f"  {row.name:36}{row.base_ms:10.3f}{row.here_ms:10.3f}{row.speed:7.2f}"
+        f"{row.base_compile_s:11.3f}{row.here_compile_s:10.3f}{row.compile:7.2f}{mark}"
+    )
+
+
+def _summary(rows: Sequence[Row]) -> Iterator[str]:
+    for group in dict.fromkeys(row.group for row in rows):
+        members = [row for row in rows if row.group == group]
+        speed = geometric_mean([row.speed for row in members])
+        compiling = geometric_mean([row.compile for row in members])
+        worst = min(members, key=lambda row: row.speed)
+        yield (
+            f"{group}: speed {speed:.3f}, compile time {compiling:.3f}; "
+            f"slowest {worst.speed:.2f} ({worst.name})"
+        )
+
+
+def _regressed(rows: Sequence[Row]) -> bool:
+    kinds = ([r for r in rows if r.group == "models"], [r for r in rows if r.group != "models"])
+    means = [geometric_mean([row.speed for row in kind]) for kind in kinds if kind]
+    return any(mean < MEAN_LIMIT for mean in means) or any(r.speed < EACH_LIMIT for r in rows)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.regression", description="Compare this checkout with another one."
+    )
+    parser.add_argument("base", type=Path, help="the other checkout's folder")
+    parser.add_argument("names", nargs="*", help="models or groups, or beginnings; default: all")
+    parser.add_argument("--repeat", type=int, default=15, help="timed turns (default: 15)")
+    parser.add_argument("--compiles", type=int, default=3, help="compilations (default: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    options = parser.parse_args(arguments)
+    if not (options.base / "src" / "tessella").is_dir():
+        parser.error(f"{options.base} is no checkout of tessella")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 if something is slower than the limits allow."""
+    options = _parse(arguments)
+    where = machine()
+    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    print(f"  {'':36}{'base ms':>10}{'here ms':>10}{'speed':>7}", end="")
+    print(f"{'base s':>11}{'here s':>10}{'comp.':>7}")
+    rows: list[Row] = []
+    with TemporaryDirectory() as cache:
+        base, here = Checkout(options.base.resolve(), cache), Checkout(HERE, cache)
+        for case in cases(options.names):
+            rows.append(measure(case, base, here, options.repeat, options.compiles))
+            print(_line(rows[-1]), flush=True)
+        base.close()
+        here.close()
+    print("\n".join(_summary(rows)))
+    if options.json is not None:
+        document = {"machine": where, "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(bool(rows) and _regressed(rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
