@@ -37,16 +37,8 @@ from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
-from tessella.dialects.nn.indexing import GatherElementsOp, GatherNdOp, GatherOp
-from tessella.dialects.nn.movement import (
-    ConcatOp,
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TileOp,
-    TransposeOp,
-)
+from tessella.dialects.nn.movement import PadOp
+from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import place_of
 from tessella.passes.base import bits_of, common_number, functions
 from tessella.passes.kinds import ProgramPass
@@ -58,11 +50,6 @@ Number = float | int
 
 _TEMPORARY = "fold-constants."
 _PART = 4 << 20  # bytes of a large elementwise result that are computed at a time
-
-_REARRANGING = (ReshapeOp, TransposeOp, SliceOp, ExpandOp, TileOp)
-"""Ops whose result has no element that x has not."""
-_MOVING = (*_REARRANGING, PadOp, ConcatOp, GatherOp, GatherElementsOp, GatherNdOp)
-"""Ops that allocate little beside their result."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +132,7 @@ class _Folder:
 
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
         """The arrays of an op's results; None where they take too much memory or fail."""
-        if not isinstance(op, (ElementwiseOp, *_MOVING)):
+        if not (isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)):
             constants = Constants(self._operand_store(op), self.limit)
             arrays = [constants.value(result) for result in op.results]
             return [a for a in arrays if a is not None] if arrays[0] is not None else None
@@ -230,14 +217,12 @@ def _splat_number(op: NnOp) -> Number | None:
     units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
     if isinstance(op, ElementwiseOp):
         return op.evaluate(*units)[0].item()
-    if isinstance(op, _REARRANGING):
-        return units[0].item()
-    if isinstance(op, ConcatOp):
-        same = all(bits_of(unit) == bits_of(units[0]) for unit in units)
-        return units[0].item() if same else None
     if isinstance(op, PadOp):
         # one element more is as good as many
         return common_number(host.run(op.name, units, op.settings | {"low": (1,), "high": (0,)})[0])
+    if op.get_trait(MovesElements) == MovesElements():
+        same = all(bits_of(unit) == bits_of(units[0]) for unit in units)
+        return units[0].item() if same else None
     return None
 
 

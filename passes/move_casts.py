@@ -7,9 +7,9 @@ some.
     %1 = place.cast %x : tensor<1xf32, #f32> -> tensor<1xf32, #f64>
     %2 = nn.expand %1 : (tensor<1xf32, #f64>) -> tensor<64xf32, #f64>
 
-An op lets a cast pass if it moves elements and does no more (``OnlyMoves``), with a kernel for all
-precisions, and nobody else reads what is between them. Changes of layout go where they cost least
-as the kernels are picked.
+An op lets a cast pass if it only moves elements of one operand (``MovesElements``), with a kernel
+for all precisions, and nobody else reads what is between them. Changes of layout go where they cost
+least as the kernels are picked.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
-from tessella.dialects.nn.core import shape_of
-from tessella.dialects.nn.movement import MovementOp, OnlyMoves
+from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import CastOp, PlaceAttr, place_of
 from tessella.kernels.registry import find
 from tessella.passes.base import functions
@@ -52,17 +52,19 @@ class MoveCastsPass(ProgramPass):
 def _moved(cast: CastOp) -> CastOp | None:
     """The cast that takes this one's place behind or before an op; None where it stays."""
     op = cast.source.owner
-    if _passes(op) and cast.source.has_one_use() and _size(op.x) < _size(op.res):
+    if _passes(op) and cast.source.has_one_use() and _size(op.operands[0]) < _size(op.results[0]):
         return _hoist(cast, op)
     op = cast.res.get_user_of_unique_use()
-    if _passes(op) and _size(op.res) < _size(op.x):
+    if _passes(op) and _size(op.results[0]) < _size(op.operands[0]):
         return _sink(cast, op)
     return None
 
 
-def _passes(op: object) -> TypeGuard[MovementOp]:
+def _passes(op: object) -> TypeGuard[NnOp]:
     """Whether an op does the same in any precision."""
-    if not (isinstance(op, MovementOp) and op.has_trait(OnlyMoves)):
+    if not isinstance(op, NnOp) or op.get_trait(MovesElements) != MovesElements():
+        return False
+    if len(op.operands) != 1:
         return False
     kernel = find(op)
     return kernel is not None and kernel.precision == "any"
@@ -72,17 +74,19 @@ def _size(value: SSAValue) -> int:
     return math.prod(shape_of(value))
 
 
-def _hoist(cast: CastOp, op: MovementOp) -> CastOp | None:
+def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:
     """Cast what the op reads; None where that has been done."""
     end = place_of(cast.res.type)
     assert end is not None
-    there = _in_precision(op.x, end)
-    known = next((u.operation for u in op.x.uses if _is_cast(u.operation, there, op)), None)
-    new = known or CastOp(op.x, there)
+    there = _in_precision(op.operands[0], end)
+    known = next(
+        (u.operation for u in op.operands[0].uses if _is_cast(u.operation, there, op)), None
+    )
+    new = known or CastOp(op.operands[0], there)
     if known is None:
         Rewriter.insert_op(new, InsertPoint.before(op))
     _place(op, new.res, end)
-    Rewriter.replace_op(cast, [], [op.res])
+    Rewriter.replace_op(cast, [], [op.results[0]])
     return new if known is None else None
 
 
@@ -92,15 +96,15 @@ def _is_cast(op: Operation, place: PlaceAttr, before: Operation) -> TypeGuard[Ca
     return is_cast and op.is_before_in_block(before)
 
 
-def _sink(cast: CastOp, op: MovementOp) -> CastOp:
+def _sink(cast: CastOp, op: NnOp) -> CastOp:
     """Cast what the op makes."""
-    start, end = place_of(cast.source.type), place_of(op.res.type)
+    start, end = place_of(cast.source.type), place_of(op.results[0].type)
     assert start is not None
     assert end is not None
-    _place(op, cast.source, _in_precision(op.res, start))
-    new = CastOp(op.res, end)
+    _place(op, cast.source, _in_precision(op.results[0], start))
+    new = CastOp(op.results[0], end)
     Rewriter.insert_op(new, InsertPoint.after(op))
-    op.res.replace_uses_with_if(new.res, lambda use: use.operation is not new)
+    op.results[0].replace_uses_with_if(new.res, lambda use: use.operation is not new)
     Rewriter.erase_op(cast)
     return new
 
@@ -112,7 +116,7 @@ def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
     return PlaceAttr.get(place.target.data, other.precision.data, place.layout)
 
 
-def _place(op: MovementOp, x: SSAValue, place: PlaceAttr) -> None:
+def _place(op: NnOp, x: SSAValue, place: PlaceAttr) -> None:
     """Have an op read another value, and make its result at a place."""
     start = place_of(x.type)
     assert start is not None

@@ -14,17 +14,11 @@ from tessella.dialects.layout import NCHW, Layout, pack
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
-from tessella.dialects.nn.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
-from tessella.dialects.nn.movement import (
-    ExpandOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-)
+from tessella.dialects.nn.movement import TileOp
 from tessella.dialects.nn.normalization import LrnOp
 from tessella.dialects.nn.pooling import AvgPoolOp, MaxPoolOp
+from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import place_of
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError, InternalError
@@ -177,13 +171,21 @@ def work(op: NnOp) -> int:
     """Bytes that evaluating an op allocates at most, with its multiplications weighed in."""
     if isinstance(op, ConstantOp):
         return 0
-    if isinstance(op, _MOVES):
-        # splats have no memory of their own until they are read
-        read = (x for x in op.operands if isinstance(x.owner, SplatOp))
-        return sum(map(_bytes, (*read, *op.results))) + _WIDE * sum(map(_elements, op.operands[1:]))
-    elements = sum(map(_elements, (*op.operands, *op.results)))
     more = _MORE_WORK.get(type(op))
-    return elements * _WIDE + (more(op) if more else 0)
+    moves = op.get_trait(MovesElements)
+    size = _computed(op) if moves is None else _moved(op, moves)
+    return size + (more(op) if more else 0)
+
+
+def _computed(op: NnOp) -> int:
+    return sum(map(_elements, (*op.operands, *op.results))) * _WIDE
+
+
+def _moved(op: NnOp, moves: MovesElements) -> int:
+    # splats have no memory of their own until they are read
+    read = (x for x in op.operands if isinstance(x.owner, SplatOp))
+    indices = sum(_elements(op.operands[i]) for i in moves.indices)
+    return sum(map(_bytes, (*read, *op.results))) + _WIDE * indices
 
 
 def _padded(op: NnOp) -> int:
@@ -230,22 +232,16 @@ def _attention_work(op: NnOp) -> int:
     return scores * _WIDE + scores * inner // _STEPS
 
 
+def _tile_work(op: NnOp) -> int:
+    # one dimension after the other is repeated, in another array
+    return _bytes(op.results[0])
+
+
 def _lrn_work(op: NnOp) -> int:
     channels = shape_of(op.operands[0])[1]
     turns = min(op.settings["size"], 2 * channels)
     return turns * (_POINT + _elements(op.operands[0]))
 
-
-_MOVES = (
-    ReshapeOp,
-    TransposeOp,
-    SliceOp,
-    PadOp,
-    ExpandOp,
-    GatherOp,
-    GatherElementsOp,
-    GatherNdOp,
-)
 
 _MORE_WORK: dict[type[NnOp], Callable[[NnOp], int]] = {
     MaxPoolOp: _pool_work,
@@ -256,4 +252,5 @@ _MORE_WORK: dict[type[NnOp], Callable[[NnOp], int]] = {
     FcOp: _product_work,
     AttentionOp: _attention_work,
     LrnOp: _lrn_work,
+    TileOp: _tile_work,
 }

@@ -22,6 +22,7 @@ from tessella.dialects.nn.checks import (
     check_shape,
 )
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.traits import MovesElements
 from tessella.support.errors import ShapeError
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -72,6 +73,7 @@ class GatherOp(IndexedOp):
     """data[:, .., indices, .., :]: the slices of data at `indices` along `axis`."""
 
     name = "nn.gather"
+    traits = traits_def(MovesElements(indices=(1,)))
     DEFAULTS: ClassVar[Defaults] = {"axis": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
@@ -89,6 +91,7 @@ class GatherElementsOp(IndexedOp):
     """The element of data at each position, with the index along `axis` taken from `indices`."""
 
     name = "nn.gather_elements"
+    traits = traits_def(MovesElements(indices=(1,)))
     DEFAULTS: ClassVar[Defaults] = {"axis": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
@@ -107,6 +110,7 @@ class GatherNdOp(IndexedOp):
     """
 
     name = "nn.gather_nd"
+    traits = traits_def(MovesElements(indices=(1,)))
     DEFAULTS: ClassVar[Defaults] = {"batch_dims": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -25,7 +24,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import OpTrait, Pure
+from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import (
     check_axes,
@@ -47,6 +46,7 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
+from tessella.dialects.nn.traits import MovesElements
 from tessella.support.errors import ShapeError
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
@@ -62,11 +62,6 @@ NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 Ints = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class OnlyMoves(OpTrait):
-    """The elements of the result are elements of x, as they are."""
 
 
 class MovementOp(NnOp):
@@ -86,7 +81,7 @@ class ReshapeOp(MovementOp):
     """The same elements in row-major order in another shape."""
 
     name = "nn.reshape"
-    traits = traits_def(OnlyMoves())
+    traits = traits_def(MovesElements())
     shape = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:
@@ -106,7 +101,7 @@ class TransposeOp(MovementOp):
     """Dimension d of the result is dimension perm[d] of x."""
 
     name = "nn.transpose"
-    traits = traits_def(OnlyMoves())
+    traits = traits_def(MovesElements())
     DEFAULTS: ClassVar[Defaults] = {"perm": ByRank("reversed", lambda rank: range(rank)[::-1])}
     perm = prop_def(DenseArrayBase[I64])
 
@@ -123,7 +118,7 @@ class ChannelShuffleOp(MovementOp):
     """x[N, C, ..] with its channels in another order: as [groups, C / groups], transposed."""
 
     name = "nn.channel_shuffle"
-    traits = traits_def(OnlyMoves())
+    traits = traits_def(MovesElements())
     groups = prop_def(IntegerAttr[I64])
 
     def infer(self) -> Sequence[Tensor]:
@@ -143,7 +138,7 @@ class SliceOp(MovementOp):
     """x[start], x[start + step], ... `size` of them in every dimension; steps may be negative."""
 
     name = "nn.slice"
-    traits = traits_def(OnlyMoves())
+    traits = traits_def(MovesElements())
     DEFAULTS: ClassVar[Defaults] = {"steps": ByRank("ones", lambda rank: (1,) * rank)}
     starts = prop_def(DenseArrayBase[I64])
     sizes = prop_def(DenseArrayBase[I64])
@@ -178,6 +173,7 @@ class PadOp(MovementOp):
     """
 
     name = "nn.pad"
+    traits = traits_def(MovesElements(fills=True))
     DEFAULTS: ClassVar[Defaults] = {"mode": "constant", "value": 0.0}
     low = prop_def(DenseArrayBase[I64])
     high = prop_def(DenseArrayBase[I64])
@@ -210,7 +206,7 @@ class ConcatOp(NnOp):
     inputs = var_operand_def(base(TensorType))
     axis = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements())
 
     def infer(self) -> Sequence[Tensor]:
         if not self.operands:
@@ -236,7 +232,7 @@ class ExpandOp(MovementOp):
     """x broadcast to `shape`, which is the result's."""
 
     name = "nn.expand"
-    traits = traits_def(OnlyMoves())
+    traits = traits_def(MovesElements())
     shape = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:
@@ -254,7 +250,7 @@ class TileOp(MovementOp):
     """x repeated `repeats[d]` times along every dimension d."""
 
     name = "nn.tile"
-    traits = traits_def(OnlyMoves())
+    traits = traits_def(MovesElements())
     repeats = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
 
 from tessella.dialects import nn
-from tessella.dialects.graph import Graph
-from tessella.dialects.nn.core import tensor
+from tessella.dialects.graph import CompileContext, Graph
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.traits import MovesElements
 from tessella.passes.fold_constants import FoldConstantsPass
 from tests.native import Array
 from tests.passes.harness import GraphBuilder, apply, check, names, ops, sample
@@ -240,3 +243,25 @@ def test_arrays_of_the_caller_are_not_written() -> None:
     graph = of_weights(lambda g: g.op(nn.ReshapeOp, [g.weight(array)], shape=(12,)))
     apply(graph, FoldConstantsPass())
     assert np.shares_memory(graph.weights["reshape"], array)
+
+
+@irdl_op_definition
+class ReverseOp(NnOp):
+    """The elements of x backwards: an op of another package."""
+
+    name = "acme.reverse"
+    x = operand_def()
+    res = result_def()
+    traits = traits_def(Pure(), MovesElements())
+
+    def infer(self) -> Sequence[Tensor]:
+        return [tensor(tensor_type(self.x).element_type, shape_of(self.x))]
+
+
+def test_what_moves_equal_elements_needs_no_kernel_to_fold() -> None:
+    g = GraphBuilder()
+    graph = g.graph(g.op(ReverseOp, [splat(g, 2.5, 8)]))
+    FoldConstantsPass().apply(CompileContext(graph.weights), graph.module)
+    (constant,) = ops(graph)
+    assert isinstance(constant, nn.SplatOp)
+    assert constant.number == 2.5

@@ -122,9 +122,16 @@ def test_the_place_that_gives_the_score(kernel: str, match: bool, place: str) ->
     assert str(grade(parse_place(kernel), valid, values_match=match).place) == place
 
 
-def test_of_equal_places_the_first_counts() -> None:
-    valid = [parse_place("any/any/any")] * 2
-    assert grade(parse_place("arm/f32/nchw"), valid, values_match=True).place is valid[0]
+@pytest.mark.parametrize(
+    "first, second",
+    [("opencl/f16/image", "cuda/f16/image"), ("opencl/f32/image", "arm/f16/image")],
+    ids=["nothing", "half of the second"],
+)
+def test_of_places_with_equal_scores_the_first_counts(first: str, second: str) -> None:
+    kernel, places = parse_place("arm/f32/nchw"), [valid_place(first), valid_place(second)]
+    scores = [place_score(kernel, place, values_match=False) for place in places]
+    assert scores[0] == pytest.approx(scores[1] / 2)
+    assert grade(kernel, places, values_match=False).place == places[0]
 
 
 @pytest.mark.parametrize(
