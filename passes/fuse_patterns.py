@@ -98,11 +98,11 @@ class _Fuser:
 
 def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) -> NnOp | None:
     """Put what a pattern makes of a match in the root's place."""
-    gone = _in_order(root, consumed)
-    named = (op.node for op in reversed(gone) if "node" in op.attributes)
+    named = (op.node for op in reversed(_in_order(root, consumed)) if "node" in op.attributes)
     match = Match(root, found, next(named, None))
     new = pattern.rewrite(match)
-    if new is None or new.results[0].type != match.type:
+    gone = None if new is None else _gone(match, new)
+    if new is None or gone is None:
         for op in reversed(match.made):
             op.erase()
         return None
@@ -114,6 +114,17 @@ def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) ->
     for op in reversed(gone):
         Rewriter.erase_op(op)
     return new
+
+
+def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
+    """The ops that a new one replaces, operands first; None where it cannot stand for them.
+
+    The match's ops are asked for again: the new ops read values too, and none of those may go.
+    """
+    if new.results[0].type != match.type or match.is_reread:
+        return None
+    consumed = match.found.consumed(match.root)
+    return None if consumed is None else _in_order(match.root, consumed)
 
 
 def _in_order(root: NnOp, ops: set[NnOp]) -> list[NnOp]:

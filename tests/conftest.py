@@ -27,6 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow too")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell ``tests/sampling.py`` how much to run."""
+    if config.getoption("--slow"):
+        os.environ["TESSELLA_SLOW_TESTS"] = "1"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without ``--slow``, skip what is marked slow."""
     if config.getoption("--slow"):

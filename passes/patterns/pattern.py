@@ -66,6 +66,11 @@ class Match:
         return self.make(ReshapeOp, value, shape=tuple(shape)).res
 
     @property
+    def is_reread(self) -> bool:
+        """Whether a new op reads the result that it is to replace."""
+        return any(use.operation in self.made for use in self.root.results[0].uses)
+
+    @property
     def type(self) -> Tensor:
         """The type of the result."""
         return tensor_type(self.root.results[0])
@@ -74,7 +79,8 @@ class Match:
 Rewrite = Callable[[Match], NnOp | None]
 """Makes the ops that replace a match and gives the last one; None where the match does not count.
 
-A last op whose result has another type than the root's does not count either.
+Ops whose last result has another type than the root's do not count either, nor do ops that read a
+value that the match consumes.
 """
 
 

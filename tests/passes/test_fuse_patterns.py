@@ -190,6 +190,50 @@ def test_values_that_others_read(shared: bool) -> None:
     assert names(fuse(make, pattern)) == ["neg", *rest, "sigmoid"]
 
 
+def test_a_free_operand_is_nothing_that_the_match_consumes() -> None:
+    pattern = Pattern(
+        "minus", op(nn.AddOp, op(nn.NegOp, x), Value("y")), becomes(nn.SubOp, "y", "x")
+    )
+
+    def make(g: GraphBuilder) -> list[SSAValue]:
+        a, b = (g.op(nn.NegOp, [g.inputs[name]]) for name in ("x", "y"))
+        return [g.op(nn.AddOp, [a, a]), g.op(nn.AddOp, [b, g.inputs["x"]])]
+
+    assert names(fuse(make, pattern)) == ["neg", "add", "sub"]
+
+
+def test_another_way_to_match_is_taken() -> None:
+    """-x + -y, where x is consumed in one order alone."""
+    neg = op(nn.NegOp, Value("x"), name="neg")
+    pattern = Pattern("minus", op(nn.AddOp, Value("y"), neg), becomes(nn.SubOp, "y", "x"))
+
+    def make(g: GraphBuilder) -> list[SSAValue]:
+        a, b = (g.op(nn.NegOp, [g.inputs[name]]) for name in ("x", "y"))
+        return [g.op(nn.AddOp, [a, b]), b]
+
+    assert names(fuse(make, pattern)) == ["neg", "sub"]
+
+
+@pytest.mark.parametrize("read", ["neg", "root"])
+def test_a_rewrite_reads_nothing_that_goes(read: str) -> None:
+    root = op(nn.ExpOp, op(nn.NegOp, x, name="neg"), name="root")
+    pattern = Pattern("p", root, lambda m: m.make(nn.TanhOp, m[read]))
+    assert names(fuse(unary(nn.NegOp, nn.ExpOp), pattern)) == ["neg", "exp"]
+
+
+def test_what_is_shared_and_read_by_the_new_op_stays() -> None:
+    exp = op(nn.ExpOp, x, shared=True)
+    pattern = Pattern("p", op(nn.AddOp, exp, Value("y")), becomes(nn.SubOp, "y", "x"))
+
+    def make(g: GraphBuilder) -> list[SSAValue]:
+        e = g.op(nn.ExpOp, [g.inputs["x"]])
+        return [g.op(nn.AddOp, [e, e])]
+
+    graph = fuse(make, pattern)
+    assert names(graph) == ["exp", "sub"]
+    assert [s.data for s in ops(graph)[-1].attributes[CONSUMED]] == ["nn.add"]
+
+
 @pytest.mark.parametrize(
     "array, matches",
     [

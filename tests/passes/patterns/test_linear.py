@@ -192,3 +192,8 @@ def test_spelling(name: str) -> None:
     body, expected, inputs = SPELLINGS[name]
     model = spelling.check(body, expected, inputs, LAYER)
     assert len(spelling.kernels_of(model)) == 1
+
+
+def test_a_product_is_no_bias_of_itself() -> None:
+    body = "v = MatMul(x, w) y = Add(v, v)"
+    spelling.check(body, ["matmul", "add"], {"x": sample(0, 1, 8)}, LAYER)
