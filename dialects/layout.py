@@ -1,18 +1,22 @@
 """How logical indices map to memory: a layout is a map, written once and used by every stage.
 
 A layout lists *pieces* from the outermost to the innermost. A piece is a digit of one dimension's
-index:
-``(index floordiv div) mod mod``. Plain dimensions have ``div = 1`` and no ``mod``:
+index: ``(index floordiv div) mod mod``. Plain dimensions have ``div = 1`` and no ``mod``. Where the
+digits of a dimension take more values than its index, memory holds padding. Orders:
 
 - ``nchw``: the dimensions in their logical order (row-major), for tensors of any rank;
 - ``nhwc``: dimension 1 moved to the end, for tensors of rank 3 and more;
-- ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: weights in the order in which a kernel reads them;
+- ``nchw16c``: dimension 1 in blocks of 16 (or another number), the elements of a block innermost,
+  for tensors of rank 3 and more;
+- ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: any order of the digits, several per dimension if
+  need be (``1 floordiv 64, 1 floordiv 16 mod 4, 1 mod 16``);
 - ``image``: the texture of a device (OpenCL's images). It is no memory order: the device knows it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +28,10 @@ import numpy.typing as npt
 from tessella.support.errors import InternalError
 
 Array = npt.NDArray[Any]
+
+
+_PLAIN = ("nchw", "nhwc")
+"""The named orders that split no dimension."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +47,10 @@ class Piece:
         return self.mod or -(-shape[self.dim] // self.div)
 
     def __str__(self) -> str:
-        if self.mod:
-            return f"{self.dim} mod {self.mod}"
-        return f"{self.dim} floordiv {self.div}" if self.div != 1 else str(self.dim)
+        text = str(self.dim)
+        if self.div != 1:
+            text += f" floordiv {self.div}"
+        return text + (f" mod {self.mod}" if self.mod else "")
 
 
 @dataclass(frozen=True)
@@ -55,11 +64,20 @@ class Layout:
         """The pieces from the outermost to the innermost, for a tensor of this rank."""
         return self.pieces if self.name == "packed" else _named_order(self.name, rank)
 
+    @property
+    def block(self) -> int | None:
+        """The channels of a block where the layout is ``nchw<N>c``, else None."""
+        return _block_of(self.name)
+
+    def splits(self, rank: int) -> bool:
+        """Whether the layout splits a dimension of tensors of this rank into digits."""
+        return any(piece.mod or piece.div > 1 for piece in self.order(rank))
+
     def is_order(self, rank: int) -> bool:
         """Whether each element of a tensor of this rank has a place of its own in memory: the
         digits of every dimension spell its index."""
         if self.name != "packed":
-            return self.name in ("nchw", "nhwc")
+            return self.name in _PLAIN or self.block is not None
         known = all(piece.dim in range(rank) for piece in self.pieces)
         return known and all(_spells_index(self.pieces, dim) for dim in range(rank))
 
@@ -84,7 +102,7 @@ class Layout:
         """Whether both orders put every element of this shape at the same place."""
         if self == other or IMAGE in (self, other):
             return self == other
-        if not self.pieces and not other.pieces:  # then the order alone gives the strides
+        if self.name in _PLAIN and other.name in _PLAIN:  # then the order alone gives the strides
             return self._moving(shape) == other._moving(shape)
         return self.normalised(shape) == other.normalised(shape)
 
@@ -107,11 +125,23 @@ def _spells_index(pieces: Sequence[Piece], dim: int) -> bool:
 
 
 @cache
+def _block_of(name: str) -> int | None:
+    match = re.fullmatch(r"nchw([1-9][0-9]{0,3})c", name)
+    return int(match[1]) if match and int(match[1]) > 1 else None
+
+
+@cache
 def _named_order(name: str, rank: int) -> tuple[Piece, ...]:
     if name == "nhwc" and rank >= 3:
         return tuple(Piece(d) for d in (0, *range(2, rank), 1))
     if name in ("nchw", "nhwc"):
         return tuple(Piece(d) for d in range(rank))
+    block = _block_of(name)
+    if block is not None:
+        if rank < 3:
+            return tuple(Piece(d) for d in range(rank))
+        spatial = (Piece(d) for d in range(2, rank))
+        return (Piece(0), Piece(1, div=block), *spatial, Piece(1, mod=block))
     raise InternalError(f"layout {name!r} is no memory order")
 
 
@@ -120,24 +150,46 @@ NHWC = Layout("nhwc")
 IMAGE = Layout("image")
 ANY_LAYOUT = Layout("any")
 LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
+LAYOUT_WORDS = "nchw, nhwc, nchw<N>c, image, any, packed"
+"""The names of layouts, for messages."""
+
+
+def is_layout_name(name: str) -> bool:
+    """Whether a layout has this name: one of ``LAYOUT_NAMES``, or ``nchw16c`` for any block."""
+    return name in LAYOUT_NAMES or _block_of(name) is not None
 
 
 def pack(array: Array, layout: Layout) -> Array:
     """The array's elements in memory order, one-dimensional; split dimensions padded with zeros."""
-    shape = array.shape
-    pieces = layout.order(array.ndim)
-    splits = {p.dim: p.mod for p in pieces if p.mod}
-    padding = [(0, -shape[d] % splits.get(d, 1)) for d in range(array.ndim)]
-    if any(after for _, after in padding):
-        array = np.pad(array, padding)
-    digits: list[int] = []
-    axes: dict[tuple[int, bool], int] = {}
-    for d, extent in enumerate(array.shape):
-        axes[d, False] = len(digits)
-        if d in splits:
-            axes[d, True] = len(digits) + 1
-            digits += [extent // splits[d], splits[d]]
-        else:
-            digits.append(extent)
-    order = [axes[p.dim, bool(p.mod)] for p in pieces]
-    return np.ascontiguousarray(array.reshape(digits).transpose(order)).reshape(-1)
+    order, spelled = _digits(layout, array.shape)
+    padded = _padded(spelled, array.shape)
+    if padded != array.shape:
+        array = np.pad(array, [(0, n - m) for n, m in zip(padded, array.shape, strict=True)])
+    digits = array.reshape([piece.extent(array.shape) for piece in spelled])
+    axes = [spelled.index(piece) for piece in order]
+    return np.ascontiguousarray(digits.transpose(axes)).reshape(-1)
+
+
+def unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
+    """The inverse of ``pack``: the logical array of this shape, without padding."""
+    order, spelled = _digits(layout, shape)
+    digits = memory.reshape([piece.extent(shape) for piece in order])
+    axes = [order.index(piece) for piece in spelled]
+    padded = digits.transpose(axes).reshape(_padded(spelled, shape))
+    return padded[tuple(map(slice, shape))]
+
+
+def _digits(layout: Layout, shape: Sequence[int]) -> tuple[list[Piece], list[Piece]]:
+    """The pieces in the order of memory, and as they spell the indices."""
+    order = list(layout.order(len(shape)))
+    if not layout.is_order(len(shape)):
+        raise InternalError(f"{layout} is no memory order of {len(shape)} dimensions")
+    return order, sorted(order, key=lambda piece: (piece.dim, -piece.div))
+
+
+def _padded(spelled: Sequence[Piece], shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape with the padding of split dimensions."""
+    extents = [1] * len(shape)
+    for piece in spelled:
+        extents[piece.dim] *= piece.extent(shape)
+    return tuple(extents)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -34,12 +35,20 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
 
-from tessella.dialects.layout import ANY_LAYOUT, IMAGE, LAYOUT_NAMES, NCHW, Layout, Piece
+from tessella.dialects.layout import (
+    ANY_LAYOUT,
+    IMAGE,
+    LAYOUT_WORDS,
+    NCHW,
+    Layout,
+    Piece,
+    is_layout_name,
+)
 from tessella.support.errors import InternalError, OptionError
 
 TARGETS = ("host", "x86", "arm", "opencl", "cuda", "any")
@@ -58,16 +67,16 @@ FLOATS = ("f64", "f32", "bf16", "f16")
 
 @irdl_attr_definition
 class LayoutAttr(Data[Layout]):
-    """A layout as part of a place: `nchw`, `nhwc`, `any`, `packed<[0 floordiv 32, 1, 0 mod
-    32]>`."""
+    """A layout as part of a place: `nchw`, `nhwc`, `nchw16c`, `any`, `packed<[0 floordiv 32, 1, 0
+    mod 32]>`."""
 
     name = "place.layout"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Layout:
         name = parser.parse_identifier(" a layout")
-        if name not in LAYOUT_NAMES:
-            parser.raise_error(f"expected a layout ({', '.join(LAYOUT_NAMES)}), found {name!r}")
+        if not is_layout_name(name):
+            parser.raise_error(f"expected a layout ({LAYOUT_WORDS}), found {name!r}")
         if name != "packed":
             return Layout(name)
         with parser.in_angle_brackets():
@@ -84,11 +93,9 @@ class LayoutAttr(Data[Layout]):
 
 def _parse_piece(parser: AttrParser) -> Piece:
     dim = parser.parse_integer(allow_negative=False)
-    if parser.parse_optional_keyword("floordiv"):
-        return Piece(dim, div=_parse_divisor(parser))
-    if parser.parse_optional_keyword("mod"):
-        return Piece(dim, mod=_parse_divisor(parser))
-    return Piece(dim)
+    div = _parse_divisor(parser) if parser.parse_optional_keyword("floordiv") else 1
+    mod = _parse_divisor(parser) if parser.parse_optional_keyword("mod") else 0
+    return Piece(dim, div, mod)
 
 
 def _parse_divisor(parser: AttrParser) -> int:
@@ -164,6 +171,9 @@ def _place(target: str, precision: str, layout: Layout) -> PlaceAttr:
 def parse_place(text: str) -> PlaceAttr:
     """A place as users write it: ``x86/f32/nhwc``; parts left out are ``any``.
 
+    A layout is ``nchw``, ``nhwc``, ``nchw16c`` (or another block), ``image``, ``any``, or the
+    digits of an order: ``packed<[0 floordiv 4, 1, 0 mod 4]>``.
+
     Raises OptionError for an unknown target, precision or layout.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -173,8 +183,8 @@ def parse_place(text: str) -> PlaceAttr:
             found=f"{text!r} of type {type(text).__name__}",
         )
     parts = text.split("/")
-    known = (TARGETS, PRECISIONS, ("nchw", "nhwc", "image", "any"))
-    if len(parts) > len(known):
+    known = (TARGETS, PRECISIONS)
+    if len(parts) > len(known) + 1:
         raise OptionError(
             "a place has too many parts", expected="target/precision/layout", found=repr(text)
         )
@@ -185,7 +195,26 @@ def parse_place(text: str) -> PlaceAttr:
                 expected=f"one of {', '.join(names)}",
             )
     target, precision, layout = (*parts, "any", "any")[:3]
-    return PlaceAttr.get(target, precision, Layout(layout))
+    return PlaceAttr.get(target, precision, _parse_layout(layout, text))
+
+
+def _parse_layout(text: str, place: str) -> Layout:
+    try:
+        layout = LayoutAttr.parse_parameter(Parser(Context(), text))
+    except ParseError:
+        layout = None
+    if layout is None or "".join(str(layout).split()) != "".join(text.split()):
+        raise OptionError(
+            f"unknown part {text!r} in the place {place!r}", expected=f"one of {LAYOUT_WORDS}"
+        )
+    rank = max((piece.dim + 1 for piece in layout.pieces), default=0)
+    if layout.pieces and not layout.is_order(rank):
+        raise OptionError(
+            f"the layout of the place {place!r} is no memory order",
+            expected="digits that spell the index of each dimension, "
+            "such as packed<[0 floordiv 4, 1, 0 mod 4]>",
+        )
+    return layout
 
 
 _ELEMENTS: dict[str, Attribute] = {

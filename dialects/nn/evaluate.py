@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
-from tessella.dialects.layout import NCHW, Layout, pack
+from tessella.dialects.layout import NCHW, unpack
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
@@ -50,17 +50,7 @@ def weight_array(op: WeightOp, weights: WeightStore) -> Array:
     place, shape = place_of(op.res.type), shape_of(op.res)
     if place is None or place.layout.same_memory(NCHW, shape):
         return np.reshape(array, shape)
-    return _unpack(array, place.layout, shape)
-
-
-def _unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
-    """The inverse of ``layout.pack``."""
-    numbers = np.arange(1, 1 + math.prod(shape))
-    order = pack(numbers.reshape(tuple(shape)), layout)
-    # all padding has the number 0
-    result = np.empty(numbers.size + 1, memory.dtype)
-    result[order] = memory.reshape(-1)
-    return result[1:].reshape(tuple(shape))
+    return unpack(array, place.layout, shape)
 
 
 def splat_array(op: SplatOp) -> Array:

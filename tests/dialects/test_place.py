@@ -118,9 +118,12 @@ def test_unknown_targets(target: str) -> None:
 
 def test_places_as_users_write_them() -> None:
     assert parse_place("x86/f32/nhwc") == PlaceAttr.get("x86", "f32", NHWC)
+    text = "x86/f32/packed<[0 floordiv 4, 1, 0 mod 4]>"
+    dots = (Piece(0, div=4), Piece(1), Piece(0, mod=4))
+    assert parse_place(text) == PlaceAttr.get("x86", "f32", Layout("packed", dots))
     assert parse_place("x86/f32") == PlaceAttr.get("x86", "f32", ANY_LAYOUT)
     assert parse_place("arm") == PlaceAttr.get("arm", "any", ANY_LAYOUT)
-    for parts in itertools.product(TARGETS, PRECISIONS, ("nchw", "nhwc", "any")):
+    for parts in itertools.product(TARGETS, PRECISIONS, ("nchw", "nhwc", "nchw16c", "any")):
         text = "/".join(parts)
         assert str(parse_place(text)) == text
 
@@ -132,6 +135,10 @@ def test_places_as_users_write_them() -> None:
         ("x68", "(?s)unknown part 'x68'.*one of host, x86"),
         ("x86/f33", "(?s)unknown part 'f33'.*one of f32"),
         ("x86/f32/nwhc", "(?s)unknown part 'nwhc'.*one of nchw"),
+        ("x86/f32/nchw0c", "unknown part 'nchw0c'"),
+        ("x86/f32/nchw16c x", "unknown part"),
+        ("x86/f32/packed<[0, 1]> 3", "unknown part"),
+        ("x86/f32/packed<[0 floordiv 4, 1, 0 mod 3]>", "is no memory order"),
         ("x86/f32/packed", "unknown part 'packed'"),
         ("x86/f32/nchw/", "too many parts"),
         ("x86//nchw", "unknown part ''"),

@@ -45,7 +45,7 @@ func.func private @target(tensor<4xf32, #place.at<tpu, f32, nchw>>)
 
 // -----
 
-// expected-error@+1 {{expected a layout (nchw, nhwc, image, any, packed), found 'nwhc'}}
+// expected-error@+1 {{expected a layout (nchw, nhwc, nchw<N>c, image, any, packed), found 'nwhc'}}
 func.func private @layout(tensor<4xf32, #place.at<x86, f32, nwhc>>)
 
 // -----
@@ -101,3 +101,8 @@ func.func @any(%x: tensor<4xf32, #place.at<host, f32, nchw>>) {
   %a = nn.relu %x {kernel = "relu", places = [#place.at<any, any, any>, #place.at<x86, f32, nchw>]} : (tensor<4xf32, #place.at<host, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
   func.return
 }
+
+// -----
+
+// expected-error@+1 {{expected a layout (nchw, nhwc, nchw<N>c, image, any, packed), found 'nchw1c'}}
+func.func private @block(tensor<4x4x4xf32, #place.at<x86, f32, nchw1c>>)
