@@ -21,6 +21,7 @@ from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import splat_array, weight_array
 from tessella.dialects.place import CopyOp
+from tessella.dialects.printing import to_text
 from tessella.dialects.rt import LaunchOp
 from tessella.driver.buildable import check_buildable
 from tessella.driver.pipeline import IR_STAGES, Options, pipeline
@@ -141,7 +142,7 @@ def as_text(lowered: Lowered, stage: str) -> str:
     kept."""
     check_stage(stage, [*lowered.stages, "llvm", "asm"])
     if stage in lowered.stages:
-        return str(lowered.stages[stage]) + "\n"
+        return to_text(lowered.stages[stage]) + "\n"
     texts = lowered.llvm().values()
     return "\n".join(texts if stage == "llvm" else (assembly(t, lowered.target) for t in texts))
 

@@ -32,6 +32,7 @@ from tessella.dialects.nn import Nn
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Array
 from tessella.dialects.place import Place
+from tessella.dialects.printing import to_text
 from tessella.dialects.tile import Tile
 from tessella.driver import plugged
 from tessella.driver.located import LocatedParser, Problem, verify_each
@@ -73,7 +74,7 @@ def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightSt
         if symbols:
             _share(path, store)
             _replace(weights_path(path), store.save)
-        _replace(path, lambda new: new.write_text(f"{module!s}\n", encoding="utf-8"))
+        _replace(path, lambda new: new.write_text(f"{to_text(module)}\n", encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tessella.dialects.graph import Graph, ValueInfo, signature
+from tessella.dialects.printing import to_text
 from tessella.driver import build
 from tessella.driver.compile import make_options
 from tessella.driver.explain import Explanation, explain
@@ -107,7 +108,7 @@ class Lowered:
         stage = graph.stage if stage is None else stage
         build.check_stage(stage, STAGES)
         if stage == graph.stage:
-            return f"{graph.module!s}\n"
+            return f"{to_text(graph.module)}\n"
         return build.as_text(self._lowered, stage)
 
     def explain(self) -> Explanation:

@@ -8,6 +8,8 @@ import sys
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from tessella.dialects.printing import to_text
+
 
 class Dumper:
     """Prints the IR after passes, as the options say; "(unchanged)" where a pass did nothing."""
@@ -39,4 +41,4 @@ class Dumper:
 
     def _print(self, module: ModuleOp) -> str:
         wanted = self.between or self.after_all or self.after_change
-        return str(module) if wanted else ""
+        return to_text(module) if wanted else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -277,7 +278,7 @@ def test_compile_to_standard_output(model: str, stage: str, target: str, capsys:
     assert main(["compile", model, "--to", stage, "--target", target, "-o", "-"]) == 0
     output = capsys.readouterr().out
     start = {"llvm": "target datalayout", "asm": "\t"}.get(stage, "builtin.module {")
-    assert output.startswith(start)
+    assert re.sub(r"^(#\w+ = .*\n)*", "", output).startswith(start)
     if target == "aarch64" and stage == "asm":
         assert "fmla" in output
     assert sorted(path.name for path in Path().iterdir()) == [model]

@@ -41,20 +41,16 @@ def run(args: argparse.Namespace) -> int:
     stop = min(args.to, IR_STAGES[-1], key=STAGES.index)
     lowered = lower(graph, options, start=graph.stage, stop=stop)
     if output == "-":
-        sys.stdout.write(_text(lowered, args.to))
+        sys.stdout.write(as_text(lowered, args.to))
     else:
         _write(lowered, args.to, Path(output))
     return 0
 
 
-def _text(lowered: Lowered, stage: str) -> str:
-    return f"{lowered.stages[stage]!s}\n" if stage in IR_STAGES else as_text(lowered, stage)
-
-
 def _write(lowered: Lowered, stage: str, path: Path) -> None:
     if stage not in IR_STAGES:
         try:
-            path.write_text(_text(lowered, stage), encoding="utf-8")
+            path.write_text(as_text(lowered, stage), encoding="utf-8")
         except OSError as error:
             raise OptionError(f"cannot write: {error}", where=str(path)) from error
         print(f"wrote {path}")
