@@ -44,19 +44,29 @@ def window_extent(
     size: int, kernel: int, stride: int, before: int, after: int, dilation: int
 ) -> int:
     """Number of positions of a window of `kernel` elements over a padded dimension."""
+    rest = window_rest(size, kernel, stride, before, after, dilation)
+    if rest < 0:
+        raise window_too_large(size, kernel, before, after, dilation)
+    return rest // stride + 1
+
+
+def window_rest(size: int, kernel: int, stride: int, before: int, after: int, dilation: int) -> int:
+    """Elements of the padded dimension after the first position of a window; it may be negative."""
     if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
         raise ShapeError(
             "a window is malformed",
             expected="kernel, stride and dilation of at least 1, no negative padding",
             found=f"kernel {kernel}, stride {stride}, dilation {dilation}, pads {before}, {after}",
         )
-    extent = size + before + after - (kernel - 1) * dilation - 1
-    if extent < 0:
-        raise ShapeError(
-            "a window is larger than the padded input",
-            found=f"size {size}, kernel {kernel}, dilation {dilation}, pads {before}, {after}",
-        )
-    return extent // stride + 1
+    return size + before + after - (kernel - 1) * dilation - 1
+
+
+def window_too_large(size: int, kernel: int, before: int, after: int, dilation: int) -> ShapeError:
+    """The error for a window without a position."""
+    return ShapeError(
+        "a window is larger than the padded input",
+        found=f"size {size}, kernel {kernel}, dilation {dilation}, pads {before}, {after}",
+    )
 
 
 def transposed_extent(

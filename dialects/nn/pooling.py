@@ -12,7 +12,7 @@ from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_float, check_length, check_number, check_rank
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
-from tessella.dialects.nn.linear import WINDOW, window_extent
+from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
 
 
 def pool_extent(
@@ -23,10 +23,13 @@ def pool_extent(
     With `ceil_mode` a last window may reach over the padding's end, unless it would start in the
     padding (the formula of ONNX's MaxPool-22 and of torch).
     """
-    extent = window_extent(size, kernel, stride, before, after, dilation)
-    rest = size + before + after - (kernel - 1) * dilation - 1
+    rest = window_rest(size, kernel, stride, before, after, dilation)
+    extent = rest // stride + 1
     fits = extent * stride < size + before
-    return extent + 1 if ceil_mode and rest % stride and fits else extent
+    extent += bool(ceil_mode and rest % stride and fits)
+    if extent < 1:
+        raise window_too_large(size, kernel, before, after, dilation)
+    return extent
 
 
 class PoolOp(NnOp):

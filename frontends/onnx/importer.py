@@ -14,6 +14,7 @@ from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Tensor, Value
+from tessella.frontends.onnx.tensors import UNDEFINED
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.support.errors import InputError, ShapeError, UnsupportedError
 
@@ -57,12 +58,12 @@ class OnnxSource:
     def outputs(self) -> list[ValueInfo]:
         """The outputs as the model declares them; unknown dimensions are symbols.
 
-        Where a shape is not declared and those of the inputs are known, the model is imported; else
-        the shape is the one symbol ``name:*``.
+        Where a shape or type is not declared and the shapes of the inputs are known, the model is
+        imported; else the shape is the one symbol ``name:*``.
         """
         values = self._model.graph.outputs
         shapes = {info.name: info.shape for info in self.inputs}
-        undeclared = any(value.shape is None for value in values)
+        undeclared = any(value.shape is None or value.type == UNDEFINED for value in values)
         if undeclared and not any(isinstance(d, str) for shape in shapes.values() for d in shape):
             known = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
             return signature(self.graph(known).module)[1]

@@ -16,7 +16,7 @@ from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import Model
 from tessella.frontends.onnx.parse import parse_model
 from tessella.frontends.onnx.tensors import TensorReader, external_tensors
-from tessella.frontends.onnx.validate import check_format, check_names
+from tessella.frontends.onnx.validate import check_format, check_names, with_types
 from tessella.support.errors import InvalidModelError
 
 Origin = str | os.PathLike[str] | bytes | onnx.ModelProto
@@ -47,12 +47,12 @@ def _checked(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     try:
         model = parse_model(proto, files)
         check_names(model)
-        check_format(proto)
+        skeleton = check_format(proto)
     except UnicodeDecodeError as error:
         raise InvalidModelError(
             "a name in the model is not UTF-8", found=repr(error.object[:80])
         ) from error
-    return model
+    return with_types(model, skeleton)
 
 
 def _read(origin: Origin) -> tuple[onnx.ModelProto, ExternalFiles]:

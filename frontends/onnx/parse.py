@@ -9,7 +9,7 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Opaque, Reference, Value
-from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
+from tessella.frontends.onnx.tensors import UNDEFINED, TensorReader, checked_name, element_name
 from tessella.support.errors import InvalidModelError
 
 _K = TypeVar("_K", bound=Hashable)
@@ -147,7 +147,7 @@ def _text(data: bytes, where: str) -> str:
 def _value(proto: onnx.ValueInfoProto) -> Value:
     kind = proto.type.WhichOneof("value")
     if kind != "tensor_type":
-        return Value(checked_name(proto.name), (kind or "no type").removesuffix("_type"), None)
+        return Value(checked_name(proto.name), (kind or UNDEFINED).removesuffix("_type"), None)
     tensor = proto.type.tensor_type
     dims = tensor.shape.dim if tensor.HasField("shape") else None
     type = element_name(tensor.elem_type)

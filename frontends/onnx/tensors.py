@@ -13,6 +13,9 @@ from tessella.frontends.onnx.external import ExternalFiles, location
 from tessella.frontends.onnx.model import DTYPES, Array, Tensor
 from tessella.support.errors import InvalidModelError
 
+UNDEFINED = "undefined"
+"""The type of a value whose type is not declared."""
+
 _NAMES = {"float": "float32", "double": "float64"}
 
 # Where a tensor without raw data keeps its elements.

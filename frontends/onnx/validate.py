@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import onnx
-from onnx import checker
+from onnx import checker, shape_inference
 
 from tessella.frontends.onnx.model import DTYPES, Graph, Model, Node
 from tessella.frontends.onnx.schemas import is_known
-from tessella.frontends.onnx.tensors import external_tensors
+from tessella.frontends.onnx.tensors import UNDEFINED, element_name, external_tensors
 from tessella.support.errors import InvalidModelError
 
 _FOREIGN = "tessella.unchecked"
@@ -110,10 +111,11 @@ def _reaches(start: Node, goal: Node, nodes: Sequence[Node]) -> bool:
     return False
 
 
-def check_format(proto: onnx.ModelProto) -> None:
+def check_format(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Run ``onnx.checker`` on the model without its weights, which are checked elsewhere.
 
     Ops that onnx does not know pass: that they are not supported is told with all the others.
+    Returns the model that was checked.
     """
     if proto.ir_version > onnx.IR_VERSION:
         warnings.warn(
@@ -123,7 +125,7 @@ def check_format(proto: onnx.ModelProto) -> None:
         )
     skeleton = _skeleton(proto)
     if skeleton.ByteSize() > checker.MAXIMUM_PROTOBUF:
-        return
+        return skeleton
     try:
         checker.check_model(skeleton)  # pyright: ignore[reportUnknownMemberType]
     except checker.ValidationError as error:
@@ -131,6 +133,25 @@ def check_format(proto: onnx.ModelProto) -> None:
             f"onnx.checker refuses the model: {str(error).strip()}",
             hint="export the model again, or tell the exporter's developers",
         ) from error
+    return skeleton
+
+
+def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
+    """The model; outputs that declare no type have the one that ``onnx.shape_inference`` finds."""
+    outputs = model.graph.outputs
+    untyped = {value.name for value in outputs if value.type == UNDEFINED}
+    if not untyped:
+        return model
+    for output in skeleton.graph.output:
+        if output.name in untyped:
+            output.ClearField("type")
+    try:
+        inferred = shape_inference.infer_shapes(skeleton)
+    except (shape_inference.InferenceError, ValueError):
+        return model  # the import says what is wrong, and where
+    types = {v.name: element_name(v.type.tensor_type.elem_type) for v in inferred.graph.output}
+    typed = tuple(replace(v, type=types[v.name]) if v.name in untyped else v for v in outputs)
+    return replace(model, graph=replace(model.graph, outputs=typed))
 
 
 def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -138,18 +159,20 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     graph.input.extend(proto.graph.input)
     graph.output.extend(proto.graph.output)
     listed = {value.name for value in proto.graph.input}
-    tensors = [t.name for t in proto.graph.initializer]
-    tensors += [t.values.name for t in proto.graph.sparse_initializer]
-    for name in tensors:
+    tensors = [(t.name, t.data_type, t.dims) for t in proto.graph.initializer]
+    tensors += [(t.values.name, t.values.data_type, t.dims) for t in proto.graph.sparse_initializer]
+    for name, type, dims in tensors:
         if name not in listed:
-            graph.input.append(onnx.helper.make_tensor_value_info(name, 1, []))
+            graph.input.append(onnx.helper.make_tensor_value_info(name, type, list(dims)))
     graph.node.extend(proto.graph.node)
     for node in graph.node:
         if node.domain in ("", "ai.onnx") and not is_known(node.op_type):
             node.domain = _FOREIGN
     for output in graph.output:
+        if output.type.WhichOneof("value") is None:
+            output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         if output.type.HasField("tensor_type"):
-            # the checker wants a shape, which nobody else needs
+            # the checker wants a type and a shape, which nobody else needs
             output.type.tensor_type.shape.SetInParent()
     for tensor in external_tensors(graph):
         # the checker would look for the file in the working directory

@@ -34,21 +34,21 @@ def resolved_shape(
     old: Sequence[int], wanted: Sequence[int], allow_zero: bool = False
 ) -> tuple[int, ...]:
     """The shape that a Reshape means. Raises ShapeError where there is none."""
-    new = list(wanted)
-    for d, size in enumerate(new):
-        if size == 0 and not allow_zero:
-            if d >= len(old):
-                raise ShapeError("there is no dimension to copy", found=str(list(wanted)))
-            new[d] = old[d]
-    known = math.prod(size for size in new if size != -1)
+    copied = {d for d, size in enumerate(wanted) if size == 0 and not allow_zero}
+    if any(d >= len(old) for d in copied):
+        raise ShapeError("there is no dimension to copy", found=str(list(wanted)))
+    new = [old[d] if d in copied else size for d, size in enumerate(wanted)]
     if new.count(-1) == 1:
-        if known == 0 or math.prod(old) % known:
+        # what is copied cancels out: an empty batch leaves the other dimensions known
+        total = math.prod(size for d, size in enumerate(old) if d not in copied)
+        known = math.prod(size for d, size in enumerate(new) if size != -1 and d not in copied)
+        if known == 0 or total % known:
             raise ShapeError(
                 "the size of dimension -1 cannot be known",
                 expected=f"a shape of {math.prod(old)} elements",
-                found=str(list(wanted)),
+                found=f"{list(wanted)}, which {list(old)} is reshaped to",
             )
-        new[new.index(-1)] = math.prod(old) // known
+        new[new.index(-1)] = total // known
     if min(new, default=0) < 0 or math.prod(new) != math.prod(old):
         raise ShapeError(
             "the shape does not fit the data",

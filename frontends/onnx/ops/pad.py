@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import shape_of
+from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
@@ -20,9 +23,29 @@ def pad(call: Call) -> SSAValue:
     low, high = [max(n, 0) for n in low], [max(n, 0) for n in high]
     if not any((*low, *high)):
         return x
+    value = _value(call, mode)
+    if isinstance(value, float):
+        return _padded(call, x, low, high, mode, value)
+    # `nn.pad` has its value as a float64
+    dtype = dtype_of(x.type)
+    inside = call.build.splat(True, shape_of(x), np.bool)
     return call.emit(
-        nn.PadOp, x, low=tuple(low), high=tuple(high), mode=mode, value=_value(call, mode)
+        nn.WhereOp,
+        _padded(call, inside, low, high),
+        _padded(call, x, low, high),
+        call.build.splat(value, (), dtype),
     )
+
+
+def _padded(
+    call: Call,
+    x: SSAValue,
+    low: Sequence[int],
+    high: Sequence[int],
+    mode: str = "constant",
+    value: float = 0.0,
+) -> SSAValue:
+    return call.emit(nn.PadOp, x, low=tuple(low), high=tuple(high), mode=mode, value=value)
 
 
 def _amounts(call: Call) -> tuple[list[int], list[int]]:
@@ -55,7 +78,8 @@ def _cropped(call: Call, x: SSAValue, low: list[int], high: list[int]) -> SSAVal
     return call.emit(nn.SliceOp, x, starts=starts, sizes=sizes, steps=(1,) * len(shape))
 
 
-def _value(call: Call, mode: str) -> float:
+def _value(call: Call, mode: str) -> float | int:
+    """The number that is added; an int only where a float64 cannot hold it."""
     if mode != "constant":
         return 0.0
     if call.version < 11:
@@ -63,6 +87,5 @@ def _value(call: Call, mode: str) -> float:
     if call.optional(2) is None:
         return 0.0
     number = call.static_number(2, "constant_value")
-    if number == number and float(number) != number:
-        call.unsupported(f"padding with {number}, which float64 cannot hold")
-    return float(number)
+    is_exact = number != number or float(number) == number
+    return float(number) if is_exact else number

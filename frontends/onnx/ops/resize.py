@@ -1,4 +1,4 @@
-"""Resize and Upsample: `nn.resize` where it can, else a gather or a product for each axis."""
+"""Resize and Upsample: `nn.resize` where it can, else a gather or a weighted sum for each axis."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from xdsl.ir import SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.movement import COORDINATES
-from tessella.frontends.onnx.build import Array
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.ops.sampling import nearest, positions, sampling_matrix
+from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, samples
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 
@@ -168,7 +167,7 @@ def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
 
 def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
     old, new, scale = shape_of(x)[axis], plan.sizes[axis], plan.scales[axis]
-    call.build.check_made(new, 1 if plan.mode == "nearest" else old)
+    call.build.check_made(new)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
     if not np.isfinite(places).all():
         raise ShapeError("roi and scales give no positions", found=f"{plan.regions[axis]}, {scale}")
@@ -176,7 +175,7 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
         indices = call.constant(nearest(places, old, plan.nearest))
         y = call.emit(nn.GatherOp, x, indices, axis=axis)
     else:
-        matrix = sampling_matrix(
+        taken = samples(
             places,
             old,
             mode=plan.mode,
@@ -184,7 +183,7 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
             cubic=call.number("cubic_coeff_a"),
             inside=call.flag("exclude_outside"),
         )
-        y = _times(call, x, axis, matrix)
+        y = _sampled(call, x, axis, taken)
     if plan.coordinates != "tf_crop_and_resize":
         return y
     outside = (places < 0) | (places > old - 1)
@@ -193,13 +192,15 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
     return call.emit(nn.WhereOp, call.constant(mask), value, y) if outside.any() else y
 
 
-def _times(call: Call, x: SSAValue, axis: int, matrix: Array) -> SSAValue:
-    """A matrix product along one axis, which goes to the end and back."""
-    rank = len(shape_of(x))
-    perm = [d for d in range(rank) if d != axis] + [axis]
-    weight = call.constant(matrix.astype(dtype_of(x.type)))
-    rows = call.transpose(x, perm)
-    rows = call.reshape(rows, (1, *shape_of(rows))) if rank == 1 else rows
-    y = call.emit(nn.MatmulOp, rows, weight, transpose_b=True)
-    y = call.reshape(y, shape_of(y)[1:]) if rank == 1 else y
-    return call.transpose(y, [perm.index(d) for d in range(rank)])
+def _sampled(call: Call, x: SSAValue, axis: int, taken: Samples) -> SSAValue:
+    """Sums of weighted elements along one axis.
+
+    A product with a matrix would do, but spread what is not finite over the whole axis.
+    """
+    after = (1,) * (len(shape_of(x)) - 1 - axis)
+    weights = taken.weights.reshape(*taken.weights.shape, *after)
+    parts = call.emit(nn.GatherOp, x, call.constant(taken.indices), axis=axis)
+    parts = call.mul(parts, call.constant(weights.astype(dtype_of(x.type))))
+    if not weights.all():
+        parts = call.emit(nn.WhereOp, call.constant(weights != 0), parts, call.scalar(0, parts))
+    return call.emit(nn.ReduceSumOp, parts, axes=(axis,), keepdims=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -76,10 +77,19 @@ _KERNELS: dict[str, tuple[Callable[[Array, float], Array], int]] = {
 }
 
 
-def sampling_matrix(
+@dataclass(frozen=True)
+class Samples:
+    """Of which old elements, and how much of each, the new ones (columns) are the sums."""
+
+    indices: Array
+    weights: Array
+    """0 where a column has fewer elements than others."""
+
+
+def samples(
     places: Array, old: int, *, mode: str, scale: float, cubic: float, inside: bool
-) -> Array:
-    """How much of each old element (columns) each new one (rows) takes.
+) -> Samples:
+    """The old elements that each new one takes, and how much of each.
 
     A scale below 1 widens the kernel (antialiasing). Elements beyond the ends are those at the
     ends, or with ``inside`` do not count.
@@ -89,15 +99,18 @@ def sampling_matrix(
     kernel, support = _KERNELS[mode]
     scale = min(scale, 1.0)
     reach = min(math.ceil(support / scale), old + int(np.abs(places).max(initial=0)) + 1)
-    rows = np.arange(len(places))
-    matrix, base = np.zeros((len(places), old)), np.floor(places).astype(np.int64)
-    for offset in range(-reach, reach + 1):
-        taken = base + offset
-        weights = kernel(scale * (taken - places), cubic)
-        if inside:
-            weights = np.where((taken >= 0) & (taken < old), weights, 0)
-        matrix[rows, np.clip(taken, 0, old - 1)] += weights
+    indices = np.floor(places).astype(np.int64) + np.arange(-reach, reach + 1)[:, None]
+    weights = kernel(scale * (indices - places), cubic)
+    if inside:
+        weights = np.where((indices >= 0) & (indices < old), weights, 0)
     if inside or scale < 1:
-        total = matrix.sum(axis=1, keepdims=True)
-        matrix /= np.where(total == 0, 1, total)
-    return matrix
+        total = weights.sum(axis=0)
+        weights /= np.where(total == 0, 1, total)
+    return _packed(np.clip(indices, 0, old - 1), weights)
+
+
+def _packed(indices: Array, weights: Array) -> Samples:
+    """Without the rows that only weights of zero need: the others move up in their columns."""
+    order = np.argsort(weights == 0, axis=0, kind="stable")
+    most = int((weights != 0).sum(axis=0).max(initial=1))
+    return Samples(*(np.take_along_axis(x, order, axis=0)[:most] for x in (indices, weights)))

@@ -1,0 +1,175 @@
+"""What exporters write at the edges of the operators' definitions, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import tessella
+from tessella.support.errors import ShapeError
+from tests.frontends.onnx.models import Array, model, one_node, value
+
+node = helper.make_node
+rng = np.random.default_rng(0)
+NAN, INF = np.nan, np.inf
+
+
+def runtime(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, dict(feeds))
+
+
+def compiled(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    return tessella.compile(proto).run(None, dict(feeds))
+
+
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool", "LpPool"])
+@pytest.mark.parametrize(
+    "size, settings",
+    [
+        (2, {"kernel_shape": [3, 3], "strides": [2, 2]}),
+        (2, {"kernel_shape": [5, 5], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        (3, {"kernel_shape": [3, 3], "strides": [4, 4], "dilations": [2, 2]}),
+        (1, {"kernel_shape": [2, 3], "strides": [2, 3]}),
+    ],
+)
+def test_a_window_larger_than_the_padded_input(
+    op: str, size: int, settings: dict[str, Any]
+) -> None:
+    x = {"x": rng.standard_normal((1, 3, size, size)).astype(np.float32)}
+    proto = one_node(op, x, opset=20, ceil_mode=1, **settings)
+    np.testing.assert_allclose(compiled(proto, x)[0], runtime(proto, x)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("count_include_pad", [0, 1])
+def test_what_counts_in_a_window_over_the_end(count_include_pad: int) -> None:
+    x = {"x": rng.standard_normal((1, 3, 2, 2)).astype(np.float32)}
+    for kernel, pads in ((3, 0), (5, 1)):
+        proto = one_node(
+            "AveragePool", x, opset=20, ceil_mode=1, kernel_shape=[kernel] * 2, strides=[2, 2],
+            pads=[pads] * 4, count_include_pad=count_include_pad,
+        )  # fmt: skip
+        np.testing.assert_allclose(compiled(proto, x)[0], runtime(proto, x)[0], rtol=1e-6)
+
+
+def test_a_window_for_which_there_is_no_position() -> None:
+    x = {"x": rng.standard_normal((1, 3, 2, 2)).astype(np.float32)}
+    for strides in ([1, 1], [2, 2]):
+        proto = one_node("MaxPool", x, opset=20, ceil_mode=1, kernel_shape=[9, 9], strides=strides)
+        with pytest.raises(ShapeError, match="larger than the padded input"):
+            compiled(proto, x)
+
+
+@pytest.mark.parametrize(
+    "shape, wanted",
+    [
+        ((0, 3, 4), [0, -1]),
+        ((0, 3, 4), [-1, 12]),
+        ((0, 3, 4), [0, -1, 2]),
+        ((0, 3, 4), [0, 0, -1]),
+        ((0, 3, 4), [0, 2, -1]),
+        ((2, 0, 4), [2, -1, 4]),
+    ],
+)
+def test_an_empty_batch_is_reshaped_as_a_batch_of_one(
+    shape: tuple[int, ...], wanted: list[int]
+) -> None:
+    """ONNX Runtime tells for a batch of one what the other dimensions are."""
+    weights = {"shape": np.array(wanted, np.int64)}
+    symbolic = [size or "n" for size in shape]
+    proto = model(
+        [node("Reshape", ["x", "shape"], ["y"])],
+        [value("x", symbolic)],
+        [value("y", None)],
+        weights=weights,
+    )
+    one = np.zeros([size or 1 for size in shape], np.float32)
+    (expected,) = runtime(proto, {"x": one})
+    (found,) = compiled(proto, {"x": np.zeros(shape, np.float32)})
+    batch = next(d for d, size in enumerate(expected.shape) if size == 1)
+    assert found.shape == tuple(0 if d == batch else n for d, n in enumerate(expected.shape))
+
+
+def test_what_an_empty_reshape_cannot_mean() -> None:
+    x = {"x": np.zeros((0, 3), np.float32), "shape": np.array([0, -1], np.int64)}
+    proto = one_node("Reshape", x, opset=21, constants=["shape"], allowzero=1)
+    with pytest.raises(ShapeError, match="-1 cannot be known"):
+        compiled(proto, {"x": x["x"]})
+
+
+def untyped(proto: onnx.ModelProto) -> onnx.ModelProto:
+    for output in proto.graph.output:
+        output.ClearField("type")
+    return proto
+
+
+def test_outputs_without_a_type() -> None:
+    x = {"x": rng.standard_normal((2, 3)).astype(np.float32)}
+    nodes = [
+        node("ArgMax", ["x"], ["i"], axis=1),
+        node("Relu", ["x"], ["y"]),
+        node("Greater", ["x", "y"], ["z"]),
+    ]
+    for shape in ([2, 3], ["n", 3]):
+        outputs = [value(name, None) for name in "iyz"]
+        proto = untyped(model(nodes, [value("x", shape)], outputs))
+        compiled_model = tessella.compile(proto)
+        assert [info.dtype for info in compiled_model.outputs] == ["int64", "float32", "bool"]
+        assert not proto.graph.output[0].HasField("type")
+        for found, expected in zip(compiled_model.run(None, x), runtime(proto, x), strict=True):
+            np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1, 2**64 - 1, -(2**53) - 1])
+def test_padding_with_an_integer_that_float64_lacks(dtype: type, number: int) -> None:
+    limits = np.iinfo(dtype)
+    if not limits.min <= number <= limits.max:
+        pytest.skip("no value of this type")
+    feeds = {
+        "x": np.arange(4).reshape(2, 2).astype(dtype),
+        "pads": np.array([1, 0, 2, -1]),
+        "value": np.array(number, dtype),
+    }
+    proto = untyped(one_node("Pad", feeds, opset=21, constants=["pads", "value"]))
+    x = {"x": feeds["x"]}
+    np.testing.assert_array_equal(compiled(proto, x)[0], runtime(proto, x)[0], strict=True)
+
+
+RESIZED = [
+    {"mode": "cubic"},
+    {"mode": "cubic", "exclude_outside": 1},
+    {"mode": "cubic", "antialias": 1},
+    {"mode": "linear", "antialias": 1},
+    {"mode": "cubic", "coordinate_transformation_mode": "align_corners"},
+    {"mode": "linear", "exclude_outside": 1},
+]
+
+
+@pytest.mark.parametrize("settings", RESIZED)
+@pytest.mark.parametrize("size", [9, 14, 20, 31])
+def test_what_is_not_finite_stays_in_its_window(settings: dict[str, Any], size: int) -> None:
+    """The result of finite elements is ONNX's where no element of the window is another."""
+    x = rng.standard_normal((1, 1, 20, 20)).astype(np.float32)
+    feeds = {"x": x, "roi": np.zeros(0, np.float32), "scales": np.zeros(0, np.float32)}
+    feeds["sizes"] = np.array([1, 1, size, size])
+    proto = one_node("Resize", feeds, opset=18, constants=["roi", "scales", "sizes"], **settings)
+    (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    changed = x.copy()
+    changed[..., 4, 15], changed[..., 17, 2] = INF, NAN
+    other = np.where(np.isfinite(changed), x, np.float32(100))
+    (touched,) = ReferenceEvaluator(proto).run(None, {"x": other})
+    (found,) = compiled(proto, {"x": changed})
+    same = touched == expected
+    assert same.mean() > 0.3
+    np.testing.assert_allclose(found[same], expected[same], rtol=1e-4, atol=1e-5)
+    assert not np.isfinite(found[abs(touched - expected) > 1e-2]).any()
