@@ -25,6 +25,7 @@ from tessella.dialects.printing import to_text
 from tessella.dialects.rt import LaunchOp
 from tessella.driver.buildable import check_buildable
 from tessella.driver.pipeline import IR_STAGES, Options, pipeline
+from tessella.driver.plugged import blamed
 from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.passes.plan_arena import ARENA_BYTES
 from tessella.runtime.program import (
@@ -99,8 +100,10 @@ def lower(
         for step in passes:
             progress(step.name)
             began = perf_counter()
-            with no_collection():
+            with no_collection(), blamed(step) as plugin:
                 step.apply(ctx, module)
+                if plugin is not None:
+                    module.verify()
             lowered.timings[step.name] = (
                 lowered.timings.get(step.name, 0.0) + perf_counter() - began
             )

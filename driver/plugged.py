@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from typing import TypeGuard
@@ -12,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from tessella.dialects.place import TARGETS
 from tessella.passes.kinds import declared
+from tessella.support.errors import InternalError, TessellaError
 from tessella.support.plugins import DIALECTS, PASSES, Plugin, plugins
 
 Stages = Sequence[tuple[str, Sequence[ModulePass]]]
@@ -39,6 +41,24 @@ def extended(stages: Stages) -> Stages:
         if declared(cls).runs_before or declared(cls).runs_after:
             _insert(result, plugin, cls)
     return result
+
+
+@contextmanager
+def blamed(step: ModulePass) -> Generator[Plugin | None]:
+    """The plugin that a pass is from; PluginError for what the pass raises in the block.
+
+    Errors that a pass raises on purpose, which are TessellaErrors, are left as they are.
+    """
+    plugin = next((plugin for plugin in plugins(PASSES) if plugin.name == step.name), None)
+    try:
+        yield plugin
+    except Exception as error:
+        on_purpose = isinstance(error, TessellaError) and not isinstance(error, InternalError)
+        if plugin is None or on_purpose or isinstance(error, MemoryError):
+            raise
+        raise plugin.error(
+            f"the pass {step.name!r} raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _named(group: str, taken: Collection[str]) -> Sequence[Plugin]:

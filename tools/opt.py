@@ -197,7 +197,8 @@ class OptMain(xDSLOptMain):
 
     def _run_pass(self, step: ModulePass, module: ModuleOp) -> None:
         try:
-            step.apply(self.ctx, module)
+            with plugged.blamed(step):
+                step.apply(self.ctx, module)
         except REPORTED as error:
             raise BrokenError([Problem(None, f"{step.name}: {error}")]) from error
         except Exception as error:

@@ -26,6 +26,7 @@ from tessella.dialects.nn.core import (
     Tensor,
     broadcast_shapes,
     shape_of,
+    shown,
     tensor,
     tensor_type,
     to_python,
@@ -109,7 +110,11 @@ class MatmulOp(NnOp):
             raise ShapeError("nn.matmul takes matrices", found=f"{self.a.type} and {self.b.type}")
         k, n = (b[-1], b[-2]) if to_python(self.transpose_b) else (b[-2], b[-1])
         if a[-1] != k:
-            raise ShapeError("nn.matmul: the inner sizes differ", found=f"{a[-1]} and {k}")
+            raise ShapeError(
+                "nn.matmul: the inner sizes differ",
+                expected="as many columns of a as rows of b",
+                found=f"{a[-1]} and {k}: {shown(a)} x {shown(b)}",
+            )
         batch = broadcast_shapes([a[:-2], b[:-2]])
         return [tensor(tensor_type(self.a).element_type, (*batch, a[-2], n))]
 

@@ -45,6 +45,33 @@ ONNX defines these by other ops, which are imported in their place, as far as th
 
 So are the functions that a model defines.
 
+## Where results differ
+
+The definitions leave some results open. ONNX Runtime and `onnx.reference` differ there from each
+other, from machine to machine, or from tessella, which decides:
+
+- NaN is never lost in a maximum or minimum. `MaxPool`, `GlobalMaxPool`, `ReduceMax`, `ReduceMin`,
+  `Max`, `Min` and `Clip` of a NaN are NaN, as in NumPy and PyTorch; `ArgMax` and `ArgMin` give the
+  position of the first NaN. The maximum of elements that are all -inf is -inf. ONNX Runtime passes
+  over NaN in pools and reductions.
+- A cast of NaN to an integer is 0, and a cast of a number beyond the range is the nearest end of
+  it. So `QuantizeLinear` gives 0 for NaN, whatever the zero point. ONNX Runtime gives what the
+  machine's instruction does: the least value on x86, 0 on Arm.
+- `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
+- Sums of integers wrap around. `ReduceProd`, `ReduceSumSquare`, `ReduceL2` of `int32` do so too,
+  where ONNX Runtime computes in `float32` or saturates.
+- Kernels of float32 keep float32 inside: `LayerNormalization`, `ReduceL2` and their like
+  square, and give 0 or inf where a square is beyond 3.4e38, as ONNX Runtime does. The NumPy kernels
+  (`places=["host"]`, constants) compute in float64 and round once, and have the true result there.
+  `ReduceProd` always does.
+- A factor is multiplied into a constant weight when the model is compiled: `Gemm` with `alpha`,
+  `BatchNormalization` after a convolution. Where the product alone would overflow, the result is
+  then finite: with `alpha = 0` it is 0 where ONNX Runtime has inf * 0 = NaN.
+- `Resize` takes only the elements of its window, with their weights: what is not finite elsewhere
+  does not matter. An element whose weight is 0 is outside of the window.
+- `Reshape` of a tensor without elements: with a -1, dimensions that are copied (0) cancel out, so
+  that an empty batch has the shape of any other. ONNX Runtime refuses that.
+
 ## Ops that are not supported
 
 {missing}; and all ops of other domains than `ai.onnx`.

@@ -212,3 +212,59 @@ def test_compiling_says_which_plugin_is_broken(install: Installer) -> None:
     install_pass(install, "runs_after = 'nothing'")
     with pytest.raises(TessellaError, match="package 'my_plugin' is broken"):
         tessella.jit(lambda x: x + x)(np.ones(4, np.float32))
+
+
+RAISING = """
+from dataclasses import dataclass
+from tessella.dialects import nn
+from tessella.passes.kinds import ProgramPass
+from tessella.support.errors import OptionError
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.rewriter import Rewriter
+
+def retype(module, type):
+    for op in module.walk():
+        if isinstance(op, nn.NnOp):
+            Rewriter.replace_value_with_new_type(op.results[0], type)
+
+@dataclass(frozen=True)
+class Mine(ProgramPass):
+    '''Fail.'''
+
+    name = "mine"
+    runs_before = "pick-kernels"
+
+    def apply(self, ctx, op):
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    "body, told",
+    [
+        ("raise ValueError('so it is')", "the pass 'mine' raised ValueError: so it is"),
+        ("[][0]", "the pass 'mine' raised IndexError"),
+        ("retype(op, TensorType(i32, [7]))", "the pass 'mine' raised VerifyException: nn.add"),
+    ],
+)
+def test_a_pass_that_fails_is_named(
+    body: str, told: str, install: Installer, tmp_path: Path, capsys: Out
+) -> None:
+    install("my_plugin", RAISING.format(body=body), {PASSES: {"mine": "my_plugin:Mine"}})
+    with pytest.raises(PluginError) as caught:
+        tessella.ops.add.lower(np.ones(3), 1.0).as_text("placed")
+    message = str(caught.value)
+    for part in (told, "'my_plugin'", "TESSELLA_PLUGINS=0"):
+        assert part in message
+    file = tmp_path / "x.mlir"
+    file.write_text("builtin.module {}")
+    if "raise" in body:
+        assert main([str(file), "-p", "mine"]) == 1
+        assert "'my_plugin'" in capsys.readouterr().err
+
+
+def test_what_a_pass_refuses_on_purpose_is_its_own_error(install: Installer) -> None:
+    source = RAISING.format(body="raise OptionError('not with me')")
+    install("my_plugin", source, {PASSES: {"mine": "my_plugin:Mine"}})
+    with pytest.raises(OptionError, match="not with me"):
+        tessella.ops.add.lower(np.ones(3), 1.0).as_text("placed")

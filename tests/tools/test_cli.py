@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import tessella
 from tessella import targets
@@ -225,6 +227,29 @@ def test_check_of_a_model_that_is_supported(model: str, capsys: Out) -> None:
     assert main(["check", "model.tile"]) == 0
     Path("model.weights").unlink()
     assert main(["check", "model.tile"]) == 2
+
+
+@pytest.mark.parametrize("rows", ["4", "n"])
+def test_check_of_shapes_that_do_not_fit(rows: str, capsys: Out, tmp_path: Path) -> None:
+    a, b = (helper.make_tensor_value_info(n, 1, [s, 4]) for n, s in (("a", 4), ("b", rows)))
+    if rows == "4":
+        b.type.tensor_type.shape.dim[0].dim_value = 5
+    node = helper.make_node("MatMul", ["a", "b"], ["y"], name="product")
+    y = helper.make_tensor_value_info("y", 1, None)
+    proto = helper.make_model(
+        helper.make_graph([node], "g", [a, b], [y]), opset_imports=[helper.make_opsetid("", 21)]
+    )
+    path = tmp_path / "x.onnx"
+    onnx.save(proto, path)
+    if rows == "n":
+        assert main(["check", str(path)]) == 0
+        assert "'b' has symbolic dimensions" in capsys.readouterr().out
+        assert main(["check", str(path), "--shape", "b=4x4"]) == 0
+        assert capsys.readouterr().out == "supported\n"
+    assert main(["check", str(path), *(["--shape", "b=5x4"] if rows == "n" else [])]) == 2
+    error = capsys.readouterr().err
+    for part in ("node 'product' (MatMul)", "4x4", "5x4"):
+        assert part in error
 
 
 def test_check_of_no_model(capsys: Out, tmp_path: Path) -> None:

@@ -1,0 +1,117 @@
+"""The results that ONNX leaves open, as docs/operators.md decides them ("Where results differ")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import tessella
+from tests.frontends.onnx.models import Array, one_node
+from tests.frontends.onnx.test_edges import runtime, untyped
+
+NAN, INF = np.nan, np.inf
+PLACES = [None, ["host"]]
+
+
+def ours(op: str, opset: int, *inputs: Array, places: list[str] | None = None, **kw: Any) -> Array:
+    feeds = {f"x{i}": x for i, x in enumerate(inputs)}
+    proto = untyped(one_node(op, feeds, opset=opset, **kw))
+    return tessella.compile(proto, places=places).run(None, feeds)[0]
+
+
+def theirs(op: str, opset: int, *inputs: Array, **kw: Any) -> Array:
+    feeds = {f"x{i}": x for i, x in enumerate(inputs)}
+    return runtime(untyped(one_node(op, feeds, opset=opset, **kw)), feeds)[0]
+
+
+def f32(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_a_maximum_keeps_nan(places: list[str] | None) -> None:
+    """The maxima of windows are those of NumPy; without NaN, those of ONNX Runtime too."""
+    x = f32(1, NAN, 3, 4, 5, -INF, -INF, -INF, NAN, NAN, NAN, 1)[None, None]
+    found = ours("MaxPool", 20, x, places=places, kernel_shape=[3])
+    windows = np.lib.stride_tricks.sliding_window_view(x, 3, axis=2)
+    np.testing.assert_array_equal(found, windows.max(axis=-1))
+    known = theirs("MaxPool", 20, x, kernel_shape=[3])
+    fine = np.isfinite(windows).all(axis=-1)
+    np.testing.assert_array_equal(found[fine], known[fine])
+    assert np.isnan(ours("GlobalMaxPool", 20, x, places=places)).all()
+    for op in ("ArgMax", "ArgMin"):
+        proto = one_node(op, {"x": x}, opset=20, axis=2)
+        (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
+        np.testing.assert_array_equal(ours(op, 20, x, places=places, axis=2), expected)
+
+
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint16])
+def test_nan_is_quantized_to_zero(dtype: type, places: list[str] | None) -> None:
+    x = f32(NAN, INF, -INF, 1e10, -1e10, 0.5, 1.5, 2.5, -0.5, 127.5, 128, 3e38)
+    operands = x, np.float32(1), np.array(3, dtype)
+    found = ours("QuantizeLinear", 21, *map(np.asarray, operands), places=places)
+    known = theirs("QuantizeLinear", 21, *map(np.asarray, operands))
+    np.testing.assert_array_equal(found[1:], known[1:], strict=True)
+    assert found[0] == 0
+
+
+def test_products_are_rounded_once() -> None:
+    x = np.array([[1e20, 1e20, 1e-20, 1e-20], [1e-30, 1e-30, 1e30, 1e30], [0, INF, 1, 1]])
+    for places in PLACES:
+        found = ours("ReduceProd", 13, x.astype(np.float32), places=places, axes=[1], keepdims=0)
+        exact = theirs("ReduceProd", 13, x, axes=[1], keepdims=0)
+        np.testing.assert_allclose(found, exact.astype(np.float32), rtol=1e-5)
+
+
+def test_integers_wrap_around() -> None:
+    x = np.array([[2**20, 2**20, 2**20, 3], [70000, 70000, 1, 1]], np.int32)
+    for op in ("ReduceProd", "ReduceSumSquare", "ReduceSum"):
+        feeds = {"x": x}
+        settings = {} if op == "ReduceSum" else {"axes": [1]}
+        proto = one_node(op, feeds, opset=13, **settings)
+        (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+        found = ours(op, 13, x, **settings)
+        np.testing.assert_array_equal(found, np.asarray(expected).astype(np.int32), strict=True)
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+def test_float32_norms_overflow_as_in_onnx_runtime(scale: float) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 32)).astype(np.float32) * np.float32(scale)
+    ones = np.ones(32, np.float32)
+    for op, opset, inputs, kw in (
+        ("LayerNormalization", 20, [x, ones], {}),
+        ("RMSNormalization", 23, [x, ones], {}),
+        ("ReduceL2", 13, [x], {"axes": [1]}),
+        ("LpNormalization", 20, [x], {"axis": 1}),
+    ):
+        expected = theirs(op, opset, *inputs, **kw)
+        np.testing.assert_allclose(ours(op, opset, *inputs, **kw), expected, rtol=1e-4, atol=1e-20)
+
+
+def test_numpy_norms_are_those_of_float64() -> None:
+    x = np.random.default_rng(0).standard_normal((4, 32)) * 1e30
+    ones = np.ones(32)
+    expected = theirs("LayerNormalization", 20, x, ones)
+    found = ours(
+        "LayerNormalization", 20, *(a.astype(np.float32) for a in (x, ones)), places=["host"]
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_factor_goes_into_a_constant_weight() -> None:
+    a = np.full((4, 4), 1e30, np.float32)
+    feeds = {"a": a, "b": a}
+    for alpha, expected in ((0.0, 0.0), (1e-30, 4e30)):
+        proto = untyped(one_node("Gemm", feeds, opset=13, constants=["b"], alpha=alpha))
+        found = tessella.compile(proto).run(None, {"a": a})[0]
+        np.testing.assert_allclose(found, np.full((4, 4), expected), rtol=1e-6)
+        # an infinity that the operands have is no matter of rounding
+        infinite = np.where(np.eye(4), np.float32(INF), np.float32(1))
+        known = runtime(proto, {"a": infinite})[0]
+        np.testing.assert_array_equal(
+            np.isfinite(tessella.compile(proto).run(None, {"a": infinite})[0]), np.isfinite(known)
+        )
