@@ -77,7 +77,8 @@ def test_what_was_right_stays() -> None:
     [
         (
             program("16").replace("x8xf32", "x9xf32"),
-            "nn.matmul (product): the inner sizes differ\n  found: 9 and 8",
+            "nn.matmul (product): the inner sizes differ\n"
+            "  expected: as many columns of a as rows of b\n  found: 9 and 8: 16x9 x 8x4",
         ),
         (
             program("?"),
