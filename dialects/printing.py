@@ -73,6 +73,7 @@ def _kind(place: PlaceAttr) -> str:
 
 def _name(place: PlaceAttr, alike: Sequence[PlaceAttr]) -> str:
     """The layout's name, after the parts in which places of the same name differ."""
-    parts = (lambda p: p.target.data, lambda p: p.precision.data)
-    differing = [part(place) for part in parts if len({part(p) for p in alike}) > 1]
+    targets, precisions = {p.target for p in alike}, {p.precision for p in alike}
+    parts = ((place.target, targets), (place.precision, precisions))
+    differing = [part.data for part, others in parts if len(others) > 1]
     return "_".join((*differing, _kind(place)))
