@@ -11,10 +11,12 @@ from typing import Any
 import llvmlite
 import llvmlite.binding
 
+from tessella.support import fork
 from tessella.support.errors import InternalError
 from tessella.targets import Target
 
 _binding: Any = llvmlite.binding
+fork.wait_for(_binding.ffi.lib._lock)
 
 _ERROR_LINE = re.compile(r":(\d+):\d+: error")
 _SHOWN_AROUND = 2

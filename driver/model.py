@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tessella.driver.build import (
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.pipeline import Options
 from tessella.runtime.program import Program
+from tessella.support import fork
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, InternalError, ShapeError
 
@@ -91,7 +91,7 @@ class Model(Compiled):
         self._options = options
         self._progress = progress
         self._table: OrderedDict[tuple[tuple[int, ...], ...], Executable] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork.Lock()
         self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
         self._signatures = [_Signature(i.name, np.dtype(i.dtype), i.shape) for i in self.inputs]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from tessella.driver.compile import make_options
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.model import Model
 from tessella.driver.pipeline import STAGES
+from tessella.support import fork
 from tessella.support.errors import InternalError
 
 V = TypeVar("V")
@@ -130,7 +130,7 @@ class Lowered:
 class _Entry(Generic[V]):
     """A value of the table; it is made by the first thread that needs it."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: fork.Lock = field(default_factory=fork.Lock)
     value: V | None = None
 
 
@@ -139,7 +139,7 @@ class Table(Generic[V]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = fork.Lock()
         self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:

@@ -1,0 +1,110 @@
+"""Forking while other threads compile: what the child finds is whole, and no lock is held for ever.
+
+Only the thread that forks lives on in the child. A lock that another one held would stay held, and
+what that one was changing would stay half changed.
+
+| what others may be doing | then |
+|---|---|
+| hold a ``Lock`` | the child has a new one |
+| compute a ``functools.cached_property`` | likewise: Python 3.11 has a lock in each |
+| use a library that has its own lock | the fork waits: ``wait_for`` |
+| import a module of tessella | the fork waits: Python would wait for ever |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import AbstractContextManager
+from functools import cached_property
+from types import ModuleType, TracebackType
+from typing import Any
+from weakref import WeakSet
+
+_PACKAGE = __name__.partition(".")[0]
+_LONGEST_IMPORT = 30.0
+"""Seconds after which a fork waits no longer."""
+
+
+class Lock:
+    """A reentrant lock. In a forked child only the thread that forked may still hold it.
+
+    What it protects must be whole whenever another thread may run, so between any two bytecodes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Take a new lock where another thread holds this one."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
+
+
+_locks: WeakSet[Lock] = WeakSet()
+
+
+def wait_for(lock: AbstractContextManager[Any]) -> None:
+    """Let every fork hold a lock, so that no other thread is in what the lock protects.
+
+    One may wait for another such lock only if it comes first: they are held in the opposite order.
+    """
+
+    def release() -> None:
+        lock.__exit__(None, None, None)
+
+    os.register_at_fork(before=lock.__enter__, after_in_parent=release, after_in_child=release)
+
+
+def _wait_for_imports() -> None:
+    end = time.monotonic() + _LONGEST_IMPORT
+    while any(map(_is_initializing, _modules())) and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def _modules() -> list[ModuleType]:
+    """The modules of the package, those among them that are only half imported."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")
+    ]
+
+
+def _is_initializing(module: ModuleType) -> bool:
+    return bool(getattr(module.__spec__, "_initializing", False))
+
+
+def _renew_locks() -> None:
+    for lock in list(_locks):
+        lock.renew()
+    if sys.version_info < (3, 12):
+        for module in _modules():
+            _renew_properties(module)
+
+
+def _renew_properties(module: ModuleType) -> None:
+    classes = [value for value in list(vars(module).values()) if isinstance(value, type)]
+    for found in (value for kind in classes for value in list(vars(kind).values())):
+        if isinstance(found, cached_property):
+            found.lock = threading.RLock()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# the first that is registered is the last that runs before a fork
+os.register_at_fork(before=_wait_for_imports, after_in_child=_renew_locks)
