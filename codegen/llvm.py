@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding
@@ -23,6 +23,20 @@ _SHOWN_AROUND = 2
 """Lines of text shown before and after the one that LLVM could not read."""
 
 
+class Machine(NamedTuple):
+    """What of a target LLVM is told; plain values, so that other processes can be told too."""
+
+    triple: str
+    cpu: str
+    features: str
+    level: int = 3
+    """Of optimisation, 0 to 3."""
+
+    @staticmethod
+    def of(target: Target, level: int = 3) -> Machine:
+        return Machine(target.triple, target.cpu, target.feature_string, level)
+
+
 def version() -> str:
     """llvmlite's and LLVM's versions, for the keys of caches."""
     library: Any = llvmlite
@@ -30,44 +44,50 @@ def version() -> str:
 
 
 def optimize_and_emit(text: str, target: Target, level: int = 3) -> bytes:
+    """`emit_object` for a target, in this process."""
+    return emit_object(text, Machine.of(target, level))
+
+
+def emit_object(text: str, machine: Machine) -> bytes:
     """An object file (position-independent, small code model) from LLVM IR text.
 
     LLVM's loop and SLP vectorisers are off: vectors are explicit in the text. Raises InternalError,
-    which shows the line, for text that LLVM does not accept.
+    which shows the line, for text that LLVM does not accept. About 60 KB of memory are lost to
+    llvmlite's pass manager, and running out of memory ends the process: see ``workers``.
     """
-    machine = _machine(target, level)
-    return machine.emit_object(_optimized(text, machine, level))
+    return _target_machine(machine).emit_object(_optimized(text, machine))
 
 
 def assembly(text: str, target: Target, level: int = 3) -> str:
-    """The assembly of what `optimize_and_emit` would make."""
-    machine = _machine(target, level)
-    return machine.emit_assembly(_optimized(text, machine, level))
+    """The assembly of what `emit_object` would make."""
+    machine = Machine.of(target, level)
+    return _target_machine(machine).emit_assembly(_optimized(text, machine))
 
 
 def optimized_text(text: str, target: Target, level: int = 3) -> str:
     """LLVM's own text after its optimisations, for reading."""
-    return str(_optimized(text, _machine(target, level), level))
+    return str(_optimized(text, Machine.of(target, level)))
 
 
 def data_layout(target: Target) -> str:
     """The data layout that LLVM itself has for the target's triple."""
-    return str(_machine(target, 0).target_data)
+    return str(_target_machine(Machine.of(target, 0)).target_data)
 
 
 @functools.cache
-def _initialize() -> None:
+def initialize() -> None:
+    """Load what LLVM knows of its targets; what needs it does so itself."""
     _binding.initialize_all_targets()
     _binding.initialize_all_asmprinters()
 
 
 @functools.cache
-def _machine(target: Target, level: int) -> Any:
-    _initialize()
-    return _binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu,
-        features=target.feature_string,
-        opt=level,
+def _target_machine(machine: Machine) -> Any:
+    initialize()
+    return _binding.Target.from_triple(machine.triple).create_target_machine(
+        cpu=machine.cpu,
+        features=machine.features,
+        opt=machine.level,
         reloc="pic",
         codemodel="small",
     )
@@ -85,13 +105,13 @@ def _parsed(text: str) -> Any:
     return module
 
 
-def _optimized(text: str, machine: Any, level: int) -> Any:
+def _optimized(text: str, machine: Machine) -> Any:
     module = _parsed(text)
-    options = _binding.create_pipeline_tuning_options(speed_level=level)
+    options = _binding.create_pipeline_tuning_options(speed_level=machine.level)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_interleaving = False
-    builder = _binding.create_pass_builder(machine, options)
+    builder = _binding.create_pass_builder(_target_machine(machine), options)
     builder.getModulePassManager().run(module, builder)
     return module
 
@@ -113,7 +133,7 @@ class Linked:
 
     def __init__(self, objects: Sequence[bytes], symbols: Sequence[str]) -> None:
         """Link. Raises InternalError for a symbol that neither objects nor the process have."""
-        _initialize()
+        initialize()
         builder = _binding.JITLibraryBuilder()
         for image in objects:
             builder.add_object_img(image)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from time import perf_counter
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
@@ -15,7 +16,8 @@ from tessella import targets
 from tessella.codegen.emit import emit
 from tessella.codegen.emit_segment import weight_offsets
 from tessella.codegen.link import Library, link
-from tessella.codegen.llvm import assembly, optimize_and_emit
+from tessella.codegen.llvm import assembly
+from tessella.codegen.objects import compile_modules, prepare
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
@@ -43,6 +45,9 @@ from tessella.support.knobs import KNOBS
 from tessella.targets import Target
 
 Progress = Callable[[str], None]
+
+_MANY = 8
+"""From so many kernels on, their code is made in other processes, which take a while to start."""
 
 
 def quiet(_: str) -> None:
@@ -97,6 +102,8 @@ def lower(
         module = module.clone()
         if stage == "tile":
             check_buildable(module, options.arch)
+        if stage == "loops" and len(module.body.block.ops) > _MANY:
+            prepare()
         for step in passes:
             progress(step.name)
             began = perf_counter()
@@ -128,12 +135,12 @@ def load_native(lowered: Lowered, progress: Progress = quiet) -> Program:
             f"this machine cannot run code for {target.name}",
             hint="inspect it with as_text(), or compile with target='host'",
         )
-    objects: dict[str, bytes] = {}
     texts = lowered.llvm()
     began = perf_counter()
-    for i, (name, text) in enumerate(texts.items()):
-        progress(f"code {i + 1}/{len(texts)}: {name}")
-        objects[name] = optimize_and_emit(text, target)
+    numbers = count(1)
+    objects = compile_modules(
+        texts, target, done=lambda name: progress(f"code {next(numbers)}/{len(texts)}: {name}")
+    )
     lowered.timings["llvm"] = perf_counter() - began
     library = link(objects)
     offsets = weight_offsets(module)

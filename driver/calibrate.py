@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from tessella.codegen.link import link
-from tessella.codegen.llvm import optimize_and_emit
+from tessella.codegen.objects import compile_modules
 from tessella.codegen.probes import (
     CHAIN,
     accumulators,
@@ -80,8 +80,7 @@ class Probes:
         if not can_run(target):
             raise OptionError(f"this machine cannot run code for {target.name}")
         self.target = target
-        texts = probe_texts(target)
-        self._library = link({n: optimize_and_emit(text, target) for n, text in texts.items()})
+        self._library = link(compile_modules(probe_texts(target), target))
 
     def flops(self) -> Probe:
         """Independent multiply-adds on vectors of f32; in floating-point operations."""

@@ -7,6 +7,7 @@
 | `TESSELLA_LOG_PASSES` | 1: say on stderr which passes are skipped, and why |
 | `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
 | `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
+| `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: it runs in this one |
 | `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
 """
 
@@ -24,6 +25,11 @@ def _flag(name: str) -> bool:
 
 def _names(name: str) -> tuple[str, ...]:
     return tuple(filter(None, os.environ.get(name, "").split(",")))
+
+
+def _count(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else None
 
 
 @dataclass
@@ -44,6 +50,9 @@ class Knobs:
 
     plugins: bool = field(default_factory=lambda: os.environ.get("TESSELLA_PLUGINS") != "0")
     """Use what other installed packages add."""
+
+    workers: int | None = field(default_factory=lambda: _count("TESSELLA_WORKERS"))
+    """Processes that run LLVM, at most; None: as many as there are cores."""
 
     @contextmanager
     def set(self, *, verify: bool) -> Generator[None]:

@@ -1,0 +1,88 @@
+"""The process in which LLVM runs: it takes modules as text, and gives objects back.
+
+It is started by ``workers``, on a socket as its standard input. A message is its length in 8 bytes,
+then so many bytes. A request is a line of JSON, the machine, and below it the module's text; a
+reply is one byte, the outcome, and below it the object or a line of JSON, the error.
+
+The process ends when its socket is closed, even in the midst of LLVM, and after a time without
+work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+from queue import Empty, SimpleQueue
+from typing import NoReturn
+
+from tessella.codegen.llvm import Machine, emit_object, initialize
+from tessella.support.errors import InternalError
+
+READY = b"tessella"
+"""The first message: sent once LLVM is loaded."""
+
+OBJECT, REFUSED, NO_MEMORY = b"o", b"r", b"m"
+"""Outcomes. What is refused is text that LLVM does not accept."""
+
+LENGTH = 8
+
+_SOCKET = 0
+_KILLED_FIRST = "1000"
+"""The system's out-of-memory killer takes this process rather than the one that asked."""
+
+
+def main(idle_seconds: float) -> NoReturn:
+    """Serve until nobody asks for so long."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked gets it too, and decides
+    os.set_blocking(2, False)  # nobody reads it before this process has died
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(_KILLED_FIRST)
+    requests = SimpleQueue[bytes]()
+    threading.Thread(target=_receive, args=(requests,), daemon=True).start()
+    initialize()
+    _send(READY)
+    while True:
+        try:
+            request = requests.get(timeout=idle_seconds)
+        except Empty:
+            os._exit(0)
+        _send(answer(request))
+
+
+def answer(request: bytes) -> bytes:
+    """The reply to a request."""
+    machine, _, text = request.partition(b"\n")
+    try:
+        return OBJECT + emit_object(text.decode(), Machine(*json.loads(machine)))
+    except MemoryError:
+        return NO_MEMORY
+    except InternalError as error:
+        return REFUSED + json.dumps([error.what, error.where]).encode()
+
+
+def _receive(requests: SimpleQueue[bytes]) -> NoReturn:
+    with contextlib.suppress(OSError):
+        while (size := _read(LENGTH)) and (request := _read(int.from_bytes(size))):
+            requests.put(request)
+    os._exit(0)
+
+
+def _read(size: int) -> bytes:
+    """So many bytes; fewer where the socket is closed before."""
+    parts: list[bytes] = []
+    while size and (part := os.read(_SOCKET, size)):
+        parts.append(part)
+        size -= len(part)
+    return b"" if size else b"".join(parts)
+
+
+def _send(message: bytes) -> None:
+    data = memoryview(len(message).to_bytes(LENGTH) + message)
+    try:
+        while data:
+            data = data[os.write(_SOCKET, data) :]
+    except OSError:
+        os._exit(0)

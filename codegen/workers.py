@@ -1,0 +1,379 @@
+"""LLVM in processes of its own: what it leaks, and what it dies of, stays there.
+
+A process (``worker``) is started when there is work, replaced after some modules, ends itself when
+nothing is to be done for a while, and ends with the process that started it. All threads share
+them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+from tessella.codegen import worker
+from tessella.codegen.llvm import Machine
+from tessella.support.errors import InternalError, ResourceError
+from tessella.support.knobs import KNOBS
+
+MODULES = 200
+"""After so many a worker is replaced: llvmlite's pass manager leaks about 60 KB with each."""
+
+ATTEMPTS = 3
+"""How often a module is tried before the death of workers is its fault: one may have ended itself
+just before, as it had nothing to do, and one may have been killed by chance."""
+
+MOST = 8
+"""Workers, where nobody asks for another number: a model has no work for more."""
+
+IDLE_SECONDS = 60.0
+"""After so long without work a worker ends."""
+
+_START = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from tessella.codegen.worker import main; main(float(sys.argv[1]))"
+)
+_OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|Allocation failed", re.IGNORECASE)
+_LARGEST = 1 << 32
+_SHOWN = 500
+"""Characters of what a worker said before it died."""
+
+_log = logging.getLogger(__name__)
+
+
+class DiedError(Exception):
+    """A worker has died over a module; the message says how."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"exit status {status}{': ' * bool(said)}{said}")
+        self.no_memory = _OUT_OF_MEMORY.search(said) is not None
+        """Whether it said so."""
+        self.killed = status == -signal.SIGKILL
+        """Whether somebody put an end to it: most likely the system, to get memory."""
+
+
+class NoWorkersError(Exception):
+    """The system lets us have no other processes."""
+
+
+class Worker:
+    """A process that runs LLVM, as seen from this one. One thread uses it at a time."""
+
+    def __init__(self) -> None:
+        """Start it. Raises NoWorkersError."""
+        self.modules = 0
+        """How many it was given."""
+        self._is_ready = False
+        self._was_killed = False
+        try:
+            self._socket, self._process = _start()
+        except (OSError, ValueError, MemoryError) as error:
+            raise NoWorkersError(f"cannot start a process: {error}") from error
+
+    @property
+    def pid(self) -> int:
+        """The system's number of the process."""
+        return self._process.pid
+
+    def ask(self, request: bytes) -> bytes:
+        """The reply to a request. Raises DiedError, and NoWorkersError where it never lived."""
+        try:
+            self._wait()
+            self.modules += 1
+            self._send(request)
+            return self._receive()
+        except OSError as error:
+            died = self._bury()
+            if self._is_ready:
+                raise died from error
+            raise NoWorkersError(f"a process ended before it could be used: {died}") from error
+
+    def is_alive(self) -> bool:
+        """Whether it can be asked, as far as one can know."""
+        return not self._was_killed and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it, whatever it does. May be called by any thread, and again."""
+        self._was_killed = True
+        with contextlib.suppress(OSError):
+            self._process.kill()
+
+    def close(self) -> None:
+        """End it, and wait for its end."""
+        self.kill()
+        self._process.wait()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close our ends, and leave the process to itself: it may be another process's child."""
+        self._socket.close()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        if self._process.returncode is None:
+            self._process.returncode = 0  # or Popen complains that it still runs
+
+    def _wait(self) -> None:
+        if not self._is_ready:
+            if self._receive() != worker.READY:
+                raise ConnectionResetError("it is none of ours")
+            self._is_ready = True
+
+    def _bury(self) -> DiedError:
+        self.kill()
+        status = self._process.wait()
+        said = b""
+        if self._process.stderr is not None and not self._process.stderr.closed:
+            os.set_blocking(self._process.stderr.fileno(), False)
+            said = self._process.stderr.read() or b""
+        return DiedError(status, said.decode(errors="replace").strip()[-_SHOWN:])
+
+    def _send(self, message: bytes) -> None:
+        data = memoryview(len(message).to_bytes(worker.LENGTH) + message)
+        while data:
+            # no signal where the other side is closed: it would end this process
+            data = data[self._socket.send(data, socket.MSG_NOSIGNAL) :]
+
+    def _receive(self) -> bytes:
+        size = int.from_bytes(self._read(worker.LENGTH))
+        if size > _LARGEST:
+            raise ConnectionResetError("it is none of ours")
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            count = self._socket.recv_into(view)
+            if count == 0:
+                raise ConnectionResetError("it closed the socket")
+            view = view[count:]
+        return bytes(data)
+
+
+def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    ours, theirs = socket.socketpair()
+    with theirs, contextlib.ExitStack() as failed:
+        failed.callback(ours.close)
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _START, str(IDLE_SECONDS), *_paths()],
+            stdin=theirs,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        failed.pop_all()
+        return ours, process
+
+
+def _paths() -> Sequence[str]:
+    """Where a worker finds modules: where this process does, without the folder it runs in."""
+    ours = str(Path(__file__).absolute().parents[2])
+    return [ours, *(os.path.abspath(path) for path in sys.path if path)]
+
+
+class Pool:
+    """At most so many workers, for all threads of this process."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._free = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._is_closed = False
+
+    def has_idle(self) -> bool:
+        """Whether a worker waits for work, or will soon."""
+        return bool(self._idle)
+
+    def prepare(self, count: int) -> None:
+        """Start workers without waiting for them, so that so many are there. Raises
+        NoWorkersError."""
+        with self._lock:
+            for _ in range(min(count, self.size) - len(self._idle) - len(self._busy)):
+                self._idle.append(Worker())
+
+    @contextlib.contextmanager
+    def worker(self) -> Iterator[Worker]:
+        """A worker for this thread, which waits until one is free. Raises NoWorkersError."""
+        with self._free:
+            taken = self._take()
+            try:
+                yield taken
+            finally:
+                self._give_back(taken)
+
+    def close(self) -> None:
+        """End all workers; what they are at fails, and there are no others."""
+        with self._lock:
+            idle, busy = self._idle, list(self._busy)
+            self._idle, self._is_closed = [], True
+        for one in busy:
+            one.kill()
+        for one in idle:
+            one.close()
+
+    def let_go(self) -> None:
+        """In the child of a fork: they are the parent's."""
+        for one in (*self._idle, *self._busy):
+            one.let_go()
+
+    def _take(self) -> Worker:
+        with self._lock:
+            while self._idle:
+                one = self._idle.pop()
+                if one.is_alive():
+                    break
+                one.close()
+            else:
+                if self._is_closed:
+                    raise NoWorkersError("this process ends")
+                one = Worker()
+            self._busy.add(one)
+            return one
+
+    def _give_back(self, one: Worker) -> None:
+        with self._lock:
+            self._busy.discard(one)
+            if one.is_alive() and one.modules < MODULES and not self._is_closed:
+                self._idle.append(one)
+                return
+        one.close()
+
+
+class Batch:
+    """Modules that a thread has others compile, in whatever order; it may give up at any time."""
+
+    def __init__(self, pool: Pool, machine: Machine) -> None:
+        self._pool = pool
+        self._machine = machine
+        self._at_work: set[Worker] = set()
+        self._is_given_up = False
+
+    @property
+    def size(self) -> int:
+        """How many modules can be compiled at once; 0 where there are no workers."""
+        return self._pool.size
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a worker waits for work."""
+        return self._pool.has_idle()
+
+    def give_up(self) -> None:
+        """End the workers that are at modules of it; ``compile`` raises CancelledError."""
+        self._is_given_up = True
+        for one in list(self._at_work):
+            one.kill()
+
+    def compile(self, name: str, text: str) -> bytes:
+        """The object of a module. Several threads may call this at once.
+
+        Raises InternalError where LLVM refuses the text or dies of it, ResourceError where it runs
+        out of memory, NoWorkersError.
+        """
+        request = json.dumps(self._machine).encode() + b"\n" + text.encode()
+        deaths: list[DiedError] = []
+        while len(deaths) < ATTEMPTS and not any(death.no_memory for death in deaths):
+            try:
+                return _object(self._ask(request), name)
+            except DiedError as death:
+                deaths.append(death)
+        raise _failure(name, deaths[-1])
+
+    def _ask(self, request: bytes) -> bytes:
+        with self._pool.worker() as one:
+            self._at_work.add(one)
+            try:
+                if self._is_given_up:
+                    raise CancelledError
+                return one.ask(request)
+            finally:
+                self._at_work.discard(one)
+
+
+def _object(reply: bytes, name: str) -> bytes:
+    outcome, content = reply[:1], reply[1:]
+    if outcome == worker.OBJECT:
+        return content
+    if outcome == worker.NO_MEMORY:
+        raise ResourceError("LLVM ran out of memory", where=f"kernel {name}")
+    what, where = json.loads(content)
+    raise InternalError(what, where=where)
+
+
+def _failure(name: str, death: DiedError) -> InternalError | ResourceError:
+    if death.no_memory or death.killed:
+        return ResourceError("LLVM ran out of memory", where=f"kernel {name}", found=str(death))
+    return InternalError(
+        "LLVM died of a kernel",
+        where=f"kernel {name}",
+        found=str(death),
+        hint="report it, with the kernel's text: as_text('llvm')",
+    )
+
+
+class _Shared:
+    """The pool of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: Pool | None = None
+
+    def get(self) -> Pool:
+        """The pool; it is of size 0 where there can be no workers."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool(_size())
+                atexit.register(self.close)
+            return self._pool
+
+    def close(self) -> None:
+        """End all workers; there are none from now on."""
+        with self._lock:
+            old, self._pool = self._pool, Pool(0)
+        if old is not None:
+            old.close()
+
+    def after_fork(self) -> None:
+        """In the child: the parent's workers are not ours, nor are its locks of any use."""
+        old = self._pool
+        self._lock, self._pool = threading.Lock(), None
+        if old is not None:
+            old.let_go()
+
+
+def _size() -> int:
+    # an application that is one file with Python inside would be started again as a whole
+    if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
+        return 0
+    if KNOBS.workers is not None:
+        return KNOBS.workers
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores or 1, MOST)
+
+
+_SHARED = _Shared()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SHARED.after_fork)
+
+
+def pool() -> Pool:
+    """The workers of this process; of size 0 where there are to be none."""
+    return _SHARED.get()
+
+
+def refuse(error: NoWorkersError) -> None:
+    """There are to be no workers from now on."""
+    _log.info("LLVM runs in this process: %s", error)
+    _SHARED.close()
