@@ -28,6 +28,7 @@ from tessella.dialects.rt import LaunchOp
 from tessella.driver.buildable import check_buildable
 from tessella.driver.pipeline import IR_STAGES, Options, pipeline
 from tessella.driver.plugged import blamed
+from tessella.kernels.registry import picked_kernel
 from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.passes.plan_arena import ARENA_BYTES
 from tessella.runtime.program import (
@@ -200,7 +201,7 @@ class _Assembler:
                 case LaunchOp():
                     steps.append(self._native(op, inputs, outputs))
                 case NnOp():
-                    steps.append(HostStep(op.name, op.node, inputs, outputs, op.settings))
+                    steps.append(self._host(op, inputs, outputs))
                 case ReturnOp():
                     results = inputs
                 case _:
@@ -215,6 +216,10 @@ class _Assembler:
             nodes=self._nodes(),
             keep=self.library,
         )
+
+    def _host(self, op: NnOp, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> HostStep:
+        function = picked_kernel(op).function or op.name
+        return HostStep(function, op.node, inputs, outputs, op.settings)
 
     def _number(self, value: SSAValue) -> int:
         return self.numbers.setdefault(value, len(self.numbers))

@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from tessella import kernels
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
+from tessella.kernels.registry import picked_kernel
 from tessella.support.errors import Unsupported, UnsupportedError
 
 
 def check_buildable(module: ModuleOp, arch: str) -> None:
-    """Raise UnsupportedError for kernels and conversions that there is no code of on ``arch``."""
+    """Raise UnsupportedError for kernels and conversions that there is no code of on ``arch``, and
+    InvalidModelError for kernels that do not exist."""
+    kernels.load()
     issues = list(_issues(module, {arch, "host"}))
     if issues:
         raise UnsupportedError(issues, where=f"building for {arch}")
@@ -23,6 +27,7 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
     for op in module.walk():
         match op:
             case NnOp() if op.places is not None:
+                picked_kernel(op)
                 place = op.places[-1]
                 if place.target.data not in targets:
                     reason = f"the kernel {op.kernel} at {place} can be picked, but not built"

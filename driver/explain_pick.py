@@ -18,10 +18,10 @@ from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
 from tessella.driver.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.kernels.cost import CALL, bytes_of, moving
-from tessella.kernels.registry import Kernel, find
+from tessella.kernels.registry import Kernel, picked_kernel
 from tessella.passes.pick.by_cost import TOLERANCE
-from tessella.passes.pick.by_grade import kernel_grade
-from tessella.passes.pick.candidates import Candidate, Serving, candidates, layouts_in_play, serving
+from tessella.passes.pick.by_grade import site_grade
+from tessella.passes.pick.candidates import Candidates, Request, Site, layouts_in_play
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
 from tessella.passes.pick_kernels import PICK
@@ -32,7 +32,7 @@ from tessella.targets import Target
 class _Option:
     """A kernel that could run an op, where, and what it costs."""
 
-    kernel: Kernel
+    site: Site
     place: PlaceAttr
     cost: float
 
@@ -45,19 +45,18 @@ class Explainer:
         self.pick = _pick(function)
         self.target = _machine(self.pick["target"] if self.pick else "host")
         ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
-        self.served: dict[NnOp, Serving] = {}
+        self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
-            places = list(map(parse_place, self.pick["places"]))
+            request = Request(list(map(parse_place, self.pick["places"])), self.target.arch)
             picked = (op for op in ops if not isinstance(op, ConstantOp))
-            self.served = {op: serving(op, places) for op in picked}
-        self.layouts: dict[str, list[Layout]] = layouts_in_play(self.served)
+            self.found = {op: request.candidates(op) for op in picked}
+        self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)
 
     def entry(self, op: NnOp, group: int) -> Entry:
         """The entry of an op, and the candidates that were not picked."""
         place = place_of(op.results[0].type)
-        kernel = find(op)
-        layout = op.places[-1].layout if op.places else None
-        cost = kernel_seconds(kernel, op, layout, self.target) if kernel and layout else None
+        kernel = picked_kernel(op)
+        cost = kernel_seconds(kernel, op, op.places[-1], self.target) if op.places else None
         others = self._others(op, kernel, place)
         return {
             "op": op.name,
@@ -88,70 +87,78 @@ class Explainer:
             return 0.0
         return step_seconds((type(op), end), op.source, start, self.target)
 
-    def _others(self, op: NnOp, kernel: Kernel | None, place: PlaceAttr | None) -> list[_Option]:
+    def _others(self, op: NnOp, kernel: Kernel, place: PlaceAttr | None) -> list[_Option]:
         """The candidates that were not picked."""
-        served = self.served.get(op)
-        listed = candidates(op, served, self.layouts) if served is not None else []
-        return [self._option(op, c) for c in listed if (c.kernel, c.place) != (kernel, place)]
+        found = self.found.get(op)
+        listed = found.placed(op, self.layouts) if found is not None else []
+        return [
+            self._option(op, c.site, c.place)
+            for c in listed
+            if (c.kernel, c.place) != (kernel, place)
+        ]
 
     def _spare(self, op: NnOp) -> list[_Option]:
         """The fallbacks that could run an op and are not needed."""
-        served = self.served.get(op)
-        able = [r for r in served.rejected if r.able] if served is not None else []
-        return [
-            _Option(r.kernel, r.place, kernel_seconds(r.kernel, op, r.place.layout, self.target))
-            for r in able
-        ]
+        found = self.found.get(op)
+        able = [r for r in found.rejected if r.able] if found is not None else []
+        return [self._option(op, r.site, r.place) for r in able]
 
-    def _option(self, op: NnOp, c: Candidate) -> _Option:
-        cost = kernel_seconds(c.kernel, op, c.place.layout, self.target)
-        return _Option(c.kernel, c.place, cost)
+    def _option(self, op: NnOp, site: Site, place: PlaceAttr) -> _Option:
+        return _Option(site, place, kernel_seconds(site.kernel, op, place, self.target))
 
     def _rejected(
-        self, op: NnOp, kernel: Kernel | None, cost: float | None, others: list[_Option]
+        self, op: NnOp, kernel: Kernel, cost: float | None, others: list[_Option]
     ) -> list[Rejected]:
-        served = self.served.get(op)
+        found = self.found.get(op)
         result: list[Rejected] = [
-            _rejected(o.kernel, o.place, self._reason(op, kernel, cost or 0.0, o)) for o in others
+            _rejected(o.site, o.place, self._reason(op, kernel, cost or 0.0, o)) for o in others
         ]
-        if served is not None:
-            result += [_rejected(r.kernel, r.place, r.reason) for r in served.rejected]
+        if found is not None:
+            result += [_rejected(r.site, r.place, r.reason) for r in found.rejected]
         return result
 
-    def _reason(self, op: NnOp, kernel: Kernel | None, cost: float, other: _Option) -> str:
+    def _reason(self, op: NnOp, kernel: Kernel, cost: float, other: _Option) -> str:
         """Why a candidate that could run the op was not picked."""
-        if self.pick is not None and self.pick["strategy"] == "grade" and kernel is not None:
-            if other.kernel is kernel:
+        site = self._site(op, kernel)
+        if self.pick is not None and self.pick["strategy"] == "grade" and site is not None:
+            if other.site == site:
                 return "its operands have another layout"
             places = list(map(valid_place, self.pick["places"]))
-            scores = [kernel_grade(k, op, places).score for k in (other.kernel, kernel)]
+            scores = [site_grade(s, op, places).score for s in (other.site, site)]
             return f"its score is {scores[0]}, that of the picked one {scores[1]}"
         if other.cost > cost:
             return f"it takes {duration(other.cost)}, {duration(other.cost - cost)} more"
-        if self._is_close(op, kernel, cost, other):
+        if self._is_close(op, site, cost, other):
             return (
                 f"it takes {duration(other.cost)}, and estimates are not so good that this counts: "
                 "the place of the picked one was asked for first"
             )
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 
-    def _is_close(self, op: NnOp, kernel: Kernel | None, cost: float, other: _Option) -> bool:
+    def _site(self, op: NnOp, kernel: Kernel) -> Site | None:
+        """Where the picked kernel runs, among its candidates."""
+        sites = [site for site in self.found[op].ranks if site.kernel is kernel]
+        # a result of low rank is row-major, whatever layout the kernel runs in
+        layouts = [place.layout for place in reversed(op.places or ())]
+        ranked = (s for layout in layouts for s in sites if s.layout in (None, layout))
+        return next(ranked, None)
+
+    def _is_close(self, op: NnOp, site: Site | None, cost: float, other: _Option) -> bool:
         """Whether the place that was asked for first decides between two estimates."""
-        ranks = self.served[op].ranks
-        chosen = ranks.get(kernel) if kernel is not None else None
-        later = chosen is not None and ranks.get(other.kernel, 0) > chosen
-        return later and other.kernel.cost is None and TOLERANCE * other.cost > cost
+        ranks = self.found[op].ranks
+        later = site is not None and ranks.get(other.site, 0) > ranks[site]
+        return later and other.site.kernel.cost is None and TOLERANCE * other.cost > cost
 
 
-def _rejected(kernel: Kernel, place: PlaceAttr, reason: str) -> Rejected:
-    return {"kernel": kernel.name, "place": str(place), "reason": reason}
+def _rejected(site: Site, place: PlaceAttr, reason: str) -> Rejected:
+    return {"kernel": site.kernel.name, "place": str(place), "reason": reason}
 
 
 def _runner_up(others: list[_Option]) -> RunnerUp | None:
     best = min(others, key=lambda option: option.cost, default=None)
     if best is None:
         return None
-    return {"kernel": best.kernel.name, "place": str(best.place), "cost": best.cost}
+    return {"kernel": best.site.kernel.name, "place": str(best.place), "cost": best.cost}
 
 
 def _pick(function: FuncOp) -> Pick | None:

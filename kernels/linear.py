@@ -102,7 +102,7 @@ def window_forms(
     ]
 
 
-@native(linear.ConvOp, "conv", NHWC, NCHW, layouts={1: NCHW})
+@native(linear.ConvOp, "conv", NHWC, NCHW, operands={1: NCHW})
 def conv(
     k: KernelBuilder,
     op: linear.ConvOp,

@@ -35,7 +35,7 @@ def _move(k: KernelBuilder, op: NnOp, x: SSAValue, forms: list[Form]) -> SSAValu
     return k.contract("=", free, {}, [(x, forms)], (type, _names(len(shape))), first)
 
 
-@native(movement.TransposeOp, "transpose", NCHW, layouts={0: ANY_LAYOUT})
+@native(movement.TransposeOp, "transpose", NCHW, operands={0: ANY_LAYOUT})
 def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAValue:
     """R[.., d_i, ..] = X[.., d_i at perm[i], ..]."""
     perm = op.settings["perm"]

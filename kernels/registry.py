@@ -1,7 +1,7 @@
-"""The kernel registry: which kernels serve an op, at which place, what they cost, how they lower.
+"""The kernel registry: which kernels an op has, where they run, what they cost, how they lower.
 
-One declaration registers a kernel. ``@native`` registers a generated kernel for every native
-target, and for each layout that is given, at once:
+One declaration registers a kernel. ``@native`` registers a generated kernel, which runs on every
+CPU:
 
     @native(nn.ConvOp, "conv", NHWC, NCHW)
     def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None)
@@ -10,14 +10,15 @@ target, and for each layout that is given, at once:
 ``register`` takes any other: also one of a target that no machine here has, which can be picked and
 printed, and not built:
 
-    register(Kernel("conv", nn.ConvOp, PlaceAttr.get("opencl", "f16", IMAGE), cost=on_the_gpu))
+    register(Kernel("image", nn.ConvOp, "opencl", (IMAGE,), "f16", cost=on_the_gpu))
 
-Every op also has a ``host`` kernel, its NumPy semantics; it is not declared apart.
+Every op has a kernel `host`, its NumPy semantics, without a declaration. ``@host`` adds another
+NumPy kernel beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,10 +31,14 @@ from tessella.dialects.layout import ANY_LAYOUT, IMAGE, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.kernels.cost import Cost, host_seconds
-from tessella.support.errors import InternalError
+from tessella.runtime.host import HostKernel
+from tessella.runtime.host import kernel as host_function
+from tessella.support.errors import InternalError, InvalidModelError
 
-NATIVE_TARGETS = ("x86", "arm")
-"""The targets that generated kernels serve."""
+CPU = "cpu"
+"""The target of kernels that run on every CPU."""
+CPU_TARGETS = ("x86", "arm")
+"""The targets of places that are CPUs."""
 
 HOST_KERNEL = "host"
 VIEW_KERNEL = "view"
@@ -52,58 +57,59 @@ def always(op: NnOp) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A kernel: the op it serves, its place, where it applies, what it costs, and its lowering.
-
-    In ``place``, the precision `any` is that in which the op computes, and the layout `any` one
-    that all operands share. ``places`` gives those of single operands (by number) or results (by
-    ``-1``, ``-2``...) where they differ: `any` there is what an operand already is, which is so
-    never converted, and for a result what ``place`` says. ``applies`` answers with a sentence when
-    it does not. Without ``cost``, the tile model estimates the lowering; a kernel without a
-    lowering cannot be built.
-    """
+    """A kernel: the op it computes, where it runs, when it applies, what it costs, its code."""
 
     name: str
+    """No other kernel of the op has it: an op names its kernel so."""
     op: type[NnOp]
-    place: PlaceAttr
+    target: str
+    """The target of its places; ``CPU`` stands for each of ``CPU_TARGETS``."""
+    layouts: tuple[Layout, ...] = ()
+    """The layouts it runs in; without any, it runs in each that all operands share."""
+    precision: str | None = None
+    """The precision it computes in; None is that of the op."""
     applies: Predicate = always
+    """Answers with a sentence where the kernel does not apply."""
     cost: Cost | None = None
+    """Without one, the tile model estimates the lowering."""
     lower: Lowering | None = None
-    places: Mapping[int, PlaceAttr] = field(default_factory=dict[int, PlaceAttr])
+    """A kernel without a lowering cannot be built, unless it is NumPy's."""
+    operands: Mapping[int, PlaceAttr | Layout] = field(
+        default_factory=dict[int, PlaceAttr | Layout]
+    )
+    """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ; a layout
+    is a place at the kernel's target. What is `any` in one is as the operand is, which is so never
+    converted, and as the kernel's place says for a result."""
+    function: str | None = None
+    """The name of a NumPy kernel in ``runtime.host.KERNELS``; None is the op's own."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
-            raise InternalError(f"the kernel {self.name} at {self.place} has no cost")
+            raise InternalError(f"the kernel {self.name} of {self.op.name} has no cost")
 
-    @property
-    def target(self) -> str:
-        return self.place.target.data
+    def runs_on(self, target: str) -> bool:
+        """Whether the kernel serves places of a target."""
+        return target == self.target or (self.target == CPU and target in CPU_TARGETS)
 
-    @property
-    def precision(self) -> str:
-        return self.place.precision.data
+    def wants(self, op: NnOp, target: str, layout: Layout) -> list[PlaceAttr]:
+        """The places of the op's operands and results where the kernel runs at a target and in a
+        layout."""
+        own = PlaceAttr.get(target, self.precision or "any", layout)
+        count = len(op.results)
+        numbered = (*enumerate(op.operands), *enumerate(op.results, -count))
+        return [self._want(value, self._stated(i, own), own) for i, value in numbered]
 
-    @property
-    def layout(self) -> Layout:
-        return self.place.layout
+    def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
+        """The place of an operand or result that is stated apart."""
+        place = self.operands.get(number)
+        if isinstance(place, Layout):
+            place = PlaceAttr.get(own.target.data, "any", place)
+        return place.resolved(own) if place is not None and number < 0 else place
 
-    def wants(self, op: NnOp, layout: Layout) -> list[PlaceAttr]:
-        """The places of the op's operands and results; ``layout`` stands for the kernel's where
-        that is `any`."""
-        own = PlaceAttr.get(self.target, self.precision, self.place.layout)
-        if own.layout == ANY_LAYOUT:
-            own = PlaceAttr.get(self.target, self.precision, layout)
-        values = (*op.operands, *op.results)
-        count = len(op.operands)
-        places = {i: p if i >= 0 else p.resolved(own) for i, p in self.places.items()}
-        return [
-            self._wants(value, places.get(i if i < count else i - len(values)), own)
-            for i, value in enumerate(values)
-        ]
-
-    def _wants(self, value: SSAValue, place: PlaceAttr | None, own: PlaceAttr) -> PlaceAttr:
-        """The place of one value: its own where it has one, else the kernel's."""
+    def _want(self, value: SSAValue, stated: PlaceAttr | None, own: PlaceAttr) -> PlaceAttr:
+        """The place of one value: the stated one, else the kernel's."""
         type = tensor_type(value)
-        place = place or (own if is_float(type.element_type) else _any_precision(own))
+        place = stated or (own if is_float(type.element_type) else _any_precision(own))
         target, precision, layout = place.target.data, place.precision.data, place.layout
         if precision == "any" and target != "any":
             precision = precision_of(type.element_type)
@@ -120,10 +126,10 @@ _KERNELS: dict[str, list[Kernel]] = {}
 
 
 def register(kernel: Kernel) -> None:
-    """Add a kernel to the registry. Raises InternalError where its name and place are taken."""
+    """Add a kernel to the registry. Raises InternalError where the op has one of its name."""
     known = _KERNELS.setdefault(kernel.op.name, [])
-    if any(k.name == kernel.name and k.place == kernel.place for k in known):
-        raise InternalError(f"{kernel.op.name} has a kernel {kernel.name} at {kernel.place}")
+    if kernel.name in (HOST_KERNEL, *(k.name for k in known)):
+        raise InternalError(f"{kernel.op.name} has a kernel {kernel.name}")
     known.append(kernel)
 
 
@@ -143,7 +149,7 @@ def registered(*kernels: Kernel) -> Generator[None]:
 
 @cache
 def _host_kernel(op: type[NnOp]) -> Kernel:
-    return Kernel(HOST_KERNEL, op, PlaceAttr.get("host", "any", NCHW), cost=host_seconds)
+    return Kernel(HOST_KERNEL, op, "host", (NCHW,), cost=host_seconds)
 
 
 def kernels_of(op: NnOp) -> Sequence[Kernel]:
@@ -155,47 +161,89 @@ def serves(needed: str, target: str) -> bool:
     """Whether a kernel is registered at a target: any of an op, `nn.conv`, or the one of a name,
     `nn.conv/winograd`. The host kernels, which every op has, do not count."""
     op, _, name = needed.partition("/")
-    return any(k.target == target and name in ("", k.name) for k in _KERNELS.get(op, ()))
+    return any(k.runs_on(target) and name in ("", k.name) for k in _KERNELS.get(op, ()))
 
 
-def find(op: NnOp) -> Kernel | None:
-    """The op's picked kernel: of its name, and of the places that the op names. One for all
-    precisions also serves an op whose values are in another than their own."""
-    places = op.places
-    if places is None:
-        return None
-    # a result of low rank is row-major, whatever layout the kernel runs in
-    layouts = dict.fromkeys(place.layout for place in reversed(places))
-    named = [kernel for kernel in kernels_of(op) if kernel.name == op.kernel]
-    wanted = [(kernel, kernel.wants(op, layout)) for kernel in named for layout in layouts]
-    wanted += [(k, list(map(_any_precision, w))) for k, w in wanted if k.precision == "any"]
-    for kernel, wants in wanted:
-        if all(want.accepts(p) for want, p in zip(wants, places, strict=True)):
+def picked_kernel(op: NnOp) -> Kernel:
+    """The kernel that an op names. Raises InvalidModelError where there is none of that name."""
+    known = kernels_of(op)
+    for kernel in known:
+        if kernel.name == op.kernel:
             return kernel
-    return None
+    raise InvalidModelError(
+        f"{op.name} ({op.node}): there is no kernel {op.kernel}"
+        if op.kernel
+        else f"{op.name} ({op.node}) names no kernel",
+        expected=f"one of {', '.join(kernel.name for kernel in known)}",
+        hint="pick-kernels names a kernel on each op",
+    )
+
+
+def runs_on_host(op: NnOp) -> bool:
+    """Whether an op was picked a NumPy kernel."""
+    return op.kernel is not None and picked_kernel(op).target == "host"
+
+
+def why_misplaced(op: NnOp) -> str | None:
+    """Why the picked kernel does not run at the places that the op names, in a sentence."""
+    kernel, places = picked_kernel(op), op.places
+    if places is None:
+        return f"{kernel.name} needs a place for each operand and result"
+    if any(_accepts(wants, places) for wants in _all_wants(kernel, op, places)):
+        return None
+    return f"{kernel.name} does not run at {', '.join(map(str, places))}"
+
+
+def _all_wants(
+    kernel: Kernel, op: NnOp, places: Sequence[PlaceAttr]
+) -> Iterator[Sequence[PlaceAttr]]:
+    """What a kernel wants in each of its layouts, and in the other precisions that it has."""
+    # a result of low rank is row-major, whatever layout the kernel runs in
+    layouts = kernel.layouts or tuple(dict.fromkeys(place.layout for place in places))
+    for target in filter(kernel.runs_on, dict.fromkeys(place.target.data for place in places)):
+        for layout in layouts:
+            wants = kernel.wants(op, target, layout)
+            yield wants
+            if kernel.precision is None:
+                yield list(map(_any_precision, wants))
+
+
+def _accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
+    return all(want.accepts(place) for want, place in zip(wants, places, strict=True))
 
 
 def native(
     op: type[NnOp],
     name: str,
-    *orders: Layout,
+    *layouts: Layout,
     applies: Predicate = always,
-    layouts: Mapping[int, Layout] | None = None,
+    operands: Mapping[int, Layout] | None = None,
     cost: Cost | None = None,
 ) -> Callable[[Lowering], Lowering]:
-    """Register a generated kernel of an op for all native targets, at each of the layouts (at
-    `any` without one); ``layouts`` gives those of single operands where they differ."""
+    """Register a generated kernel of an op, which runs in each of the layouts (in every one that
+    the operands share where none is given); ``operands`` gives the layouts of single operands that
+    differ."""
 
     def declare(lower: Lowering) -> Lowering:
         def predicate(candidate: Any) -> str | None:
             return generated_limits(candidate) or applies(candidate)
 
-        for target in NATIVE_TARGETS:
-            places = {i: PlaceAttr.get(target, "any", own) for i, own in (layouts or {}).items()}
-            for layout in orders or (ANY_LAYOUT,):
-                place = PlaceAttr.get(target, "any", layout)
-                register(Kernel(name, op, place, predicate, cost, lower, places))
+        register(Kernel(name, op, CPU, layouts, None, predicate, cost, lower, dict(operands or {})))
         return lower
+
+    return declare
+
+
+def host(
+    op: type[NnOp], name: str, *, applies: Predicate = always, cost: Cost = host_seconds
+) -> Callable[[HostKernel], HostKernel]:
+    """Register a further NumPy kernel of an op: a function of the operands as arrays, None for one
+    that is absent, with the op's properties as keyword arguments."""
+
+    def declare(function: HostKernel) -> HostKernel:
+        key = f"{op.name}/{name}"
+        register(Kernel(name, op, "host", (NCHW,), None, applies, cost, function=key))
+        return host_function(key)(function)
 
     return declare
 

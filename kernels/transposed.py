@@ -195,7 +195,7 @@ def _col2im_limits(op: linear.ConvTransposeOp) -> str | None:
     return _limits(op)
 
 
-@native(linear.ConvTransposeOp, "conv_transpose", NHWC, applies=_limits, layouts={1: ANY_LAYOUT})
+@native(linear.ConvTransposeOp, "conv_transpose", NHWC, applies=_limits, operands={1: ANY_LAYOUT})
 def conv_transpose(
     k: KernelBuilder,
     op: linear.ConvTransposeOp,
@@ -218,7 +218,7 @@ def conv_transpose(
     return _by_phase(k, op, summand, b)
 
 
-@native(linear.ConvTransposeOp, "col2im", NHWC, applies=_col2im_limits, layouts={1: ANY_LAYOUT})
+@native(linear.ConvTransposeOp, "col2im", NHWC, applies=_col2im_limits, operands={1: ANY_LAYOUT})
 def col2im(
     k: KernelBuilder,
     op: linear.ConvTransposeOp,

@@ -37,7 +37,7 @@ from tessella.dialects.place import PlaceAttr, RelayoutOp, place_of, placed
 from tessella.dialects.tile import CallOp, KernelOp, constant_mark
 from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.kernels.builder import KernelBuilder
-from tessella.kernels.registry import VIEW_KERNEL, find
+from tessella.kernels.registry import VIEW_KERNEL, picked_kernel, why_misplaced
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
@@ -150,13 +150,11 @@ class _Group:
 
     def lower(self, op: NnOp) -> None:
         """Add the statements of one op."""
-        kernel = find(op)
-        if kernel is None or kernel.lower is None:
+        kernel, reason = picked_kernel(op), why_misplaced(op)
+        if kernel.lower is None or reason is not None:
             raise InvalidModelError(
-                f"{op.name} ({op.node}) has no kernel with a lowering that serves its places",
-                expected="a kernel of the registry",
-                found=str(op.kernel),
-                hint="pick-kernels picks one for each op",
+                f"{op.name} ({op.node}): {reason or f'{kernel.name} has no lowering'}",
+                hint="pick-kernels picks a kernel for each op",
             )
         results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
         listed = [results] if isinstance(results, SSAValue) else list(results)

@@ -27,12 +27,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import place_of
-from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL
+from tessella.kernels.registry import VIEW_KERNEL, runs_on_host
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 
@@ -47,6 +48,7 @@ class FuseElementwisePass(ProgramPass):
     name = "fuse-elementwise"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels.load()
         for function in functions(op):
             for group in _groups(function):
                 if len(group) > 1:
@@ -57,7 +59,8 @@ def _fusable(op: object) -> bool:
     return (
         isinstance(op, NnOp)
         and not isinstance(op, ConstantOp)
-        and op.kernel not in (None, HOST_KERNEL, VIEW_KERNEL)
+        and op.kernel not in (None, VIEW_KERNEL)
+        and not runs_on_host(op)
         and len(op.results) == 1
     )
 

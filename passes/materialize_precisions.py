@@ -28,7 +28,7 @@ from tessella.dialects.nn import CastOp as ElementCastOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, number, tensor_type
 from tessella.dialects.place import CastOp, element_of, place_of, precision_of
-from tessella.kernels.registry import HOST_KERNEL, NATIVE_TARGETS, generated_limits
+from tessella.kernels.registry import CPU_TARGETS, HOST_KERNEL, generated_limits
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
@@ -106,7 +106,7 @@ def _convert_cast(op: CastOp) -> None:
     is no code for such elements."""
     places = (place_of(op.source.type), place_of(op.res.type))
     new = ElementCastOp.make([op.source], node=op.name, to=_element(op.res))
-    native = places[1] is not None and places[1].target.data in NATIVE_TARGETS
+    native = places[1] is not None and places[1].target.data in CPU_TARGETS
     kernel = CAST_KERNEL if native and generated_limits(new) is None else HOST_KERNEL
     new.pick(kernel, [place for place in places if place is not None])
     new.infer_places()

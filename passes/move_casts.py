@@ -27,7 +27,7 @@ from tessella import kernels
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import CastOp, PlaceAttr, place_of
-from tessella.kernels.registry import find
+from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 
@@ -64,10 +64,7 @@ def _passes(op: object) -> TypeGuard[NnOp]:
     """Whether an op does the same in any precision."""
     if not isinstance(op, NnOp) or op.get_trait(MovesElements) != MovesElements():
         return False
-    if len(op.operands) != 1:
-        return False
-    kernel = find(op)
-    return kernel is not None and kernel.precision == "any"
+    return len(op.operands) == 1 and picked_kernel(op).precision is None
 
 
 def _size(value: SSAValue) -> int:

@@ -26,11 +26,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CopyOp
 from tessella.dialects.rt import LaunchOp
-from tessella.kernels.registry import HOST_KERNEL
+from tessella.kernels.registry import runs_on_host
 from tessella.passes.base import find_function
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError
@@ -45,13 +46,14 @@ class OutlineSegmentsPass(ProgramPass):
     name = "outline-segments"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels.load()
         main = find_function(op, "main")
         for i, stretch in enumerate(_stretches(main)):
             _outline(op, main, stretch, f"segment_{i}")
 
 
 def _is_native(op: Operation) -> bool:
-    return not (isinstance(op, CopyOp) or (isinstance(op, NnOp) and op.kernel == HOST_KERNEL))
+    return not (isinstance(op, CopyOp) or (isinstance(op, NnOp) and runs_on_host(op)))
 
 
 def _stretches(main: FuncOp) -> list[list[Operation]]:

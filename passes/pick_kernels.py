@@ -29,9 +29,10 @@ from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
-from tessella.passes.pick.candidates import Candidate, Serving, candidates, layouts_in_play, serving
+from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
 from tessella.passes.pick.grade import valid_place
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
+from tessella.targets import Target
 
 PICK = "nn.pick"
 """Attribute of a function: how its kernels were picked."""
@@ -62,43 +63,47 @@ class PickKernelsPass(ProgramPass):
         check_choice("fallback", self.fallback, FALLBACKS)
         kernels.load()
         for function in functions(op):
-            served = self._served(function)
+            found = self._candidates(function)
             if self.strategy == "grade":
-                chosen, how = self._by_grade(served), {}
+                chosen, how = self._by_grade(found), {}
             else:
-                chosen, how = self._by_cost(function, served)
+                chosen, how = self._by_cost(function, found)
             for inner, pick in chosen.items():
                 inner.pick(pick.kernel.name, pick.wants, pick.fallback)
             if chosen:
                 function.attributes[PICK] = self._record(how)
 
-    def _served(self, function: FuncOp) -> dict[NnOp, Serving]:
+    @property
+    def _machine(self) -> Target:
+        return targets.host() if self.target == "host" else targets.get(self.target)
+
+    def _candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """The kernels that can run each op. Raises UnsupportedError for ops that have none."""
         places = list(map(parse_place, self.places))
-        served = {
-            op: serving(op, places, fallback=self.fallback == "allow")
+        request = Request(places, self._machine.arch, self.fallback == "allow")
+        found = {
+            op: request.candidates(op)
             for op in function.body.block.ops
             if isinstance(op, NnOp) and not isinstance(op, ConstantOp)
         }
         missing = [
             Unsupported(op.name, op.node, "; ".join(map(str, entry.rejected)))
-            for op, entry in served.items()
-            if not entry.kernels
+            for op, entry in found.items()
+            if not entry.ranks
         ]
         if missing:
             raise UnsupportedError(missing)
-        return served
+        return found
 
-    def _by_grade(self, served: Mapping[NnOp, Serving]) -> dict[NnOp, Candidate]:
-        return pick_by_grade(served, list(map(valid_place, self.places)))
+    def _by_grade(self, found: Mapping[NnOp, Candidates]) -> dict[NnOp, Candidate]:
+        return pick_by_grade(found, list(map(valid_place, self.places)))
 
     def _by_cost(
-        self, function: FuncOp, served: Mapping[NnOp, Serving]
+        self, function: FuncOp, found: Mapping[NnOp, Candidates]
     ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
-        layouts = layouts_in_play(served)
-        options = {op: candidates(op, entry, layouts) for op, entry in served.items()}
-        machine = targets.host() if self.target == "host" else targets.get(self.target)
-        chosen, solution = pick_by_cost(function, options, machine)
+        layouts = layouts_in_play(found)
+        options = {op: entry.placed(op, layouts) for op, entry in found.items()}
+        chosen, solution = pick_by_cost(function, options, self._machine)
         return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
 
     def _record(self, how: Mapping[str, Attribute]) -> DictionaryAttr:

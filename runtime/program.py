@@ -54,6 +54,7 @@ class HostStep:
     """Run a NumPy kernel."""
 
     kernel: str
+    """Its name in ``host.KERNELS``."""
     node: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

@@ -18,7 +18,7 @@ from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
-from tessella.kernels.registry import HOST_KERNEL, VIEW_KERNEL
+from tessella.kernels.registry import VIEW_KERNEL
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import (
@@ -123,7 +123,7 @@ class ProblemBuilder:
         cost, costs = OpCost(op, self.target), list[float]()
         for c in listed:
             later = c.kernel.cost is None and c.rank > first
-            costs.append(cost.seconds(c.kernel, c.place.layout) * (TOLERANCE if later else 1.0))
+            costs.append(cost.seconds(c.kernel, c.place) * (TOLERANCE if later else 1.0))
         return costs
 
     def _read(self, node: int, value: SSAValue, places: Sequence[int]) -> None:
@@ -197,11 +197,13 @@ class ProblemBuilder:
 
 
 def _costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
-    """Whether all candidates are one kernel, and its layout is nothing to its cost."""
+    """Whether all candidates are one kernel, whose places are nothing to its cost."""
     first = listed[0].kernel
     return all(c.kernel is first for c in listed) and not layout_matters(first, op)
 
 
 def _fuses(producer: Candidate, consumer: Candidate) -> bool:
-    names = {producer.kernel.name, consumer.kernel.name}
-    return producer.place == consumer.place and not names & {HOST_KERNEL, VIEW_KERNEL}
+    in_registers = all(
+        c.place.target.data != "host" and c.kernel.name != VIEW_KERNEL for c in (producer, consumer)
+    )
+    return in_registers and producer.place == consumer.place

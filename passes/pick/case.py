@@ -124,11 +124,11 @@ def _rounded(case: Case, dims: Mapping[int, int], least: int) -> tuple[Case, flo
 # ** the kernel of a case **
 
 
-def kernel_of(case: Case, op: NnOp, kernel: Kernel, layout: Layout) -> KernelOp:
+def kernel_of(case: Case, op: NnOp, kernel: Kernel, target: str, layout: Layout) -> KernelOp:
     """What the lowering of a kernel makes of a case, apart from any module; the op is one that the
-    case stands for, and ``layout`` stands for the kernel's `any`."""
-    wants = zip(kernel.wants(op, layout), case.values, strict=True)
-    places = [want.resolved(_row_major(x.element, kernel.target)) for want, x in wants]
+    case stands for."""
+    wants = zip(kernel.wants(op, target, layout), case.values, strict=True)
+    places = [want.resolved(_row_major(x.element, target)) for want, x in wants]
     types = [_type(x, place) for x, place in zip(case.values, places, strict=True)]
     count = len(case.operands)
     block = Block(arg_types=types[:count])

@@ -13,12 +13,12 @@ from functools import cached_property
 
 from xdsl.ir import SSAValue
 
-from tessella.dialects.layout import NCHW, Layout
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import BITS, CopyOp, PlaceAttr, Step
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
-from tessella.kernels.registry import Kernel
+from tessella.kernels.registry import CPU_TARGETS, Kernel
 from tessella.passes.pick.case import Case, case_of, kernel_of
 from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.targets import Target
@@ -42,26 +42,28 @@ class OpCost:
     def _case(self) -> tuple[Case, float]:
         return case_of(self.op)
 
-    def seconds(self, kernel: Kernel, layout: Layout) -> float:
-        """Seconds of one call of a kernel; ``layout`` stands for the kernel's `any`."""
+    def seconds(self, kernel: Kernel, place: PlaceAttr) -> float:
+        """Seconds of one call of a kernel at a place."""
         if kernel.cost is not None:
             return kernel.cost(self.op, self.target)
         (case, scale), op = self._case, self.op
-        key = (case, kernel, layout if layout_matters(kernel, op) else NCHW, self.target)
+        layout = place.layout if layout_matters(kernel, op) else NCHW
+        key = (case, kernel, layout, self.target)
         if key not in _ESTIMATES:
             if len(_ESTIMATES) >= MAX_KEPT:
                 _ESTIMATES.clear()
-            _ESTIMATES[key] = tile_seconds(kernel_of(case, op, kernel, key[2]), self.target)
+            scratch = kernel_of(case, op, kernel, place.target.data, layout)
+            _ESTIMATES[key] = tile_seconds(scratch, self.target)
         return CALL + scale * _ESTIMATES[key]
 
 
-def kernel_seconds(kernel: Kernel, op: NnOp, layout: Layout, target: Target) -> float:
-    """Seconds of one call of a kernel for an op; ``layout`` stands for the kernel's `any`."""
-    return OpCost(op, target).seconds(kernel, layout)
+def kernel_seconds(kernel: Kernel, op: NnOp, place: PlaceAttr, target: Target) -> float:
+    """Seconds of one call of a kernel for an op at a place."""
+    return OpCost(op, target).seconds(kernel, place)
 
 
 def layout_matters(kernel: Kernel, op: NnOp) -> bool:
-    """Whether the layout that stands for a kernel's `any` can change what it costs."""
+    """Whether a kernel's cost depends on the layout that it runs in."""
     return kernel.cost is None and not isinstance(op, ElementwiseOp)
 
 
@@ -74,7 +76,7 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
     kind, end = step
     shape = shape_of(value)
     if kind is CopyOp:
-        on_cpu = {start.target.data, end.target.data} <= {"host", "x86", "arm"}
+        on_cpu = {start.target.data, end.target.data} <= {"host", *CPU_TARGETS}
         return 0.0 if on_cpu else DEVICE_LATENCY + moving(bytes_of(value), bytes_of(value), target)
     if start.precision == end.precision and start.layout.same_memory(end.layout, shape):
         return 0.0

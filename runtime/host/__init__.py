@@ -1,9 +1,8 @@
 """The NumPy reference semantics of every `nn` op: the fallback, and the oracle of the tests.
 
 A kernel takes the operands as arrays (None for an optional one that is absent) and the op's
-properties as keyword arguments, and returns an array or a tuple of arrays. It is registered under
-the op's name by
-``@kernel``.
+properties as keyword arguments, and returns an array or a tuple of arrays. ``@kernel`` registers it
+under the op's name, `nn.conv`; further kernels of an op have a name after it, `nn.conv/blocked`.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from tessella.runtime.host import (
     pooling,
     reduction,
 )
-from tessella.runtime.host.registry import KERNELS, Array, kernel
+from tessella.runtime.host.registry import KERNELS, Array, HostKernel, kernel
 from tessella.support import plugins
 from tessella.support.errors import InternalError
 
-__all__ = ["KERNELS", "Array", "kernel", "run"]
+__all__ = ["KERNELS", "Array", "HostKernel", "kernel", "run"]
 
 _FAMILIES = (
     attention,
@@ -42,7 +41,7 @@ _FAMILIES = (
 
 
 def run(name: str, arrays: Sequence[Array | None], settings: Mapping[str, Any]) -> list[Array]:
-    """Run the NumPy kernel of an op, without warnings: IEEE's results are meant."""
+    """Run the NumPy kernel of a name, without warnings: IEEE's results are meant."""
     if name not in KERNELS:
         plugins.import_all(plugins.HOST)
     if name not in KERNELS:

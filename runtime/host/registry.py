@@ -1,4 +1,4 @@
-"""The table of NumPy kernels by op name."""
+"""The table of NumPy kernels by name: an op's own has the op's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KERNELS: dict[str, HostKernel] = {}
 
 
 def kernel(name: str) -> Callable[[HostKernel], HostKernel]:
-    """Register the NumPy kernel of the op ``nn.<name>``, or of one of another dialect by its full
-    name."""
+    """Register the NumPy kernel of the op ``nn.<name>``; one of another dialect, and a further one
+    of an op, by its full name."""
 
     def register(function: HostKernel) -> HostKernel:
         KERNELS[name if "." in name else f"nn.{name}"] = function

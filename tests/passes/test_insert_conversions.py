@@ -25,7 +25,7 @@ from tessella.driver.build import lower
 from tessella.driver.compile import compile_source, make_options
 from tessella.driver.model import Model
 from tessella.driver.stage_file import StageSource, save_stage
-from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of, registered
+from tessella.kernels.registry import Kernel, kernels_of, registered
 from tessella.support.errors import UnsupportedError
 from tests.native import FixedSource
 from tests.passes.harness import Array, GraphBuilder, sample
@@ -41,19 +41,23 @@ def in_precision(
     precision: str, *ops: type[NnOp], layout: Layout = ANY_LAYOUT
 ) -> AbstractContextManager[None]:
     """Kernels that compute in a precision whatever the op's is: the generated ones."""
-    place = PlaceAttr.get(ARCH, precision, layout)
-    return registered(*(replace(generated(op), place=place, cost=cheap) for op in ops))
+    layouts = () if layout == ANY_LAYOUT else (layout,)
+    kernels = [
+        replace(k, name=f"{k.name}.{precision}", precision=precision, layouts=layouts, cost=cheap)
+        for k in map(generated, ops)
+    ]
+    return registered(*kernels)
 
 
 def in_precision_on_host(precision: str, *ops: type[NnOp]) -> AbstractContextManager[None]:
     """NumPy's kernels in a precision."""
-    place = PlaceAttr.get("host", precision, NCHW)
-    return registered(*(Kernel(HOST_KERNEL, op, place, cost=cheap) for op in ops))
+    name = f"host.{precision}"
+    return registered(*(Kernel(name, op, "host", (NCHW,), precision, cost=cheap) for op in ops))
 
 
 def generated(op: type[NnOp]) -> Kernel:
     kernels.load()
-    return next(k for k in kernels_of(op.create()) if k.target == ARCH)
+    return next(k for k in kernels_of(op.create()) if k.runs_on(ARCH))
 
 
 def compiled(make: Callable[[], Graph], *places: str) -> Model:
@@ -129,13 +133,14 @@ def test_a_convolution_in_another_precision() -> None:
         operands = [g.inputs["x"], g.weight(w), g.weight(b, "b")]
         return g.graph(g.op(nn.ReluOp, [g.op(nn.ConvOp, operands, **CONV)]))
 
-    conv, place = generated(nn.ConvOp), PlaceAttr.get(ARCH, "f64", NHWC)
-    weights = {i: PlaceAttr.get(ARCH, "f64", p.layout) for i, p in conv.places.items()}
-    with registered(replace(conv, place=place, places=weights)), in_precision("f64", nn.ReluOp):
+    wide: dict[str, Any] = {"name": "conv.f64", "precision": "f64", "layouts": (NHWC,)}
+    weights = {1: PlaceAttr.get(ARCH, "f64", NCHW)}
+    conv = replace(generated(nn.ConvOp), operands=weights, **wide)
+    with registered(conv), in_precision("f64", nn.ReluOp):
         model = compiled(make, f"{ARCH}/f64")
         found = model(x)
-    assert re.findall(r"tile.call @([a-z_]*)_", model.as_text("tile")) == [
-        *("relayout", "cast", "conv_relu", "cast", "relayout")
+    assert re.findall(r"tile.call @([a-z0-9_.]*)_", model.as_text("tile")) == [
+        *("relayout", "cast", "conv.f64_relu.f64", "cast", "relayout")
     ]
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3))
     exact = np.einsum("bchwij,ocij->bohw", windows, w) + b[:, None, None]
@@ -151,7 +156,7 @@ def test_operands_of_another_integer_precision() -> None:
         return g.graph(g.op(nn.GatherOp, [g.inputs["x"], g.inputs["rows"]], axis=0))
 
     narrow = {1: PlaceAttr.get(ARCH, "i32")}
-    gather = replace(generated(nn.GatherOp), name="narrow", cost=cheap, places=narrow)
+    gather = replace(generated(nn.GatherOp), name="narrow", cost=cheap, operands=narrow)
     with registered(gather):
         model = compiled(make, f"{ARCH}/f32")
         assert conversions(model) == [("place.cast", "i64/nchw", "i32/nchw")]

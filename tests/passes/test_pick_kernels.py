@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -12,26 +13,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import get_all_dialects
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.parser import Parser
 
 from tessella import kernels, targets
 from tessella.dialects import nn
 from tessella.dialects.graph import CompileContext, Graph, main_function
-from tessella.dialects.layout import NCHW, NHWC
+from tessella.dialects.layout import IMAGE, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import PlaceAttr, parse_place
+from tessella.dialects.place import PlaceAttr, RelayoutOp, parse_place
+from tessella.driver.buildable import check_buildable
 from tessella.driver.compile import compile_source, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.kernels import registry
-from tessella.kernels.registry import Kernel, find, registered
+from tessella.kernels.cost import CALL, bytes_of, moving
+from tessella.kernels.registry import Kernel, picked_kernel, registered
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.pick import kernel_cost
 from tessella.passes.pick.by_cost import ProblemBuilder, pick_by_cost
-from tessella.passes.pick.candidates import candidates, layouts_in_play, serving
+from tessella.passes.pick.candidates import Request, layouts_in_play
 from tessella.passes.pick_kernels import PICK, PickKernelsPass
+from tessella.runtime import host
 from tessella.support.collector import no_collection
-from tessella.support.errors import InternalError, OptionError, UnsupportedError
+from tessella.support.errors import (
+    InternalError,
+    InvalidModelError,
+    OptionError,
+    UnsupportedError,
+)
 from tessella.tools.universe import TESSELLA
 from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture
 from tests.native import FixedSource
@@ -81,57 +90,55 @@ def reparsed(module: ModuleOp) -> ModuleOp:
 # ** the registry **
 
 
-def test_a_name_is_registered_once_at_a_place() -> None:
-    kernel = Kernel("twice", nn.ReluOp, parse_place("opencl/f32"), cost=constant_cost(1.0))
-    with registered(kernel), pytest.raises(InternalError, match=r"twice at opencl/f32/any"):
-        registry.register(kernel)
+def test_a_name_is_registered_once() -> None:
+    kernel = Kernel("twice", nn.ReluOp, "opencl", cost=constant_cost(1.0))
+    other = replace(kernel, target="x86")
+    with registered(kernel), pytest.raises(InternalError, match=r"nn\.relu has a kernel twice"):
+        registry.register(other)
+    with pytest.raises(InternalError, match=r"nn\.relu has a kernel host"):
+        registry.register(replace(kernel, name="host"))
     with registered(kernel):  # it is gone after the block
         pass
 
 
 def test_a_kernel_has_a_cost_or_a_lowering() -> None:
     with pytest.raises(InternalError, match="no cost"):
-        Kernel("nothing", nn.ReluOp, parse_place("opencl/f32"))
+        Kernel("nothing", nn.ReluOp, "opencl")
 
 
 @pytest.mark.parametrize("strategy, winner", [("cost", "fast"), ("grade", "slow")])
 def test_several_kernels_at_one_place(strategy: str, winner: str) -> None:
-    place = parse_place("x86/f32/nchw")
     lower = registry.kernels_of(nn.ReluOp.make([sample_value()]))[0].lower
-    slow = Kernel("slow", nn.ConvOp, place, cost=constant_cost(2e-12), lower=lower)
-    fast = Kernel("fast", nn.ConvOp, place, cost=constant_cost(1e-12), lower=lower)
+    slow = Kernel("slow", nn.ConvOp, "x86", (NCHW,), cost=constant_cost(2e-12), lower=lower)
+    fast = Kernel("fast", nn.ConvOp, "x86", (NCHW,), cost=constant_cost(1e-12), lower=lower)
     with registered(slow, fast):
         _, conv, _ = pick(convolution(), "x86/f32/nchw", "x86", strategy=strategy)
         assert conv.kernel == (winner if strategy == "cost" else "conv")
-        found = find(conv)
-        assert found is not None
-        assert found.place.layout == NCHW
+        assert picked_kernel(conv).name == conv.kernel
 
 
 def sample_value() -> Any:
     return GraphBuilder(x=sample(0, 2)).inputs["x"]
 
 
-def test_the_picked_kernel_is_found_by_its_place() -> None:
+def test_a_kernel_runs_in_each_of_its_layouts() -> None:
     for layout in (NCHW, NHWC):
         _, conv, _ = pick(convolution(), f"x86/f32/{layout}")
-        kernel = find(conv)
-        assert kernel is not None
-        assert (kernel.name, kernel.layout) == ("conv", layout)
+        assert picked_kernel(conv).layouts == (NHWC, NCHW)
+        assert {place.layout for place in (conv.places or ())[::2]} == {layout}
 
 
 # ** targets that are not at hand **
 
 
-def device(precision: str = "f32", **places: PlaceAttr) -> Kernel:
-    place = parse_place(f"opencl/{precision}/image")
-    own = {int(name.removeprefix("at")): value for name, value in places.items()}
-    return Kernel("image", nn.ConvOp, place, cost=constant_cost(1e-7), places=own)
+def device(precision: str = "f32", **operands: Layout) -> Kernel:
+    own = {int(name.removeprefix("at")): layout for name, layout in operands.items()}
+    cost = constant_cost(1e-7)
+    return Kernel("image", nn.ConvOp, "opencl", (IMAGE,), precision, cost=cost, operands=own)
 
 
 def test_a_kernel_of_a_missing_target_is_picked_and_printed() -> None:
-    weights = parse_place("opencl/any/nchw")
-    with registered(device(at1=weights)):
+    with registered(device(at1=NCHW)):
         graph = convolution()
         _, conv, relu = pick(graph, "opencl/f32/image", "x86", strategy="grade")
         assert conv.kernel == "image"
@@ -160,11 +167,11 @@ def test_kernels_of_another_cpu_cannot_be_built() -> None:
 
 
 def test_costs_decide_whether_the_device_is_worth_the_copies() -> None:
-    far = Kernel("far", nn.ConvOp, parse_place("opencl/f32"), cost=constant_cost(0.0))
+    far = Kernel("far", nn.ConvOp, "opencl", cost=constant_cost(0.0))
     with registered(far):
         _, small, _ = pick(convolution(8), "opencl", "x86")
         assert small.kernel == "conv"
-    alone = Kernel("far", nn.ReluOp, parse_place("opencl/f32"), cost=constant_cost(0.0))
+    alone = Kernel("far", nn.ReluOp, "opencl", cost=constant_cost(0.0))
     with registered(far, alone):
         assert {op.kernel for op in pick(convolution(8), "opencl")} == {"far"}
 
@@ -189,8 +196,8 @@ def test_a_precision_changes_only_where_a_place_names_it() -> None:
 
 
 def test_integers_keep_their_precision() -> None:
-    place = parse_place("opencl/f16/nchw")
-    kernel = Kernel("gather16", nn.GatherOp, place, cost=constant_cost(1e-9))
+    cost = constant_cost(1e-9)
+    kernel = Kernel("gather16", nn.GatherOp, "opencl", (NCHW,), "f16", cost=cost)
     g = GraphBuilder(x=sample(0, 4, 8), i=np.array([0, 2]))
     graph = g.graph(g.op(nn.GatherOp, [g.inputs["x"], g.inputs["i"]], axis=0))
     with registered(kernel):
@@ -208,9 +215,10 @@ def test_an_operand_at_any_place_is_left_alone() -> None:
     kernel = Kernel(
         "lookup",
         nn.GatherOp,
-        parse_place("opencl/f32/nchw"),
+        "opencl",
+        (NCHW,),
         cost=constant_cost(1e-9),
-        places={1: anywhere},
+        operands={1: anywhere},
     )
     g = GraphBuilder(x=sample(0, 4, 8), i=np.array([0, 2]))
     indices = g.op(nn.CumsumOp, [g.inputs["i"]], axis=0, exclusive=False, reverse=False)
@@ -245,12 +253,39 @@ def test_the_host_asked_for_first_is_no_fallback(strategy: str) -> None:
         assert (cumsum.kernel, cumsum.fallback) == ("host", None)
 
 
+def one_layout(cost: float, **changes: Any) -> Kernel:
+    kernel = Kernel("image", nn.CumsumOp, "x86", (NHWC,), cost=constant_cost(cost))
+    return replace(kernel, **changes)
+
+
+def cumulated() -> Graph:
+    g = GraphBuilder(x=sample(0, 1, 2, 3, 4))
+    sums = g.op(nn.CumsumOp, [g.inputs["x"]], axis=1, exclusive=False, reverse=False)
+    return g.graph(sums)
+
+
+@pytest.mark.parametrize("strategy", ["cost", "grade"])
+def test_another_layout_goes_before_the_host_however_slow(strategy: str) -> None:
+    with registered(one_layout(1.0)):
+        (op,) = pick(cumulated(), "x86/f32/nchw", "host", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("image", "layout")
+        (op,) = pick(cumulated(), "x86/f32/nhwc", "host", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("image", None)
+    asked = one_layout(2.0, name="asked", layouts=(NCHW,))
+    with registered(one_layout(1.0), asked):
+        (op,) = pick(cumulated(), "x86/f32/nchw", "host", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("asked", None)
+    with registered(one_layout(1.0, applies=lambda op: "never")):
+        (op,) = pick(cumulated(), "x86/f32/nchw", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("host", "host")
+
+
 def test_fallbacks_are_refused_with_every_reason() -> None:
     def limits(op: NnOp) -> str | None:
         return "it sums no negative numbers"
 
-    place = parse_place("x86/f32/nchw")
-    kernel = Kernel("cumsum", nn.CumsumOp, place, limits, cost=constant_cost(0.0))
+    cost = constant_cost(0.0)
+    kernel = Kernel("cumsum", nn.CumsumOp, "x86", (NCHW,), applies=limits, cost=cost)
     with registered(kernel), pytest.raises(UnsupportedError) as caught:
         compile_source(FixedSource(sums), fallback="error")
     (issue,) = caught.value.issues
@@ -266,6 +301,67 @@ def test_options_are_checked() -> None:
         make_options(pick="best")
     with pytest.raises(OptionError, match="no fallback 'never'"):
         make_options(fallback="never")
+
+
+# ** the kernels of the host **
+
+
+def backwards(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
+    """A cumulative sum that is wrong: so one sees that it ran."""
+    return -np.cumsum(x, axis, dtype=x.dtype)
+
+
+@pytest.fixture
+def second_sum() -> Generator[None]:
+    """A second NumPy kernel of `nn.cumsum`, which is the faster one for rows of 5."""
+
+    def rows_of_five(op: NnOp) -> str | None:
+        return None if op.operands[0].type == sums_type() else "it sums rows of 5"
+
+    registry.host(nn.CumsumOp, "back", applies=rows_of_five, cost=constant_cost(1e-9))(backwards)
+    try:
+        yield
+    finally:
+        registry._KERNELS["nn.cumsum"] = [
+            k for k in registry._KERNELS["nn.cumsum"] if k.name != "back"
+        ]
+        del host.KERNELS["nn.cumsum/back"]
+
+
+def sums_type() -> Any:
+    return next(iter(GraphBuilder(x=sample(0, 3, 5)).inputs.values())).type
+
+
+def sums_of(width: int) -> Callable[[], Graph]:
+    def make() -> Graph:
+        g = GraphBuilder(x=sample(0, 3, width))
+        sums = g.op(nn.CumsumOp, [g.inputs["x"]], axis=1, exclusive=False, reverse=False)
+        return g.graph(sums)
+
+    return make
+
+
+@pytest.mark.usefixtures("second_sum")
+@pytest.mark.parametrize("width, kernel, sign", [(5, "back", -1), (6, "host", 1)])
+def test_the_host_runs_the_kernel_that_was_picked(width: int, kernel: str, sign: int) -> None:
+    model = compile_source(FixedSource(sums_of(width)))
+    (entry,) = model.explain().ops
+    assert (entry["kernel"], entry["fallback"]) == (kernel, "host")
+    x = sample(0, 3, width)
+    np.testing.assert_allclose(model(x), sign * np.cumsum(x, 1), rtol=1e-6)
+
+
+# ** the kernel on an op **
+
+
+def test_an_unknown_kernel_is_an_error() -> None:
+    graph = sums()
+    for op in pick(graph):
+        op.attributes["kernel"] = StringAttr("fancy")
+    with pytest.raises(InvalidModelError, match=r"nn\.relu.*no kernel fancy") as caught:
+        check_buildable(graph.module, "x86")
+    assert caught.value.expected == "one of relu, host"
+    assert "pick-kernels" in str(caught.value.hint)
 
 
 # ** the whole function **
@@ -316,11 +412,11 @@ def test_no_choice_of_kernels_costs_less(make: Callable[[], Graph]) -> None:
     kernels.load()
     graph = make()
     function = main_function(graph.module)
-    places = list(map(parse_place, NATIVE))
+    request = Request(list(map(parse_place, NATIVE)), MACHINE.arch)
     picked = [op for op in ops(graph) if not isinstance(op, nn.ConstantOp)]
-    served = {op: serving(op, places) for op in picked}
-    layouts = layouts_in_play(served)
-    options = {op: candidates(op, entry, layouts) for op, entry in served.items()}
+    found = {op: request.candidates(op) for op in picked}
+    layouts = layouts_in_play(found)
+    options = {op: entry.placed(op, layouts) for op, entry in found.items()}
     problem = ProblemBuilder(MACHINE).build(function, options)
     chosen, solution = pick_by_cost(function, options, MACHINE)
     assert solution.exact
@@ -331,6 +427,39 @@ def test_no_choice_of_kernels_costs_less(make: Callable[[], Graph]) -> None:
         op.pick(candidate.kernel.name, candidate.wants)
     InsertConversionsPass().apply(CompileContext(graph.weights), graph.module)
     graph.module.verify()
+
+
+def sigmoid_costs(producer: Layout, elsewhere: float) -> Sequence[Kernel]:
+    """A relu in one layout, and a sigmoid in nchw or, ``elsewhere`` seconds faster, in nhwc."""
+    long = 1.0
+    return [
+        Kernel("only", nn.ReluOp, "x86", (producer,), cost=constant_cost(long)),
+        Kernel("here", nn.SigmoidOp, "x86", (NCHW,), cost=constant_cost(long)),
+        Kernel("there", nn.SigmoidOp, "x86", (NHWC,), cost=constant_cost(long - elsewhere)),
+    ]
+
+
+def test_what_fusion_saves_counts_in_equal_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make() -> Graph:
+        g = GraphBuilder(x=sample(0, 1, 8, 16, 16))
+        return g.graph(g.op(nn.SigmoidOp, [g.op(nn.ReluOp, [g.inputs["x"]])]))
+
+    value = GraphBuilder(x=sample(0, 1, 8, 16, 16)).inputs["x"]
+    start, end = parse_place("x86/f32/nchw"), parse_place("x86/f32/nhwc")
+    moved = kernel_cost.step_seconds((RelayoutOp, end), value, start, MACHINE)
+    saved = CALL + moving(bytes_of(value), bytes_of(value), MACHINE)
+    kernels.load()
+    for name in ("nn.relu", "nn.sigmoid"):
+        monkeypatch.setitem(registry._KERNELS, name, [])
+    # the sigmoid reads its operand and writes its result in another order than those around it
+    for faster, winner in ((2 * moved + saved / 2, "here"), (2 * moved + 2 * saved, "there")):
+        with registered(*sigmoid_costs(NCHW, faster)):
+            _, sigmoid = pick(make(), "x86/f32")
+            assert sigmoid.kernel == winner
+    # in the order of the producer it saves as much, and two conversions cost the same
+    with registered(*sigmoid_costs(NHWC, 0.0)):
+        _, sigmoid = pick(make(), "x86/f32")
+        assert sigmoid.kernel == "there"
 
 
 def normalised(count: int = 6) -> Graph:

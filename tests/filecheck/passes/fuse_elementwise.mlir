@@ -127,7 +127,7 @@ func.func @kernels(%x: tensor<2x4xf32>, %y: tensor<8xf32>) {
   %f = nn.relu %e {kernel = "relu"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %g = nn.exp %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %h = nn.relu %g : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %i, %j = nn.topk %x {kernel = "topk", k = 4 : i64, axis = 1 : i64, largest = true} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
+  %i, %j = nn.topk %x {kernel = "host", k = 4 : i64, axis = 1 : i64, largest = true} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
   %k = nn.relu %i {kernel = "relu"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
   func.return
 }

@@ -13,7 +13,7 @@
 // is out.
 
 // ERROR:      2 unsupported things in the model
-// ERROR-NEXT:   - nn.max_pool (node 'pool'): max_pool at x86/f32/nhwc: a fallback (layout), and those are refused; max_pool at x86/f32/nchw: a fallback (layout), and those are refused; max_pool at arm/f32/nhwc: no place asks for arm; max_pool at arm/f32/nchw: no place asks for arm; host at host/f32/nchw: a fallback (host), and those are refused
+// ERROR-NEXT:   - nn.max_pool (node 'pool'): max_pool at x86/f32/nhwc: a fallback (layout), and those are refused; max_pool at x86/f32/nchw: a fallback (layout), and those are refused; host at host/f32/nchw: a fallback (host), and those are refused
 // ERROR-NEXT:   - nn.cumsum (node 'sums'): host at host/f32/nchw: a fallback (host), and those are refused
 
 // HOST:       1 unsupported thing in the model

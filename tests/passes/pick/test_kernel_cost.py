@@ -9,9 +9,9 @@ import pytest
 
 from tessella import kernels, targets
 from tessella.dialects import nn
-from tessella.dialects.layout import ANY_LAYOUT, NCHW, NHWC, Layout
+from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place
+from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp
 from tessella.kernels import cost
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
 from tessella.passes.pick import case, kernel_cost
@@ -48,12 +48,12 @@ def moved(read: int, written: int) -> float:
 
 def native(of: NnOp, layout: Layout) -> Kernel:
     kernels.load()
-    named = (k for k in kernels_of(of) if k.target == "x86")
-    return next(k for k in named if k.layout in (layout, ANY_LAYOUT))
+    named = (k for k in kernels_of(of) if k.runs_on("x86"))
+    return next(k for k in named if layout in k.layouts or not k.layouts)
 
 
 def seconds(of: NnOp, layout: Layout = NCHW) -> float:
-    return kernel_seconds(native(of, layout), of, layout, MACHINE)
+    return kernel_seconds(native(of, layout), of, place("x86", layout), MACHINE)
 
 
 @pytest.fixture(autouse=True)
@@ -151,8 +151,8 @@ def test_few_schedules_are_nearly_as_good_as_all(
 
 def test_a_kernel_that_says_its_cost_is_not_estimated() -> None:
     of = op(nn.ReluOp, (4,))
-    kernel = Kernel("mine", nn.ReluOp, parse_place("opencl/f32"), cost=lambda op, target: 42.0)
-    assert kernel_seconds(kernel, of, NCHW, MACHINE) == 42.0
+    kernel = Kernel("mine", nn.ReluOp, "opencl", cost=lambda op, target: 42.0)
+    assert kernel_seconds(kernel, of, place("opencl", NCHW), MACHINE) == 42.0
     assert not kernel_cost._ESTIMATES
 
 
@@ -166,7 +166,7 @@ def test_views_are_free_and_moves_take_their_bytes() -> None:
 def test_numpy_takes_a_call_and_grows_with_the_work() -> None:
     def host(of: NnOp) -> float:
         (kernel,) = (k for k in kernels_of(of) if k.name == HOST_KERNEL)
-        return kernel_seconds(kernel, of, NCHW, MACHINE)
+        return kernel_seconds(kernel, of, place("host", NCHW), MACHINE)
 
     small, large = (op(nn.MatmulOp, (n, n), (n, n), transpose_b=False) for n in (2, 1024))
     assert host(small) == pytest.approx(cost.HOST_CALL, rel=0.01)
