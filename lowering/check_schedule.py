@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, Schedule, ScheduleAttr
-from tessella.dialects.tile.flat import Flat, layout_of
+from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.passes.tile.vectors import lanes_load
 from tessella.support.errors import InvalidModelError
 
@@ -52,16 +52,13 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         all(size % s.width == 0 for name, size in s.blocks if name == s.vector),
     )
     yield "lanes that lie side by side", lanes_load(op, flat, s)
-    yield "panels as wide as its tiles", all(_is_panel(op, i, s) for i in range(len(op.inputs)))
+    yield "panels as wide as its tiles", all(_is_panel(a, s) for a in flat.accesses)
     yield (
         "a default, as not all points of the map count",
         not (op.is_map and flat.constraints) or op.default is not None,
     )
 
 
-def _is_panel(op: ContractOp, operand: int, s: Schedule) -> bool:
-    """Whether an operand's layout splits no other index than that of lanes, and that into tiles."""
-    forms = op.input_accesses[operand]
-    pieces = layout_of(op.inputs[operand]).order(len(forms))
-    split = [p for p in pieces if p.mod or p.div > 1]
-    return all(forms[p.dim].single == s.vector and s.width in (p.mod, p.div) for p in split)
+def _is_panel(a: FlatAccess, s: Schedule) -> bool:
+    """Whether no other index than that of lanes runs in tiles of memory, and its are as wide."""
+    return all(name == s.vector and a.room[name] == s.width for name in a.lanes)

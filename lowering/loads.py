@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.arith import CmpiOp, SelectOp
 from tessella.dialects.tile.attributes import Schedule
-from tessella.dialects.tile.flat import Constraint, Flat, is_crosswise, is_strided
+from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, is_crosswise, is_strided
 from tessella.lowering.aggregate import horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.point import Point
@@ -63,12 +63,18 @@ class Loads:
         pos = self.address(operand, point, row, u)
         tail = point.tail_of(u)
         varying = self.s.vector is not None and a.lane_stride(self.s.vector) != 0
-        padded = varying and self.s.vector in a.lanes
+        padded = varying and self._has_room(a)
         guard = self._guard(operand, point, row, u, mask, varying=varying)
         key = (operand, pos, guard.ssa if guard else None, tail if varying else 0)
         return self.bodies.cached(
             key, lambda: self._load_now(buffer, pos, guard, varying, 0 if padded else tail)
         )
+
+    def _has_room(self, a: FlatAccess) -> bool:
+        """Whether memory goes on behind an index's last element, as far as its vectors do."""
+        name = self.s.vector or ""
+        whole = -(-self.flat.ranges[name] // self.s.lanes) * self.s.lanes
+        return a.room.get(name, 0) >= min(self.s.width, whole)
 
     def _guard(
         self, operand: int, point: Point, row: int, u: int, mask: Val | None, *, varying: bool

@@ -12,6 +12,7 @@ makes the callers agree.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -58,7 +59,12 @@ class TileSchedulePass(StatementPass):
 def set_schedule(op: ContractOp, choice: Choice, arch: str) -> None:
     """Give a statement of a kernel its schedule, and the layouts that it wants for operands."""
     op.schedule = ScheduleAttr(choice.schedule)
-    for operand, layout in choice.layouts.items():
+    set_layouts(op, choice.layouts, arch)
+
+
+def set_layouts(op: ContractOp, layouts: Mapping[int, Layout], arch: str) -> None:
+    """Give operands of a statement, which are arguments of its kernel, other layouts."""
+    for operand, layout in layouts.items():
         _set_layout(op.inputs[operand], layout, arch)
     kernel = op.parent_op()
     assert isinstance(kernel, KernelOp)

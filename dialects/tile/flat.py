@@ -8,18 +8,19 @@ that move through all operands as one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from xdsl.ir import SSAValue
 
-from tessella.dialects.layout import NCHW, Layout
+from tessella.dialects.layout import NCHW, Layout, Piece
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import place_of
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import Index, Schedule
+from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.ops import ContractOp, IndexOp
-from tessella.support.errors import InternalError
+from tessella.support.errors import InvalidModelError
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class FlatAccess:
     """Elements in memory."""
     lanes: Mapping[str, int]
     """Elements per step inside a tile, for the indices of split dimensions."""
+    room: Mapping[str, int] = field(default_factory=dict[str, int])
+    """For indices of split dimensions: how many elements of memory there are side by side, from the
+    index's first value on, or from that of each tile."""
 
     def stride(self, name: str) -> int:
         return self.strides.get(name, 0)
@@ -113,35 +117,70 @@ def layout_of(value: SSAValue) -> Layout:
 
 
 def strides_of(value: SSAValue) -> dict[int, int]:
-    """By how many elements of memory a tensor's next coordinate lies further, by dimension."""
+    """By how many elements of memory a tensor's next coordinate lies further, by dimension.
+
+    Raises InvalidModelError where the layout splits a dimension.
+    """
     shape, layout = shape_of(value), layout_of(value)
     pieces = layout.order(len(shape))
+    if layout.splits(len(shape)):
+        raise _misfit("elements that are taken by number", layout)
     return {p.dim: s for p, s in zip(pieces, layout.strides(shape), strict=True)}
 
 
-def flatten_access(forms: Access, shape: Sequence[int], layout: Layout) -> FlatAccess:
-    """The address of an access to a tensor of this shape and layout."""
+def flatten_access(
+    forms: Access, shape: Sequence[int], layout: Layout, ranges: Mapping[str, int]
+) -> FlatAccess:
+    """The address of an access to a tensor of this shape and layout.
+
+    Raises InvalidModelError for a form that does not fall into the layout's digits.
+    """
     strides: dict[str, int] = {}
     lanes: dict[str, int] = {}
+    room: dict[str, int] = {}
     offset = 0
     pieces = layout.order(len(shape))
     for piece, step in zip(pieces, layout.strides(shape), strict=True):
         form = forms[piece.dim]
         if piece.mod or piece.div > 1:
-            if form == Linear():
+            digit = digit_of(form, piece, ranges)
+            if digit is None:
+                _walk_tiles(form, piece, step, strides, lanes, room, layout)
                 continue
-            name = form.single
-            if name is None:
-                raise InternalError(f"a split dimension is accessed by {form}, not by one index")
-            if piece.mod:
-                lanes[name] = step
-            else:
-                strides[name] = strides.get(name, 0) + step // piece.div
-            continue
+            if piece.div == 1 and (name := form.single) is not None:
+                room[name] = piece.mod
+            form = digit
         offset += step * form.constant
         for name, c in form.terms:
             strides[name] = strides.get(name, 0) + step * c
-    return FlatAccess(strides, offset, layout.size(shape), lanes)
+    return FlatAccess(strides, offset, layout.size(shape), lanes, room)
+
+
+def _walk_tiles(
+    form: Linear,
+    piece: Piece,
+    step: int,
+    strides: dict[str, int],
+    lanes: dict[str, int],
+    room: dict[str, int],
+    layout: Layout,
+) -> None:
+    """An index that runs in tiles as wide as the layout's."""
+    name = form.single
+    if name is None or (piece.mod and piece.div > 1):
+        raise _misfit(f"the access {form}", layout)
+    if piece.mod:
+        lanes[name], room[name] = step, piece.mod
+    else:
+        strides[name] = strides.get(name, 0) + step // piece.div
+
+
+def _misfit(what: str, layout: Layout) -> InvalidModelError:
+    return InvalidModelError(
+        f"{what} cannot be read at the layout {layout}",
+        expected="accesses that fall into the digits of the layout",
+        hint="tile-split-indices splits indices",
+    )
 
 
 def _constraints(op: ContractOp, ranges: Mapping[str, int]) -> list[Constraint]:
@@ -161,7 +200,7 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
     values = (*op.inputs, *op.post_inputs, op.res)
     overrides = layouts or {}
     accesses = tuple(
-        flatten_access(forms, shape_of(value), overrides.get(i, layout_of(value)))
+        flatten_access(forms, shape_of(value), overrides.get(i, layout_of(value)), ranges)
         for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True))
     )
     constraints = _constraints(op, ranges)

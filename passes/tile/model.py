@@ -408,7 +408,8 @@ def _touched(a: FlatAccess, extents: Mapping[str, int], line: int) -> float:
             continue
         stride = a.lane_stride(name)
         elements *= extent
-        span += max(abs(stride), abs(a.stride(name))) * (extent - 1)
+        last = max(extent, a.room.get(name, 0)) - 1
+        span += max(abs(stride), abs(a.stride(name))) * last
         if abs(stride) == 1:
             run *= extent
     whole = elements / run * (-(-run // line) * line)

@@ -76,7 +76,7 @@ def test_lanes_that_are_not_contiguous() -> None:
     assert error.value.expected == "lanes that lie side by side"
 
 
-@pytest.mark.parametrize("panel, fits", [(16, True), (32, False), (8, False)])
+@pytest.mark.parametrize("panel, fits", [(16, True), (32, True), (24, False), (8, False)])
 def test_panels_of_another_width(panel: int, fits: bool) -> None:
     place = f"#place.at<x86, f32, packed<[1 floordiv {panel}, 0, 1 mod {panel}]>>"
     text = product(FITTING).replace("8x32xf32>", f"8x32xf32, {place}>")

@@ -29,7 +29,7 @@ def stride_table(normal: Normal, shapes: Sequence[Sequence[int]]) -> StrideTable
     """The table of a normal form, for row-major tensors of these shapes."""
     ranges = {x.name: x.range for x in sorted(normal.indices, key=lambda index: index.name)}
     pairs = zip(normal.accesses, shapes, strict=True)
-    accesses = tuple(flatten_access(access, shape, NCHW) for access, shape in pairs)
+    accesses = tuple(flatten_access(access, shape, NCHW, ranges) for access, shape in pairs)
     sides = (side for constraint in normal.constraints for side in _sides(constraint))
     kept = tuple((form, bound) for form, bound in sides if form.bounds(ranges)[1] > bound)
     return StrideTable(tuple(ranges), tuple(ranges.values()), accesses, kept)

@@ -1,0 +1,56 @@
+"""Digits of affine forms: what a layout that splits a dimension makes of an access.
+
+``(form floordiv div) mod mod`` is affine where the terms of the form fall to either side of the
+digit: of ``16*c_16 + c_1`` with ``c_1 < 16``, the digits are ``c_16`` and ``c_1``. Where they do
+not, cutting an index may help: ``c`` becomes ``16*c_16 + c_1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from tessella.dialects.layout import Piece
+from tessella.dialects.tile.access import Linear
+
+
+def digit(form: Linear, piece: Piece, ranges: Mapping[str, int]) -> Linear | None:
+    """A digit of a form, for indices with these ranges; None where it is not affine."""
+    parts = _divided(form, piece.div, ranges)
+    if parts is None or not piece.mod:
+        return parts and parts[0]
+    rest = _divided(parts[0], piece.mod, ranges)
+    return rest and rest[1]
+
+
+def _divided(form: Linear, divisor: int, ranges: Mapping[str, int]) -> tuple[Linear, Linear] | None:
+    """``(high, low)`` with ``form = divisor * high + low`` and ``0 <= low < divisor``."""
+    whole, rest = divmod(form.constant, divisor)
+    high = Linear(tuple((n, c // divisor) for n, c in form.terms if c % divisor == 0), whole)
+    low = Linear(tuple((n, c) for n, c in form.terms if c % divisor), rest)
+    least, greatest = low.bounds(ranges)
+    return (high, low) if least >= 0 and greatest < divisor else None
+
+
+def cuts(form: Linear, divisor: int, ranges: Mapping[str, int]) -> dict[str, int] | None:
+    """The indices to cut so that a form falls into digits at a divisor, and how many of their
+    steps then go together; None where no cut does it."""
+    found: dict[str, int] = {}
+    greatest = form.constant % divisor
+    for name, c in form.terms:
+        if c % divisor == 0:
+            continue
+        if c < 0 or divisor % c:
+            return None
+        steps = divisor // c
+        if ranges[name] > steps:
+            found[name] = steps
+        greatest += c * (min(ranges[name], steps) - 1)
+    return found if greatest < divisor else None
+
+
+def nested(widths: Iterable[int]) -> tuple[int, ...] | None:
+    """The widths from the largest to the smallest, where each is a multiple of the next."""
+    ordered = sorted(set(widths), reverse=True)
+    whole = all(a % b == 0 for a, b in pairwise(ordered))
+    return tuple(ordered) if whole else None

@@ -1,0 +1,241 @@
+"""Splitting the indices of a statement where layouts split the dimensions that they walk.
+
+    %y = tile.contract = [n: 1, c: 36, x: 8] (%x[n, c, x]) -> [n, c, x]   // %x at nchw16c
+    ->
+    %e = tile.empty
+    %1 = tile.contract = [n: 1, c_16: 2, c_1: 16, x: 8] (%x[n, 16*c_16 + c_1, x]) init %e -> [..]
+    %2 = tile.contract = [n: 1, c_1: 4, x: 8] (%x[n, c_1 + 32, x]) init %1 -> [n, c_1 + 32, x]
+
+Then every access is strided: the digits of ``16*c_16 + c_1`` are ``c_16`` and ``c_1``. What remains
+of a free index is a statement of its own. A reduced index runs over whole digits, and `where` says
+which points count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella.dialects.layout import Layout, Piece
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile.access import Access, Linear
+from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.digits import cuts, nested
+from tessella.dialects.tile.flat import layout_of
+from tessella.dialects.tile.ops import ContractOp, EmptyOp, ExtractOp, IndexOp
+from tessella.support.errors import InvalidModelError
+
+Widths = dict[str, tuple[int, ...]]
+"""The indices to split, and the steps that go together, from the most to the fewest."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of an index's range, as digits: the index is ``value`` over the new ``indices``."""
+
+    value: Linear
+    indices: tuple[Index, ...]
+    bound: int = 0
+    """Below it the value has to stay; 0 where it does anyway."""
+
+
+def unreadable(op: ContractOp) -> str | None:
+    """Why a statement does not fit the layouts of its tensors, in a sentence; None where it
+    does."""
+    found = _widths(op)
+    return found if isinstance(found, str) else None
+
+
+def split_indices(op: ContractOp) -> None:
+    """Split the indices of a statement, in place, as the layouts of its tensors want it.
+
+    Raises InvalidModelError where it does not fit them.
+    """
+    widths = _widths(op)
+    if isinstance(widths, str):
+        raise InvalidModelError("a statement does not fit the layouts of its tensors", found=widths)
+    if not widths:
+        return
+    stretches = [list(_stretches(i, widths.get(i.name, ()))) for i in op.index_list]
+    parts = list(product(*stretches))
+    at, init = InsertPoint.before(op), op.init
+    if len(parts) > 1 and init is None:
+        empty = EmptyOp(tensor_type(op.res))
+        Rewriter.insert_op(empty, at)
+        init = empty.res
+    for part in parts:
+        new = _part(op, part, init)
+        Rewriter.insert_op(new, at)
+        init = new.res
+    assert init is not None
+    init.name_hint = op.res.name_hint
+    op.res.replace_all_uses_with(init)
+    Rewriter.erase_op(op)
+
+
+# ** which indices **
+
+
+def _widths(op: ContractOp) -> Widths | str:
+    """The indices to split, or why that does not help."""
+    ranges = {index.name: index.range for index in op.index_list}
+    found: dict[str, set[int]] = {}
+    values = (*op.inputs, *op.post_inputs, op.res)
+    for value, forms in zip(values, op.access_list, strict=True):
+        for form, divisor in _divided(layout_of(value), forms):
+            needed = cuts(form, divisor, ranges)
+            if needed is None:
+                return f"{form} does not fall into digits of {divisor} ({layout_of(value)})"
+            for name, width in needed.items():
+                found.setdefault(name, set()).add(width)
+    for extract in _extracts(op):
+        if layout_of(extract.source).splits(len(extract.coordinates)):
+            return f"elements of a tensor at {layout_of(extract.source)} are taken by number"
+    widths: Widths = {}
+    for name, steps in found.items():
+        whole = nested(steps)
+        if whole is None:
+            return f"{name} would be split by {' and by '.join(map(str, sorted(steps)))}"
+        widths[name] = whole
+    return widths
+
+
+def _divided(layout: Layout, forms: Access) -> Iterator[tuple[Linear, int]]:
+    """The forms of dimensions that a layout splits, and by what."""
+    for piece in layout.order(len(forms)):
+        for divisor in {piece.div, piece.div * piece.mod} - {0, 1}:
+            yield forms[piece.dim], divisor
+
+
+def _extracts(op: ContractOp) -> Iterator[ExtractOp]:
+    for region in (op.combine, op.post):
+        yield from (inner for inner in region.walk() if isinstance(inner, ExtractOp))
+
+
+# ** the parts **
+
+
+def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
+    """The parts of an index's range that fall into whole digits; all of a reduced one's."""
+    if not widths:
+        yield Stretch(Linear.of(index.name), (index,))
+    elif index.reduced:
+        over = index.range % widths[0]
+        whole = _digits(index, widths, -(-index.range // widths[0]))
+        yield replace(whole, bound=index.range if over else 0)
+    else:
+        yield from _whole_digits(index, widths)
+
+
+def _whole_digits(index: Index, widths: Sequence[int], start: int = 0) -> Iterator[Stretch]:
+    """What falls into digits of the first width, then what remains into those of the next."""
+    width = widths[0] if widths else 1
+    count, rest = divmod(index.range - start, width)
+    if count:
+        whole = _digits(index, widths, count)
+        yield replace(whole, value=whole.value + start)
+    if rest:
+        yield from _whole_digits(index, widths[1:], start + count * width)
+
+
+def _digits(index: Index, widths: Sequence[int], count: int) -> Stretch:
+    """So many of the first width, and all that is in them."""
+    weights = (*widths, 1)
+    ranges = (count, *(a // b for a, b in pairwise(weights)))
+    digits = [
+        (weight, Index(f"{index.name}_{weight}", extent, index.reduced))
+        for weight, extent in zip(weights, ranges, strict=True)
+        if extent > 1
+    ]
+    value = sum((Linear.of(digit.name, weight) for weight, digit in digits), Linear())
+    return Stretch(value, tuple(digit for _, digit in digits))
+
+
+def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> ContractOp:
+    """The statement over one stretch of each index."""
+    values = {i.name: s.value for i, s in zip(op.index_list, part, strict=True)}
+    accesses = [tuple(form.substitute(values) for form in forms) for forms in op.access_list]
+    inputs, count = list(zip(op.inputs, accesses, strict=False)), len(op.inputs)
+    where = [(form.substitute(values), extent) for form, extent in op.where_list]
+    new = ContractOp(
+        op.aggregation.data,
+        [index for stretch in part for index in stretch.indices],
+        inputs,
+        accesses[-1],
+        tensor_type(op.res),
+        _body(op.combine, values),
+        post_inputs=list(zip(op.post_inputs, accesses[count:], strict=False)),
+        post=_body(op.post, values) if op.post_block is not None else None,
+        where=[*where, *((s.value, s.bound) for s in part if s.bound)],
+        init=init,
+        default=op.default,
+    )
+    new.attributes |= op.attributes
+    return new
+
+
+def _body(region: Region, values: Mapping[str, Linear]) -> Region:
+    """A copy of a body that computes the indices that are split from their digits."""
+    copy = region.clone()
+    for inner in list(copy.walk()):
+        if isinstance(inner, IndexOp) and values[inner.index.data].single != inner.index.data:
+            value = _computed(values[inner.index.data], inner)
+            inner.res.replace_all_uses_with(value)
+            Rewriter.erase_op(inner)
+    return copy
+
+
+def _computed(form: Linear, before: Operation) -> SSAValue:
+    """The value of a form as ops in a body."""
+
+    def add(op: Operation) -> SSAValue:
+        Rewriter.insert_op(op, InsertPoint.before(before))
+        return op.results[0]
+
+    def constant(value: int) -> SSAValue:
+        return add(arith.ConstantOp(IntegerAttr(value, IndexType())))
+
+    total = constant(form.constant)
+    for name, c in form.terms:
+        term = add(arith.MuliOp(add(IndexOp(name)), constant(c)))
+        total = add(arith.AddiOp(total, term))
+    return total
+
+
+# ** constants **
+
+
+def constant_layouts(op: ContractOp, constants: Sequence[int]) -> dict[int, Layout]:
+    """Layouts for inputs that are constants, by number, with the digits of the indices that are
+    split: whole digits outside in the order of the loops, what is in them inside, the reduced ones
+    first."""
+    widths = _widths(op)
+    if isinstance(widths, str) or op.is_map:
+        return {}
+    reduced = {index.name: index.reduced for index in op.index_list}
+    layouts: dict[int, Layout] = {}
+    for operand in constants:
+        forms = op.input_accesses[operand]
+        split = {d: widths[n] for d, f in enumerate(forms) if (n := f.single) in widths}
+        if any(not reduced[forms[d].terms[0][0]] for d in split):
+            layouts[operand] = _digits_inside(forms, split, reduced)
+    return layouts
+
+
+def _digits_inside(
+    forms: Access, split: Mapping[int, Sequence[int]], reduced: Mapping[str, bool]
+) -> Layout:
+    def is_reduced(dim: int) -> bool:
+        return any(reduced[name] for name, _ in forms[dim].terms)
+
+    outer = [Piece(d, div=split[d][0] if d in split else 1) for d in range(len(forms))]
+    inner = [Piece(d, b, a // b) for d, widths in split.items() for a, b in pairwise((*widths, 1))]
+    outer.sort(key=lambda piece: is_reduced(piece.dim))
+    inner.sort(key=lambda piece: not is_reduced(piece.dim))
+    return Layout("packed", (*outer, *inner))
