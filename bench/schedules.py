@@ -22,8 +22,8 @@ from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import dtype_of, shape_of, tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, layout_of, simplify
-from tessella.driver.compile import make_options
-from tessella.driver.pipeline import Options, pipeline
+from tessella.driver.options import Options, make_options
+from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
 from tessella.passes.tile.choose import Choice, candidates
@@ -68,7 +68,7 @@ class Compiled:
 
 def problem_of(model: onnx.ModelProto, target: str | None = None) -> Problem:
     """The statement of a model that has the most points, with activations channels-last."""
-    arch = (targets.host() if target is None else targets.get(target)).arch
+    arch = targets.resolve(target or "host").arch
     options = make_options(places=(f"{arch}/f32/nhwc",), target=target)
     source = open_source(model)
     shapes = {i.name: tuple(d for d in i.shape if isinstance(d, int)) for i in source.inputs}
@@ -104,7 +104,7 @@ def compile_candidate(problem: Problem, choice: Choice | None) -> Compiled:
             after = set(_kernels(module))
     names = {problem.kernel, *(after - before)}
     most = MAX_TEXT if choice is not None else None
-    codes = compile_kernels(module, _target(problem.options), names, most)
+    codes = compile_kernels(module, targets.resolve(problem.options.target), names, most)
     main = codes.pop(problem.kernel)
     return Compiled(main, layouts, tuple(codes.values()), schedule)
 
@@ -150,10 +150,6 @@ def _points(op: ContractOp) -> int:
     return math.prod(index.range for index in op.index_list)
 
 
-def _target(options: Options) -> targets.Target:
-    return targets.host() if options.target == "host" else targets.get(options.target)
-
-
 def operands_of(problem: Problem) -> list[Array]:
     """Random arrays for the kernel's operands, in the order of their dimensions."""
     rng = np.random.default_rng(0)
@@ -173,7 +169,7 @@ def choices(problem: Problem, limit: int) -> list[Choice]:
     model's own list, then variations of them."""
     kernel = _kernels(_module(problem.text))[problem.kernel]
     statement = _statements(kernel)[problem.statement]
-    listed = list(candidates(statement, kernel, _target(problem.options)))
+    listed = list(candidates(statement, kernel, targets.resolve(problem.options.target)))
     known = list(_known(statement, listed))
     varied = [new for choice in (*known, *listed) for new in _variations(statement, choice)]
     rng = random.Random(0)

@@ -26,7 +26,8 @@ from tessella.dialects.place import CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import LaunchOp
 from tessella.driver.buildable import check_buildable
-from tessella.driver.pipeline import IR_STAGES, Options, pipeline
+from tessella.driver.options import Options
+from tessella.driver.pipeline import IR_STAGES, pipeline
 from tessella.driver.plugged import blamed
 from tessella.kernels.registry import picked_kernel
 from tessella.lowering.nn_to_tile import CODE, NODES
@@ -78,7 +79,7 @@ class Lowered:
 
     @property
     def target(self) -> Target:
-        return targets.get(self.options.target) if self.options.target != "host" else targets.host()
+        return targets.resolve(self.options.target)
 
     def llvm(self) -> dict[str, str]:
         """LLVM IR by function."""

@@ -25,7 +25,6 @@ from tessella.passes.pick.candidates import Candidates, Request, Site, layouts_i
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
 from tessella.passes.pick_kernels import PICK
-from tessella.targets import Target
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Explainer:
     def __init__(self, function: FuncOp) -> None:
         kernels.load()
         self.pick = _pick(function)
-        self.target = _machine(self.pick["target"] if self.pick else "host")
+        self.target = targets.resolve(self.pick["target"] if self.pick else "host")
         ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
@@ -178,7 +177,3 @@ def _pick(function: FuncOp) -> Pick | None:
         "places": [place.data for place in listed if isinstance(place, StringAttr)],
         "target": target.data,
     }
-
-
-def _machine(name: str) -> Target:
-    return targets.host() if name == "host" else targets.get(name)

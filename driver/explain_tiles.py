@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella import targets
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.driver.pipeline import IR_STAGES, Options, pipeline
+from tessella.driver.options import Options
+from tessella.driver.pipeline import IR_STAGES, pipeline
 from tessella.passes.tile.log import reasoning
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.support.errors import OptionError
@@ -31,7 +32,7 @@ def explain_tiles(graph: Graph, options: Options, kernel: str = "") -> Iterator[
     for stage, passes in pipeline(options):
         for step in passes if IR_STAGES.index(stage) > IR_STAGES.index(graph.stage) else ():
             if isinstance(step, TileSchedulePass):
-                target = targets.host() if options.target == "host" else targets.get(options.target)
+                target = targets.resolve(options.target)
                 yield from _kernels(graph.module, target, kernel)
                 return
             step.apply(ctx, graph.module)

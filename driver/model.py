@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,9 +21,9 @@ from tessella.driver.build import (
     quiet,
 )
 from tessella.driver.explain import Explanation, explain
-from tessella.driver.pipeline import Options
+from tessella.driver.options import Options
+from tessella.driver.programs import ProgramTable
 from tessella.runtime.program import Program
-from tessella.support import fork
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, InternalError, ShapeError
 
@@ -90,8 +89,7 @@ class Model(Compiled):
         self._source: Source | None = source
         self._options = options
         self._progress = progress
-        self._table: OrderedDict[tuple[tuple[int, ...], ...], Executable] = OrderedDict()
-        self._lock = fork.Lock()
+        self._programs: ProgramTable[Executable] = ProgramTable(MAX_EXECUTABLES)
         self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
         self._signatures = [_Signature(i.name, np.dtype(i.dtype), i.shape) for i in self.inputs]
@@ -168,12 +166,12 @@ class Model(Compiled):
         return dict(self._latest().lowered.timings)
 
     def _latest(self) -> Executable:
-        if not self._table:
+        latest = self._programs.latest()
+        if latest is None:
             raise ShapeError(
-                "the model has symbolic dimensions and was not called yet",
-                hint="call it once, or give shapes to compile()",
+                "the model has symbolic dimensions and was not called yet", hint="call it once"
             )
-        return next(reversed(self._table.values()))
+        return latest
 
     def _positions(self, names: Sequence[str]) -> list[int]:
         known = [info.name for info in self.outputs]
@@ -217,16 +215,7 @@ class Model(Compiled):
                     )
 
     def _executable(self, key: tuple[tuple[int, ...], ...]) -> Executable:
-        with self._lock:
-            known = self._table.get(key)
-            if known is None:
-                known = self._compile(key)
-                self._table[key] = known
-                if len(self._table) > MAX_EXECUTABLES:
-                    self._table.popitem(last=False)
-            else:
-                self._table.move_to_end(key)
-            return known
+        return self._programs.get(key, lambda: self._compile(key))
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Executable:
         if self._source is None:

@@ -8,10 +8,10 @@ where what it declares fits (``passes/kinds.py``); those of plugins go where the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
 
+from tessella.driver.options import Options
 from tessella.driver.plugged import Stages, extended
 from tessella.lowering.nn_to_tile import ConvertNnToTilePass
 from tessella.lowering.pack_operands import PackOperandsPass
@@ -39,21 +39,6 @@ from tessella.support.knobs import KNOBS
 STAGES = ("nn", "placed", "tile", "loops", "llvm", "asm")
 IR_STAGES = STAGES[:4]
 """The stages that load again from text."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the pipeline depends on."""
-
-    places: tuple[str, ...]
-    target: str
-    """The name of a machine in ``targets``."""
-    arch: str
-    """The target part of its places."""
-    pick: str = "cost"
-    """The strategy of the static pick: `cost` or `grade`."""
-    fallback: str = "allow"
-    """`error` refuses ops that only a kernel at another place than those asked for can run."""
 
 
 def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:

@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tessella.dialects.graph import Graph, ValueInfo, signature
 from tessella.dialects.printing import to_text
 from tessella.driver import build
-from tessella.driver.compile import make_options
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.model import Model
+from tessella.driver.options import Options
 from tessella.driver.pipeline import STAGES
-from tessella.support import fork
 from tessella.support.errors import InternalError
-
-V = TypeVar("V")
 
 MAX_PROGRAMS = 64
 """Programs that a function keeps; the one used longest ago is dropped."""
-
-
-@dataclass(frozen=True)
-class CompileOptions:
-    """The options of ``tessella.compile`` as users give them; None is the default."""
-
-    places: tuple[str, ...] | None = None
-    target: str | None = None
-    threads: int | None = None
-    pick: str | None = None
-    fallback: str | None = None
-
-    @staticmethod
-    def of(
-        places: Sequence[str] | None = None,
-        target: str | None = None,
-        threads: int | None = None,
-        pick: str | None = None,
-        fallback: str | None = None,
-    ) -> CompileOptions:
-        """Checked options. Raises OptionError."""
-        make_options(places, target, threads, pick=pick, fallback=fallback)
-        known = tuple(places) if places is not None else None
-        return CompileOptions(known, target, threads, pick, fallback)
-
-    def resolve(self) -> build.Options:
-        """The options of the pipeline."""
-        return make_options(
-            self.places, self.target, self.threads, pick=self.pick, fallback=self.fallback
-        )
-
-    def compile(self, program: FixedProgram) -> Model:
-        return Model(program.source(), self.resolve())
 
 
 @dataclass(frozen=True)
@@ -67,6 +29,10 @@ class FixedProgram:
         """A source of this program for one compilation, which uses it up."""
         graph = self.graph
         return FixedSource(Graph(graph.module.clone(), graph.weights.copy(), graph.stage))
+
+    def compile(self, options: Options) -> Model:
+        """A model for the one signature that the program has. Raises TessellaError."""
+        return Model(self.source(), options)
 
 
 class FixedSource:
@@ -92,7 +58,7 @@ class Lowered:
     The texts are for reading: they may change from version to version.
     """
 
-    def __init__(self, program: FixedProgram, options: CompileOptions) -> None:
+    def __init__(self, program: FixedProgram, options: Options) -> None:
         self._program = program
         self._options = options
         source = program.source()
@@ -117,47 +83,10 @@ class Lowered:
 
     def compile(self) -> Model:
         """A model that takes arrays in the order of ``inputs``, and gives those of ``outputs``."""
-        return self._options.compile(self._program)
+        return self._program.compile(self._options)
 
     @functools.cached_property
     def _lowered(self) -> build.Lowered:
         with build.memory_to_compile():
             graph = self._program.source().graph({})
-            return build.lower(graph, self._options.resolve(), start=graph.stage)
-
-
-@dataclass
-class _Entry(Generic[V]):
-    """A value of the table; it is made by the first thread that needs it."""
-
-    lock: fork.Lock = field(default_factory=fork.Lock)
-    value: V | None = None
-
-
-class Table(Generic[V]):
-    """A bounded table of values that are made once for each key, whatever thread asks first."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = fork.Lock()
-        self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The value of a key. Where making it fails, the next call tries again."""
-        entry = self._entry(key)
-        if entry.value is None:
-            with entry.lock:
-                if entry.value is None:
-                    entry.value = make()
-        return entry.value
-
-    def _entry(self, key: Hashable) -> _Entry[V]:
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._entries.move_to_end(key)
-                return entry
-            entry = self._entries[key] = _Entry()
-            if len(self._entries) > self._most:
-                self._entries.popitem(last=False)
-            return entry
+            return build.lower(graph, self._options, start=graph.stage)

@@ -75,7 +75,7 @@ class PickKernelsPass(ProgramPass):
 
     @property
     def _machine(self) -> Target:
-        return targets.host() if self.target == "host" else targets.get(self.target)
+        return targets.resolve(self.target)
 
     def _candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """The kernels that can run each op. Raises UnsupportedError for ops that have none."""

@@ -49,7 +49,7 @@ class TileSchedulePass(StatementPass):
             or op.schedule is not None
         ):
             return
-        target = targets.host() if self.target == "host" else targets.get(self.target)
+        target = targets.resolve(self.target)
         if self.log:
             sys.stderr.writelines(f"{line}\n" for line in reasoning(op, kernel, target))
         choice = choose(op, kernel, target)

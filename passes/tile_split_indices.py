@@ -34,7 +34,7 @@ class TileSplitIndicesPass(StatementPass):
 
     def rewrite(self, ctx: Context, op: Operation) -> None:
         if isinstance(op, ContractOp) and op.schedule is None:
-            target = targets.host() if self.target == "host" else targets.get(self.target)
+            target = targets.resolve(self.target)
             split_statement(op, target.arch)
 
 

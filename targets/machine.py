@@ -91,6 +91,11 @@ def host() -> Target:
     return _with_facts(target)
 
 
+def resolve(name: str) -> Target:
+    """The machine of this name; `host` is this machine. Raises OptionError where there is none."""
+    return host() if name == "host" else get(name)
+
+
 def sources() -> dict[str, str]:
     """Where each field of `host()` comes from: `table`, `system` or `measured`."""
     table = get(host().name)

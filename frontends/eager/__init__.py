@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cached_property
+from typing import Unpack
 
 from tessella.dialects import nn
+from tessella.driver.options import CompileOptions, Options, make_options
 from tessella.frontends.eager.op import EagerOp
-from tessella.frontends.programs import CompileOptions
 
 __all__ = ["EagerOp", "ops"]
 
@@ -19,26 +20,24 @@ class Ops:
     They are those of the dialect at the time they are asked for.
     """
 
-    def __init__(self, options: CompileOptions) -> None:
-        self._options = options
+    def __init__(self, options: Options | None = None) -> None:
+        self._given = options
 
-    def with_options(
-        self,
-        *,
-        places: Sequence[str] | None = None,
-        target: str | None = None,
-        threads: int | None = None,
-        pick: str | None = None,
-        fallback: str | None = None,
-    ) -> Ops:
-        """The ops, compiled with these options, which are those of ``tessella.compile``.
+    @cached_property
+    def _options(self) -> Options:
+        # the defaults are those of this machine, which importing tessella does not ask about
+        return self._given or make_options()
+
+    def with_options(self, **options: Unpack[CompileOptions]) -> Ops:
+        """The ops, compiled with these options, which are those of ``tessella.compile``:
+        ``places``, ``target``, ``threads``, ``pick``, ``fallback``.
 
         Raises OptionError.
         """
-        return Ops(CompileOptions.of(places, target, threads, pick, fallback))
+        return Ops(make_options(**options))
 
     def __getattr__(self, name: str) -> EagerOp:
-        known = {} if name.startswith("__") else _kinds()
+        known = {} if name.startswith("_") else _kinds()
         if name not in known:
             close = get_close_matches(name, known, cutoff=0.5)
             guess = f"; did you mean {' or '.join(close)}?" if close else ""
@@ -67,4 +66,4 @@ def _python_name(op: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-ops = Ops(CompileOptions())
+ops = Ops()

@@ -14,6 +14,8 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.driver.build import load_native, lower, memory_to_compile
 from tessella.driver.explain import Explanation
+from tessella.driver.options import Options
+from tessella.driver.programs import ProgramTable
 from tessella.frontends.eager.operands import (
     DType,
     Operand,
@@ -23,7 +25,7 @@ from tessella.frontends.eager.operands import (
     tensor_type_of,
 )
 from tessella.frontends.eager.settings import Settings
-from tessella.frontends.programs import CompileOptions, FixedProgram, Lowered, Table
+from tessella.frontends.programs import FixedProgram, Lowered
 from tessella.runtime.program import Program
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
@@ -49,7 +51,7 @@ class _Prepared:
         return results[0] if len(results) == 1 else tuple(results)
 
 
-_PREPARED: Table[_Prepared] = Table(MAX_OPS)
+_PREPARED: ProgramTable[_Prepared] = ProgramTable(MAX_OPS)
 
 
 class EagerOp:
@@ -63,7 +65,7 @@ class EagerOp:
     values cannot be computed with.
     """
 
-    def __init__(self, name: str, kind: type[NnOp], options: CompileOptions) -> None:
+    def __init__(self, name: str, kind: type[NnOp], options: Options) -> None:
         self._kind = kind
         self._options = options
         self._operands = Operands(kind)
@@ -114,7 +116,7 @@ class EagerOp:
             if not isinstance(x, np.ndarray) or x.dtype != dtype
         ]
         with memory_to_compile():
-            program = load_native(lower(graph, self._options.resolve()))
+            program = load_native(lower(graph, self._options))
         return _Prepared(self._kind, program, converted)
 
     def _graph(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,9 @@ import numpy.typing as npt
 from tessella.dialects.nn.core import Array, element_type
 from tessella.dialects.place import parse_place, precision_of
 from tessella.driver.model import Model
-from tessella.frontends.programs import (
-    MAX_PROGRAMS,
-    CompileOptions,
-    FixedProgram,
-    Lowered,
-    Table,
-)
+from tessella.driver.options import CompileOptions, Options, make_options
+from tessella.driver.programs import ProgramTable
+from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
 from tessella.frontends.tile.bind import BoundProgram, bind
 from tessella.frontends.tile.build import build
 from tessella.frontends.tile.check import check
@@ -35,7 +31,7 @@ _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, flo
 class TileProgram(Compiled):
     """A program that is compiled for the shapes and dtypes of the arrays it is called with."""
 
-    def __init__(self, source: str, options: CompileOptions) -> None:
+    def __init__(self, source: str, options: Options) -> None:
         if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
                 "a Tile program is a text", expected="str", found=type(source).__name__
@@ -47,7 +43,7 @@ class TileProgram(Compiled):
         self.inputs: tuple[str, ...] = tuple(i.name.name for i in self._function.inputs)
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._function.outputs)
         self._options = options
-        self._programs: Table[Model] = Table(MAX_PROGRAMS)
+        self._programs: ProgramTable[Model] = ProgramTable(MAX_PROGRAMS)
 
     def __call__(self, *args: npt.ArrayLike, **kwargs: npt.ArrayLike) -> Any:
         """The output for inputs by position or by name; a tuple where there are several outputs.
@@ -59,7 +55,7 @@ class TileProgram(Compiled):
         arrays = [_array(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
         specs = [TensorSpec(a.shape, a.dtype) for a in arrays]
         key = tuple((spec.shape, spec.dtype) for spec in specs)
-        model = self._programs.get(key, lambda: self._options.compile(self._program(specs)))
+        model = self._programs.get(key, lambda: self._program(specs).compile(self._options))
         results = model.run(None, dict(zip(self.inputs, arrays, strict=True)))
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -74,9 +70,9 @@ class TileProgram(Compiled):
 
     def _program(self, specs: Sequence[TensorSpec]) -> FixedProgram:
         bound = bind(self._function, self._source, specs)
-        options = self._options.resolve()
-        _check_places(bound, options.places, options.arch)
-        return FixedProgram(build(bound, options.arch))
+        arch = self._options.arch
+        _check_places(bound, self._options.places, arch)
+        return FixedProgram(build(bound, arch))
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments in the order of the inputs."""
@@ -127,12 +123,7 @@ def _check_places(program: BoundProgram, places: Sequence[str], arch: str) -> No
 
 def tile(
     source: str,
-    *,
-    places: Sequence[str] | None = None,
-    target: str | None = None,
-    threads: int | None = None,
-    pick: str | None = None,
-    fallback: str | None = None,
+    **options: Unpack[CompileOptions],
 ) -> TileProgram:
     """Compile a program in the Tile language, written as in PlaidML: see docs/tile-language.md.
 
@@ -145,4 +136,4 @@ def tile(
     those of ``compile``; ``pick`` and ``fallback`` change nothing, as a program is one kernel.
     Raises TileError, which points at what is wrong, and OptionError.
     """
-    return TileProgram(source, CompileOptions.of(places, target, threads, pick, fallback))
+    return TileProgram(source, make_options(**options))

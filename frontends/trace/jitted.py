@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from tessella.driver.model import Model
-from tessella.frontends.programs import MAX_PROGRAMS, CompileOptions, Lowered, Table
+from tessella.driver.options import CompileOptions, Options, make_options
+from tessella.driver.programs import ProgramTable
+from tessella.frontends.programs import MAX_PROGRAMS, Lowered
 from tessella.frontends.trace.arguments import Call, Parameters
 from tessella.frontends.trace.program import TracedProgram, trace
 from tessella.frontends.trace.tree import Tree
@@ -28,12 +30,12 @@ class Jitted(Compiled, Generic[P, R]):
         self,
         function: Callable[P, R],
         static_argnames: str | Iterable[str],
-        options: CompileOptions,
+        options: Options,
     ) -> None:
         self._function = function
         self._parameters = Parameters(function, static_argnames)
         self._options = options
-        self._programs: Table[tuple[Model, Tree]] = Table(MAX_PROGRAMS)
+        self._programs: ProgramTable[tuple[Model, Tree]] = ProgramTable(MAX_PROGRAMS)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -59,7 +61,7 @@ class Jitted(Compiled, Generic[P, R]):
 
     def _compiled(self, call: Call) -> tuple[Model, Tree]:
         program = self._traced(call)
-        return self._options.compile(program), program.result
+        return program.compile(self._options), program.result
 
     def _traced(self, call: Call) -> TracedProgram:
         return trace(self._function, self._parameters, call, call.specs())
@@ -70,11 +72,7 @@ def jit(
     function: Callable[P, R],
     *,
     static_argnames: str | Iterable[str] = ...,
-    places: Sequence[str] | None = ...,
-    target: str | None = ...,
-    threads: int | None = ...,
-    pick: str | None = ...,
-    fallback: str | None = ...,
+    **options: Unpack[CompileOptions],
 ) -> Jitted[P, R]: ...
 
 
@@ -82,11 +80,7 @@ def jit(
 def jit(
     *,
     static_argnames: str | Iterable[str] = ...,
-    places: Sequence[str] | None = ...,
-    target: str | None = ...,
-    threads: int | None = ...,
-    pick: str | None = ...,
-    fallback: str | None = ...,
+    **options: Unpack[CompileOptions],
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -94,11 +88,7 @@ def jit(
     function: Callable[..., Any] | None = None,
     *,
     static_argnames: str | Iterable[str] = (),
-    places: Sequence[str] | None = None,
-    target: str | None = None,
-    threads: int | None = None,
-    pick: str | None = None,
-    fallback: str | None = None,
+    **options: Unpack[CompileOptions],
 ) -> Any:
     """Compile a function of arrays, written as for NumPy. A decorator, with or without options.
 
@@ -106,9 +96,10 @@ def jit(
     record what is done with them; what is recorded is compiled, and runs in its place.
 
     ``static_argnames`` names parameters whose values the function needs in Python: axes, flags,
-    sizes. A program is made for each of their values. The other options are those of ``compile``.
+    sizes. A program is made for each of their values. The other options are those of ``compile``:
+    ``places``, ``target``, ``threads``, ``pick``, ``fallback``.
     """
-    options = CompileOptions.of(places, target, threads, pick, fallback)
+    checked = make_options(**options)
     if function is None:
-        return functools.partial(Jitted, static_argnames=static_argnames, options=options)
-    return Jitted(function, static_argnames, options)
+        return functools.partial(Jitted, static_argnames=static_argnames, options=checked)
+    return Jitted(function, static_argnames, checked)

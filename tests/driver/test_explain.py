@@ -14,9 +14,10 @@ from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
-from tessella.driver.compile import compile_source, make_options
+from tessella.driver.compile import compile_source
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.explain_types import duration
+from tessella.driver.options import make_options
 from tessella.driver.stage_file import StageSource, save_stage
 from tessella.kernels.registry import VIEW_KERNEL
 from tessella.tools.cli import main

@@ -10,7 +10,7 @@ import pytest
 
 import tessella
 from tessella.driver import plugged
-from tessella.driver.compile import make_options
+from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
 from tessella.support.errors import OptionError, PluginError, TessellaError
 from tessella.support.knobs import KNOBS
@@ -54,7 +54,7 @@ def install_pass(install: Installer, *body: str, value: str = "my_plugin:Mine") 
 
 def names(places: Sequence[str] = ("x86/f32", "host")) -> list[str]:
     """The passes of the pipeline, with a bar between stages."""
-    options = make_options(places, "avx2")
+    options = make_options(places=places, target="avx2")
     return " | ".join(" ".join(p.name for p in steps) for _, steps in pipeline(options)).split()
 
 

@@ -15,8 +15,8 @@ import tessella
 from tessella import targets
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.driver.build import Lowered, as_text, lower
-from tessella.driver.compile import make_options
 from tessella.driver.model import Model
+from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tests.models import load_fixture, random_inputs
 from tests.native import RUNNABLE

@@ -11,7 +11,7 @@ from onnx import helper
 
 import tessella
 from tessella.driver.build import lower
-from tessella.driver.compile import make_options
+from tessella.driver.options import make_options
 from tessella.driver.stage_file import save_stage
 from tessella.frontends.compile import open_source
 from tessella.support.errors import InputError, OptionError, ResourceError, ShapeError

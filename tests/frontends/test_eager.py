@@ -32,10 +32,10 @@ from tessella.dialects.nn.core import (
     type_of,
 )
 from tessella.driver.build import Lowered, lower
-from tessella.driver.compile import make_options
 from tessella.driver.explain import Explanation, explain
+from tessella.driver.options import make_options
+from tessella.driver.programs import ProgramTable
 from tessella.frontends.eager import op as eager
-from tessella.frontends.programs import Table
 from tessella.runtime.host import KERNELS
 from tessella.runtime.program import HostStep, Program
 from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
@@ -214,7 +214,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
 
     made = eager.load_native
     monkeypatch.setattr(eager, "load_native", load)
-    monkeypatch.setattr(eager, "_PREPARED", Table(eager.MAX_OPS))
+    monkeypatch.setattr(eager, "_PREPARED", ProgramTable(eager.MAX_OPS))
     return programs
 
 
@@ -403,7 +403,7 @@ def test_errors(error: type[Exception], message: str, make: Callable[[], Any]) -
 
 def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = loaded(monkeypatch)
-    monkeypatch.setattr(eager, "_PREPARED", Table(2))
+    monkeypatch.setattr(eager, "_PREPARED", ProgramTable(2))
     a, b, c = (np.ones(size, np.float32) for size in (1, 2, 3))
     for x in (a, b, a, c, a, b):
         close([ops.add(x, x)], [x + x])

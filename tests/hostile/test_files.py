@@ -22,7 +22,7 @@ import tessella
 from tessella import TessellaError
 from tessella.dialects.layout import Layout, Piece
 from tessella.driver.build import lower
-from tessella.driver.compile import make_options
+from tessella.driver.options import make_options
 from tessella.driver.pipeline import IR_STAGES
 from tessella.driver.stage_file import load_stage, save_stage, weights_path
 from tessella.frontends.onnx import OnnxSource

@@ -116,7 +116,7 @@ class Text:
         wanted = points.run(self.source, *arrays)
         specs = [TensorSpec(a.shape, a.dtype) for a in arrays]
         compare(
-            lambda: tile._options.compile(tile._program(specs)),
+            lambda: tile._program(specs).compile(tile._options),
             inputs,
             [wanted[name] for name in tile.outputs],
         )

@@ -22,8 +22,9 @@ from tessella.dialects.layout import ANY_LAYOUT, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp, tensor
 from tessella.dialects.place import PlaceAttr
 from tessella.driver.build import lower
-from tessella.driver.compile import compile_source, make_options
+from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
+from tessella.driver.options import make_options
 from tessella.driver.stage_file import StageSource, save_stage
 from tessella.kernels.registry import Kernel, kernels_of, registered
 from tessella.support.errors import UnsupportedError
@@ -212,7 +213,7 @@ def test_a_stage_with_casts_loads_again(stage: str, tmp_path: Path) -> None:
     with in_precision("f64", nn.AddOp, nn.LogOp):
         model = compiled(lambda: log1p(weight_of_ones), f"{ARCH}/f64")
         wanted = model(tiny())
-        options = make_options([f"{ARCH}/f64"])
+        options = make_options(places=[f"{ARCH}/f64"])
         lowered = lower(log1p(weight_of_ones), options, stop=stage)
         save_stage(tmp_path / f"m.{stage}", lowered.stages[stage], lowered.weights)
         loaded = compile_source(StageSource(tmp_path / f"m.{stage}"))

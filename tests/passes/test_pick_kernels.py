@@ -23,7 +23,8 @@ from tessella.dialects.layout import IMAGE, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr, RelayoutOp, parse_place
 from tessella.driver.buildable import check_buildable
-from tessella.driver.compile import compile_source, make_options
+from tessella.driver.compile import compile_source
+from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
 from tessella.kernels import registry
 from tessella.kernels.cost import CALL, bytes_of, moving

@@ -16,7 +16,7 @@ from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, is_crosswise, is_strided, simplify
 from tessella.driver.build import Lowered, lower
-from tessella.driver.compile import make_options
+from tessella.driver.options import make_options
 from tests.lowering.programs import Program, programs
 
 Statement = tuple[ContractOp, Schedule, Flat]

@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tessella
 from tessella.driver.build import lower
-from tessella.driver.compile import make_options
 from tessella.driver.located import LocatedParser
+from tessella.driver.options import make_options
 from tessella.driver.pipeline import IR_STAGES
 from tessella.driver.stage_file import load_stage, save_stage, stage_context
 from tessella.frontends.compile import open_source
@@ -44,7 +44,7 @@ def write(model: onnx.ModelProto, path: Path, places: Sequence[str] | None = Non
         info.name: tuple(d for d in info.shape if isinstance(d, int)) for info in source.inputs
     }
     stage = path.suffix[1:]
-    lowered = lower(source.graph(shapes), make_options(places), stop=stage)
+    lowered = lower(source.graph(shapes), make_options(places=places), stop=stage)
     save_stage(path, lowered.stages[stage], lowered.weights)
 
 

@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from tessella.dialects.graph import Graph, Source, ValueInfo
-from tessella.driver.compile import make_options
-from tessella.driver.pipeline import Options
+from tessella.driver.options import Options, make_options
 from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES
 from tessella.support.errors import InputError, OptionError
 
@@ -51,7 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def options_of(args: argparse.Namespace) -> Options:
     """The options on the command line. Raises OptionError."""
-    return make_options(args.places, args.target, pick=args.pick, fallback=args.fallback)
+    return make_options(
+        places=args.places, target=args.target, pick=args.pick, fallback=args.fallback
+    )
 
 
 def _places(text: str) -> list[str]:

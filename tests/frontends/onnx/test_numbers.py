@@ -71,7 +71,7 @@ def test_integers_wrap_around() -> None:
     x = np.array([[2**20, 2**20, 2**20, 3], [70000, 70000, 1, 1]], np.int32)
     for op in ("ReduceProd", "ReduceSumSquare", "ReduceSum"):
         feeds = {"x": x}
-        settings = {} if op == "ReduceSum" else {"axes": [1]}
+        settings: dict[str, Any] = {} if op == "ReduceSum" else {"axes": [1]}
         proto = one_node(op, feeds, opset=13, **settings)
         (expected,) = ReferenceEvaluator(proto).run(None, feeds)
         found = ours(op, 13, x, **settings)
@@ -82,12 +82,13 @@ def test_integers_wrap_around() -> None:
 def test_float32_norms_overflow_as_in_onnx_runtime(scale: float) -> None:
     x = np.random.default_rng(0).standard_normal((4, 32)).astype(np.float32) * np.float32(scale)
     ones = np.ones(32, np.float32)
-    for op, opset, inputs, kw in (
+    cases: list[tuple[str, int, list[Array], dict[str, Any]]] = [
         ("LayerNormalization", 20, [x, ones], {}),
         ("RMSNormalization", 23, [x, ones], {}),
         ("ReduceL2", 13, [x], {"axes": [1]}),
         ("LpNormalization", 20, [x], {"axis": 1}),
-    ):
+    ]
+    for op, opset, inputs, kw in cases:
         expected = theirs(op, opset, *inputs, **kw)
         np.testing.assert_allclose(ours(op, opset, *inputs, **kw), expected, rtol=1e-4, atol=1e-20)
 

@@ -12,9 +12,10 @@ import tessella
 from tessella.dialects.graph import Graph
 from tessella.driver.build import load_native, lower
 from tessella.driver.model import Model
+from tessella.driver.options import Options, make_options
 from tessella.driver.stage_file import load_stage, save_stage
 from tessella.frontends import tile as frontend
-from tessella.frontends.programs import CompileOptions, FixedProgram
+from tessella.frontends.programs import FixedProgram
 from tessella.frontends.tile import program as tile_program
 from tessella.support.errors import OptionError
 from tests.frontends.tile.checks import numbers, same
@@ -62,14 +63,14 @@ def test_several_outputs_are_a_tuple() -> None:
 
 def test_a_program_is_compiled_once_for_shapes_and_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[int, ...]] = []
-    compiled = CompileOptions.compile
+    compiled = FixedProgram.compile
 
-    def compile(options: CompileOptions, program: FixedProgram) -> Model:
-        model = compiled(options, program)
+    def compile(program: FixedProgram, options: Options) -> Model:
+        model = compiled(program, options)
         made.append(tuple(d for d in model.inputs[0].shape if isinstance(d, int)))
         return model
 
-    monkeypatch.setattr(CompileOptions, "compile", compile)
+    monkeypatch.setattr(FixedProgram, "compile", compile)
     monkeypatch.setattr(tile_program, "MAX_PROGRAMS", 3)
     f = tessella.tile("function (A[N]) -> (R) { R = A + 1; }")
     for size in (2, 3, 2, 3):
@@ -169,7 +170,7 @@ def test_stages_load_again(tmp_path: Path) -> None:
     arrays = numbers(1, 8, 8, 4), numbers(3, 3, 16, 4)
     want = program(*arrays)
     lowered = program.lower(*arrays)
-    options = CompileOptions.of(None, None, None).resolve()
+    options = make_options()
     graph = lowered._program.source().graph({})
     first = lower(graph, options, start="placed")
     for stage in ("placed", "tile", "loops"):

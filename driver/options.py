@@ -1,0 +1,116 @@
+"""What a program is compiled for: the options of users, checked and filled in once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypedDict, Unpack
+
+from tessella import targets
+from tessella.dialects.place import parse_place
+from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES, check_choice
+from tessella.support.errors import OptionError
+
+
+class CompileOptions(TypedDict, total=False):
+    """The options that ``tessella.compile``, ``jit``, ``tile`` and ``ops`` share.
+
+    One that is None, or is not given, has its default.
+    """
+
+    places: Sequence[str] | None
+    """Where kernels may run, preferred first; by default those of the target, then NumPy."""
+    target: str | None
+    """The machine to compile for; by default ``host``, which is this machine."""
+    threads: int | None
+    """How many threads run a program; 1 so far."""
+    pick: str | None
+    """How kernels are picked: ``cost``, the default, or ``grade``."""
+    fallback: str | None
+    """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the pipeline depends on; ``make_options`` checks what users ask for."""
+
+    places: tuple[str, ...]
+    target: str
+    """The name of a machine in ``targets``."""
+    arch: str
+    """The target part of its places."""
+    pick: str = "cost"
+    """The strategy of the static pick: `cost` or `grade`."""
+    fallback: str = "allow"
+    """`error` refuses ops that only a kernel at another place than those asked for can run."""
+
+
+_TYPES: Mapping[str, type[Any]] = {"target": str, "threads": int, "pick": str, "fallback": str}
+_DEFAULTS: Mapping[str, Any] = {
+    "target": "host",
+    "threads": 1,
+    "pick": "cost",
+    "fallback": "allow",
+}
+
+
+def make_options(**options: Unpack[CompileOptions]) -> Options:
+    """Checked options. Raises OptionError.
+
+    The default places are those of the target: channels-last f32 first, then any, then NumPy.
+    """
+    _check_names(options)
+    given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
+    _check_types(given)
+    values: dict[str, Any] = {**_DEFAULTS, **given}
+    if values["threads"] != 1:
+        raise OptionError(
+            "programs run on one thread so far",
+            expected="threads=1",
+            found=f"threads={values['threads']}",
+        )
+    arch = targets.resolve(values["target"]).arch
+    places = values.get("places", (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
+    check_choice("pick", values["pick"], STRATEGIES)
+    check_choice("fallback", values["fallback"], FALLBACKS)
+    return Options(
+        _checked_places(places), values["target"], arch, values["pick"], values["fallback"]
+    )
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    known = list(CompileOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            raise OptionError(
+                f"there is no option {name!r}",
+                expected=f"some of {', '.join(known)}",
+                hint=f"did you mean {close[0]!r}?" if close else None,
+            )
+
+
+def _check_types(given: Mapping[str, Any]) -> None:
+    for name, type in _TYPES.items():
+        value = given.get(name)
+        if value is not None and (not isinstance(value, type) or isinstance(value, bool)):
+            raise OptionError(
+                f"the option {name!r} has the wrong type",
+                expected=f"{type.__name__}, or None for the default",
+                found=f"{value!r} of type {value.__class__.__name__}",
+            )
+
+
+def _checked_places(places: Sequence[str]) -> tuple[str, ...]:
+    """The places, each of which there is. Raises OptionError."""
+    is_list = isinstance(places, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_list or isinstance(places, str | bytes) or not places:
+        raise OptionError(
+            "the places are given as a list, preferred first",
+            expected="at least one, such as ['x86/f32/nhwc', 'host']; None for the default",
+            found=f"{places!r} of type {type(places).__name__}",
+        )
+    for text in places:
+        parse_place(text)
+    return tuple(places)
