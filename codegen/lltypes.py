@@ -8,33 +8,15 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IndexType,
-    IntegerType,
-    VectorType,
-)
+from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
 from xdsl.ir import Attribute
 
+from tessella.dialects.elements import find_element
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InternalError
 
-_FLOATS: dict[str, tuple[str, int]] = {
-    "f16": ("half", 16),
-    "bf16": ("bfloat", 16),
-    "f32": ("float", 32),
-    "f64": ("double", 64),
-}
-"""LLVM's name and the bits of each float type."""
-
-_FLOAT_NAMES: dict[type[Attribute], str] = {
-    Float16Type: "f16",
-    BFloat16Type: "bf16",
-    Float32Type: "f32",
-    Float64Type: "f64",
-}
+_FLOATS = {e.name: (e.llvm, e.bits) for e in ELEMENTS.values() if e.is_float and e.llvm[0] != "i"}
+"""LLVM's name and the bits of each float type that LLVM has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +124,8 @@ def _translate(attribute: Attribute) -> LLType:
         return I64
     elif isinstance(attribute, IntegerType):
         return scalar(f"i{attribute.bitwidth}")
-    elif type(attribute) in _FLOAT_NAMES:
-        return scalar(_FLOAT_NAMES[type(attribute)])
+    elif element := find_element(attribute):
+        return scalar(element.name if element.name in _FLOATS else element.llvm)
     raise InternalError(
         f"type {attribute} has no LLVM type",
         expected="index, an integer, f16, bf16, f32, f64, or a one-dimensional vector of them",

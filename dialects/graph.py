@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
-from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.core import Tensor, dtype_of, shape_of
+from tessella.runtime.elements import dtype_name
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
 
@@ -120,7 +120,7 @@ def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
     )
     inputs, outputs = (
         [
-            ValueInfo(name, np.dtype(dtype_of(tensor_type(t))).name, shape_of(t))
+            ValueInfo(name, dtype_name(dtype_of(t)), shape_of(t))
             for name, t in zip(group, group_types, strict=True)
         ]
         for group, group_types in zip(names, types, strict=True)

@@ -13,17 +13,7 @@ from functools import cache
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IntegerType,
-    NoneAttr,
-    Signedness,
-    StringAttr,
-    TensorType,
-)
+from xdsl.dialects.builtin import NoneAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Data, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -40,6 +30,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.layout import (
     ANY_LAYOUT,
     IMAGE,
@@ -49,20 +40,11 @@ from tessella.dialects.layout import (
     Piece,
     is_layout_name,
 )
-from tessella.support.errors import InternalError, OptionError
+from tessella.support.elements import ELEMENTS
+from tessella.support.errors import OptionError
 
 TARGETS = ("host", "x86", "arm", "opencl", "cuda", "any")
-BITS = {
-    "f32": 32,
-    "f64": 64,
-    "f16": 16,
-    "bf16": 16,
-    "bool": 8,
-    **{f"{sign}{bits}": bits for sign in ("i", "ui") for bits in (8, 16, 32, 64)},
-}
-"""Bits of an element in memory, by precision."""
-PRECISIONS = (*BITS, "any")
-FLOATS = ("f64", "f32", "bf16", "f16")
+PRECISIONS = (*ELEMENTS, "any")
 
 
 @irdl_attr_definition
@@ -217,40 +199,9 @@ def _parse_layout(text: str, place: str) -> Layout:
     return layout
 
 
-_ELEMENTS: dict[str, Attribute] = {
-    "f32": Float32Type(),
-    "f64": Float64Type(),
-    "f16": Float16Type(),
-    "bf16": BFloat16Type(),
-    "bool": IntegerType(1),
-    **{f"i{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
-    **{f"ui{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
-}
-_FLOAT_PRECISIONS = {type(_ELEMENTS[name]): name for name in FLOATS}
-
-
-def element_of(precision: str) -> Attribute:
-    """The element type of tensors in memory with this precision (other than ``any``)."""
-    return _ELEMENTS[precision]
-
-
 def precision_of(element_type: Attribute) -> str:
-    """The precision of tensors with this element type, such as ``f32``, ``ui8`` or ``bool``."""
-    if isinstance(element_type, IntegerType):
-        if element_type.width.data == 1:
-            return "bool"
-        unsigned = element_type.signedness.data is Signedness.UNSIGNED
-        return f"{'ui' if unsigned else 'i'}{element_type.width.data}"
-    name = _FLOAT_PRECISIONS.get(type(element_type))
-    if name is None:
-        raise InternalError(f"no precision for the element type {element_type}")
-    return name
-
-
-def widens(start: str, end: str) -> bool:
-    """Whether a precision has all numbers of another, smaller one."""
-    kinds = {("f" if p == "bf16" else p.rstrip("0123456789")) for p in (start, end)}
-    return len(kinds) == 1 and BITS[start] < BITS[end]
+    """The precision of tensors with this element type, such as ``f32``, ``u8`` or ``bool``."""
+    return element_of(element_type).name
 
 
 def place_of(type: Attribute) -> PlaceAttr | None:
@@ -366,7 +317,7 @@ def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
 
 
 def _on_one_target(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
-    narrow = min(start.precision.data, end.precision.data, key=BITS.__getitem__)
+    narrow = min(start.precision.data, end.precision.data, key=_bits)
     target, place = start.target.data, start
     for kind, step in (
         (CastOp, PlaceAttr.get(target, narrow, start.layout)),
@@ -378,13 +329,17 @@ def _on_one_target(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
         place = step
 
 
+def _bits(precision: str) -> int:
+    return ELEMENTS[precision].bits
+
+
 def _in_transit(start: PlaceAttr, end: PlaceAttr) -> tuple[str, Layout]:
     """Precision and layout in which a value crosses from one target to another."""
     if start.target.data == "host":
         return start.precision.data, start.layout
     if end.target.data == "host":
         return end.precision.data, end.layout
-    narrow = min(start.precision.data, end.precision.data, key=BITS.__getitem__)
+    narrow = min(start.precision.data, end.precision.data, key=_bits)
     alike = start.layout == end.layout and start.layout != IMAGE
     return narrow, start.layout if alike else NCHW
 

@@ -220,7 +220,8 @@ class _Assembler:
 
     def _host(self, op: NnOp, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> HostStep:
         function = picked_kernel(op).function or op.name
-        return HostStep(function, op.node, inputs, outputs, op.settings)
+        dtypes = tuple(map(dtype_of, op.result_types))
+        return HostStep(function, op.node, inputs, outputs, op.settings, dtypes)
 
     def _number(self, value: SSAValue) -> int:
         return self.numbers.setdefault(value, len(self.numbers))

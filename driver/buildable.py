@@ -11,6 +11,7 @@ from tessella import kernels
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
 from tessella.kernels.registry import picked_kernel
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import Unsupported, UnsupportedError
 
 
@@ -43,7 +44,7 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
 
 def _is_storage(place: PlaceAttr) -> bool:
     """Whether nothing can be computed in a place's precision."""
-    return place.precision.data in ("f16", "bf16")
+    return ELEMENTS[place.precision.data].narrow
 
 
 def _maker(value: SSAValue) -> str:

@@ -23,6 +23,7 @@ from tessella.driver.build import (
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
+from tessella.runtime.elements import dtype_name, dtype_named, tagged
 from tessella.runtime.program import Program
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, InternalError, ShapeError
@@ -56,18 +57,20 @@ class _Signature:
 
     def convert(self, value: npt.ArrayLike) -> Array:
         """The value as a contiguous array. Raises InputError where it does not fit."""
+        dtype = dtype_name(self.dtype)
         try:
-            array = np.asarray(value)
+            array = tagged(np.asarray(value))
         except (ValueError, TypeError) as error:
             raise InputError(
-                f"input {self.name!r} is no array: {error}", expected=f"{self.dtype} {self.shape}"
+                f"input {self.name!r} is no array: {error}",
+                expected=f"{dtype} {self.shape}",
             ) from error
         if array.dtype != self.dtype:
             raise InputError(
                 f"input {self.name!r} has the wrong element type",
-                expected=str(self.dtype),
-                found=str(array.dtype),
-                hint=f"pass x.astype({str(self.dtype)!r})",
+                expected=dtype,
+                found=dtype_name(array.dtype),
+                hint=f"pass x.astype({dtype!r})",
             )
         fits = len(array.shape) == len(self.shape) and all(
             isinstance(want, str) or want == have
@@ -92,7 +95,7 @@ class Model(Compiled):
         self._programs: ProgramTable[Executable] = ProgramTable(MAX_EXECUTABLES)
         self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
-        self._signatures = [_Signature(i.name, np.dtype(i.dtype), i.shape) for i in self.inputs]
+        self._signatures = [_Signature(i.name, dtype_named(i.dtype), i.shape) for i in self.inputs]
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
         if not self._symbolic:
             self._executable(

@@ -27,6 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tessella.dialects import rt
+from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
@@ -172,6 +173,8 @@ def _fits(op: WeightOp | rt.WeightOp, array: Array) -> bool:
     shapes = [shape] if place is None or place.layout == NCHW else []
     if place is not None:
         shapes.append((place.layout.size(shape),))
+    if (element := element_of(tensor)).bits < 8:
+        return array.dtype.name == element.dtype and array.shape == (element.bytes(shapes[-1][0]),)
     return dtype_of(tensor) == array.dtype and array.shape in shapes
 
 
@@ -188,7 +191,7 @@ def _is_flat(type: Attribute) -> bool:
 def _bytes(type: Attribute) -> int:
     """Bytes of a flat buffer."""
     assert isinstance(type, MemRefType)
-    return type.element_count() * dtype_of(type.element_type).itemsize
+    return bytes_of(type)
 
 
 def _tile_call(op: CallOp, functions: Functions) -> Iterator[Fault]:

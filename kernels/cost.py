@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import NnOp, tensor_type
-from tessella.dialects.place import BITS, place_of, precision_of
+from tessella.dialects.place import place_of
+from tessella.support.elements import ELEMENTS
 from tessella.targets import Target
 
 Cost = Callable[[Any, Target], float]
@@ -34,8 +35,8 @@ CALL = 2e-7
 def bytes_of(value: SSAValue) -> int:
     """Bytes of a tensor's elements, in the precision of its place where it has one."""
     type, place = tensor_type(value), place_of(value.type)
-    precision = place.precision.data if place else precision_of(type.element_type)
-    return math.prod(type.get_shape()) * BITS[precision] // 8
+    element = ELEMENTS[place.precision.data] if place else element_of(type)
+    return element.bytes(type.element_count())
 
 
 def moving(read: int, written: int, target: Target) -> float:

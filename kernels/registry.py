@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.layout import ANY_LAYOUT, IMAGE, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
@@ -255,9 +255,6 @@ def generated_limits(op: NnOp) -> str | None:
         element = type.element_type
         if 0 in type.get_shape():
             return "a tensor has no elements"
-        if isinstance(element, IntegerType):
-            if element.signedness.data is Signedness.UNSIGNED:
-                return f"the element type {element} has no native arithmetic"
-        elif not is_float(element):
-            return f"the element type {element} is not supported"
+        if element_of(element).kind == "unsigned" or element_of(element).narrow:
+            return f"the element type {element} has no native arithmetic"
     return None

@@ -29,8 +29,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella import kernels
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
-from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type, type_of
-from tessella.dialects.nn.evaluate import constant_value
+from tessella.dialects.nn.core import Array, NnOp, shape_of, tensor_type, type_of
+from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.place import PlaceAttr, RelayoutOp, place_of, placed
@@ -188,7 +188,7 @@ class _Group:
     def _materialise(self, value: SSAValue) -> SSAValue:
         """A splat that is read from memory becomes a weight."""
         assert isinstance(value.owner, SplatOp)
-        array = np.full(shape_of(value), value.owner.number, dtype_of(tensor_type(value)))
+        array = np.ascontiguousarray(splat_array(value.owner))
         weight = WeightOp(self.weights.add("splat", array), tensor_type(value))
         Rewriter.insert_op(weight, InsertPoint.before(self.anchor))
         return weight.res
@@ -239,7 +239,7 @@ def _convert_segment(function: FuncOp, weights: WeightStore, table: KernelTable)
 
 def _splat_to_weight(op: SplatOp, weights: WeightStore) -> None:
     """A splat that is returned, or viewed, has to be in memory."""
-    array = np.full(shape_of(op.res), op.number, dtype_of(tensor_type(op.res)))
+    array = np.ascontiguousarray(splat_array(op))
     weight = WeightOp(weights.add("splat", array), tensor_type(op.res))
     Rewriter.insert_op(weight, InsertPoint.before(op))
     op.res.replace_all_uses_with(weight.res)

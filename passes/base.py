@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp
 from tessella.dialects.place import place_of
+from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
 
@@ -61,7 +62,7 @@ def common_number(array: Array) -> float | int | None:
     bits = bits_of(array)
     if bits[0] != bits[-1] or (bits != bits[0]).any():
         return None
-    return array.reshape(-1)[0].item()
+    return widened(array.reshape(-1)[:1]).item()
 
 
 def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:

@@ -28,13 +28,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import (
     NnOp,
     PyValue,
     broadcast_shapes,
-    dtype_of,
     is_float,
     shape_of,
     tensor_type,
@@ -268,8 +268,8 @@ def _div_power_of_two(op: ew.DivOp) -> Replacement:
     if number is None or not is_float(type.element_type):
         return None
     fraction, exponent = math.frexp(number)
-    largest = 126 if dtype_of(type).itemsize == 4 else 1022
-    if abs(fraction) != 0.5 or not -largest <= exponent - 1 <= largest:
+    most = 1 / element_of(type).least_normal
+    if abs(fraction) != 0.5 or not 1 / most <= math.ldexp(0.5, exponent) <= most:
         return None
     inverse = SplatOp(1 / number, type)
     product = _made(ew.MulOp, op, op.lhs, inverse.res)

@@ -19,7 +19,6 @@ and large elementwise results are computed in parts.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
+from tessella.dialects.elements import bytes_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
@@ -43,6 +43,7 @@ from tessella.dialects.place import place_of
 from tessella.passes.base import bits_of, common_number, functions
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime import host
+from tessella.runtime.elements import full, widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError
 
@@ -207,7 +208,7 @@ def _hint(op: NnOp, result: int) -> str:
 
 
 def _bytes(value: SSAValue) -> int:
-    return math.prod(shape_of(value)) * dtype_of(value.type).itemsize
+    return bytes_of(tensor_type(value))
 
 
 def _splat_number(op: NnOp) -> Number | None:
@@ -216,19 +217,19 @@ def _splat_number(op: NnOp) -> Number | None:
         return None
     units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
     if isinstance(op, ElementwiseOp):
-        return op.evaluate(*units)[0].item()
+        return widened(op.evaluate(*units)[0]).item()
     if isinstance(op, PadOp):
         # one element more is as good as many
         return common_number(host.run(op.name, units, op.settings | {"low": (1,), "high": (0,)})[0])
     if op.get_trait(MovesElements) == MovesElements():
         same = all(bits_of(unit) == bits_of(units[0]) for unit in units)
-        return units[0].item() if same else None
+        return widened(units[0]).item() if same else None
     return None
 
 
 def _unit(op: SplatOp) -> Array:
     """One element of a splat."""
-    return np.asarray([op.number], dtype_of(op.res.type))
+    return full((1,), op.number, dtype_of(op.res.type))
 
 
 def _in_parts(op: ElementwiseOp, operands: Sequence[Array]) -> Array:

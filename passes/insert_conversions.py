@@ -37,11 +37,11 @@ from tessella.dialects.place import (
     place_of,
     placed,
     precision_of,
-    widens,
 )
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
+from tessella.support.elements import widens
 
 Conversion = CopyOp | CastOp | RelayoutOp
 
@@ -137,7 +137,7 @@ class _Function:
             return op.clone()
         if isinstance(op, SplatOp):
             number = rounded(np.array(op.number, dtype_of(op.res.type)), precision)
-            return None if number is None else SplatOp(number.item(), tensor_type(op.res))
+            return SplatOp(number.item(), tensor_type(op.res))
         assert isinstance(op, WeightOp)
         symbol = op.symbol.root_reference.data
         stored = self.weights.get(symbol)

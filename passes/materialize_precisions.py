@@ -23,11 +23,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn import CastOp as ElementCastOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, number, tensor_type
-from tessella.dialects.place import CastOp, element_of, place_of, precision_of
+from tessella.dialects.place import CastOp, place_of, precision_of
 from tessella.kernels.registry import CPU_TARGETS, HOST_KERNEL, generated_limits
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
@@ -69,7 +70,7 @@ def element_in_memory(value: SSAValue) -> Attribute:
     place = place_of(value.type)
     if place is None or place.precision.data == "any":
         return _element(value)
-    return element_of(place.precision.data)
+    return attribute_of(place.precision.data)
 
 
 def has_other_elements(value: SSAValue) -> bool:

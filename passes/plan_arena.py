@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.rewriter import Rewriter
 
-from tessella.dialects.nn.core import dtype_of
+from tessella.dialects.elements import bytes_of
 from tessella.dialects.rt import ARENA_ALIGNMENT, ArenaOp
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
@@ -108,5 +108,5 @@ def _plan(function: FuncOp) -> None:
 def _bytes(op: memref.AllocOp) -> int:
     """Size of a buffer, rounded up to the arena's alignment."""
     assert isinstance(op.memref.type, MemRefType)
-    size = op.memref.type.element_count() * dtype_of(op.memref.type.element_type).itemsize
+    size = bytes_of(op.memref.type)
     return -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT

@@ -59,6 +59,8 @@ class HostStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     settings: Mapping[str, Any]
+    dtypes: tuple[np.dtype[Any], ...] | None = None
+    """Of the outputs; None where they are those of the kernel's results."""
 
 
 Step = NativeStep | HostStep
@@ -200,7 +202,7 @@ class _HostCall:
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
     try:
-        return host.run(step.kernel, inputs, step.settings)
+        return host.run(step.kernel, inputs, step.settings, step.dtypes)
     except ExecutionError as error:
         raise ExecutionError(
             error.what, where=f"node {step.node!r}", expected=error.expected, found=error.found

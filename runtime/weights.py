@@ -11,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.runtime.elements import packed
 from tessella.support.errors import InvalidModelError
 
 Array = npt.NDArray[Any]
@@ -20,7 +21,8 @@ _MOST = 1024  # characters of a symbol: archives take names of 64 KiB, without n
 
 
 class WeightStore:
-    """Arrays by symbol. Arrays are never written to once stored, so that they can be shared."""
+    """Arrays by symbol, as they are in memory. They are never written to once stored, so that they
+    can be shared."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
@@ -44,12 +46,12 @@ class WeightStore:
 
     def add(self, hint: str, array: Array) -> str:
         """Store an array under ``hint``, or ``hint_1``, ``hint_2``... where that is taken; the
-        symbol."""
+        symbol. Elements below 8 bits are kept several in a byte, in a flat array."""
         symbol = hint = hint.replace("\0", "")[:_MOST] or "weight"
         while symbol in self._arrays:
             self._suffixes[hint] = self._suffixes.get(hint, 0) + 1
             symbol = f"{hint}_{self._suffixes[hint]}"
-        self._arrays[symbol] = array
+        self._arrays[symbol] = packed(array)
         return symbol
 
     def copy(self) -> WeightStore:

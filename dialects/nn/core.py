@@ -21,12 +21,10 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
     Float32Type,
-    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
-    Signedness,
     StringAttr,
     SymbolRefAttr,
     TensorType,
@@ -38,8 +36,9 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.elements import attribute_of, dtype_of, is_float
 from tessella.dialects.place import PlaceAttr, logical, place_of, placed
-from tessella.runtime import host
+from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
 
@@ -61,34 +60,20 @@ class ByRank:
 
 Defaults = Mapping[str, PyValue | ByRank]
 
-_DTYPES: dict[str, Attribute] = {
-    "float32": Float32Type(),
-    "float64": Float64Type(),
-    "bool": IntegerType(1),
-    **{f"int{n}": IntegerType(n) for n in (8, 16, 32, 64)},
-    **{f"uint{n}": IntegerType(n, Signedness.UNSIGNED) for n in (8, 16, 32, 64)},
-}
 _MAX_RANK = 64  # NumPy's limit
 _MAX_ELEMENTS = 1 << 59  # of 8 bytes each: what an address can tell apart, with room to spare
 _MAX_SHOWN = 16
-_ELEMENT_TYPES: dict[Attribute, np.dtype[Any]] = {v: np.dtype(k) for k, v in _DTYPES.items()}
 
 
 def element_type(dtype: npt.DTypeLike) -> Attribute:
     """The IR's element type for a NumPy dtype. Raises ShapeError for one the IR has none for."""
-    name = np.dtype(dtype).name
-    if name not in _DTYPES:
-        raise ShapeError(f"no element type for {name}", expected=f"one of {', '.join(_DTYPES)}")
-    return _DTYPES[name]
-
-
-def dtype_of(type: Attribute) -> np.dtype[Any]:
-    """The NumPy dtype of an element type or of a tensor's elements."""
-    if isinstance(type, TensorType):
-        type = type.element_type
-    if type not in _ELEMENT_TYPES:
-        raise ShapeError(f"no NumPy dtype for {type}")
-    return _ELEMENT_TYPES[type]
+    element = elements.element_of(dtype)
+    if element is None:
+        raise ShapeError(
+            f"no element type for {np.dtype(dtype).name}",
+            expected=f"one of {', '.join(map(elements.dtype_name, elements.DTYPES.values()))}",
+        )
+    return attribute_of(element.name)
 
 
 def tensor(element: Attribute, shape: Sequence[int]) -> Tensor:
@@ -133,11 +118,6 @@ def shape_of(value: SSAValue | Attribute) -> tuple[int, ...]:
     return tensor_type(value).get_shape()
 
 
-def is_float(type: Attribute) -> bool:
-    """Whether an element type is a floating-point one."""
-    return isinstance(type, Float32Type | Float64Type)
-
-
 def _int64(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 63:
         raise ShapeError("a number does not fit into 64 bits", found=str(value))
@@ -150,8 +130,8 @@ def number(value: float, element: Attribute) -> FloatAttr | IntegerAttr:
     An unsigned integer type gives an attribute of the signless one; a number that is too large for
     a float, infinity.
     """
-    if isinstance(element, Float32Type | Float64Type):
-        return FloatAttr(float(saturate(value, dtype_of(element))), element)
+    if is_float(element):
+        return FloatAttr(float(saturate(value, dtype_of(element))), cast(Any, element))
     if isinstance(element, IntegerType):
         return IntegerAttr(int(value), IntegerType(element.width.data))
     if isinstance(element, IndexType):
@@ -289,7 +269,7 @@ class NnOp(IRDLOperation):
 
     def evaluate(self, *arrays: Array | None) -> list[Array]:
         """The results for concrete operands, by the op's NumPy kernel."""
-        return host.run(self.name, arrays, self.settings)
+        return host.run(self.name, arrays, self.settings, list(map(dtype_of, self.result_types)))
 
     @property
     def node(self) -> str:

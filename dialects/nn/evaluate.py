@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW, unpack
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
@@ -19,7 +20,8 @@ from tessella.dialects.nn.movement import TileOp
 from tessella.dialects.nn.normalization import LrnOp
 from tessella.dialects.nn.pooling import AvgPoolOp, MaxPoolOp
 from tessella.dialects.nn.traits import MovesElements
-from tessella.dialects.place import place_of
+from tessella.dialects.place import PlaceAttr, place_of
+from tessella.runtime.elements import full, unpacked
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError, InternalError
 
@@ -48,14 +50,22 @@ def weight_array(op: WeightOp, weights: WeightStore) -> Array:
     if array is None:
         raise InternalError(f"the weight @{symbol} is not in the store")
     place, shape = place_of(op.res.type), shape_of(op.res)
+    array = unpacked(array, _stored(place, shape), dtype_of(op.res.type))
     if place is None or place.layout.same_memory(NCHW, shape):
         return np.reshape(array, shape)
     return unpack(array, place.layout, shape)
 
 
+def _stored(place: PlaceAttr | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a tensor's elements in memory."""
+    if place is None or place.layout.same_memory(NCHW, shape):
+        return shape
+    return (place.layout.size(shape),)
+
+
 def splat_array(op: SplatOp) -> Array:
     """A splat as a view of one element, which takes no memory."""
-    return np.broadcast_to(np.asarray(op.number, dtype_of(op.res.type)), shape_of(op.res))
+    return full(shape_of(op.res), op.number, dtype_of(op.res.type))
 
 
 class Constants:
@@ -154,7 +164,7 @@ def _elements(value: SSAValue) -> int:
 
 
 def _bytes(value: SSAValue) -> int:
-    return _elements(value) * dtype_of(value.type).itemsize
+    return element_of(value.type).bytes(_elements(value))
 
 
 def work(op: NnOp) -> int:

@@ -17,6 +17,7 @@ from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
 from tessella.dialects.nn.evaluate import splat_array, weight_array
 from tessella.dialects.nn.precision import rounded
 from tessella.dialects.place import CastOp, CopyOp, RelayoutOp, place_of
+from tessella.runtime.elements import dtype_name, tagged
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
 
@@ -39,14 +40,15 @@ def _in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
     if set(names) != set(inputs):
         raise InputError("wrong inputs", expected=str(names), found=str(list(inputs)))
     for info in infos:
-        array = inputs[info.name]
-        if (array.dtype.name, array.shape) != (info.dtype, info.shape):
+        array = tagged(inputs[info.name])
+        found = dtype_name(array.dtype)
+        if (found, array.shape) != (info.dtype, info.shape):
             raise InputError(
                 f"wrong array for the input {info.name!r}",
                 expected=f"{info.dtype} {info.shape}",
-                found=f"{array.dtype.name} {array.shape}",
+                found=f"{found} {array.shape}",
             )
-    return [inputs[name] for name in names]
+    return [tagged(inputs[name]) for name in names]
 
 
 def _run_block(block: Block, arguments: Sequence[Array], weights: WeightStore) -> list[Array]:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import (
     NnOp,
     broadcast_shapes,
-    dtype_of,
     is_float,
     shape_of,
     tensor_type,
@@ -31,14 +30,14 @@ def is_close(number: float, wanted: float, like: SSAValue) -> bool:
     element = tensor_type(like).element_type
     if not is_float(element):
         return number == wanted
-    tolerance = _ROUNDINGS * float(np.finfo(dtype_of(element)).eps)
+    tolerance = _ROUNDINGS * element_of(element).epsilon
     return math.isclose(number, wanted, rel_tol=tolerance)
 
 
 def is_normal(number: float, like: SSAValue) -> bool:
     """Whether a number is neither too small nor too large for a floating-point value's type."""
-    limits = np.finfo(dtype_of(like.type))
-    return bool(limits.tiny <= abs(number) <= limits.max)
+    element = element_of(like.type)
+    return element.least_normal <= abs(number) <= element.largest
 
 
 @dataclass(frozen=True)

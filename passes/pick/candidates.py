@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
-from tessella.dialects.place import FLOATS, PlaceAttr, precision_of
+from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.kernels.registry import CPU, CPU_TARGETS, Kernel, kernels_of
+from tessella.support.elements import FLOATS
 
 STEPS = ("exact", "layout", "host")
 

@@ -16,11 +16,12 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.place import BITS, CopyOp, PlaceAttr, Step
+from tessella.dialects.place import CopyOp, PlaceAttr, Step
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPU_TARGETS, Kernel
 from tessella.passes.pick.case import Case, case_of, kernel_of
 from tessella.passes.tile.cost import seconds as tile_seconds
+from tessella.support.elements import ELEMENTS
 from tessella.targets import Target
 
 MAX_KEPT = 1 << 16
@@ -81,7 +82,7 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
     if start.precision == end.precision and start.layout.same_memory(end.layout, shape):
         return 0.0
     size = math.prod(shape)
-    read, written = (size * BITS[place.precision.data] // 8 for place in (start, end))
+    read, written = (ELEMENTS[place.precision.data].bytes(size) for place in (start, end))
     cycles = size * SHUFFLING if start.layout != end.layout else 0.0
     return CALL + moving(read, written, target) + cycles / (target.ghz * 1e9)
 

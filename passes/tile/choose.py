@@ -14,8 +14,9 @@ from itertools import accumulate, takewhile
 from math import prod
 from operator import mul
 
+from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.layout import Layout
-from tessella.dialects.nn.core import dtype_of, tensor_type
+from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, simplify
 from tessella.kernels.cost import SHUFFLING, moving
@@ -140,7 +141,7 @@ def _scalar(op: ContractOp, flat: Flat, target: Target) -> Choice:
 def element_bits(op: ContractOp) -> int:
     """Bits of the elements that the lanes are counted by: 64 where all are, else 32."""
     values = (*op.inputs, *op.post_inputs, op.res)
-    return 64 if all(dtype_of(tensor_type(v)).itemsize == 8 for v in values) else 32
+    return 64 if all(element_of(v.type).bits == 64 for v in values) else 32
 
 
 # ** the register tile **
@@ -252,8 +253,8 @@ class _Space:
         argument = argument_of(self.op, self.kernel, operand)
         if argument is None or self.kernel.is_constant(argument.index):
             return 0.0
-        count = tensor_type(argument).element_count()
-        size = count * dtype_of(tensor_type(argument)).itemsize
+        type = tensor_type(argument)
+        count, size = type.element_count(), bytes_of(type)
         cycles = moving(size, size, self.target) * self.target.ghz * 1e9
         return COPY_CYCLES + cycles + count * SHUFFLING
 

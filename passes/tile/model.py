@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tessella.dialects.nn.core import dtype_of, tensor_type
+from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat, FlatAccess, is_crosswise, is_strided
 from tessella.passes.tile.constraints import bounded_indices
@@ -358,7 +358,7 @@ class Model:
     @cached_property
     def _sizes(self) -> list[int]:
         values = (*self.op.inputs, *self.op.post_inputs, self.op.res)
-        return [dtype_of(tensor_type(v)).itemsize for v in values]
+        return [element_of(v.type).bits // 8 for v in values]
 
     def _moved(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tessella.runtime.elements import converted, widened
 from tessella.runtime.host import (
     attention,
     elementwise,
@@ -40,13 +41,24 @@ _FAMILIES = (
 )
 
 
-def run(name: str, arrays: Sequence[Array | None], settings: Mapping[str, Any]) -> list[Array]:
-    """Run the NumPy kernel of a name, without warnings: IEEE's results are meant."""
+def run(
+    name: str,
+    arrays: Sequence[Array | None],
+    settings: Mapping[str, Any],
+    dtypes: Sequence[np.dtype[Any]] | None = None,
+) -> list[Array]:
+    """Run the NumPy kernel of a name, without warnings: IEEE's results are meant.
+
+    Kernels compute in f32 with narrower floats, and in 8 bits with narrower integers; ``dtypes``
+    are then those that the results are rounded to.
+    """
     if name not in KERNELS:
         plugins.import_all(plugins.HOST)
     if name not in KERNELS:
         raise InternalError(f"no host kernel for {name}")
     with np.errstate(all="ignore"):
-        results = KERNELS[name](*arrays, **settings)
-    listed = results if isinstance(results, tuple) else (results,)
+        results = KERNELS[name](*(None if x is None else widened(x) for x in arrays), **settings)
+        listed = results if isinstance(results, tuple) else (results,)
+        if dtypes is not None:
+            listed = [converted(np.asarray(x), to) for x, to in zip(listed, dtypes, strict=True)]
     return [np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x) for x in listed]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tessella.runtime.elements import computing, converted, element_of
 from tessella.runtime.host.registry import KERNELS, Array, kernel
-from tessella.runtime.host.values import saturate
+from tessella.runtime.host.values import limits_of, saturate
+from tessella.support.elements import Element
 
 
 def _float(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -178,12 +179,18 @@ def where(condition: Array, lhs: Array, rhs: Array) -> Array:
 @kernel("cast")
 def cast(x: Array, *, to: npt.DTypeLike) -> Array:
     """NumPy's astype; a float out of an integer type's range saturates, NaN becomes 0."""
-    target: np.dtype[Any] = np.dtype(to)
-    if x.dtype.kind == "f" and target.kind in "iu":
-        limits = np.iinfo(target)
-        # the largest float below the limit: the limit itself may round up out of range
-        top = np.nextafter(x.dtype.type(limits.max), x.dtype.type(0))
-        whole = np.trunc(np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf))
-        inside = np.clip(whole, x.dtype.type(limits.min), top).astype(target)
-        return np.where(whole > top, target.type(limits.max), inside)
-    return x.astype(target)
+    element = element_of(to)
+    assert element is not None
+    if x.dtype.kind == "f" and element.is_integer:
+        x = _whole(x, element)
+    return converted(x, to)
+
+
+def _whole(x: Array, element: Element) -> Array:
+    """Floats as integers of an element's range."""
+    target, (low, high) = computing(element), limits_of(element)
+    # the largest float below the limit: the limit itself may round up out of range
+    top = np.nextafter(x.dtype.type(high), x.dtype.type(0))
+    whole = np.trunc(np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf))
+    inside = np.clip(whole, x.dtype.type(low), top).astype(target)
+    return np.where(whole > top, target.type(high), inside)

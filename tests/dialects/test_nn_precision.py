@@ -29,8 +29,3 @@ def test_a_wider_precision_changes_nothing() -> None:
 
 def test_integers() -> None:
     assert_array_equal(rounded(np.array([-1, 3, 2**31 - 1]), "i32"), [-1, 3, 2**31 - 1])
-
-
-@pytest.mark.parametrize("precision", ["bf16", "any"])
-def test_precisions_that_numpy_has_not(precision: str) -> None:
-    assert rounded(X, precision) is None

@@ -1,0 +1,98 @@
+"""The table of elements in the IR: which attribute is the type of which element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute
+
+from tessella.runtime.elements import DTYPES
+from tessella.support.elements import ELEMENTS, Element
+from tessella.support.errors import ShapeError
+
+_FLOATS: dict[str, Attribute] = {
+    "f64": Float64Type(),
+    "f32": Float32Type(),
+    "f16": Float16Type(),
+    "bf16": BFloat16Type(),
+    "f8E4M3FN": Float8E4M3FNType(),
+    "f8E5M2": Float8E5M2Type(),
+}
+
+
+def _attribute(element: Element) -> Attribute:
+    match element.kind:
+        case "float":
+            return _FLOATS[element.name]
+        case "signed":
+            return IntegerType(element.bits)
+        case "unsigned":
+            return IntegerType(element.bits, Signedness.UNSIGNED)
+        case "boolean":
+            return IntegerType(1)
+
+
+_ATTRIBUTES = {name: _attribute(element) for name, element in ELEMENTS.items()}
+_BY_ATTRIBUTE = {attribute: ELEMENTS[name] for name, attribute in _ATTRIBUTES.items()}
+_DTYPES = {attribute: DTYPES[name] for name, attribute in _ATTRIBUTES.items()}
+
+
+def attribute_of(name: str) -> Attribute:
+    """The element type of an element of this name."""
+    return _ATTRIBUTES[name]
+
+
+def find_element(type: Attribute) -> Element | None:
+    """The element that a type, or the elements of a shaped type, are; None for any other type."""
+    inner = type.element_type if isinstance(type, TensorType | MemRefType) else type
+    return _BY_ATTRIBUTE.get(inner)
+
+
+def element_of(type: Attribute) -> Element:
+    """The element that a type, or the elements of a shaped type, are. Raises ShapeError for a type
+    that no tensor is made of."""
+    found = find_element(type)
+    if found is None:
+        raise ShapeError(f"no tensor is made of {type}", expected=f"one of {', '.join(ELEMENTS)}")
+    return found
+
+
+def dtype_of(type: Attribute) -> np.dtype[Any]:
+    """The NumPy dtype of an element type or of what a shaped type has. Raises ShapeError."""
+    return DTYPES[element_of(type).name]
+
+
+def bytes_of(type: TensorType | MemRefType) -> int:
+    """Bytes in memory of as many elements as a type has."""
+    return element_of(type).bytes(type.element_count())
+
+
+def is_float(type: Attribute) -> bool:
+    """Whether a type is that of a floating-point element."""
+    found = find_element(type)
+    return found is not None and found.is_float
+
+
+def is_unsigned(type: Attribute) -> bool:
+    """Whether a type is that of an unsigned integer."""
+    found = find_element(type)
+    return found is not None and found.kind == "unsigned"
+
+
+def arithmetic_of(type: Attribute) -> Attribute:
+    """The type in which kernels compute with values of an element type."""
+    found = find_element(type)
+    return type if found is None else _ATTRIBUTES[found.arithmetic]

@@ -1,0 +1,204 @@
+"""Arrays of elements: dtypes by element, and conversions to and from the elements that NumPy lacks.
+
+NumPy holds an element that it lacks as unsigned integers in a structured dtype whose one field has
+the element's name: `np.dtype([("bf16", "u2")])`. Moving such arrays about keeps the tag; NumPy
+refuses to compute with them. In arrays elements below 8 bits take a byte each; `packed` puts
+several in a byte. Arrays of the package ``ml_dtypes`` have the same bytes:
+``x.view(ml_dtypes.bfloat16)``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.support.elements import ELEMENTS, Element
+
+Array = npt.NDArray[Any]
+DType = np.dtype[Any]
+
+
+def _dtype(element: Element) -> DType:
+    return np.dtype([(element.name, element.dtype)] if element.is_tagged else element.dtype)
+
+
+DTYPES: dict[str, DType] = {name: _dtype(element) for name, element in ELEMENTS.items()}
+"""The dtype of arrays by the name of their element."""
+
+_ELEMENTS = {dtype: ELEMENTS[name] for name, dtype in DTYPES.items()}
+_FOREIGN = {element.foreign: element for element in ELEMENTS.values() if element.is_tagged}
+_LACKING = {dtype for dtype, element in _ELEMENTS.items() if element.is_tagged}
+_NARROW = _LACKING | {np.dtype(np.float16)}
+
+
+def element_of(dtype: npt.DTypeLike) -> Element | None:
+    """The element of arrays of a dtype, one of ``ml_dtypes`` too; None for any other."""
+    own: DType = np.dtype(dtype)
+    found = _ELEMENTS.get(own)
+    if found is None and own.type.__module__ == "ml_dtypes":
+        return _FOREIGN.get(own.name)
+    return found
+
+
+def tagged(array: Array) -> Array:
+    """An array of ``ml_dtypes`` as one of our dtypes, in the same memory; any other as it is."""
+    if array.dtype.type.__module__ != "ml_dtypes":
+        return array
+    element = _FOREIGN.get(array.dtype.name)
+    return array if element is None else array.view(DTYPES[element.name])
+
+
+def dtype_name(dtype: DType) -> str:
+    """The name by which users know a dtype: NumPy's, or that of ``ml_dtypes``."""
+    element = _ELEMENTS.get(dtype)
+    return element.foreign if element is not None and element.is_tagged else dtype.name
+
+
+def dtype_named(name: str) -> DType:
+    """The inverse of ``dtype_name``."""
+    element = _FOREIGN.get(name)
+    return np.dtype(name) if element is None else DTYPES[element.name]
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether values of a dtype are computed with in a wider one."""
+    return dtype in _NARROW
+
+
+def computing(element: Element) -> DType:
+    """The dtype in which NumPy computes with values of an element."""
+    if element.is_float:
+        return DTYPES[element.arithmetic]
+    if element.is_tagged:
+        return np.dtype(np.int8 if element.kind == "signed" else np.uint8)
+    return DTYPES[element.name]
+
+
+def widened(array: Array) -> Array:
+    """The array in a dtype that NumPy computes with, without loss; f16 becomes f32."""
+    if array.dtype not in _NARROW:
+        return array
+    element = _ELEMENTS[array.dtype]
+    if not element.is_tagged:
+        return array.astype(computing(element))
+    bits = array[element.name]
+    if element.name == "bf16":
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    if element.is_float:
+        return _eights(element.name)[bits]
+    if element.kind == "signed":
+        shift = 8 - element.bits
+        return (bits << shift).view(np.int8) >> shift
+    return bits
+
+
+def converted(array: Array, dtype: npt.DTypeLike) -> Array:
+    """NumPy's ``astype`` for all elements. Floats are rounded to nearest, ties to even; beyond the
+    range they become infinite, or NaN in f8E4M3FN, which has no infinity; integers wrap."""
+    to: DType = np.dtype(dtype)
+    if array.dtype == to:
+        return array
+    array = widened(array)
+    with np.errstate(all="ignore"):
+        if to not in _LACKING:
+            return array.astype(to)
+        return _narrowed(array, _ELEMENTS[to]).view(to)
+
+
+def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
+    """An array of equal numbers, as a view of one element, which takes no memory."""
+    if dtype in _LACKING:
+        one = converted(np.asarray(value, computing(_ELEMENTS[dtype])), dtype)
+    else:
+        one = np.asarray(value, dtype)
+    return np.broadcast_to(one, shape)
+
+
+def packed(array: Array) -> Array:
+    """Elements below 8 bits as bytes, in a flat array of ``uint8``; any other array as it is."""
+    element = _ELEMENTS.get(array.dtype)
+    if element is None or element.bits >= 8:
+        return array
+    per = 8 // element.bits
+    bits = np.zeros(element.bytes(array.size) * per, np.uint8)
+    bits[: array.size] = array[element.name].reshape(-1)
+    shifts = np.arange(per, dtype=np.uint8) * np.uint8(element.bits)
+    return np.bitwise_or.reduce(bits.reshape(-1, per) << shifts, axis=1)
+
+
+def unpacked(array: Array, shape: tuple[int, ...], dtype: DType) -> Array:
+    """The inverse of ``packed``, for a dtype of elements below 8 bits; any other array as it is."""
+    element = _ELEMENTS.get(dtype)
+    if element is None or element.bits >= 8:
+        return array
+    per = 8 // element.bits
+    shifts = np.arange(per, dtype=np.uint8) * np.uint8(element.bits)
+    mask = np.uint8((1 << element.bits) - 1)
+    count = int(np.prod(shape, dtype=np.int64))
+    bits = ((array.reshape(-1, 1) >> shifts) & mask).reshape(-1)[:count]
+    return bits.reshape(shape).view(dtype)
+
+
+def _narrowed(array: Array, element: Element) -> Array:
+    if element.name == "bf16":
+        return _to_bf16(array)
+    if element.is_float:
+        return _to_eight(array, element.name)
+    return array.astype(np.int64).astype(np.uint8) & np.uint8((1 << element.bits) - 1)
+
+
+def _to_bf16(array: Array) -> Array:
+    """The upper half of the value as f32, rounded to nearest, ties to even; NaN stays NaN."""
+    x = _round_to_odd(array)
+    bits = x.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
+    quiet = (bits >> 16) | np.uint32(0x40)
+    return np.where(np.isnan(x), quiet, rounded).astype(np.uint16)
+
+
+def _round_to_odd(array: Array) -> Array:
+    """f64 as f32 so that a second rounding, to fewer bits, is the only one: where digits are lost,
+    the last one that is left is odd."""
+    x = np.asarray(array.astype(np.float32))
+    if array.dtype.kind == "f" and array.dtype.itemsize <= 4:
+        return x
+    wide = array.astype(np.float64)
+    away = np.abs(x.astype(np.float64)) > np.abs(wide)
+    bits = x.view(np.uint32) - away.astype(np.uint32)
+    inexact = np.isfinite(wide) & (x != wide)
+    return (bits | inexact).astype(np.uint32).view(np.float32)
+
+
+@cache
+def _eights(name: str) -> Array:
+    """The values of all 256 codes of an f8."""
+    exponent_bits, bias = (4, 7) if name == "f8E4M3FN" else (5, 15)
+    fraction_bits = 7 - exponent_bits
+    codes = np.arange(256)
+    exponent = (codes >> fraction_bits) & ((1 << exponent_bits) - 1)
+    fraction = (codes & ((1 << fraction_bits) - 1)) / (1 << fraction_bits)
+    normal = np.where(exponent == 0, fraction * 2, 1 + fraction)
+    values = np.ldexp(normal, np.maximum(exponent, 1) - bias - (exponent == 0))
+    if name == "f8E4M3FN":
+        values[(codes & 0x7F) == 0x7F] = np.nan
+    else:
+        values[(codes & 0x7F) == 0x7C] = np.inf
+        values[(codes & 0x7F) > 0x7C] = np.nan
+    return np.where(codes < 128, values, -values).astype(np.float32)
+
+
+def _to_eight(array: Array, name: str) -> Array:
+    """The code whose value is nearest, the even one of two; beyond the range what follows the
+    largest: NaN in f8E4M3FN, infinity in f8E5M2."""
+    beyond = 0x7F if name == "f8E4M3FN" else 0x7C
+    values = _eights(name)[:beyond].astype(np.float64)
+    values = np.append(values, 2 * values[-1] - values[-2])
+    between = (values[:-1] + values[1:]) / 2
+    wide = array.astype(np.float64)
+    code = np.searchsorted(between, np.abs(wide))
+    tie = np.abs(wide) == between[np.minimum(code, beyond - 1)]
+    code = np.where(np.isnan(wide), 0x7F, code + (tie & (code % 2 == 1)))
+    return (code | np.where(np.signbit(wide), 0x80, 0)).astype(np.uint8)
