@@ -3,7 +3,7 @@
     python -m bench.candidates [TEXT ...] --limit 160 --repeat 15 --json results.json
 
 For each kernel (those whose names contain a TEXT; all without one), candidates are the register
-tiles that ``passes.tile.choose`` lists, some known to be good elsewhere, and others with another
+tiles that ``passes.tile.search`` lists, some known to be good elsewhere, and others with another
 order of the loops, unrolling, or blocks for the caches. All are compiled, in parallel; then they
 are timed, turn by turn, alone, and their results compared. The best of this round and the model's
 choice are timed once more against each other.

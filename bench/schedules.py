@@ -26,7 +26,8 @@ from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
-from tessella.passes.tile.choose import Choice, candidates
+from tessella.passes.tile.choice import Choice
+from tessella.passes.tile.search import all_choices
 from tessella.passes.tile_schedule import TileSchedulePass, set_schedule
 
 KNOWN_TILES = {
@@ -169,7 +170,7 @@ def choices(problem: Problem, limit: int) -> list[Choice]:
     model's own list, then variations of them."""
     kernel = _kernels(_module(problem.text))[problem.kernel]
     statement = _statements(kernel)[problem.statement]
-    listed = list(candidates(statement, kernel, targets.resolve(problem.options.target)))
+    listed = list(all_choices(statement, kernel, targets.resolve(problem.options.target)))
     known = list(_known(statement, listed))
     varied = [new for choice in (*known, *listed) for new in _variations(statement, choice)]
     rng = random.Random(0)

@@ -25,8 +25,9 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.passes.kinds import StatementPass
-from tessella.passes.tile.choose import Choice, choose
+from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.log import reasoning
+from tessella.passes.tile.search import best_schedule
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class TileSchedulePass(StatementPass):
         target = targets.resolve(self.target)
         if self.log:
             sys.stderr.writelines(f"{line}\n" for line in reasoning(op, kernel, target))
-        choice = choose(op, kernel, target)
+        choice = best_schedule(op, kernel, target)
         set_schedule(op, choice, target.arch)
 
 

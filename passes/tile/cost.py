@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.passes.tile.choose import estimate
+from tessella.passes.tile.search import best_schedule
 from tessella.targets import Target
 
 
 def seconds(kernel: KernelOp, target: Target) -> float:
     """Modelled seconds of one call: its statements one after another, each scheduled well."""
     cycles = sum(
-        estimate(op, kernel, target).cycles
+        best_schedule(op, kernel, target).cycles
         for op in kernel.body.block.ops
         if isinstance(op, ContractOp)
     )

@@ -8,8 +8,9 @@ from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, simplify
 from tessella.passes.gpu.log import statement_line
 from tessella.passes.gpu.stride_table import obstacle, stride_table
-from tessella.passes.tile.choose import Choice, candidates, choose
+from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
+from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.targets import Target
 
 SHOWN = 6
@@ -25,13 +26,13 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
         table = stride_table(op)
         yield statement_line(op, table)
         yield str(table)
-    found = sorted(candidates(op, kernel, target), key=lambda choice: choice.cycles)
+    found = sorted(all_choices(op, kernel, target), key=lambda choice: choice.cycles)
     for choice in found[:SHOWN]:
         yield f"Computing cost for {_schedule(choice)}"
         yield from _cost_lines(choice, target)
     if len(found) > SHOWN:
         yield f"  ... and {len(found) - SHOWN} more, up to cycles={found[-1].cycles:.6g}"
-    choice = choose(op, kernel, target)
+    choice = best_schedule(op, kernel, target)
     yield f"Chosen of {len(found)}: {_schedule(choice)}"
     yield from _cost_lines(choice, target)
     for operand, layout in choice.layouts.items():

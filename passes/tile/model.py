@@ -16,8 +16,8 @@ saturates.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tessella.dialects.elements import element_of
@@ -104,34 +104,66 @@ class Model:
 
     def estimate(self, s: Schedule) -> Estimate:
         """The modelled cycles of the whole statement under a schedule."""
-        arithmetic = loads = latency = core = 0.0
-        outer = math.prod(r for n, r in self.flat.ranges.items() if n not in (s.vector, s.rows))
-        points = math.prod(self.flat.ranges[n] for n in s.reduction if n != s.vector)
-        outer //= max(1, math.prod(self.flat.ranges[n] for n in self.flat.reduced if n != s.vector))
-        for rows, row_count in self._parts(s.rows, s.row_tile):
-            for width, vector_count in self._parts(s.vector, s.width):
-                vectors = -(-width // s.lanes)
-                tiles = row_count * vector_count * outer
-                count = tiles * points
-                work, load = self._arithmetic(rows, vectors), self._loads(s, rows, vectors)
-                wait = 0.0 if self.op.is_map else float(self.target.fma_latency)
-                arithmetic, loads = arithmetic + count * work, loads + count * load
-                latency += count * wait
-                core += count * (
-                    max(work, load, wait)
-                    + self._masks(s, vectors)
-                    + self.page_cycles(s)
-                    + LOOP_CYCLES / s.unroll
-                    + LOAD_CYCLES * load * self.target.load_ports
-                )
-                if s.vector not in self.flat.reduced:
-                    core += tiles * self._finish(s, rows, vectors)
-        if s.vector in self.flat.reduced:
-            # short reductions are unrolled, and the next output's begins before this one ends
-            core += outer * (self._finish(s, 1, 1) - TILE_CYCLES + self._horizontal(s))
-        return Estimate(arithmetic, loads, latency, core, self._traffic(s), self.registers(s))
+        return replace(self.computing(s), traffic=self.traffic(s))
 
-    def _parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
+    def computing(self, s: Schedule) -> Estimate:
+        """The estimate without the traffic between the caches, in half of the time."""
+        arithmetic = loads = latency = core = 0.0
+        by_lanes = s.vector in self.flat.reduced
+        points = math.prod(self.flat.ranges[n] for n in s.reduction if n != s.vector)
+        outer = math.prod(
+            self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
+        )
+        wait = self._wait
+        each_point = self.page_cycles(s) + LOOP_CYCLES / s.unroll
+        for rows, vectors, tiles in self._tiles(s, outer):
+            count = tiles * points
+            work, load = self._arithmetic(rows, vectors), self._loads(s, rows, vectors)
+            arithmetic, loads = arithmetic + count * work, loads + count * load
+            latency += count * wait
+            core += count * (
+                max(work, load, wait)
+                + self._masks(s, vectors)
+                + each_point
+                + LOAD_CYCLES * load * self.target.load_ports
+            )
+            if not by_lanes:
+                core += tiles * self._finish(rows, vectors)
+        if by_lanes:
+            # short reductions are unrolled, and the next output's begins before this one ends
+            core += outer * (self._finish(1, 1) - TILE_CYCLES + self._horizontal(s))
+        return Estimate(arithmetic, loads, latency, core, {}, self.registers(s))
+
+    def bound(self, s: Schedule) -> float:
+        """Cycles that a schedule takes at least, whatever its orders and its unrolling are."""
+        by_lanes = s.vector in self.flat.reduced
+        points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n != s.vector)
+        outer = math.prod(
+            self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
+        )
+        core = 0.0
+        for rows, vectors, tiles in self._tiles(s, outer):
+            load = self._least_loads(s, rows, vectors)
+            point = max(self._arithmetic(rows, vectors), load, self._wait)
+            point += LOAD_CYCLES * load * self.target.load_ports
+            core += tiles * points * point
+            core += 0.0 if by_lanes else tiles * self._finish(rows, vectors)
+        return core
+
+    @cached_property
+    def _wait(self) -> float:
+        """Cycles until an accumulator can take the next point."""
+        return 0.0 if self.op.is_map else float(self.target.fma_latency)
+
+    def _tiles(self, s: Schedule, outer: int) -> Iterator[tuple[int, int, int]]:
+        """(rows, vectors, how many) of the register tiles."""
+        widths = self.parts(s.vector, s.width)
+        for rows, row_count in self.parts(s.rows, s.row_tile):
+            for width, count in widths:
+                yield rows, -(-width // s.lanes), row_count * count * outer
+
+    def parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
+        """(extent, how many) of the tiles into which an index is cut."""
         if name is None:
             return [(1, 1)]
         extent = self.flat.ranges[name]
@@ -140,7 +172,7 @@ class Model:
     # ** the register tile **
 
     @cached_property
-    def _ops(self) -> float:
+    def ops(self) -> float:
         """Vector operations of a point and element."""
         if self.op.is_multiply_add:
             return 1.0
@@ -173,12 +205,21 @@ class Model:
         return cycles
 
     def _arithmetic(self, rows: int, vectors: int) -> float:
-        return rows * vectors * self._ops / self.target.fma_ports
+        return rows * vectors * self.ops / self.target.fma_ports
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
         total = 0.0
         for a in self.flat.accesses[: self.flat.inputs]:
             total += self._operand_loads(s, a, rows, vectors)
+        return total / self.target.load_ports
+
+    def _least_loads(self, s: Schedule, rows: int, vectors: int) -> float:
+        """Load cycles where windows share all that they can, and vectors start at lines."""
+        total = 0
+        for a in self.flat.accesses[: self.flat.inputs]:
+            by_row = s.rows is not None and a.stride(s.rows) != 0
+            by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
+            total += vectors if by_vector else rows if by_row else 1
         return total / self.target.load_ports
 
     def _operand_loads(self, s: Schedule, a: FlatAccess, rows: int, vectors: int) -> float:
@@ -220,7 +261,7 @@ class Model:
         distinct = {tap + step * row for tap in taps for row in range(rows)}
         return len(distinct) / (len(taps) * rows)
 
-    def _finish(self, s: Schedule, rows: int, vectors: int) -> float:
+    def _finish(self, rows: int, vectors: int) -> float:
         """To begin a register tile, run the post body, and store."""
         posts = len(self.flat.accesses) - 1 - self.flat.inputs
         each = max(
@@ -317,7 +358,8 @@ class Model:
             loops.append(Loop(name, -(-extents[name] // step), step))
         return loops
 
-    def _traffic(self, s: Schedule) -> dict[str, float]:
+    def traffic(self, s: Schedule) -> dict[str, float]:
+        """Cycles in which each level of the caches delivers what it has to."""
         t, loops = self.target, self.nest(s)
         # behind the second level, a line that is written comes in before, and goes out later
         levels = (
@@ -352,8 +394,28 @@ class Model:
         return result[::-1]
 
     def _bytes(self, operand: int, extents: Mapping[str, int]) -> float:
+        """Bytes of an operand in the lines that these extents of the indices touch."""
+        run, elements, span = 1, 1, 1
+        for name, step, room, contiguous in self._steps[operand]:
+            extent = extents[name]
+            if extent == 1:
+                continue
+            elements *= extent
+            span += step * (max(extent, room) - 1)
+            if contiguous:
+                run *= extent
         size = self._sizes[operand]
-        return _touched(self.flat.accesses[operand], extents, self.target.cache_line // size) * size
+        line = self.target.cache_line // size
+        whole = elements / run * (-(-run // line) * line)
+        return float(min(whole, max(span, line), self.flat.accesses[operand].size)) * size
+
+    @cached_property
+    def _steps(self) -> list[list[tuple[str, int, int, bool]]]:
+        """(index, elements per step, elements side by side in memory, whether neighbours are) of
+        each operand."""
+        return [
+            [(n, *_step(a, n)) for n in sorted({*a.strides, *a.lanes})] for a in self.flat.accesses
+        ]
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -386,6 +448,11 @@ class Model:
         return total
 
 
+def _step(a: FlatAccess, name: str) -> tuple[int, int, bool]:
+    lane = abs(a.lane_stride(name))
+    return max(lane, abs(a.stride(name))), a.room.get(name, 0), lane == 1
+
+
 def _moves(a: FlatAccess, loop: Loop) -> bool:
     return loop.name in a.strides or loop.name in a.lanes
 
@@ -397,20 +464,3 @@ def _cost(op: ContractOp, region: str) -> float:
         for x in ops
         if not isinstance(x, YieldOp | IndexOp)
     )
-
-
-def _touched(a: FlatAccess, extents: Mapping[str, int], line: int) -> float:
-    """Elements of an operand in the lines that these extents of the indices touch."""
-    run, elements, span = 1, 1, 1
-    for name in {*a.strides, *a.lanes}:
-        extent = extents.get(name, 1)
-        if extent == 1:
-            continue
-        stride = a.lane_stride(name)
-        elements *= extent
-        last = max(extent, a.room.get(name, 0)) - 1
-        span += max(abs(stride), abs(a.stride(name))) * last
-        if abs(stride) == 1:
-            run *= extent
-    whole = elements / run * (-(-run // line) * line)
-    return float(min(whole, max(span, line), a.size))

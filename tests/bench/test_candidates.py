@@ -24,7 +24,7 @@ from bench.schedules import (
     try_candidate,
 )
 from tessella.dialects.layout import Layout, Piece
-from tessella.passes.tile.choose import Choice
+from tessella.passes.tile.choice import Choice
 
 Out = pytest.CaptureFixture[str]
 

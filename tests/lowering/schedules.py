@@ -19,8 +19,9 @@ from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes import tile_schedule
-from tessella.passes.tile.choose import MAX_ROWS, VECTORS, RegisterTile, choose, element_bits
 from tessella.passes.tile.packing import packed_layouts
+from tessella.passes.tile.search import best_schedule
+from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
 from tessella.passes.tile.vectors import crossing, lying_across, reduces, vectorises
 from tessella.targets import Target
 from tests.codegen.harness import call_text
@@ -34,6 +35,15 @@ MOST_OPS = 5000
 """Of a kernel's loops: LLVM takes about a second for as many."""
 FENCE = 64
 """Elements beside an array that nobody may write to, and whose values nobody may use."""
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """Rows of one free index by vectors of another."""
+
+    rows: str | None = None
+    row_tile: int = 1
+    vectors: int = 1
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class Planner:
         """A valid schedule: the vector index is one that could be chosen, all else is as it comes.
         Or the one that is chosen."""
         if self.random.randrange(5) == 4:
-            choice = choose(self.op, self.kernel, self.target)
+            choice = best_schedule(self.op, self.kernel, self.target)
             return Plan(choice.schedule, choice.layouts)
         vector = self.one_of(*self.lane_indices() * 5, None)
         if vector is None:

@@ -16,7 +16,6 @@ from tessella.kernels import cost
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
 from tessella.passes.pick import case, kernel_cost
 from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
-from tessella.passes.tile import choose
 from tests.passes.harness import GraphBuilder
 
 MACHINE = targets.get("avx512")
@@ -124,29 +123,6 @@ def test_an_estimate_is_made_once_for_ops_of_one_kind() -> None:
     assert len(kernel_cost._ESTIMATES) == 2
     seconds(pointwise(128, weights=0))
     assert len(kernel_cost._ESTIMATES) == 3
-
-
-@pytest.mark.parametrize("layout", [NCHW, NHWC])
-@pytest.mark.parametrize(
-    "shapes, settings",
-    [
-        (((1, 64, 56, 56), (64, 64, 3, 3)), {"pads": (1,) * 4}),
-        (((1, 512, 7, 7), (512, 512, 3, 3)), {"pads": (1,) * 4}),
-        (((1, 3, 224, 224), (64, 3, 7, 7)), {"strides": (2, 2), "pads": (3,) * 4}),
-        (((1, 144, 28, 28), (144, 1, 3, 3)), {"pads": (1,) * 4, "groups": 144}),
-        (((1, 512, 28, 28), (128, 512, 1, 1)), {}),
-        (((1, 272, 14, 14), (272, 68, 1, 1)), {"groups": 4}),
-    ],
-)
-def test_few_schedules_are_nearly_as_good_as_all(
-    shapes: Any, settings: dict[str, Any], layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = seconds(op(nn.ConvOp, *shapes, weights=1, **(POINTWISE | settings)), layout)
-    monkeypatch.setattr("tessella.passes.tile.cost.estimate", choose.choose)
-    kernel_cost._ESTIMATES.clear()
-    best = seconds(op(nn.ConvOp, *shapes, weights=1, **(POINTWISE | settings)), layout)
-    assert best <= few * 1.001
-    assert few < 2 * best
 
 
 def test_a_kernel_that_says_its_cost_is_not_estimated() -> None:

@@ -1,0 +1,27 @@
+"""A schedule of a statement with what the model says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tessella.dialects.layout import Layout
+from tessella.dialects.tile import Schedule
+from tessella.passes.tile.model import Estimate
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A schedule, and the layouts that it wants for operands of the kernel, by operand number."""
+
+    schedule: Schedule
+    estimate: Estimate
+    layouts: Mapping[int, Layout] = field(default_factory=dict[int, Layout])
+    penalty: float = 1.0
+    """Factor of the cycles: the code of many boundary tiles is slow to fetch."""
+    copies: float = 0.0
+    """Cycles to pack operands that are no constants."""
+
+    @property
+    def cycles(self) -> float:
+        return self.estimate.cycles * self.penalty + self.copies

@@ -1,0 +1,282 @@
+"""What a schedule can be: register tiles over a vector index, with the packing, the unrolling, and
+the order of the loops that go with each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, takewhile
+from math import prod
+from operator import mul
+
+from tessella.dialects.elements import bytes_of, element_of
+from tessella.dialects.layout import Layout
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule
+from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.kernels.cost import SHUFFLING, moving
+from tessella.passes.tile.choice import Choice
+from tessella.passes.tile.model import Model
+from tessella.passes.tile.packing import argument_of, packed_layouts
+from tessella.passes.tile.vectors import crossing, lying_across, vector_indices
+from tessella.targets import Target
+
+VECTORS = (8, 6, 4, 3, 2, 1)
+MAX_ROWS = 16
+BODY_OPS = 160
+"""Instructions of an unrolled loop: it has to stay in the cache of decoded instructions."""
+WINDOW_OPS = 640
+"""Instructions of an unrolled window."""
+MAX_UNROLL = 16
+FAR_UNROLL = 2
+"""Points in a step of the loop where each reads another page: with 4 of them, 1x1 convolutions of
+images in rows are slower by a tenth."""
+AHEAD = 3
+"""One in so many vectors of a point is loaded ahead: with fewer registers left than that, unrolled
+products of 9x3 vectors spill."""
+MAX_TAPS = 64
+"""Points of a window that are unrolled as a whole."""
+SQUARE_BLOCK = 8
+"""Vectors in a block of squares that are transposed: of 2 to 16, the best over the layouts of
+convolutions' activations."""
+COPY_CYCLES = 400.0
+"""To call another kernel that copies an operand."""
+MAX_EDGES = 6
+"""Unrolled edge tiles that a statement may have before others are preferred."""
+LONG_TAPS = 16
+"""Values of a reduced index that are unrolled in an edge tile at the price of one edge."""
+
+
+def scalar_choice(op: ContractOp, target: Target) -> Choice:
+    """The schedule without a vector index."""
+    flat = simplify(flatten(op))
+    schedule = Schedule(order=loop_order(op, flat, None, None), reduction=flat.reduced)
+    return Choice(schedule, Model(op, flat, target).estimate(schedule))
+
+
+def element_bits(op: ContractOp) -> int:
+    """Bits of the elements that the lanes are counted by: 64 where all are, else 32."""
+    values = (*op.inputs, *op.post_inputs, op.res)
+    return 64 if all(element_of(v.type).bits == 64 for v in values) else 32
+
+
+@dataclass(frozen=True)
+class TileFamily:
+    """The register tiles of so many vectors that differ by their number of rows alone."""
+
+    op: ContractOp
+    kernel: KernelOp
+    plain: Flat
+    """The statement with the layouts that its operands have."""
+    target: Target
+    vector: str
+    lanes: int
+    rows: str | None
+    vectors: int = 1
+    narrow: TileFamily | None = None
+    """The family of one vector, whose panels differ in their width alone."""
+
+    def heights(self) -> Iterator[int]:
+        """The numbers of rows for which a tile fits into the registers."""
+        model = self._outline._model
+        if not {self.vector, self.rows} - {None} <= set(model.flat.ranges):
+            return
+        if self.op.is_map:
+            yield min(self.lanes, self.plain.ranges[self.rows]) if self.rows else 1
+            return
+        most = min(MAX_ROWS, self.plain.ranges[self.rows]) if self.rows else 1
+        for height in range(2 if self.rows else 1, most + 1):
+            if model.registers(self._tile(height)) > self.target.vector_registers:
+                return
+            yield height
+
+    def bound(self, height: int) -> float:
+        """Cycles that a tile of so many rows takes at least."""
+        family = self._outline
+        return family._model.bound(self._tile(height)) * self._penalty(height) + family._copies
+
+    def choice(self, height: int, most: float = math.inf) -> Choice | None:
+        """The schedule with so many rows; None where it takes more than so many cycles."""
+        model, tile = self._model, self._tile(height)
+        schedule = replace(tile, unroll=self._unroll(tile))
+        penalty, copies = self._penalty(height), self._outline._copies
+        choice = Choice(schedule, model.computing(schedule), self._layouts, penalty, copies)
+        if choice.cycles > most:
+            return None
+        estimate = replace(choice.estimate, traffic=model.traffic(schedule))
+        return replace(choice, estimate=estimate)
+
+    @property
+    def _outline(self) -> TileFamily:
+        return self.narrow or self
+
+    def _tile(self, height: int) -> Schedule:
+        return replace(self._lowest, row_tile=height)
+
+    @cached_property
+    def _lowest(self) -> Schedule:
+        """The schedule of one row, not unrolled."""
+        if self.narrow is not None:
+            return replace(self.narrow._lowest, vectors=self.vectors)
+        return Schedule(
+            order=loop_order(self.op, self._flat, self.vector, self.rows),
+            reduction=self._reduction(),
+            vector=self.vector,
+            lanes=self.lanes,
+            vectors=self.vectors,
+            rows=self.rows,
+            blocks=self._square_blocks(),
+        )
+
+    @cached_property
+    def _layouts(self) -> Mapping[int, Layout]:
+        if self.vector not in self.plain.free:
+            return {}
+        width = self.vectors * self.lanes
+        return packed_layouts(self.op, self.kernel, self.plain, self.vector, self.rows, width)
+
+    @cached_property
+    def _flat(self) -> Flat:
+        return simplify(flatten(self.op, self._layouts)) if self._layouts else self.plain
+
+    @cached_property
+    def _model(self) -> Model:
+        return Model(self.op, self._flat, self.target)
+
+    @cached_property
+    def _copies(self) -> float:
+        """Cycles to pack the operands that are no constants."""
+        return sum(self._copy(operand) for operand in self._layouts)
+
+    def _copy(self, operand: int) -> float:
+        argument = argument_of(self.op, self.kernel, operand)
+        if argument is None or self.kernel.is_constant(argument.index):
+            return 0.0
+        type = tensor_type(argument)
+        count, size = type.element_count(), bytes_of(type)
+        cycles = moving(size, size, self.target) * self.target.ghz * 1e9
+        return COPY_CYCLES + cycles + count * SHUFFLING
+
+    def _penalty(self, height: int) -> float:
+        if self.rows is None or not self.plain.constraints:
+            return 1.0
+        return 1.0 + max(0, _edges(self.plain, self.rows, height) - MAX_EDGES)
+
+    def _reduction(self) -> tuple[str, ...]:
+        """The reduced indices: those whose loops constraints bound outside, as the others unroll;
+        along which rows share what they load inside, so that it is held for as short as can be."""
+        model = self._model
+        bounded = model.bounded(self.vector, self.rows)
+        shared = model.shared(self.vector, self.rows)
+        return tuple(sorted(self._flat.reduced, key=lambda n: (n not in bounded, n in shared)))
+
+    def _square_blocks(self) -> tuple[tuple[str, int], ...]:
+        """Squares run in blocks, so that what is read of a line stays in cache until all of the
+        line is."""
+        size, extent = SQUARE_BLOCK * self.lanes, self.plain.ranges[self.vector]
+        if not self.op.is_map or self.rows is None or extent <= size:
+            return ()
+        even = -(-extent // -(-extent // size))
+        return ((self.vector, -(-even // self.lanes) * self.lanes),)
+
+    def _unroll(self, s: Schedule) -> int:
+        """Points of the reduction in one step of the innermost loop: a whole window, or a power of
+        two."""
+        model = self._model
+        if self.op.is_map or self.vector in self._flat.reduced:
+            return 1
+        body = s.row_tile * s.vectors * 3 // 2 + 1
+        # LLVM loads some of the next point's vectors ahead
+        if model.registers(s) + s.vectors // AHEAD >= self.target.vector_registers:
+            return 1
+        # the taps of a window share what they load; broadcasts that are shared are spilled
+        largest = WINDOW_OPS if model.has_windows(s) else BODY_OPS
+        bounded = model.bounded(s.vector, s.rows)
+        inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
+        extents = [self._flat.ranges[name] for name in inside]
+        whole = 1
+        for points in accumulate(extents, mul):
+            if points > MAX_TAPS or points * body > largest:
+                break
+            whole = points
+        longest = FAR_UNROLL if model.page_cycles(s) > 1 else MAX_UNROLL
+        most = min(longest, max(1, BODY_OPS // body))
+        return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
+
+
+def families(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[TileFamily]:
+    """The families of register tiles of a statement, those with many vectors first."""
+    flat = simplify(flatten(op))
+    lanes = target.lanes(element_bits(op))
+    for vector in vector_indices(op, kernel, flat):
+        narrow: dict[str | None, TileFamily] = {}
+        for vectors, rows in _shapes(op, flat, vector, lanes):
+            one = TileFamily(op, kernel, flat, target, vector, lanes, rows)
+            narrow.setdefault(rows, one)
+            yield replace(one, vectors=vectors, narrow=narrow[rows])
+
+
+def _shapes(
+    op: ContractOp, flat: Flat, vector: str, lanes: int
+) -> Iterator[tuple[int, str | None]]:
+    """(vectors, rows) of the families over a vector index."""
+    full, rest = divmod(flat.ranges[vector], lanes)
+    most = max(1, full + (rest > 0 and vector in flat.free))
+    counts = [v for v in VECTORS if v <= most]
+    if op.is_map:
+        across = lying_across(op, flat, vector)
+        rows = crossing(op, flat, across, vector) if across else None
+        yield (1 if across else min(4, counts[0])), rows
+        return
+    names = [n for n in flat.free if n != vector and flat.ranges[n] > 1]
+    names.sort(key=lambda n: abs(flat.out.stride(n)))
+    for vectors in counts:
+        yield vectors, None
+        if vector in flat.free:
+            yield from ((vectors, name) for name in names)
+
+
+def _edges(flat: Flat, rows: str, height: int) -> int:
+    """How many tiles constraints cut; one whose reduced index is long counts for several, as its
+    code does."""
+    extent, cut = flat.ranges[rows], 0
+    for c in flat.constraints:
+        scale = c.form.coefficient(rows)
+        if scale <= 0:
+            continue
+        low, high = c.form.substitute({rows: type(c.form)()}).bounds(flat.ranges)
+        before, inside = -(low // scale), (c.extent - 1 - high) // scale + 1
+        tiles = sum(
+            -(-min(max(0, cut_rows), extent) // height) for cut_rows in (before, extent - inside)
+        )
+        taps = [flat.ranges[n] for n, _ in c.form.terms if n in flat.reduced]
+        cut += tiles * -(-max(taps, default=1) // LONG_TAPS)
+    return cut
+
+
+# ** the order of the loops **
+
+
+def loop_order(op: ContractOp, flat: Flat, vector: str | None, rows: str | None) -> tuple[str, ...]:
+    """Free indices from the outermost loop to the innermost.
+
+    The panel of an operand that moves with the vector index alone stays in cache while the rows
+    run: its loops go outside. Where there is no such panel, the output is written in the order of
+    memory.
+    """
+    outward = tuple(sorted(flat.free, key=lambda n: -abs(flat.out.stride(n))))
+    if vector is None or rows is None or vector in flat.reduced:
+        return outward
+    others = [n for n in outward if n not in (vector, rows)]
+    if op.is_map:
+        return (*others, rows, vector)
+    inputs = flat.accesses[: flat.inputs]
+    if any(a.lane_stride(vector) and a.stride(rows) for a in inputs):
+        return outward
+    panels = [a for a in inputs if a.lane_stride(vector)]
+    first = [n for n in others if any(a.stride(n) for a in panels)]
+    rest = [n for n in others if n not in first]
+    return (*first, vector, *rest, rows)
