@@ -6,11 +6,15 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.passes.tile.search import best_schedule
 from tessella.targets import Target
 
+BUDGET = 8
+"""Candidates that are scored for a cost. Over the statements of `bench.cases` and six models, the
+best of 8 takes 0.4% more cycles than the best of all in the mean, and 24% more at most."""
+
 
 def seconds(kernel: KernelOp, target: Target) -> float:
     """Modelled seconds of one call: its statements one after another, each scheduled well."""
     cycles = sum(
-        best_schedule(op, kernel, target).cycles
+        best_schedule(op, kernel, target, BUDGET).cycles
         for op in kernel.body.block.ops
         if isinstance(op, ContractOp)
     )

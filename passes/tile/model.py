@@ -16,7 +16,7 @@ saturates.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -134,26 +134,41 @@ class Model:
             core += outer * (self._finish(1, 1) - TILE_CYCLES + self._horizontal(s))
         return Estimate(arithmetic, loads, latency, core, {}, self.registers(s))
 
-    def bound(self, s: Schedule) -> float:
-        """Cycles that a schedule takes at least, whatever its orders and its unrolling are."""
-        by_lanes = s.vector in self.flat.reduced
-        points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n != s.vector)
-        outer = math.prod(
-            self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
-        )
-        core = 0.0
-        for rows, vectors, tiles in self._tiles(s, outer):
-            load = self._least_loads(s, rows, vectors)
-            point = max(self._arithmetic(rows, vectors), load, self._wait)
-            point += LOAD_CYCLES * load * self.target.load_ports
-            core += tiles * points * point
-            core += 0.0 if by_lanes else tiles * self._finish(rows, vectors)
-        return core
-
     @cached_property
     def _wait(self) -> float:
         """Cycles until an accumulator can take the next point."""
         return 0.0 if self.op.is_map else float(self.target.fma_latency)
+
+    def bounds(self, s: Schedule) -> Callable[[int], float]:
+        """The cycles that a schedule takes at least with so many rows, whatever its orders and its
+        unrolling are: its windows share all loads, and its vectors start at lines."""
+        t, ranges, inputs = self.target, self.flat.ranges, self.flat.accesses[: self.flat.inputs]
+        by_vector = [bool(s.vector and a.lane_stride(s.vector)) for a in inputs]
+        by_row = [bool(s.rows and a.stride(s.rows)) for a in inputs]
+        elements = sum(r and not v for r, v in zip(by_row, by_vector, strict=True))
+        others = sum(not (r or v) for r, v in zip(by_row, by_vector, strict=True))
+        widths = [(-(-w // s.lanes), n) for w, n in self.parts(s.vector, s.width)]
+        extent = ranges[s.rows] if s.rows is not None else 1
+        outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
+        points = math.prod(ranges[n] for n in self.flat.reduced if n != s.vector)
+        each_load = LOAD_CYCLES + 1.0 / t.load_ports
+
+        def tiles(rows: int) -> float:
+            cycles = 0.0
+            for vectors, count in widths:
+                loads = vectors * sum(by_vector) + rows * elements + others
+                work = max(self._arithmetic(rows, vectors), self._wait)
+                point = max(work + loads * LOAD_CYCLES, loads * each_load)
+                cycles += count * (points * point + self._finish(rows, vectors) * begins)
+            return cycles
+
+        begins = s.vector not in self.flat.reduced
+
+        def cycles(rows: int) -> float:
+            full, rest = divmod(extent, rows)
+            return outer * (full * tiles(rows) + (tiles(rest) if rest else 0.0))
+
+        return cycles
 
     def _tiles(self, s: Schedule, outer: int) -> Iterator[tuple[int, int, int]]:
         """(rows, vectors, how many) of the register tiles."""
@@ -211,15 +226,6 @@ class Model:
         total = 0.0
         for a in self.flat.accesses[: self.flat.inputs]:
             total += self._operand_loads(s, a, rows, vectors)
-        return total / self.target.load_ports
-
-    def _least_loads(self, s: Schedule, rows: int, vectors: int) -> float:
-        """Load cycles where windows share all that they can, and vectors start at lines."""
-        total = 0
-        for a in self.flat.accesses[: self.flat.inputs]:
-            by_row = s.rows is not None and a.stride(s.rows) != 0
-            by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
-            total += vectors if by_vector else rows if by_row else 1
         return total / self.target.load_ports
 
     def _operand_loads(self, s: Schedule, a: FlatAccess, rows: int, vectors: int) -> float:

@@ -8,7 +8,7 @@ budget it finds the candidate of the fewest cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from math import inf, prod
 
@@ -17,7 +17,13 @@ from tessella.dialects.tile.flat import flatten, simplify
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
+from tessella.passes.tile.statement_key import statement_key
 from tessella.targets import Target
+
+KEPT = 4096
+"""Choices that are kept for statements that are alike."""
+
+_CHOICES: dict[Hashable, Choice] = {}
 
 
 def best_schedule(
@@ -27,10 +33,26 @@ def best_schedule(
 
     ``budget`` is the number of candidates that are scored; None scores all that could be the best.
     The statement stays as it is: ``Choice.schedule`` and ``Choice.layouts`` say what to write.
+    Choices are kept: a statement that is like one before, as the pick's is, is not searched again.
     """
-    best = _best_tile(op, kernel, target, budget)
+    key = statement_key(op, kernel), target
+    found = _CHOICES.get((*key, None)) or _CHOICES.get((*key, budget))
+    if found is None:
+        found, is_best = _search(op, kernel, target, budget)
+        if len(_CHOICES) >= KEPT:
+            _CHOICES.clear()
+        _CHOICES[(*key, None if is_best else budget)] = found
+    return found
+
+
+def _search(
+    op: ContractOp, kernel: KernelOp, target: Target, budget: int | None
+) -> tuple[Choice, bool]:
+    """The best choice, and whether no other candidate can be better."""
+    best, is_best = _best_tile(op, kernel, target, budget)
     best = min((best, *_blocked(op, best, target)), key=lambda choice: choice.cycles)
-    return replace(best, schedule=replace(best.schedule, prefetch=_prefetches(op, best, target)))
+    schedule = replace(best.schedule, prefetch=_prefetches(op, best, target))
+    return replace(best, schedule=schedule), is_best
 
 
 def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Choice]:
@@ -51,24 +73,29 @@ def _tiles(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[tuple[T
         yield from ((family, height) for height in family.heights())
 
 
-def _best_tile(op: ContractOp, kernel: KernelOp, target: Target, budget: int | None) -> Choice:
+def _best_tile(
+    op: ContractOp, kernel: KernelOp, target: Target, budget: int | None
+) -> tuple[Choice, bool]:
     ranked = sorted(
         (family.bound(height), rank, family, height)
         for rank, (family, height) in enumerate(_tiles(op, kernel, target))
     )
     best: tuple[float, int, Choice] | None = None
+    scored = 0
     for bound, rank, family, height in ranked[:budget]:
         if best is not None and bound > best[0]:
             break
+        scored += 1
         choice = family.choice(height, best[0] if best is not None else inf)
         if choice is not None:
-            scored = (choice.cycles, rank, choice)
-            best = scored if best is None or scored[:2] < best[:2] else best
+            entry = (choice.cycles, rank, choice)
+            best = entry if best is None or entry[:2] < best[:2] else best
     if best is None:
-        return scalar_choice(op, target)
-    if best[2].copies:  # scalars copy nothing
-        return min(best[2], scalar_choice(op, target), key=lambda choice: choice.cycles)
-    return best[2]
+        return scalar_choice(op, target), True
+    choice, is_best = best[2], scored == len(ranked) or ranked[scored][0] > best[0]
+    if choice.copies:  # scalars copy nothing
+        choice = min(choice, scalar_choice(op, target), key=lambda choice: choice.cycles)
+    return choice, is_best
 
 
 def _blocked(op: ContractOp, choice: Choice, target: Target) -> Iterator[Choice]:

@@ -5,7 +5,7 @@ the order of the loops that go with each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -87,16 +87,20 @@ class TileFamily:
         if self.op.is_map:
             yield min(self.lanes, self.plain.ranges[self.rows]) if self.rows else 1
             return
-        most = min(MAX_ROWS, self.plain.ranges[self.rows]) if self.rows else 1
-        for height in range(2 if self.rows else 1, most + 1):
-            if model.registers(self._tile(height)) > self.target.vector_registers:
-                return
-            yield height
+        first, most = 1, 1
+        if self.rows is not None:
+            first, most = 2, min(MAX_ROWS, self.plain.ranges[self.rows])
+        one, two = (model.registers(self._tile(height)) for height in (1, 2))
+        held = 1 + (self.target.vector_registers - one) // (two - one)
+        yield from range(first, min(most, held) + 1)
 
     def bound(self, height: int) -> float:
         """Cycles that a tile of so many rows takes at least."""
-        family = self._outline
-        return family._model.bound(self._tile(height)) * self._penalty(height) + family._copies
+        return self._bounds(height) * self._penalty(height) + self._outline._copies
+
+    @cached_property
+    def _bounds(self) -> Callable[[int], float]:
+        return self._outline._model.bounds(self._lowest)
 
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
         """The schedule with so many rows; None where it takes more than so many cycles."""

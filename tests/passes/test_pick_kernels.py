@@ -34,6 +34,7 @@ from tessella.passes.pick import kernel_cost
 from tessella.passes.pick.by_cost import ProblemBuilder, pick_by_cost
 from tessella.passes.pick.candidates import Request, layouts_in_play
 from tessella.passes.pick_kernels import PICK, PickKernelsPass
+from tessella.passes.tile import search
 from tessella.runtime import host
 from tessella.support.collector import no_collection
 from tessella.support.errors import (
@@ -524,6 +525,7 @@ def test_the_pick_of_a_model_is_fast_and_exact(name: str) -> None:
         if isinstance(step, PickKernelsPass):
             for module in (graph.module.clone(), graph.module):
                 kernel_cost._ESTIMATES.clear()
+                search._CHOICES.clear()
                 with no_collection():
                     start = thread_time()
                     step.apply(ctx, module)

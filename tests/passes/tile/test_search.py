@@ -7,6 +7,7 @@ from xdsl.parser import Parser
 
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.driver.stage_file import stage_context
+from tessella.passes.tile import search
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
@@ -27,6 +28,11 @@ def read(text: str) -> ContractOp:
     return next(op for op in module.walk() if isinstance(op, ContractOp))
 
 
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_CHOICES", {})
+
+
 @every_target
 def test_few_candidates_are_enough(target: Target) -> None:
     """Where rows and lanes move both operands, no tile of few rows and many vectors fits."""
@@ -35,6 +41,22 @@ def test_few_candidates_are_enough(target: Target) -> None:
     )
     best = best_schedule(op, kernel_of(op), target).cycles
     assert best_schedule(op, kernel_of(op), target, 4).cycles <= 1.1 * best
+
+
+def test_what_the_pick_found_is_kept_for_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement that is like one before, in another kernel, is not searched again."""
+    shapes = [("[y, k]", "30x40"), ("[k, x]", "40x64")], ("[y, x]", "30x64")
+    first, second, other = (contraction(f"y: {n}, x: 64 | k: 40", *shapes) for n in (30, 30, 29))
+    target = TARGETS["avx2"]
+    best = best_schedule(first, kernel_of(first), target)
+    searched: list[ContractOp] = []
+    monkeypatch.setattr(search, "_search", lambda op, *_: (searched.append(op), (best, True))[1])
+    assert best_schedule(second, kernel_of(second), target) is best
+    assert best_schedule(second, kernel_of(second), target, 1) is best
+    assert not searched
+    best_schedule(other, kernel_of(other), target)
+    best_schedule(second, kernel_of(second), TARGETS["sse"])
+    assert searched == [other, second]
 
 
 @every_target

@@ -1,0 +1,41 @@
+"""What of a statement its schedule depends on, as a key."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from xdsl.ir import Region, SSAValue
+
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.passes.tile.packing import argument_of
+
+
+def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
+    """Equal for statements that have the same schedules, in whatever kernels they are."""
+    values = (*op.inputs, *op.post_inputs, op.res)
+    properties = tuple((name, a) for name, a in sorted(op.properties.items()) if name != "schedule")
+    packable = tuple(_packable(op, kernel, i) for i in range(len(op.inputs)))
+    bodies = _body(op.combine), _body(op.post)
+    return properties, tuple(v.type for v in values), packable, bodies
+
+
+def _packable(op: ContractOp, kernel: KernelOp, operand: int) -> str:
+    argument = argument_of(op, kernel, operand)
+    if argument is None:
+        return "no"
+    return "constant" if kernel.is_constant(argument.index) else "variable"
+
+
+def _body(region: Region) -> Hashable:
+    """The ops of a body, their values by number; tensors from outside by their types."""
+    block = region.blocks.first
+    if block is None:
+        return None
+    numbers: dict[SSAValue, int] = {arg: i for i, arg in enumerate(block.args)}
+    ops: list[Hashable] = []
+    for op in block.ops:
+        operands = tuple(numbers.get(v, v.type) for v in op.operands)
+        properties = tuple(sorted(op.properties.items()))
+        ops.append((op.name, operands, properties, tuple(op.attributes.items())))
+        numbers |= {result: len(numbers) + i for i, result in enumerate(op.results)}
+    return tuple(a.type for a in block.args), tuple(ops)
