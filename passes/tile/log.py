@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, simplify
-from tessella.passes.gpu.log import statement_line
-from tessella.passes.gpu.stride_table import obstacle, stride_table
+from tessella.passes.plaidml.log import statement_line
+from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.search import all_choices, best_schedule

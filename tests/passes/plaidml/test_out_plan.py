@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.passes.gpu.out_plan import OutPlan, share
-from tessella.passes.gpu.stride_table import Column, stride_table
+from tessella.passes.plaidml.out_plan import OutPlan, share
+from tessella.passes.plaidml.stride_table import Column, stride_table
 from tests.passes.tile_statements import article
 
 powers = st.integers(0, 6).map(lambda n: 1 << n)

@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from math import prod
 
-from tessella.passes.gpu.out_plan import OutPlan
-from tessella.passes.gpu.read_plan import ReadPlan
-from tessella.passes.gpu.stride_table import StrideTable
+from tessella.passes.plaidml.out_plan import OutPlan
+from tessella.passes.plaidml.read_plan import ReadPlan
+from tessella.passes.plaidml.stride_table import StrideTable
 from tessella.support.errors import OptionError
 
 Tile = tuple[int, ...]
@@ -26,7 +26,7 @@ OVER = -1.0
 
 
 @dataclass(frozen=True)
-class GpuSettings:
+class PlaidmlSettings:
     """A machine, as the model sees it. Raises OptionError for numbers that make no sense."""
 
     threads: int
@@ -58,12 +58,12 @@ class GpuSettings:
 
 PRESETS = {
     # threads, mem_width, max_mem, max_regs, goal_groups, goal_flops_per_byte
-    "article": GpuSettings(256, 32, 16384, 16384, 20, 20),
-    "amd": GpuSettings(256, 128, 32768, 16384, 16, 50),
-    "nvidia": GpuSettings(256, 64, 15360, 32768, 16, 46),
-    "intel-gpu": GpuSettings(64, 256, 7300, 4000, 1, 50),
-    "mali-t760": GpuSettings(128, 16, 16000, 16000, 32, 50, use_global=True, vec_size=2),
-    "cpu": GpuSettings(1, 64, 32768, 32, 1, 1, use_global=True, vec_size=4),
+    "article": PlaidmlSettings(256, 32, 16384, 16384, 20, 20),
+    "amd": PlaidmlSettings(256, 128, 32768, 16384, 16, 50),
+    "nvidia": PlaidmlSettings(256, 64, 15360, 32768, 16, 46),
+    "intel-gpu": PlaidmlSettings(64, 256, 7300, 4000, 1, 50),
+    "mali-t760": PlaidmlSettings(128, 16, 16000, 16000, 32, 50, use_global=True, vec_size=2),
+    "cpu": PlaidmlSettings(1, 64, 32768, 32, 1, 1, use_global=True, vec_size=4),
 }
 """PlaidML 0.x's settings (``plaidml/configs/experimental.json``; ``cpu``: ``tile/hal/cpu``).
 
@@ -72,7 +72,7 @@ PRESETS = {
 """
 
 
-def preset(name: str) -> GpuSettings:
+def preset(name: str) -> PlaidmlSettings:
     """The settings of that name. Raises OptionError, which lists the known names."""
     if name not in PRESETS:
         close = get_close_matches(name.lower(), PRESETS, n=1)
@@ -85,7 +85,7 @@ def preset(name: str) -> GpuSettings:
     return PRESETS[name]
 
 
-def override(settings: GpuSettings, **values: int | bool | None) -> GpuSettings:
+def override(settings: PlaidmlSettings, **values: int | bool | None) -> PlaidmlSettings:
     """The settings with those values replaced that are not None."""
     return replace(settings, **{k: v for k, v in values.items() if v is not None})
 
@@ -97,7 +97,7 @@ class TileStats:
 
     table: StrideTable
     tile: Tile
-    settings: GpuSettings
+    settings: PlaidmlSettings
 
     @cached_property
     def _out_plan(self) -> OutPlan:

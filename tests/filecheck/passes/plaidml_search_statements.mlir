@@ -1,10 +1,10 @@
-// RUN: tessella-opt %s -p tile-search --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=LOG
-// RUN: tessella-opt %s -p 'tile-search{log=false}' --split-input-file | filecheck %s
-// RUN: tessella-opt %s -p 'tile-search{hardware=cpu}' --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=CPU
-// RUN: tessella-opt %s -p 'tile-search{mem-width=4 max-regs=500}' --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=SMALL
-// RUN: not tessella-opt %s -p 'tile-search{hardware=nvidea}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
+// RUN: tessella-opt %s -p plaidml-search --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=LOG
+// RUN: tessella-opt %s -p 'plaidml-search{log=false}' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'plaidml-search{hardware=cpu}' --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=CPU
+// RUN: tessella-opt %s -p 'plaidml-search{mem-width=4 max-regs=500}' --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=SMALL
+// RUN: not tessella-opt %s -p 'plaidml-search{hardware=nvidea}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: tile-search: there is no hardware 'nvidea'
+// UNKNOWN: error: plaidml-search: there is no hardware 'nvidea'
 // UNKNOWN-NEXT: expected: one of article, amd, nvidia, intel-gpu, mali-t760, cpu
 // UNKNOWN-NEXT: found: 'nvidea'
 // UNKNOWN-NEXT: hint: did you mean 'nvidia'?
@@ -45,7 +45,7 @@
 // CPU-NEXT: to=1207959552 wg=131072 il=768 sm=0 or=16 mr=132 mw=64 op=1 rp=0 tu=1
 // CPU-NOT:  Memory layout
 
-// SMALL: remark: tile-search skips %C of @matmul: no tile fits into max-mem and max-regs
+// SMALL: remark: plaidml-search skips %C of @matmul: no tile fits into max-mem and max-regs
 
 // CHECK-LABEL: tile.kernel @matmul
 // CHECK:         -> [m, n] attributes {tile.sizes = #tile.indices[m: 64, n: 64 | k: 16]} {
@@ -123,8 +123,8 @@ tile.kernel @strided(%D: tensor<8x56x56x32xf32>, %K: tensor<3x3x64x32xf32>) -> (
 // LOG:      Contraction statements:
 // LOG-NEXT: out[i : 64] = >(A[i, j])
 
-// SMALL: remark: tile-search skips %flip of @statements: 8 bytes of flip do not fit into mem-width
-// SMALL: remark: tile-search skips statement 2 of @statements
+// SMALL: remark: plaidml-search skips %flip of @statements: 8 bytes of flip do not fit into mem-width
+// SMALL: remark: plaidml-search skips statement 2 of @statements
 
 // CHECK-LABEL: tile.kernel @statements
 // CHECK:         -> [i, j, u] attributes {tile.sizes = #tile.indices[i: {{[0-9]+}}, j: {{[0-9]+}}, u: 1]} {
@@ -152,11 +152,11 @@ tile.kernel @statements(%A: tensor<64x100xf64>, %B: tensor<100xf64>) -> (tensor<
 
 // Statements that the model cannot describe are left as they are.
 
-// LOG:      remark: tile-search skips %gathered of @refused: it reads elements at computed coordinates
-// LOG-NEXT: remark: tile-search skips %split of @refused: the layout of S splits an index, which has two strides then
-// LOG-NEXT: remark: tile-search skips statement 3 of @refused: P has no layout yet
-// LOG-NEXT: remark: tile-search skips statement 4 of @refused: the elements of X, index, have no size in bytes
-// LOG-NEXT: remark: tile-search skips %empty of @refused: it has 0 points, not 1 to 2^63 - 1
+// LOG:      remark: plaidml-search skips %gathered of @refused: it reads elements at computed coordinates
+// LOG-NEXT: remark: plaidml-search skips %split of @refused: the layout of S splits an index, which has two strides then
+// LOG-NEXT: remark: plaidml-search skips statement 3 of @refused: P has no layout yet
+// LOG-NEXT: remark: plaidml-search skips statement 4 of @refused: the elements of X, index, have no size in bytes
+// LOG-NEXT: remark: plaidml-search skips %empty of @refused: it has 0 points, not 1 to 2^63 - 1
 
 // CHECK-LABEL: tile.kernel @refused
 // CHECK-NOT:   attributes

@@ -9,15 +9,15 @@ from math import prod
 import numpy as np
 import pytest
 
-from tessella.passes.gpu.log import choice_lines, tile_lines
-from tessella.passes.gpu.model import GpuSettings, Tile, TileStats, override, preset
-from tessella.passes.gpu.search import search
-from tessella.passes.gpu.stride_table import StrideTable, stride_table
+from tessella.passes.plaidml.log import choice_lines, tile_lines
+from tessella.passes.plaidml.model import PlaidmlSettings, Tile, TileStats, override, preset
+from tessella.passes.plaidml.search import search
+from tessella.passes.plaidml.stride_table import StrideTable, stride_table
 from tessella.support.errors import OptionError
 from tests.native import Array
 from tests.passes.tile_statements import article, contraction
 
-SMALL = GpuSettings(
+SMALL = PlaidmlSettings(
     threads=16, mem_width=16, max_mem=800, max_regs=512, goal_groups=4, goal_flops_per_byte=3
 )
 LINE = 4

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tessella.passes.gpu.stride_table import Column
+from tessella.passes.plaidml.stride_table import Column
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.access import print_access
-from tessella.passes.gpu.model import TileStats
-from tessella.passes.gpu.read_plan import MergedIndex, ReadPlan
-from tessella.passes.gpu.search import Search
-from tessella.passes.gpu.stride_table import StrideTable, text_table
+from tessella.passes.plaidml.model import TileStats
+from tessella.passes.plaidml.read_plan import MergedIndex, ReadPlan
+from tessella.passes.plaidml.search import Search
+from tessella.passes.plaidml.stride_table import StrideTable, text_table
 
 LAYOUT_NAME_WIDTH = 4
 STATS = {

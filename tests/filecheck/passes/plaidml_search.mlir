@@ -1,6 +1,6 @@
-// RUN: tessella-opt %s -p 'tile-search{threads=256 mem-width=32 max-mem=16384 max-regs=16384 goal-groups=20 goal-flops-per-byte=20}' 2>&1 >/dev/null | filecheck %s --check-prefix=LOG --strict-whitespace
-// RUN: tessella-opt %s -p 'tile-search{log=false}' 2>&1 >/dev/null | filecheck %s --check-prefix=SILENT --allow-empty
-// RUN: tessella-opt %s -p 'tile-search{log=false}' | tessella-opt | filecheck %s
+// RUN: tessella-opt %s -p 'plaidml-search{threads=256 mem-width=32 max-mem=16384 max-regs=16384 goal-groups=20 goal-flops-per-byte=20}' 2>&1 >/dev/null | filecheck %s --check-prefix=LOG --strict-whitespace
+// RUN: tessella-opt %s -p 'plaidml-search{log=false}' 2>&1 >/dev/null | filecheck %s --check-prefix=SILENT --allow-empty
+// RUN: tessella-opt %s -p 'plaidml-search{log=false}' | tessella-opt | filecheck %s
 
 // The convolution of PlaidML's article on kernel generation, with its numbers:
 //   O[n, x, y, co : N, X, Y, CO] = +(D[n, x+i-1, y+j-1, ci] * K[i, j, co, ci]);

@@ -6,7 +6,7 @@
     %O = tile.contract + [..] (..) -> [n, x, y, co] attributes
            {tile.sizes = #tile.indices[n: 16, x: 2, y: 2, co: 32 | i: 2, j: 3, ci: 8]} {..} : ..
 
-What the model is and how to read the log is in ``docs/tile-search.md``.
+What the model is and how to read the log is in ``docs/plaidml-search.md``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.tile import ContractOp, Index, IndicesAttr, KernelOp
-from tessella.passes.gpu.log import log_lines
-from tessella.passes.gpu.model import GpuSettings, override, preset
-from tessella.passes.gpu.search import MAX_TILES, Search, search
-from tessella.passes.gpu.stride_table import obstacle, stride_table, vectorize
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.plaidml.log import log_lines
+from tessella.passes.plaidml.model import PlaidmlSettings, override, preset
+from tessella.passes.plaidml.search import MAX_TILES, Search, search
+from tessella.passes.plaidml.stride_table import obstacle, stride_table, vectorize
 
 SIZES = "tile.sizes"
 """Attribute of a statement: the index space of one of its tiles."""
 
 
 @dataclass(frozen=True)
-class TileSearchPass(ProgramPass):
+class PlaidmlSearchPass(ProgramPass):
     """Choose tile sizes by PlaidML's model of machines with memory that programs manage.
 
     ``hardware`` names settings, of which single ones can be given instead. ``log`` writes the
@@ -38,7 +38,7 @@ class TileSearchPass(ProgramPass):
     make no sense.
     """
 
-    name = "tile-search"
+    name = "plaidml-search"
 
     hardware: str = "article"
     threads: int | None = None
@@ -54,8 +54,8 @@ class TileSearchPass(ProgramPass):
     log: bool = True
 
     @property
-    def settings(self) -> GpuSettings:
-        given = {field.name: getattr(self, field.name) for field in fields(GpuSettings)}
+    def settings(self) -> PlaidmlSettings:
+        given = {field.name: getattr(self, field.name) for field in fields(PlaidmlSettings)}
         return override(preset(self.hardware), **given)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -71,7 +71,7 @@ class TileSearchPass(ProgramPass):
                         where = f"{name} of @{kernel.sym_name.data}"
                         self._write([f"remark: {self.name} skips {where}: {found}"])
 
-    def _search(self, op: ContractOp, settings: GpuSettings) -> Search | str:
+    def _search(self, op: ContractOp, settings: PlaidmlSettings) -> Search | str:
         """The search, or why there are no tiles."""
         if reason := obstacle(op):
             return reason

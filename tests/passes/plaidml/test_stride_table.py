@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from tessella.passes.gpu.stride_table import Column, StrideTable, stride_table, vectorize
+from tessella.passes.plaidml.stride_table import Column, StrideTable, stride_table, vectorize
 from tests.passes.tile_statements import article, contraction
 
 

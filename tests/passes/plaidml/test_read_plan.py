@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.passes.gpu.log import layout_table
-from tessella.passes.gpu.read_plan import ReadPlan
-from tessella.passes.gpu.stride_table import stride_table
+from tessella.passes.plaidml.log import layout_table
+from tessella.passes.plaidml.read_plan import ReadPlan
+from tessella.passes.plaidml.stride_table import stride_table
 from tests.passes.tile_statements import article
 
 Pattern = tuple[tuple[int, ...], tuple[int, ...]]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 
-from tessella.passes.gpu.model import GpuSettings, Tile, TileStats
-from tessella.passes.gpu.stride_table import StrideTable
+from tessella.passes.plaidml.model import PlaidmlSettings, Tile, TileStats
+from tessella.passes.plaidml.stride_table import StrideTable
 
 MAX_TILES = 1 << 16
 """Tiles after which a search ends: some seconds."""
@@ -26,7 +26,7 @@ class Search:
     """What a search found."""
 
     table: StrideTable
-    settings: GpuSettings
+    settings: PlaidmlSettings
     scores: dict[Tile, float]
     """In the order in which they were computed."""
     expanded: int
@@ -54,7 +54,7 @@ class Search:
 
 
 def search(
-    table: StrideTable, settings: GpuSettings, *, full: bool = False, max_tiles: int = MAX_TILES
+    table: StrideTable, settings: PlaidmlSettings, *, full: bool = False, max_tiles: int = MAX_TILES
 ) -> Search:
     """Search the tiles of a statement; with ``full``, all that lead to each other by doubling."""
 
