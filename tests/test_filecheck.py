@@ -1,4 +1,8 @@
-"""The filecheck tests: lit runs each ``tests/filecheck/**/*.mlir`` as its ``// RUN:`` lines say."""
+"""The filecheck tests: each ``tests/filecheck/**/*.mlir`` as its ``// RUN:`` lines say.
+
+They run in this process where their commands are Python functions, else by lit; with ``--slow``,
+all by lit too.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,34 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parent / "filecheck"
+from tests import run_lines
+from tests.run_lines import FOLDER
+
 FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.mlir"))
+PYTHON = [file for file in FILES if run_lines.is_python(FOLDER / file)]
+REAL = {*FILES} - {*PYTHON} | {"tools/errors.mlir"}
+"""What a shell has to run, and one that shows that the others would run there too."""
 
 # The script, and not `python -m lit.main`, which exits with 0 when tests fail.
 LIT = Path(sys.executable).parent / "lit"
 
 
 def test_there_are_filecheck_tests() -> None:
-    assert FILES
+    assert len(PYTHON) > 50
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_filecheck(file: str) -> None:
+@pytest.mark.parametrize("file", PYTHON)
+def test_in_process(file: str) -> None:
+    commands = run_lines.commands(FOLDER / file)
+    assert commands
+    for command in commands:
+        run_lines.run(command)
+
+
+@pytest.mark.parametrize(
+    "file", [pytest.param(f, marks=() if f in REAL else pytest.mark.slow) for f in FILES]
+)
+def test_by_lit(file: str) -> None:
     command = [str(LIT), "-v", "--skip-test-time-recording", str(FOLDER / file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
