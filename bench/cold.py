@@ -31,7 +31,7 @@ def measure(peer: str, model: Path, feeds: Path, threads: int) -> dict[str, Any]
     with TemporaryDirectory() as cache:
         result = subprocess.run(
             [sys.executable, "-m", "bench.cold", peer, str(model), str(feeds), str(threads)],
-            env={**os.environ, "XDG_CACHE_HOME": cache},
+            env={**os.environ, "XDG_CACHE_HOME": cache, "TESSELLA_CACHE": "off"},
             capture_output=True,
             text=True,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tessella.codegen.llvm import Linked
 from tessella.support.errors import InternalError
@@ -11,24 +11,28 @@ from tessella.support.errors import InternalError
 class Library:
     """Linked code. It is freed with the last reference to the library: whoever calls, keeps it."""
 
-    def __init__(self, linked: Linked, symbols: Iterable[str]) -> None:
+    def __init__(self, linked: Linked, symbols: Mapping[str, str]) -> None:
         self._linked = linked
-        self.symbols = tuple(symbols)
+        self.symbols = dict(symbols)
+        """Under which each function was linked, by its name."""
 
-    def address(self, symbol: str) -> int:
-        """Where a function starts. Raises InternalError for a symbol that was not linked."""
-        if symbol not in self.symbols:
+    def address(self, name: str) -> int:
+        """Where a function starts. Raises InternalError for one that was not linked."""
+        if name not in self.symbols:
             raise InternalError(
-                f"the library has no symbol {symbol!r}",
+                f"the library has no function {name!r}",
                 expected=f"one of {', '.join(self.symbols)}",
             )
-        return self._linked[symbol]
+        return self._linked[self.symbols[name]]
 
 
-def link(objects: Mapping[str, bytes]) -> Library:
-    """Link objects; each defines the symbol under which it is given, and may call the others.
+def link(objects: Mapping[str, bytes], symbols: Mapping[str, str] | None = None) -> Library:
+    """Link objects; each defines the function under whose name it is given, and may call the
+    others. ``symbols`` says under which symbols, where these are not the names.
 
     Every library has symbols of its own: several may define the same. Raises InternalError where a
     symbol is missing. About 1 ms, and 0.1 ms for each object.
     """
-    return Library(Linked(list(objects.values()), list(objects)), objects)
+    symbols = {name: name for name in objects} if symbols is None else symbols
+    linked = Linked(list(objects.values()), [symbols[name] for name in objects])
+    return Library(linked, symbols)

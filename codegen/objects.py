@@ -1,14 +1,16 @@
-"""From LLVM IR text to objects: little of it in this process, the rest in workers."""
+"""From LLVM IR text to objects: from the disk, or made, little of it here, the rest in workers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from tessella.codegen import workers
+from tessella.codegen import kernel_cache, workers
 from tessella.codegen.llvm import Machine, emit_object
+from tessella.codegen.symbols import linked_names, named, nameless
 from tessella.codegen.workers import Batch, NoWorkersError
 from tessella.targets import Target
 
@@ -32,18 +34,33 @@ def prepare() -> None:
         workers.refuse(error)
 
 
+@dataclass(frozen=True)
+class Objects:
+    """Compiled modules, which call one another."""
+
+    images: Mapping[str, bytes]
+    """By the name of the module."""
+    symbols: Mapping[str, str]
+    """Under which the function of each module is linked."""
+
+
 def compile_modules(
     texts: Mapping[str, str], target: Target, *, level: int = 3, done: Done = lambda _: None
-) -> dict[str, bytes]:
-    """The objects of LLVM modules, by name. For the errors see ``Compilation``."""
+) -> Objects:
+    """LLVM modules by the name of the function that each defines, which may call the others'.
+
+    For the errors see ``Compilation``.
+    """
+    symbols = linked_names(texts)
     with Compilation(Machine.of(target, level)) as compilation:
         for name, text in texts.items():
-            compilation.add(name, text)
-        return compilation.objects(done)
+            compilation.add(name, nameless(name, text, symbols))
+        images = compilation.objects(done)
+    return Objects({name: named(image, symbols[name]) for name, image in images.items()}, symbols)
 
 
 class Compilation:
-    """Modules that are compiled while others are still being written.
+    """Modules that are compiled while others are still being written; equal ones once.
 
     It raises InternalError for text that LLVM does not accept, and ResourceError where memory is
     short. Leaving the block gives up what is not ready.
@@ -54,7 +71,11 @@ class Compilation:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._texts: dict[str, str] = {}
+        self._names: dict[str, list[str]] = {}
+        """By text, in the order in which they came."""
+        self._ready: dict[str, bytes] = {}
+        """By text."""
+        self._missing: list[str] = []
         self._size = 0
         self._batch = Batch(workers.pool(), machine)
         self._executor: ThreadPoolExecutor | None = None
@@ -75,40 +96,60 @@ class Compilation:
 
     def add(self, name: str, text: str) -> None:
         """One more module; workers begin with it as soon as there is more than a little."""
-        self._texts[name] = text
-        self._size += len(text)
-        if self._executor is not None:
-            self._submit(name)
-        elif not self._can_stay():
-            self._executor = ThreadPoolExecutor(self._batch.size, "tessella-llvm")
-            for known in self._texts:
-                self._submit(known)
+        known = text in self._names
+        self._names.setdefault(text, []).append(name)
+        if known:
+            return
+        image = kernel_cache.get(text, self._machine)
+        if image is not None:
+            self._ready[text] = image
+        else:
+            self._begin(text)
 
     def objects(self, done: Done = lambda _: None) -> dict[str, bytes]:
-        """The objects of all modules, by name, in the order in which these were added."""
-        ready: dict[str, bytes] = {}
+        """The objects of all modules, by name."""
+        for text in self._ready:
+            self._tell(text, done)
         try:
             for future in as_completed(self._futures):
-                ready[self._futures[future]] = future.result()
-                done(self._futures[future])
+                self._keep(self._futures[future], future.result(), done)
         except NoWorkersError as error:
             workers.refuse(error)
-        for name in self._texts.keys() - ready.keys():
-            ready[name] = self._compile_here(name)
-            done(name)
-        return {name: ready[name] for name in self._texts}
+        for text in self._missing:
+            if text not in self._ready:
+                self._keep(text, self._compile_here(text), done)
+        return {name: self._ready[text] for text, names in self._names.items() for name in names}
+
+    def _begin(self, text: str) -> None:
+        self._missing.append(text)
+        self._size += len(text)
+        if self._executor is not None:
+            self._submit(text)
+        elif not self._can_stay():
+            self._executor = ThreadPoolExecutor(self._batch.size, "tessella-llvm")
+            for other in self._missing:
+                self._submit(other)
 
     def _can_stay(self) -> bool:
         if self._batch.size == 0:
             return True
-        few = Compilation._here + len(self._texts) <= MODULES_HERE
+        few = Compilation._here + len(self._missing) <= MODULES_HERE
         return few and self._size <= LITTLE and not self._batch.is_ready
 
-    def _submit(self, name: str) -> None:
+    def _submit(self, text: str) -> None:
         assert self._executor is not None
-        future = self._executor.submit(self._batch.compile, name, self._texts[name])
-        self._futures[future] = name
+        name = self._names[text][0]
+        self._futures[self._executor.submit(self._batch.compile, name, text)] = text
 
-    def _compile_here(self, name: str) -> bytes:
+    def _compile_here(self, text: str) -> bytes:
         Compilation._here += 1
-        return emit_object(self._texts[name], self._machine)
+        return emit_object(text, self._machine)
+
+    def _keep(self, text: str, image: bytes, done: Done) -> None:
+        self._ready[text] = image
+        kernel_cache.put(text, self._machine, image)
+        self._tell(text, done)
+
+    def _tell(self, text: str, done: Done) -> None:
+        for name in self._names[text]:
+            done(name)

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 
@@ -167,7 +167,7 @@ def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
         failed.callback(ours.close)
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _START, str(IDLE_SECONDS), *_paths()],
-            stdin=theirs,
+            stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
@@ -204,7 +204,7 @@ class Pool:
                 self._idle.append(Worker())
 
     @contextlib.contextmanager
-    def worker(self) -> Iterator[Worker]:
+    def worker(self) -> Generator[Worker]:
         """A worker for this thread, which waits until one is free. Raises NoWorkersError."""
         with self._free:
             taken = self._take()

@@ -144,7 +144,7 @@ def load_native(lowered: Lowered, progress: Progress = quiet) -> Program:
         texts, target, done=lambda name: progress(f"code {next(numbers)}/{len(texts)}: {name}")
     )
     lowered.timings["llvm"] = perf_counter() - began
-    library = link(objects)
+    library = link(objects.images, objects.symbols)
     offsets = weight_offsets(module)
     return _Assembler(lowered, library, offsets).program()
 

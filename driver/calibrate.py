@@ -80,7 +80,8 @@ class Probes:
         if not can_run(target):
             raise OptionError(f"this machine cannot run code for {target.name}")
         self.target = target
-        self._library = link(compile_modules(probe_texts(target), target))
+        objects = compile_modules(probe_texts(target), target)
+        self._library = link(objects.images, objects.symbols)
 
     def flops(self) -> Probe:
         """Independent multiply-adds on vectors of f32; in floating-point operations."""

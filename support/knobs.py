@@ -8,6 +8,7 @@
 | `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
 | `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
 | `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: it runs in this one |
+| `TESSELLA_CACHE` | the folder of what was compiled before, or `off`; read by ``disk`` |
 | `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
 """
 

@@ -17,6 +17,9 @@ _CACHE = tempfile.TemporaryDirectory()
 atexit.register(_CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = _CACHE.name
 
+# Everything is compiled anew, except where a test says otherwise.
+os.environ["TESSELLA_CACHE"] = "off"
+
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True)
 settings.load_profile("tessella")

@@ -25,6 +25,7 @@ COMMANDS = {
     "explain": "show which kernel runs each op, and where",
     "compile": "write a model at a stage of compilation",
     "targets": "list the machines that code can be made for",
+    "cache": "show or clear what is kept on disk",
 }
 """Each is a module in ``commands``."""
 

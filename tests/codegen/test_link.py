@@ -47,7 +47,7 @@ def test_a_missing_symbol_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InternalError, match="cannot link"):
         link({"k": image})
     assert "nowhere" in capfd.readouterr().err
-    with pytest.raises(InternalError, match="no symbol 'other'"):
+    with pytest.raises(InternalError, match="no function 'other'"):
         link({"k": _constant(1)}).address("other")
 
 

@@ -39,12 +39,12 @@ define void @k(ptr %p) {
 
 
 def constant(number: int) -> str:
-    return f"define i64 @k{number}() {{\n  ret i64 {number}\n}}\n"
+    return f"define i64 @v{number}() {{\n  ret i64 {number}\n}}\n"
 
 
 def long(size: int = 4000) -> str:
     """A module that takes LLVM seconds."""
-    lines = ["define i64 @k(ptr %p, i64 %x0) {"]
+    lines = ["define i64 @v(ptr %p, i64 %x0) {"]
     for i in range(size):
         lines.append(f"  %a{i} = getelementptr i64, ptr %p, i64 %x{i}")
         lines.append(f"  %b{i} = load i64, ptr %a{i}")
@@ -97,8 +97,7 @@ def wait_for_busy(pool: Pool) -> Worker:
 def test_objects_are_those_of_this_process(shared: Pool) -> None:
     texts = {f"k{i}": constant(i) for i in range(5)}
     made = objects.compile_modules(texts, host())
-    assert made == {name: emit_object(text, MACHINE) for name, text in texts.items()}
-    assert list(made) == list(texts)
+    assert made.images == {name: emit_object(text, MACHINE) for name, text in texts.items()}
     assert 1 <= len(shared._idle) <= 2
 
 
@@ -129,7 +128,7 @@ def test_text_that_llvm_refuses(shared: Pool) -> None:
 
 
 def test_threads_share_workers(shared: Pool) -> None:
-    made: list[dict[str, bytes]] = []
+    made: list[objects.Objects] = []
 
     def work(i: int) -> None:
         texts = {f"k{i}{j}": constant(j) for j in range(4)}
@@ -168,7 +167,7 @@ def test_a_worker_that_was_killed_before(shared: Pool) -> None:
 
 
 def test_a_worker_that_is_killed_in_the_midst(shared: Pool) -> None:
-    made: list[dict[str, bytes]] = []
+    made: list[objects.Objects] = []
     text = long(400)
     work = threading.Thread(
         target=lambda: made.append(objects.compile_modules({"k": text}, host()))
@@ -177,7 +176,7 @@ def test_a_worker_that_is_killed_in_the_midst(shared: Pool) -> None:
     first = wait_for_busy(shared)
     first.kill()
     work.join()
-    assert made == [{"k": emit_object(text, MACHINE)}]
+    assert made[0].images["k"] == emit_object(text, MACHINE)
     assert not is_there(first.pid)
 
 
@@ -229,7 +228,7 @@ def test_what_cannot_be_started(
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
     made = objects.compile_modules({f"k{i}": constant(i) for i in range(3)}, host())
-    assert made["k1"] == emit_object(constant(1), MACHINE)
+    assert made.images["k1"] == emit_object(constant(1), MACHINE)
     assert workers.pool().size == 0
 
 
@@ -237,7 +236,7 @@ def test_none_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.KNOBS, "workers", 0)
     monkeypatch.setattr(workers._SHARED, "_pool", None)
     texts = {"k": long(500), "l": constant(1)}
-    assert list(objects.compile_modules(texts, host())) == ["k", "l"]
+    assert set(objects.compile_modules(texts, host()).images) == {"k", "l"}
     assert workers.pool().size == 0
 
 
@@ -248,8 +247,8 @@ import os, signal, sys, threading, time
 from tessella.codegen import objects, workers
 from tessella.targets import host
 objects.prepare()
-text = "define void @k() {\\n ret void\\n}\\n"
-objects.compile_modules({f"k{i}": text for i in range(40)}, host())
+texts = {f"k{i}": f"define i64 @k() {{\\n ret i64 {i}\\n}}\\n" for i in range(40)}
+objects.compile_modules(texts, host())
 print(*(one.pid for one in workers.pool()._idle), flush=True)
 """
 
@@ -305,7 +304,7 @@ import warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 pid = os.fork()
 before = {one.pid for one in workers.pool()._idle}
-objects.compile_modules({f"k{i}": text for i in range(40)}, host())
+objects.compile_modules(texts, host())
 after = {one.pid for one in workers.pool()._idle}
 if pid == 0:
     assert not before and after

@@ -1,0 +1,47 @@
+"""Names for linking, so that the text of a kernel does not depend on its name in a program.
+
+    define void @"conv_relu_12"(...)    ->    define void @"tessella.function..."(...)
+
+A module is compiled with PLACEHOLDER as its name, so that equal kernels are compiled once, whatever
+program they are from. In the object, a name of the same length then takes its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from tessella.codegen.lltypes import quote
+
+PLACEHOLDER = "tessella.function.00000000"
+BODY = ".body"
+"""The end of the name of a kernel's body, which is a function beside it."""
+
+_SYMBOL = re.compile(r'@(?:"([^"]*)"|([-\w.$]+))')
+
+
+def linked_names(names: Iterable[str]) -> dict[str, str]:
+    """The name under which each of these modules is linked."""
+    return {name: f"{PLACEHOLDER[:-8]}{number:08x}" for number, name in enumerate(names, start=1)}
+
+
+def nameless(name: str, text: str, linked: Mapping[str, str]) -> str:
+    """The text of a module in which its own name is PLACEHOLDER, and those of others what they are
+    linked under."""
+    new = {_escaped(old): symbol for old, symbol in linked.items()}
+    new |= {_escaped(name): PLACEHOLDER, _escaped(name + BODY): PLACEHOLDER + BODY}
+
+    def replaced(found: re.Match[str]) -> str:
+        symbol = new.get(found[1] or found[2])
+        return found[0] if symbol is None else f'@"{symbol}"'
+
+    return _SYMBOL.sub(replaced, text)
+
+
+def _escaped(name: str) -> str:
+    return quote(name)[1:-1]
+
+
+def named(image: bytes, symbol: str) -> bytes:
+    """The object of such a module, under the name of ``symbol``."""
+    return image.replace(PLACEHOLDER.encode(), symbol.encode())

@@ -1,0 +1,201 @@
+"""A folder of entries that any number of processes share: an entry is found whole, or not at all.
+
+``TESSELLA_CACHE`` names the folder, or is `off`; without it, it is tessella's in the user's cache
+folder (XDG Base Directory). Nothing here ever fails: where the disk is full, may not be written to,
+or is not ours alone, work is done again.
+
+An entry is a file: 8 bytes, the SHA-256 of its key and content, the content. Files are put in place
+by renaming, so that there are no locks; what somebody else wrote, or can have written, is not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+import stat
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+MAGIC = b"tessella"
+DIGEST = 32
+HEADER = len(MAGIC) + DIGEST
+
+_OFF = ("off", "0")
+_PART = ".part"
+"""The end of the names of files that are being written."""
+
+_STALE = 3600.0
+"""Seconds after which nobody writes such a file any more."""
+
+_FRESH = 600.0
+"""An entry that was used in so many seconds is not marked as used again."""
+
+_log = logging.getLogger(__name__)
+
+
+def home() -> Path | None:
+    """The folder of all caches, which need not exist; None where there are to be none."""
+    named = os.environ.get("TESSELLA_CACHE", "")
+    if named.lower() in _OFF:
+        return None
+    if named:
+        return Path(os.path.abspath(named))
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base = Path(root) if os.path.isabs(root) else Path.home() / ".cache"
+    except RuntimeError:  # there is no home
+        return None
+    return base / "tessella"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a folder of entries takes."""
+
+    entries: int
+    size: int
+    """In bytes."""
+
+
+class Folder:
+    """Entries by key, of one kind, with a bound on what they take together."""
+
+    def __init__(self, name: str, most: int) -> None:
+        """``name`` is that of the folder in `home()`, and ``most`` in bytes."""
+        self.name = name
+        self.most = most
+
+    def path(self) -> Path | None:
+        """Where the entries are; None where there are to be none."""
+        root = home()
+        return None if root is None else root / self.name
+
+    def get(self, key: str) -> bytes | None:
+        """The content of an entry, if there is one that can be trusted."""
+        file = self._file(key)
+        if file is None:
+            return None
+        try:
+            with _opened(file) as stream:
+                data = stream.read()
+                _mark_used(stream)
+        except (OSError, ValueError, MemoryError):
+            return None
+        content = data[HEADER:]
+        if data[:HEADER] != _header(key, content):
+            _log.info("a damaged entry is dropped: %s", file)
+            _remove(file)
+            return None
+        return content
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store an entry, if that can be done."""
+        file = self._file(key)
+        if file is None or not self._is_ours(file.parent):
+            return
+        try:
+            _write(file, _header(key, content), content)
+        except OSError as error:
+            _log.info("the cache cannot be written to: %s", error)
+            return
+        # one time in 64 on average, so that few look through the folder
+        if int(_name(key)[:2], 16) < 4 or len(content) > self.most // 64:
+            self.trim()
+
+    def trim(self, most: int | None = None) -> None:
+        """Remove the entries used longest ago until the others take no more than ``most``."""
+        most = self.most if most is None else most
+        files = sorted(self._files(), key=lambda file: file[1].st_mtime)
+        size = sum(status.st_size for _, status in files)
+        for file, status in files:
+            if size <= most:
+                break
+            _remove(file)
+            size -= status.st_size
+
+    def usage(self) -> Usage:
+        """How many entries there are, and what they take."""
+        sizes = [status.st_size for _, status in self._files()]
+        return Usage(len(sizes), sum(sizes))
+
+    def _file(self, key: str) -> Path | None:
+        folder = self.path()
+        return None if folder is None else folder / _name(key)
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """The entries. What was begun to be written long ago is removed."""
+        folder = self.path()
+        if folder is None:
+            return
+        with contextlib.suppress(OSError), os.scandir(folder) as found:
+            for entry in found:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if not entry.name.endswith(_PART):
+                        yield Path(entry.path), status
+                    elif status.st_mtime < time.time() - _STALE:
+                        _remove(Path(entry.path))
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether the folder is there, or can be made, and nobody else can write to it."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _is_trusted(os.stat(folder))
+        except (OSError, ValueError):
+            return False
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:40]
+
+
+def _header(key: str, content: bytes) -> bytes:
+    digest = hashlib.sha256(len(key).to_bytes(8) + key.encode())
+    digest.update(content)
+    return MAGIC + digest.digest()
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Generator[IO[bytes]]:
+    """A file of this user's that nobody else can have written. Raises OSError, ValueError."""
+    # nor a pipe, which would keep us waiting
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with open(os.open(file, flags), "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode) or not _is_trusted(status):
+            raise ValueError("it is not ours")
+        yield stream
+
+
+def _is_trusted(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _mark_used(stream: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        if os.fstat(stream.fileno()).st_mtime < time.time() - _FRESH:
+            os.utime(stream.fileno())
+
+
+def _write(file: Path, *parts: bytes) -> None:
+    """Write a file that appears as a whole. Raises OSError, and leaves nothing behind then."""
+    part = file.with_name(f"{file.name}.{secrets.token_hex(8)}{_PART}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(part, flags, 0o600), "wb") as stream:
+            stream.writelines(parts)
+        os.replace(part, file)
+    except BaseException:
+        _remove(part)
+        raise
+
+
+def _remove(file: Path) -> None:
+    with contextlib.suppress(OSError):
+        file.unlink()

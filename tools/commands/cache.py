@@ -1,0 +1,42 @@
+"""`tessella cache`: what earlier compilations left on disk for later ones."""
+
+from __future__ import annotations
+
+import argparse
+
+from tessella.codegen import kernel_cache
+from tessella.support import disk
+from tessella.support.disk import Folder
+
+FOLDERS: tuple[Folder, ...] = (kernel_cache.FOLDER,)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("show", "clear"),
+        default="show",
+        help="show what is there (the default), or remove it",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show or clear."""
+    root = disk.home()
+    if root is None:
+        print("there is no cache: TESSELLA_CACHE is off, or there is no home folder")
+        return 0
+    if args.action == "clear":
+        for folder in FOLDERS:
+            folder.trim(0)
+    print(f"{root}  (TESSELLA_CACHE names another folder, or is off)")
+    for folder in FOLDERS:
+        usage = folder.usage()
+        most = folder.most / 2**20
+        print(
+            f"  {folder.name:10} {usage.entries:6} entries  "
+            f"{usage.size / 2**20:8.1f} MiB of at most {most:.0f}"
+        )
+    return 0
