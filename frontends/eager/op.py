@@ -25,9 +25,9 @@ from tessella.frontends.eager.operands import (
     tensor_type_of,
 )
 from tessella.frontends.eager.settings import Settings
+from tessella.frontends.emitter import Emitter
 from tessella.frontends.programs import FixedProgram, Lowered
 from tessella.runtime.program import Program
-from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
 
 MAX_OPS = 256
@@ -147,7 +147,7 @@ class EagerOp:
         rank = len(types[0].get_shape()) if types else 0
         main = make_main([f"x{i}" for i in range(len(types))], types)
         settings = self._settings.properties(given, rank)
-        op = self._kind.make(main.body.block.args, node=None, **settings)
-        main.body.block.add_op(op)
-        finish_main(main, [f"y{i}" for i in range(len(op.results))], op.results)
-        return Graph(ModuleOp([main]), WeightStore())
+        emitter = Emitter(main.body.block)
+        results = emitter.emit(self._kind, *main.body.block.args, **settings)
+        finish_main(main, [f"y{i}" for i in range(len(results))], results)
+        return Graph(ModuleOp([main]), emitter.weights)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import PyValue, dtype_of, element_type, shape_of
+from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.frontends.onnx.build import Array, Builder, arguments_behind
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, UnsupportedError
@@ -194,7 +194,7 @@ class Call:
         self, op: type[nn.NnOp], *operands: SSAValue, **properties: PyValue | None
     ) -> SSAValue:
         """Append an op with one result."""
-        return self.build.emit(op, operands, **properties)[0]
+        return self.build.emit(op, *operands, **properties)[0]
 
     def scalar(self, value: float, like: SSAValue) -> SSAValue:
         """A tensor of rank 0 that has the element type of ``like``."""
@@ -212,27 +212,19 @@ class Call:
 
     def cast(self, value: SSAValue, dtype: npt.DTypeLike) -> SSAValue:
         """The value converted to a type; the value itself where it has it."""
-        if dtype_of(value.type) == np.dtype(dtype):
-            return value
-        return self.emit(nn.CastOp, value, to=element_type(dtype))
+        return self.build.cast(value, dtype)
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """The value in another shape; the value itself where it has it."""
-        if shape_of(value) == tuple(shape):
-            return value
-        return self.emit(nn.ReshapeOp, value, shape=tuple(shape))
+        return self.build.reshape(value, shape)
 
     def transpose(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
         """The value with permuted dimensions; the value itself where nothing moves."""
-        if list(perm) == list(range(len(perm))):
-            return value
-        return self.emit(nn.TransposeOp, value, perm=tuple(perm))
+        return self.build.transpose(value, perm)
 
     def expand(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """The value broadcast to a shape; the value itself where it has it."""
-        if shape_of(value) == tuple(shape):
-            return value
-        return self.emit(nn.ExpandOp, value, shape=tuple(shape))
+        return self.build.expand(value, shape)
 
     def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """lhs + rhs."""

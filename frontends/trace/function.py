@@ -62,9 +62,9 @@ def _run(body: Callable[[Trace], Result]) -> Array:
 def _evaluate(trace: Trace, result: Traced) -> Array:
     """The elements of a value that depends on captured arrays alone, computed by NumPy kernels."""
     values: dict[SSAValue, Array] = {}
-    for op in trace.block.ops:
+    for op in trace.emitter.block.ops:
         if isinstance(op, ConstantOp):
-            array = constant_value(op.res, trace.weights, limit=1 << 62)
+            array = constant_value(op.res, trace.emitter.weights, limit=1 << 62)
             if array is None:
                 raise InternalError(f"the value of {op.name} is not known")
             values[op.res] = array

@@ -54,9 +54,7 @@ def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
             expected=f"{value.size} elements, as {value.shape} has; at most one size is -1",
             found=str(as_ints(shape)),
         )
-    if tuple(sizes) == value.shape:
-        return value
-    return trace.emit(nn.ReshapeOp, [value], shape=tuple(sizes))
+    return trace.reshape(value, sizes)
 
 
 @function
@@ -66,7 +64,7 @@ def transpose(
     """The dimensions in the order ``axes``, or in reverse order."""
     value = trace.lift(x)
     perm = tuple(range(value.ndim))[::-1] if axes is None else as_axes(axes, value.ndim)
-    return trace.emit(nn.TransposeOp, [value], perm=perm)
+    return trace.transpose(value, perm)
 
 
 @function
@@ -99,7 +97,7 @@ def squeeze(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Traced
 @function
 def broadcast_to(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
     """The array repeated along new dimensions, and along those of size 1."""
-    return trace.emit(nn.ExpandOp, [trace.lift(x)], shape=as_ints(shape))
+    return trace.expand(trace.lift(x), as_ints(shape))
 
 
 @function

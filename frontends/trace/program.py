@@ -44,8 +44,8 @@ def trace(
         paths = list(result.paths("result"))
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
     finish_main(main, paths, [x.value for x in values])
-    record.clean()
-    return TracedProgram(Graph(ModuleOp([main]), record.weights), result)
+    record.emitter.clean()
+    return TracedProgram(Graph(ModuleOp([main]), record.emitter.weights), result)
 
 
 def _tensor(name: str, spec: Spec):

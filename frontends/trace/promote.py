@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tessella.dialects import nn
 from tessella.dialects.nn.core import element_type
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.support.errors import ShapeError
@@ -55,10 +54,7 @@ def common_dtype(operands: Sequence[Any]) -> DType:
 def cast(trace: Trace, value: Any, dtype: DType) -> Traced:
     """A traced array, array or number with another dtype."""
     if isinstance(value, Traced):
-        value = trace.lift(value)
-        if value.dtype == dtype:
-            return Traced(trace, value.value)
-        return trace.emit(nn.CastOp, [value], to=element_type(dtype))
+        return trace.cast(trace.lift(value), dtype)
     try:
         with np.errstate(all="ignore"):
             array = np.asarray(value, dtype)

@@ -17,12 +17,10 @@ from tessella.dialects.nn.core import (
     dtype_of,
     element_type,
     shape_of,
-    tensor,
-    type_of,
 )
+from tessella.frontends.emitter import Emitter
 from tessella.frontends.trace.dispatch import Function, call_function, call_ufunc
 from tessella.frontends.trace.location import caller
-from tessella.runtime.weights import WeightStore
 from tessella.support.errors import TessellaError
 
 Array = npt.NDArray[Any]
@@ -218,8 +216,7 @@ class Trace:
     """Ops in the order in which a function asked for them, and the arrays that it captured."""
 
     def __init__(self, block: Block, names: Mapping[int, str] | None = None) -> None:
-        self.block = block
-        self.weights = WeightStore()
+        self.emitter = Emitter(block, _line)
         self._is_open = True
         self._names = names or {}
         self._captured: dict[int, tuple[Array, Array, Traced]] = {}
@@ -234,9 +231,7 @@ class Trace:
 
     def emit(self, op: type[nn.NnOp], operands: Sequence[Traced], **properties: PyValue) -> Traced:
         """Record an op; its result. Raises ShapeError."""
-        at = caller()
-        made = op.make([x.value for x in operands], node=at.node if at else None, **properties)
-        return self._add(made)
+        return Traced(self, self.emitter.emit(op, *(x.value for x in operands), **properties)[0])
 
     def lift(self, value: Any) -> Traced:
         """A traced array, captured array or number as an array of this trace."""
@@ -252,34 +247,43 @@ class Trace:
 
     def splat(self, value: float, shape: Sequence[int], dtype: DType) -> Traced:
         """An array of equal elements."""
-        return self._add(nn.SplatOp(value, tensor(element_type(dtype), shape)))
+        return Traced(self, self.emitter.splat(value, shape, dtype))
 
-    def clean(self) -> None:
-        """Drop ops whose results are not used, and the weights that no op names."""
-        for op in reversed(tuple(self.block.ops)):
-            if isinstance(op, nn.NnOp) and not any(result.uses for result in op.results):
-                op.detach()
-                op.erase()
-        ops = (op for op in self.block.ops if isinstance(op, nn.WeightOp))
-        self.weights.keep({op.symbol.root_reference.data for op in ops})
+    def cast(self, x: Traced, dtype: DType) -> Traced:
+        """An array with another dtype."""
+        return Traced(self, self.emitter.cast(x.value, dtype))
 
-    def _add(self, op: nn.NnOp) -> Traced:
-        self.block.add_op(op)
-        return Traced(self, op.results[0])
+    def reshape(self, x: Traced, shape: Sequence[int]) -> Traced:
+        """An array with its elements in another shape."""
+        return Traced(self, self.emitter.reshape(x.value, shape))
+
+    def transpose(self, x: Traced, perm: Sequence[int]) -> Traced:
+        """An array with permuted dimensions."""
+        return Traced(self, self.emitter.transpose(x.value, perm))
+
+    def expand(self, x: Traced, shape: Sequence[int]) -> Traced:
+        """An array broadcast to a shape."""
+        return Traced(self, self.emitter.expand(x.value, shape))
 
     def _capture(self, array: Array) -> Traced:
         """A constant with these elements; it keeps them if the array is written to later."""
         known = self._captured.get(id(array))
         if known is not None and known[0] is array and _same(array, known[1]):
             return known[2]
-        type = type_of(array)
+        element_type(array.dtype)
         if is_uniform(array):
             return self.splat(array.flat[0].item() if array.size else 0, array.shape, array.dtype)
         kept = np.array(array, array.dtype.newbyteorder("="), order="C")
-        symbol = self.weights.add(self._names.get(id(array), "constant"), kept)
-        traced = self._add(nn.WeightOp(symbol, type))
+        name = self._names.get(id(array), "constant")
+        traced = Traced(self, self.emitter.constant(kept, name))
         self._captured[id(array)] = array, kept, traced
         return traced
+
+
+def _line() -> str | None:
+    """The user's line that is being run, as ops name it."""
+    at = caller()
+    return at.node if at else None
 
 
 def _same(a: Array, b: Array) -> bool:

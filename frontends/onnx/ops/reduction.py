@@ -193,4 +193,4 @@ def topk(call: Call) -> tuple[SSAValue, ...]:
     axis = call.axis(call.x)
     if not 0 <= k <= shape_of(call.x)[axis]:
         raise ShapeError("k is out of range", expected=f"at most {shape_of(call.x)[axis]}")
-    return call.build.emit(nn.TopkOp, [call.x], k=k, axis=axis, largest=call.flag("largest", True))
+    return call.build.emit(nn.TopkOp, call.x, k=k, axis=axis, largest=call.flag("largest", True))
