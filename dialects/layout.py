@@ -69,9 +69,21 @@ class Layout:
         """The channels of a block where the layout is ``nchw<N>c``, else None."""
         return _block_of(self.name)
 
+    @property
+    def is_split(self) -> bool:
+        """Whether the layout splits a dimension into digits, of tensors of some rank."""
+        return self.block is not None or any(p.mod or p.div > 1 for p in self.pieces)
+
     def splits(self, rank: int) -> bool:
-        """Whether the layout splits a dimension of tensors of this rank into digits."""
+        """Whether the layout splits a dimension of tensors of this rank."""
         return any(piece.mod or piece.div > 1 for piece in self.order(rank))
+
+    def for_rank(self, rank: int) -> Layout:
+        """This layout for tensors of a rank that it is an order of, row-major for others."""
+        if self in (ANY_LAYOUT, IMAGE):
+            return self
+        suits = self.is_order(rank) if self.pieces else rank >= 3
+        return self if suits else NCHW
 
     def is_order(self, rank: int) -> bool:
         """Whether each element of a tensor of this rank has a place of its own in memory: the
@@ -149,6 +161,8 @@ NCHW = Layout("nchw")
 NHWC = Layout("nhwc")
 IMAGE = Layout("image")
 ANY_LAYOUT = Layout("any")
+BLOCKED = Layout("nchwc")
+"""``nchw<N>c`` for the blocks that places ask for: what a kernel declares, no order of its own."""
 LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
 LAYOUT_WORDS = "nchw, nhwc, nchw<N>c, image, any, packed"
 """The names of layouts, for messages."""

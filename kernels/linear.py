@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from tessella.dialects.layout import NCHW, NHWC
+from tessella.dialects.layout import BLOCKED, NCHW, NHWC
 from tessella.dialects.nn import linear
 from tessella.dialects.nn.core import is_float, shape_of, tensor_type
 from tessella.dialects.tile import Linear
@@ -102,7 +102,7 @@ def window_forms(
     ]
 
 
-@native(linear.ConvOp, "conv", NHWC, NCHW, operands={1: NCHW})
+@native(linear.ConvOp, "conv", NHWC, NCHW, BLOCKED, operands={1: NCHW})
 def conv(
     k: KernelBuilder,
     op: linear.ConvOp,

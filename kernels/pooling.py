@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from tessella.dialects.layout import NCHW, NHWC
+from tessella.dialects.layout import BLOCKED, NCHW, NHWC
 from tessella.dialects.nn import pooling
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, is_float, shape_of, tensor_type
 from tessella.kernels.builder import Form, KernelBuilder
@@ -37,7 +37,7 @@ def _window(
     return total, list(free)
 
 
-@native(pooling.MaxPoolOp, "max_pool", NHWC, NCHW)
+@native(pooling.MaxPoolOp, "max_pool", NHWC, NCHW, BLOCKED)
 def max_pool(k: KernelBuilder, op: pooling.MaxPoolOp, x: SSAValue) -> SSAValue:
     """R[n, c, y, x] = >(X[n, c, 2*y + i - 1, 2*x + j - 1])."""
     return _window(k, op, x, ">")[0]
@@ -70,7 +70,7 @@ def _average_limits(op: NnOp) -> str | None:
     )
 
 
-@native(pooling.AvgPoolOp, "avg_pool", NHWC, NCHW, applies=_average_limits)
+@native(pooling.AvgPoolOp, "avg_pool", NHWC, NCHW, BLOCKED, applies=_average_limits)
 def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
     """The sum of each window, then times the reciprocal of its count."""
     total, names = _window(k, op, x, "+")

@@ -27,7 +27,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.layout import ANY_LAYOUT, IMAGE, NCHW, Layout
+from tessella.dialects.layout import BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.kernels.cost import Cost, host_seconds
@@ -65,7 +65,8 @@ class Kernel:
     target: str
     """The target of its places; ``CPU`` stands for each of ``CPU_TARGETS``."""
     layouts: tuple[Layout, ...] = ()
-    """The layouts it runs in; without any, it runs in each that all operands share."""
+    """The layouts it runs in; without any, it runs in each that all operands share. ``BLOCKED`` is
+    each with channels in blocks that a place asks for."""
     precision: str | None = None
     """The precision it computes in; None is that of the op."""
     applies: Predicate = always
@@ -113,9 +114,7 @@ class Kernel:
         target, precision, layout = place.target.data, place.precision.data, place.layout
         if precision == "any" and target != "any":
             precision = precision_of(type.element_type)
-        if layout not in (ANY_LAYOUT, IMAGE) and len(type.get_shape()) < 3:
-            layout = NCHW
-        return PlaceAttr.get(target, precision, layout)
+        return PlaceAttr.get(target, precision, layout.for_rank(len(type.get_shape())))
 
 
 def _any_precision(place: PlaceAttr) -> PlaceAttr:
@@ -194,12 +193,20 @@ def why_misplaced(op: NnOp) -> str | None:
     return f"{kernel.name} does not run at {', '.join(map(str, places))}"
 
 
+def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
+    """The layouts that a kernel runs in; `any` and ``BLOCKED`` stand for those that are given."""
+    if not kernel.layouts:
+        return tuple(dict.fromkeys(given))
+    blocked = (layout for layout in given if layout.block and BLOCKED in kernel.layouts)
+    return tuple(dict.fromkeys((*blocked, *(x for x in kernel.layouts if x != BLOCKED))))
+
+
 def _all_wants(
     kernel: Kernel, op: NnOp, places: Sequence[PlaceAttr]
 ) -> Iterator[Sequence[PlaceAttr]]:
     """What a kernel wants in each of its layouts, and in the other precisions that it has."""
     # a result of low rank is row-major, whatever layout the kernel runs in
-    layouts = kernel.layouts or tuple(dict.fromkeys(place.layout for place in places))
+    layouts = layouts_among(kernel, [place.layout for place in places])
     for target in filter(kernel.runs_on, dict.fromkeys(place.target.data for place in places)):
         for layout in layouts:
             wants = kernel.wants(op, target, layout)

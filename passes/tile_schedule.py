@@ -12,21 +12,17 @@ makes the callers agree.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Operation
 
 from tessella import targets
-from tessella.dialects.layout import Layout
-from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.passes.kinds import StatementPass
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.log import reasoning
+from tessella.passes.tile.packing import set_layouts
 from tessella.passes.tile.search import best_schedule
 
 
@@ -61,20 +57,3 @@ def set_schedule(op: ContractOp, choice: Choice, arch: str) -> None:
     """Give a statement of a kernel its schedule, and the layouts that it wants for operands."""
     op.schedule = ScheduleAttr(choice.schedule)
     set_layouts(op, choice.layouts, arch)
-
-
-def set_layouts(op: ContractOp, layouts: Mapping[int, Layout], arch: str) -> None:
-    """Give operands of a statement, which are arguments of its kernel, other layouts."""
-    for operand, layout in layouts.items():
-        _set_layout(op.inputs[operand], layout, arch)
-    kernel = op.parent_op()
-    assert isinstance(kernel, KernelOp)
-    kernel.update_type()
-
-
-def _set_layout(value: SSAValue, layout: Layout, arch: str) -> None:
-    type = tensor_type(value)
-    place = place_of(type)
-    at = place.target.data if place is not None else arch
-    new = PlaceAttr.get(at, precision_of(type.element_type), layout)
-    Rewriter.replace_value_with_new_type(value, placed(type, new))

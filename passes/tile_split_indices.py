@@ -16,12 +16,9 @@ from xdsl.context import Context
 from xdsl.ir import Operation
 
 from tessella import targets
-from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.dialects.tile.flat import layout_of
-from tessella.dialects.tile.split import constant_layouts, split_indices
+from tessella.dialects.tile import ContractOp
 from tessella.passes.kinds import StatementPass
-from tessella.passes.tile.packing import argument_of
-from tessella.passes.tile_schedule import set_layouts
+from tessella.passes.tile.packing import split_statement
 
 
 @dataclass(frozen=True)
@@ -36,22 +33,3 @@ class TileSplitIndicesPass(StatementPass):
         if isinstance(op, ContractOp) and op.schedule is None:
             target = targets.resolve(self.target)
             split_statement(op, target.arch)
-
-
-def split_statement(op: ContractOp, arch: str) -> None:
-    """Split the indices of a statement, and give its constants the same digits."""
-    set_layouts(op, constant_layouts(op, _plain_constants(op)), arch)
-    split_indices(op)
-
-
-def _plain_constants(op: ContractOp) -> list[int]:
-    """The inputs that are constants of the kernel in a plain order, and read here alone."""
-    kernel = op.parent_op()
-    assert isinstance(kernel, KernelOp)
-    found: list[int] = []
-    for i, value in enumerate(op.inputs):
-        argument = argument_of(op, kernel, i)
-        plain = not layout_of(value).splits(len(op.input_accesses[i]))
-        if argument is not None and plain and kernel.is_constant(argument.index):
-            found.append(i)
-    return found

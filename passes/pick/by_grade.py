@@ -27,6 +27,7 @@ def pick_by_grade(
     for op, entry in found.items():
         site = max(entry.ranks, key=lambda s: site_grade(s, op, places).score)
         layout, rank = flowing_layout(op, layouts), entry.ranks[site]
+        layout = NCHW if layout.is_split else layout
         pick = candidate(site, op, layout, entry.step, rank)
         for result, at in zip(op.results, pick.wants[len(op.operands) :], strict=True):
             layouts[result] = at.layout

@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
-from tessella.kernels.registry import CPU, CPU_TARGETS, Kernel, kernels_of
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.split import unreadable
+from tessella.kernels.registry import CPU, CPU_TARGETS, Kernel, kernels_of, layouts_among
+from tessella.passes.pick.case import kernel_of, whole_case
 from tessella.support.elements import FLOATS
 
 STEPS = ("exact", "layout", "host")
@@ -115,7 +118,7 @@ class Request:
         rejected: list[Rejection] = []
         for site in self._sites(op, wanted):
             step, rank, reason = _step(site, wanted, precision)
-            reason = reason or site.kernel.applies(op)
+            reason = reason or site.kernel.applies(op) or _unreadable(site, op)
             if step != "exact" and not self.fallback:
                 reason = reason or f"a fallback ({step}), and those are refused"
             if reason is None:
@@ -142,8 +145,15 @@ class Request:
         cpus = [target for target in dict.fromkeys(asked) if target in CPU_TARGETS]
         for kernel in kernels_of(op):
             for target in (cpus or [self.arch]) if kernel.target == CPU else [kernel.target]:
-                for layout in kernel.layouts or (None,):
+                for layout in _layouts(kernel, op, wanted):
                     yield Site(kernel, target, layout)
+
+
+def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[Layout | None]:
+    """The layouts in which a kernel could run an op: those that split a dimension are tried where a
+    place asks for them."""
+    split = [p.layout for p in wanted if p.layout.is_split and _has_layouts(op)]
+    return (*layouts_among(kernel, split), *(() if kernel.layouts else (None,)))
 
 
 def requested(places: Sequence[PlaceAttr]) -> list[PlaceAttr]:
@@ -198,6 +208,15 @@ def _wrong_precision(kernel: Kernel, place: PlaceAttr, precision: str | None) ->
     )
 
 
+def _unreadable(site: Site, op: NnOp) -> str | None:
+    """Why the statements of a kernel do not fit a layout that splits dimensions."""
+    if site.layout is None or not site.layout.is_split or site.kernel.lower is None:
+        return None
+    scratch = kernel_of(whole_case(op), op, site.kernel, site.target, site.layout)
+    statements = (s for s in scratch.body.block.ops if isinstance(s, ContractOp))
+    return next((reason for s in statements if (reason := unreadable(s)) is not None), None)
+
+
 def _has_layouts(op: NnOp) -> bool:
     """Whether a tensor of the op has more than one layout: low ranks are row-major."""
     return any(len(shape_of(value)) >= 3 for value in (*op.results, *op.operands))
@@ -221,6 +240,8 @@ def layouts_in_play(found: Mapping[NnOp, Candidates]) -> dict[str, list[Layout]]
         ranked = _has_layouts(op)
         for site in entry.ranks:
             known = layouts.setdefault(site.target, [NCHW])
-            if ranked and site.layout is not None and site.layout not in known:
+            if not ranked or site.layout is None or site.layout.is_split:
+                continue
+            if site.layout not in known:
                 known.append(site.layout)
     return layouts

@@ -57,11 +57,16 @@ class Case:
         return (*self.operands, *self.results)
 
 
-def case_of(op: NnOp) -> tuple[Case, float]:
-    """The case that stands for an op, and how many times longer the op takes."""
+def whole_case(op: NnOp) -> Case:
+    """The case of an op and no other."""
     operands = tuple(_operand(value, _kind(value)) for value in op.operands)
     results = tuple(_operand(value, "variable") for value in op.results)
-    case = Case(tuple(sorted(op.properties.items())), operands, results)
+    return Case(tuple(sorted(op.properties.items())), operands, results)
+
+
+def case_of(op: NnOp) -> tuple[Case, float]:
+    """The case that stands for an op, and how many times longer the op takes."""
+    case = whole_case(op)
     if isinstance(op, ElementwiseOp):
         return _flat(case)
     case, summands = _rounded(case, op.contracted, LONG)

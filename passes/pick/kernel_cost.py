@@ -19,7 +19,7 @@ from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import CopyOp, PlaceAttr, Step
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPU_TARGETS, Kernel
-from tessella.passes.pick.case import Case, case_of, kernel_of
+from tessella.passes.pick.case import Case, case_of, kernel_of, whole_case
 from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.support.elements import ELEMENTS
 from tessella.targets import Target
@@ -48,6 +48,8 @@ class OpCost:
         if kernel.cost is not None:
             return kernel.cost(self.op, self.target)
         (case, scale), op = self._case, self.op
+        if place.layout.is_split:  # an extent that was rounded may not fall into the digits
+            case, scale = whole_case(op), 1.0
         layout = place.layout if layout_matters(kernel, op) else NCHW
         key = (case, kernel, layout, self.target)
         if key not in _ESTIMATES:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument
+from collections.abc import Mapping
+
+from xdsl.ir import BlockArgument, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tessella.dialects.layout import Layout, Piece
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.flat import Flat, layout_of
+from tessella.dialects.tile.split import constant_layouts, split_indices
 
 
 def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument | None:
@@ -70,3 +76,39 @@ def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
     positions = {index.name: (int(index.reduced), p) for p, index in enumerate(op.index_list)}
     ranks = [positions[n] for n, _ in op.input_accesses[operand][dim].terms]
     return max(ranks, default=(0, -1))
+
+
+def set_layouts(op: ContractOp, layouts: Mapping[int, Layout], arch: str) -> None:
+    """Give operands of a statement, which are arguments of its kernel, other layouts."""
+    for operand, layout in layouts.items():
+        _set_layout(op.inputs[operand], layout, arch)
+    kernel = op.parent_op()
+    assert isinstance(kernel, KernelOp)
+    kernel.update_type()
+
+
+def _set_layout(value: SSAValue, layout: Layout, arch: str) -> None:
+    type = tensor_type(value)
+    place = place_of(type)
+    at = place.target.data if place is not None else arch
+    new = PlaceAttr.get(at, precision_of(type.element_type), layout)
+    Rewriter.replace_value_with_new_type(value, placed(type, new))
+
+
+def split_statement(op: ContractOp, arch: str) -> None:
+    """Split the indices of a statement, and give its constants the same digits."""
+    set_layouts(op, constant_layouts(op, _plain_constants(op)), arch)
+    split_indices(op)
+
+
+def _plain_constants(op: ContractOp) -> list[int]:
+    """The inputs that are constants of the kernel in a plain order, and read here alone."""
+    kernel = op.parent_op()
+    assert isinstance(kernel, KernelOp)
+    found: list[int] = []
+    for i, value in enumerate(op.inputs):
+        argument = argument_of(op, kernel, i)
+        plain = not layout_of(value).splits(len(op.input_accesses[i]))
+        if argument is not None and plain and kernel.is_constant(argument.index):
+            found.append(i)
+    return found

@@ -25,7 +25,8 @@ few = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-layouts = pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+layouts = pytest.mark.parametrize("layout", ["nchw", "nhwc", "nchw16c"])
+plain = pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 widths = pytest.mark.parametrize("target", RUNNABLE)
 
 
@@ -52,7 +53,7 @@ def check(
 
 
 @widths
-@layouts
+@plain
 @few
 @given(data=st.data())
 def test_conv(layout: str, target: str, data: st.DataObject) -> None:

@@ -18,8 +18,7 @@ from tessella.dialects.layout import Layout, pack
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
-from tessella.passes import tile_schedule
-from tessella.passes.tile.packing import packed_layouts
+from tessella.passes.tile.packing import packed_layouts, set_layouts
 from tessella.passes.tile.search import best_schedule
 from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
 from tessella.passes.tile.vectors import crossing, lying_across, reduces, vectorises
@@ -198,7 +197,7 @@ def prepare(random: Random, statement: Statement, target: Target) -> Prepared:
     arguments: list[SSAValue] = list(kernel.body.block.args)
     arrays = dict(zip(arguments, statement.arrays.values(), strict=True))
     wanted = reference.run(op, arrays, statement.before)
-    _apply(Planner(random, op, kernel, target).draw(), op, kernel, target.arch)
+    _apply(Planner(random, op, kernel, target).draw(), op, target.arch)
     loops = module.clone()
     ConvertTileToLoopsPass().apply(CompileContext(), loops)
     loops.verify()
@@ -210,12 +209,10 @@ def _parts(module: ModuleOp) -> tuple[KernelOp, ContractOp]:
     return kernel, next(op for op in module.walk() if isinstance(op, ContractOp))
 
 
-def _apply(plan: Plan, op: ContractOp, kernel: KernelOp, arch: str) -> None:
-    """Give a statement its schedule, and the kernel the layouts."""
+def _apply(plan: Plan, op: ContractOp, arch: str) -> None:
+    """Give a statement its schedule, and its kernel the layouts."""
     op.schedule = ScheduleAttr(plan.schedule)
-    for operand, layout in plan.layouts.items():
-        tile_schedule._set_layout(op.inputs[operand], layout, arch)
-    kernel.update_type()
+    set_layouts(op, plan.layouts, arch)
 
 
 class Fences:

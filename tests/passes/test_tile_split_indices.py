@@ -113,9 +113,10 @@ def test_any_statement_on_digits(target: Target, random: Random) -> None:
     drawn = statement(random)
     module = drawn.parse()
     op, kernel = contract_of(module), kernel_of(module)
-    arguments = dict(zip(kernel.body.block.args, drawn.arrays.values(), strict=True))
-    wanted = reference.run(op, dict(arguments), drawn.before)
-    for value in (*kernel.body.block.args, op.res):
+    values: list[SSAValue] = list(kernel.body.block.args)
+    arguments = dict(zip(values, drawn.arrays.values(), strict=True))
+    wanted = reference.run(op, arguments, drawn.before)
+    for value in (*values, op.res):
         if shape_of(value) and random.random() < 0.6:
             set_layout(value, random_digits(random, len(shape_of(value))))
             if op.init is not None and value is op.res:
