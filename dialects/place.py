@@ -30,7 +30,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from tessella.dialects.elements import element_of
+from tessella.dialects.elements import attribute_of, element_of, find_element
 from tessella.dialects.layout import (
     ANY_LAYOUT,
     IMAGE,
@@ -212,8 +212,23 @@ def place_of(type: Attribute) -> PlaceAttr | None:
 
 
 def placed(type: TensorType, place: PlaceAttr) -> TensorType:
-    """The same tensor at a place."""
-    return TensorType(type.element_type, type.get_shape(), place)
+    """The tensor at a place: its elements are those of the place's precision."""
+    precision = place.precision.data
+    element = type.element_type if precision == "any" else attribute_of(precision)
+    return TensorType(element, type.get_shape(), place)
+
+
+def verify_place(type: Attribute) -> None:
+    """The precision of a tensor's place says what its elements are. Raises VerifyException."""
+    place = place_of(type)
+    if place is None:
+        return
+    assert isinstance(type, TensorType)
+    element = find_element(type)
+    if element is None or place.precision.data not in (element.name, "any"):
+        raise VerifyException(
+            f"expected elements of the place's precision {place.precision.data}, found {type}"
+        )
 
 
 def logical(type: TensorType) -> TensorType:
@@ -224,7 +239,7 @@ def logical(type: TensorType) -> TensorType:
 
 
 class _Conversion(IRDLOperation):
-    """A change of place; the logical tensor is kept (its values are rounded by a cast)."""
+    """A change of place; the shape is kept."""
 
     source = operand_def(base(TensorType))
     res = result_def(base(TensorType))
@@ -245,11 +260,8 @@ class _Conversion(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: expected the shape {source.get_shape()}, found {res.get_shape()}"
             )
-        if source.element_type != res.element_type:
-            raise VerifyException(
-                f"{self.name}: expected the element type {source.element_type}, "
-                f"found {res.element_type}"
-            )
+        verify_place(source)
+        verify_place(res)
         start, end = place_of(source), place_of(res)
         if start is None or end is None:
             raise VerifyException(
@@ -278,7 +290,7 @@ class CopyOp(_Conversion):
 
 @irdl_op_definition
 class CastOp(_Conversion):
-    """A change of precision."""
+    """A change of the elements, as `nn.cast` converts them."""
 
     name = "place.cast"
     CHANGES: ClassVar[str] = "precision"

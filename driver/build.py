@@ -22,7 +22,7 @@ from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import splat_array, weight_array
-from tessella.dialects.place import CopyOp
+from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import LaunchOp
 from tessella.driver.buildable import check_buildable
@@ -203,6 +203,11 @@ class _Assembler:
                     steps.append(self._native(op, inputs, outputs))
                 case NnOp():
                     steps.append(self._host(op, inputs, outputs))
+                case CastOp():
+                    dtype = dtype_of(op.res.type)
+                    steps.append(
+                        HostStep("nn.cast", op.name, inputs, outputs, {"to": dtype}, (dtype,))
+                    )
                 case ReturnOp():
                     results = inputs
                 case _:

@@ -24,7 +24,6 @@ from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.kinds import asked_targets, declared, running
-from tessella.passes.materialize_precisions import MaterializePrecisionsPass
 from tessella.passes.move_casts import MoveCastsPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.pick_kernels import PickKernelsPass
@@ -91,7 +90,6 @@ def _stages(options: Options) -> Stages:
         (
             "tile",
             [
-                MaterializePrecisionsPass(),
                 OutlineSegmentsPass(),
                 ConvertNnToTilePass(),
                 TileFuseMapsPass(),

@@ -19,22 +19,21 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     NoneAttr,
-    TensorType,
     i64,
 )
 from xdsl.dialects.func import CallOp as FuncCallOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects import rt
 from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
-from tessella.dialects.place import place_of
+from tessella.dialects.place import place_of, verify_place
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.lowering.tile_to_loops import INPUTS, KERNEL
-from tessella.passes.materialize_precisions import has_other_elements
 from tessella.passes.outline_segments import SEGMENT
 from tessella.passes.plan_arena import ARENA_BYTES
 from tessella.runtime.weights import WeightStore
@@ -281,16 +280,13 @@ def _function(op: FuncOp, _: Functions) -> Iterator[Fault]:
 
 
 def _signature(main: FuncOp) -> Iterator[Fault]:
-    """The program takes and gives arrays of the element types that it states."""
+    """What the program takes and gives is stored as its place says."""
     last = main.body.block.last_op
     for value in (*main.body.block.args, *(last.operands if last is not None else ())):
-        if isinstance(value.type, TensorType) and has_other_elements(value):
-            yield Fault(
-                main,
-                "what the program takes and gives is kept in the precision of its elements",
-                expected=f"{tensor_type(value).element_type}",
-                found=f"{place_of(value.type)}",
-            )
+        try:
+            verify_place(value.type)
+        except VerifyException as error:
+            yield Fault(main, str(error))
 
 
 def _buffers(op: FuncOp) -> Iterator[Fault]:

@@ -33,10 +33,11 @@ from tessella.dialects.nn.core import Array, NnOp, shape_of, tensor_type, type_o
 from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.movement import ReshapeOp
-from tessella.dialects.place import PlaceAttr, RelayoutOp, place_of, placed
+from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
 from tessella.dialects.tile import CallOp, KernelOp, constant_mark
 from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.kernels.builder import KernelBuilder
+from tessella.kernels.elementwise import cast_scalar
 from tessella.kernels.registry import VIEW_KERNEL, picked_kernel, why_misplaced
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
@@ -220,7 +221,9 @@ def _convert_segment(function: FuncOp, weights: WeightStore, table: KernelTable)
             case FusedOp():
                 call = _convert_fused(op, weights, table)
             case RelayoutOp() if not _is_view(op):
-                call = _convert_relayout(op, weights, table)
+                call = relayout(op, op.source, place_of(op.res.type), weights, table)
+            case CastOp():
+                call = _convert_cast(op, weights, table)
             case NnOp() if not isinstance(op, ConstantOp) and op.kernel != VIEW_KERNEL:
                 call = _convert_single(op, weights, table)
             case _:
@@ -275,8 +278,16 @@ def _is_view(op: RelayoutOp) -> bool:
     return start.layout.same_memory(end.layout, shape_of(op.res))
 
 
-def _convert_relayout(op: RelayoutOp, weights: WeightStore, table: KernelTable) -> CallOp:
-    return relayout(op, op.source, place_of(op.res.type), weights, table)
+def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallOp:
+    group = _Group(weights, op)
+    group.names, group.nodes = ["cast"], [op.name]
+    type = tensor_type(op.res)
+    result = group.builder.map(
+        [group.argument(op.source)],
+        type,
+        lambda s, args: cast_scalar(s, args[0], type.element_type),
+    )
+    return group.finish([result], table)
 
 
 def relayout(

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -27,7 +26,7 @@ from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import IMAGE, NCHW, pack
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
-from tessella.dialects.nn.precision import rounded
+from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import (
     CastOp,
     CopyOp,
@@ -40,8 +39,10 @@ from tessella.dialects.place import (
 )
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
+from tessella.runtime.elements import DTYPES, converted, full, widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.elements import widens
+from tessella.support.errors import ShapeError, Unsupported, UnsupportedError
 
 Conversion = CopyOp | CastOp | RelayoutOp
 
@@ -68,14 +69,17 @@ class _Function:
         self.converted: dict[tuple[SSAValue, PlaceAttr], SSAValue] = {}
 
     def run(self) -> None:
+        last = self.function.body.block.last_op
+        returned = [] if last is None else list(map(self._row_major, last.operands))
         for argument in self.function.body.block.args:
             self._set(argument, self._row_major(argument))
         for op in list(self.function.body.block.ops):
             if isinstance(op, ReturnOp):
-                for i, value in enumerate(op.operands):
-                    op.operands[i] = self._convert(value, self._row_major(value), op)
+                for i, (value, place) in enumerate(zip(op.operands, returned, strict=True)):
+                    op.operands[i] = self._convert(value, place, op)
             elif isinstance(op, NnOp) and op.places is not None:
                 self._place(op, op.places)
+        _check(self.function)
         for op in reversed(list(self.function.body.block.ops)):
             if isinstance(op, ConstantOp | Conversion) and op.res.first_use is None:
                 Rewriter.erase_op(op)
@@ -136,17 +140,21 @@ class _Function:
         if same and (isinstance(op, SplatOp) or place.layout.same_memory(NCHW, shape)):
             return op.clone()
         if isinstance(op, SplatOp):
-            number = rounded(np.array(op.number, dtype_of(op.res.type)), precision)
-            return SplatOp(number.item(), tensor_type(op.res))
+            return SplatOp(_converted_number(op, precision), placed(tensor_type(op.res), place))
         assert isinstance(op, WeightOp)
         symbol = op.symbol.root_reference.data
         stored = self.weights.get(symbol)
-        array = None if stored is None else rounded(stored, precision)
-        if array is None:
+        if stored is None:
             return None
+        array = converted(weight_array(op, self.weights), DTYPES[precision])
         name = f"{symbol}.{place.layout}" if same else f"{symbol}.{precision}.{place.layout}"
-        moved = pack(array.reshape(shape), place.layout)
-        return WeightOp(self.weights.add(name, moved), tensor_type(op.res))
+        moved = pack(array, place.layout)
+        return WeightOp(self.weights.add(name, moved), placed(tensor_type(op.res), place))
+
+
+def _converted_number(op: SplatOp, precision: str) -> float:
+    one = full((), op.number, dtype_of(op.res.type))
+    return widened(converted(one, DTYPES[precision])).item()
 
 
 def _source(value: SSAValue, place: PlaceAttr) -> SSAValue:
@@ -160,15 +168,34 @@ def _source(value: SSAValue, place: PlaceAttr) -> SSAValue:
 def _unrounded(value: SSAValue) -> Iterator[SSAValue]:
     """A value, and those that it is a conversion of and equals."""
     yield value
-    later = {_precision(value)}
+    later = {precision_of(tensor_type(value).element_type)}
     while isinstance(value.owner, Conversion):
         value = value.owner.source
-        own = _precision(value)
+        own = precision_of(tensor_type(value).element_type)
         if all(own == precision or widens(own, precision) for precision in later):
             yield value
         later.add(own)
 
 
-def _precision(value: SSAValue) -> str:
-    place = place_of(value.type)
-    return place.precision.data if place else precision_of(tensor_type(value).element_type)
+def _check(function: FuncOp) -> None:
+    """Raise UnsupportedError for ops that the elements at their kernels' places do not fit."""
+    issues = [
+        Unsupported(op.name, op.node, reason)
+        for op in function.body.block.ops
+        if isinstance(op, NnOp) and op.places is not None and (reason := _misfit(op))
+    ]
+    if issues:
+        raise UnsupportedError(issues)
+
+
+def _misfit(op: NnOp) -> str | None:
+    """Why an op does not compute from its operands' elements what its results have."""
+    found = [tensor_type(result).element_type for result in op.results]
+    try:
+        expected = [type.element_type for type in op.infer()]
+    except ShapeError as error:
+        return f"the kernel {op.kernel} mixes precisions: {error.what}"
+    if expected == found:
+        return None
+    names = (" and ".join(map(precision_of, elements)) for elements in (found, expected))
+    return "the kernel {} gives {} where its operands make it {}".format(op.kernel, *names)

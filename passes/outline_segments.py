@@ -28,8 +28,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import CopyOp
+from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.rt import LaunchOp
 from tessella.kernels.registry import runs_on_host
 from tessella.passes.base import find_function
@@ -53,6 +53,8 @@ class OutlineSegmentsPass(ProgramPass):
 
 
 def _is_native(op: Operation) -> bool:
+    if isinstance(op, CastOp):
+        return 0 not in shape_of(op.res)
     return not (isinstance(op, CopyOp) or (isinstance(op, NnOp) and runs_on_host(op)))
 
 

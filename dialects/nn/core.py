@@ -37,7 +37,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.elements import attribute_of, dtype_of, is_float
-from tessella.dialects.place import PlaceAttr, logical, place_of, placed
+from tessella.dialects.place import PlaceAttr, logical, place_of, placed, verify_place
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
@@ -306,8 +306,8 @@ class NnOp(IRDLOperation):
             self.attributes["fallback"] = StringAttr(fallback)
 
     def verify_(self) -> None:
-        self._verify_types()
         self._verify_places()
+        self._verify_types()
 
     def _verify_types(self) -> None:
         for operand in self.operands:
@@ -340,6 +340,7 @@ class NnOp(IRDLOperation):
         if not any(found):
             return  # picked, and not placed yet
         for i, (value, place, at) in enumerate(zip(values, wanted, found, strict=True)):
+            verify_place(value.type)
             if at is None or not place.accepts(at):
                 count = len(self.operands)
                 which = f"operand {i}" if i < count else f"result {i - count}"

@@ -15,9 +15,9 @@ from tessella.dialects.graph import Graph, main_function, signature
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
 from tessella.dialects.nn.evaluate import splat_array, weight_array
-from tessella.dialects.nn.precision import rounded
-from tessella.dialects.place import CastOp, CopyOp, RelayoutOp, place_of
+from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 from tessella.runtime.elements import dtype_name, tagged
+from tessella.runtime.host import run
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
 
@@ -110,13 +110,9 @@ def _run_move(op: Operation, arrays: Sequence[Array], weights: WeightStore) -> l
 
 
 def _run_cast(op: Operation, arrays: Sequence[Array], weights: WeightStore) -> list[Array]:
-    """Values rounded to the precision of the result's place; the element type stays."""
-    place, (x,) = place_of(op.results[0].type), arrays
-    precision = place.precision.data if place else "any"
-    result = rounded(x, precision)
-    if result is None:
-        raise InternalError(f"no interpretation of place.cast to {precision}")
-    return [result]
+    """The elements of the result, as `nn.cast` converts them."""
+    dtype = dtype_of(op.results[0].type)
+    return run("nn.cast", arrays, {"to": dtype}, [dtype])
 
 
 _RUNNERS: dict[type[Operation], OpRunner] = {

@@ -232,11 +232,19 @@ def test_conversions_keep_the_shape() -> None:
         op.verify()
 
 
-def test_conversions_keep_the_element_type() -> None:
-    result = placed(TensorType(f64, [1, 2, 3]), CHANGES[RelayoutOp])
+def test_elements_are_those_of_the_places_precision() -> None:
+    result = TensorType(f64, [1, 2, 3], CHANGES[RelayoutOp])
     op = RelayoutOp.create(operands=[value(HERE)], result_types=[result])
-    with pytest.raises(VerifyException, match="element type"):
+    with pytest.raises(
+        VerifyException, match=r"elements of the place's precision f32, found .*f64"
+    ):
         op.verify()
+
+
+def test_casts_change_the_elements() -> None:
+    op = CastOp(value(HERE), PlaceAttr.get("x86", "bf16", NCHW))
+    op.verify()
+    assert op.res.type == TensorType(BFloat16Type(), [1, 2, 3], PlaceAttr.get("x86", "bf16", NCHW))
 
 
 @pytest.mark.parametrize(

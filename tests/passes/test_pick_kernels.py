@@ -193,7 +193,7 @@ def test_a_precision_changes_only_where_a_place_names_it() -> None:
         assert str(graph.module).count("place.cast") == 2
         (weight,) = (w for w in graph.weights if ".f16" in w)
         array = graph.weights[weight]
-        assert array.dtype == np.float32
+        assert array.dtype == np.float16
         np.testing.assert_array_equal(array, array.astype(np.float16).astype(np.float32))
 
 

@@ -30,14 +30,14 @@ func.func @inverse(%x: tensor<1x8x6x6xf32, #nchw>) -> (tensor<1x8x6x6xf32, #nchw
 
 // CHECK-LABEL: func.func @device
 // CHECK-NEXT:    %[[W:.*]] = nn.weight @w : tensor<1x8x6x6xf32, #place.at<opencl, f32, nchw>>
-// CHECK-NEXT:    %[[CAST:.*]] = place.cast %[[W]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<opencl, f16, nchw>>
-// CHECK-NEXT:    %[[IMAGE:.*]] = place.relayout %[[CAST]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<opencl, f16, image>>
-// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f16, nchw>>
-// CHECK-NEXT:    %[[B:.*]] = place.copy %[[A]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<opencl, f16, nchw>>
-// CHECK-NEXT:    %[[C:.*]] = place.relayout %[[B]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<opencl, f16, image>>
+// CHECK-NEXT:    %[[CAST:.*]] = place.cast %[[W]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, nchw>>
+// CHECK-NEXT:    %[[IMAGE:.*]] = place.relayout %[[CAST]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, image>>
+// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf16, #place.at<x86, f16, nchw>>
+// CHECK-NEXT:    %[[B:.*]] = place.copy %[[A]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, nchw>>
+// CHECK-NEXT:    %[[C:.*]] = place.relayout %[[B]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, image>>
 // CHECK-NEXT:    %a = nn.add %[[C]], %[[IMAGE]] {
-// CHECK-NEXT:    %[[D:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf32, #place.at<opencl, f16, nchw>>
-// CHECK-NEXT:    %[[E:.*]] = place.copy %[[D]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f16, nchw>>
+// CHECK-NEXT:    %[[D:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, nchw>>
+// CHECK-NEXT:    %[[E:.*]] = place.copy %[[D]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<x86, f16, nchw>>
 // CHECK-NEXT:    %[[F:.*]] = place.cast %[[E]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    func.return %[[F]]
 #image = #place.at<opencl, f16, image>
@@ -52,14 +52,14 @@ func.func @device(%x: tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32> {
 // What a cast has rounded stays rounded: it is not undone by going back.
 
 // CHECK-LABEL: func.func @rounded
-// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<4xf32, #place.at<x86, f16, nchw>>
+// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<4xf16, #place.at<x86, f16, nchw>>
 // CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<4xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %a = nn.relu %[[B]] {
 #full = #place.at<x86, f32, nchw>
 #half = #place.at<x86, f16, nchw>
 func.func @rounded(%x: tensor<4xf32, #full>) -> tensor<4xf32, #full> {
-  %0 = place.cast %x : tensor<4xf32, #full> -> tensor<4xf32, #half>
-  %1 = place.cast %0 : tensor<4xf32, #half> -> tensor<4xf32, #full>
+  %0 = place.cast %x : tensor<4xf32, #full> -> tensor<4xf16, #half>
+  %1 = place.cast %0 : tensor<4xf16, #half> -> tensor<4xf32, #full>
   %a = nn.relu %1 {kernel = "relu", places = [#full, #full]} : (tensor<4xf32, #full>) -> tensor<4xf32, #full>
   func.return %a : tensor<4xf32, #full>
 }
@@ -69,8 +69,8 @@ func.func @rounded(%x: tensor<4xf32, #full>) -> tensor<4xf32, #full> {
 // What a cast has widened is still there: going back needs no cast. One cast serves all readers.
 
 // CHECK-LABEL: func.func @widened
-// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f64, nchw>>
-// CHECK-NEXT:    %[[B:.*]] = place.relayout %[[A]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f64, nhwc>>
+// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf64, #place.at<x86, f64, nchw>>
+// CHECK-NEXT:    %[[B:.*]] = place.relayout %[[A]] : {{.*}} -> tensor<1x8x6x6xf64, #place.at<x86, f64, nhwc>>
 // CHECK-NEXT:    %a = nn.relu %[[B]] {
 // CHECK-NEXT:    %b = nn.neg %[[B]] {
 // CHECK-NEXT:    %c = nn.abs %x {
@@ -78,8 +78,8 @@ func.func @rounded(%x: tensor<4xf32, #full>) -> tensor<4xf32, #full> {
 #f32 = #place.at<x86, f32, nchw>
 #f64 = #place.at<x86, f64, nhwc>
 !x = tensor<1x8x6x6xf32, #f32>
-!y = tensor<1x8x6x6xf32, #f64>
-!z = tensor<1x8x6x6xf32, #place.at<x86, f64, nchw>>
+!y = tensor<1x8x6x6xf64, #f64>
+!z = tensor<1x8x6x6xf64, #place.at<x86, f64, nchw>>
 func.func @widened(%x: !x) -> !x {
   %0 = place.cast %x : !x -> !z
   %1 = place.relayout %0 : !z -> !y
@@ -97,7 +97,7 @@ func.func @widened(%x: !x) -> !x {
 
 // CHECK-LABEL: func.func @narrow
 // CHECK-NEXT:    %[[A:.*]] = place.relayout %x : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f64, nhwc>>
+// CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<1x8x6x6xf64, #place.at<x86, f64, nhwc>>
 // CHECK-NEXT:    %a = nn.relu %[[B]] {
 // CHECK-NEXT:    %b = nn.neg %[[B]] {
 // CHECK-NEXT:    %[[C:.*]] = place.cast %a : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
@@ -116,7 +116,7 @@ func.func @narrow(%x: !x) -> !x {
 // A splat is another number in another precision: 0.1 in f16.
 
 // CHECK-LABEL: func.func @splat
-// CHECK-NEXT:    %s = nn.splat 0.0999755859 : f32 : tensor<4xf32, #place.at<x86, f16, nchw>>
+// CHECK-NEXT:    %s = nn.splat 9.997560e-02 : f16 : tensor<4xf16, #place.at<x86, f16, nchw>>
 // CHECK-NEXT:    %[[X:.*]] = place.cast %x
 // CHECK-NEXT:    %a = nn.add %[[X]], %s
 #half = #place.at<x86, f16, nchw>

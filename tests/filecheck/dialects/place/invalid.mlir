@@ -10,7 +10,7 @@ func.func @nothing_changes(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
 
 func.func @too_much_changes(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
   // expected-error@+1 {{place.copy changes the target alone: from x86/f32/nchw to host/f16/nchw the precision differs}}
-  %0 = place.copy %x : tensor<4xf32, #place.at<x86, f32, nchw>> -> tensor<4xf32, #place.at<host, f16, nchw>>
+  %0 = place.copy %x : tensor<4xf32, #place.at<x86, f32, nchw>> -> tensor<4xf16, #place.at<host, f16, nchw>>
   func.return
 }
 
@@ -26,15 +26,15 @@ func.func @no_place(%x: tensor<4xf32>) {
 
 func.func @shape(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
   // expected-error@+1 {{expected the shape (4,), found (5,)}}
-  %0 = place.cast %x : tensor<4xf32, #place.at<x86, f32, nchw>> -> tensor<5xf32, #place.at<x86, f16, nchw>>
+  %0 = place.cast %x : tensor<4xf32, #place.at<x86, f32, nchw>> -> tensor<5xf16, #place.at<x86, f16, nchw>>
   func.return
 }
 
 // -----
 
 func.func @element_type(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
-  // expected-error@+1 {{expected the element type f32, found f64}}
-  %0 = place.cast %x : tensor<4xf32, #place.at<x86, f32, nchw>> -> tensor<4xf64, #place.at<x86, f64, nchw>>
+  // expected-error@+1 {{expected elements of the place's precision f64, found tensor<4xf32, #place.at<x86, f64, nchw>>}}
+  %0 = place.cast %x : tensor<4xf32, #place.at<x86, f32, nchw>> -> tensor<4xf32, #place.at<x86, f64, nchw>>
   func.return
 }
 
@@ -81,7 +81,7 @@ func.func @target(%x: tensor<4xf32, #place.at<host, f32, nchw>>) {
 
 func.func @precision(%x: tensor<4xf32, #place.at<opencl, f32, image>>) {
   // expected-error@+1 {{nn.relu (nn.relu): operand 0 (%x): the kernel relu wants opencl/f16/image, found opencl/f32/image}}
-  %a = nn.relu %x {kernel = "relu", places = [#place.at<opencl, f16, image>, #place.at<opencl, f16, image>]} : (tensor<4xf32, #place.at<opencl, f32, image>>) -> tensor<4xf32, #place.at<opencl, f16, image>>
+  %a = nn.relu %x {kernel = "relu", places = [#place.at<opencl, f16, image>, #place.at<opencl, f16, image>]} : (tensor<4xf32, #place.at<opencl, f32, image>>) -> tensor<4xf16, #place.at<opencl, f16, image>>
   func.return
 }
 

@@ -2,12 +2,12 @@
 
 // CHECK:       func.func @conversions(%x: tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>>) {
 // CHECK-NEXT:    %a = place.relayout %x : tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>> -> tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    %b = place.cast %a : tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>> -> tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>>
-// CHECK-NEXT:    %c = place.copy %b : tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>> -> tensor<1x3x8x8xf32, #place.at<host, f16, nhwc>>
+// CHECK-NEXT:    %b = place.cast %a : tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>> -> tensor<1x3x8x8xf16, #place.at<x86, f16, nhwc>>
+// CHECK-NEXT:    %c = place.copy %b : tensor<1x3x8x8xf16, #place.at<x86, f16, nhwc>> -> tensor<1x3x8x8xf16, #place.at<host, f16, nhwc>>
 func.func @conversions(%x: tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>>) {
   %a = place.relayout %x : tensor<1x3x8x8xf32, #place.at<x86, f32, nchw>> -> tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>>
-  %b = place.cast %a : tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>> -> tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>>
-  %c = place.copy %b : tensor<1x3x8x8xf32, #place.at<x86, f16, nhwc>> -> tensor<1x3x8x8xf32, #place.at<host, f16, nhwc>>
+  %b = place.cast %a : tensor<1x3x8x8xf32, #place.at<x86, f32, nhwc>> -> tensor<1x3x8x8xf16, #place.at<x86, f16, nhwc>>
+  %c = place.copy %b : tensor<1x3x8x8xf16, #place.at<x86, f16, nhwc>> -> tensor<1x3x8x8xf16, #place.at<host, f16, nhwc>>
   func.return
 }
 
