@@ -46,15 +46,27 @@ class Bodies:
     def zero(self, type: VectorType) -> SSAValue:
         """A vector of zeros."""
         element = type.element_type
-        return self.e.spread(Val(self.e.constant(number(0, element), element)))
+        return self.spread_constant(self.e.constant(number(0, element), element))
+
+    def spread_constant(self, scalar: SSAValue) -> SSAValue:
+        """A vector of a constant, made once for the function."""
+        type = self.e.vector_type(scalar.type)
+        return self.e.shared(
+            ("constant", scalar, type), (), lambda: self.e.op(vector.BroadcastOp(scalar, type))
+        )
 
     def lanes(self, factor: int, element: Attribute = INDEX) -> SSAValue:
-        """The lane numbers times a factor, as a vector of integers."""
+        """The lane numbers times a factor, as a vector of integers, made once for the function."""
+        return self.e.shared(
+            ("iota", factor, element, self.e.lanes), (), lambda: self._lanes(factor, element)
+        )
+
+    def _lanes(self, factor: int, element: Attribute) -> SSAValue:
         iota = self.e.op(IotaOp(self.e.lanes, element))
         if factor == 1:
             return iota
         scale = self.e.constant(number(factor, element), element)
-        return self.e.op(arith.MuliOp(iota, self.e.spread(Val(scale))))
+        return self.e.op(arith.MuliOp(iota, self.spread_constant(scale)))
 
     def run(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, FlatAccess
-from tessella.passes.tile.vectors import lanes_load
+from tessella.passes.tile.plan import plan_accesses
 from tessella.support.errors import InvalidModelError
 
 LANES, TILE, UNROLL = 64, 512, 1024
@@ -51,7 +51,8 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         "blocks of whole tiles",
         all(size % s.width == 0 for name, size in s.blocks if name == s.vector),
     )
-    yield "lanes that lie side by side", lanes_load(op, flat, s)
+    misfit = plan_accesses(op, flat, s.vector, s.rows).misfit(s)
+    yield misfit or "", misfit is None
     yield "panels as wide as its tiles", all(_is_panel(a, s) for a in flat.accesses)
     yield (
         "a default, as not all points of the map count",

@@ -1,25 +1,25 @@
-"""What a register tile loads: vectors side by side, a few elements apart or across, and single
-elements; and the masks of what counts.
-"""
+"""What a register tile loads, as the plan of its operands says, and the masks of what counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, i32
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import CmpiOp, SelectOp
 from tessella.dialects.tile.attributes import Schedule
-from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, is_crosswise, is_strided
+from tessella.dialects.tile.flat import Constraint, Flat
 from tessella.lowering.aggregate import horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
-from tessella.passes.tile.constraints import Constraints
+from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
 
 
 @dataclass
@@ -29,88 +29,96 @@ class Loads:
     e: Emitter
     flat: Flat
     s: Schedule
-    constraints: Constraints
+    plan: AccessPlan
     buffers: Sequence[SSAValue]
     bodies: Bodies
-    squares: dict[tuple[int, int], list[SSAValue]] = field(
+    transposed: dict[tuple[int, int], list[SSAValue]] = field(
         default_factory=dict[tuple[int, int], list[SSAValue]]
     )
-    """The rows of the squares that are loaded, by operand and vector."""
+    """The rows of the square blocks that are transposed, by operand and vector."""
 
     def forget(self) -> None:
         """Load all anew from here on."""
         self.bodies.forget()
-        self.squares.clear()
+        self.transposed.clear()
 
     def address(self, operand: int, point: Point, row: int, u: int) -> Pos:
         """Where an operand's element lies at a row and a vector of the register tile."""
-        a = self.flat.accesses[operand]
-        pos = point.offsets[operand]
-        if self.s.rows is not None:
-            pos += row * a.stride(self.s.rows)
-        if self.s.vector is not None:
-            pos += u * self.s.lanes * a.lane_stride(self.s.vector)
-        return pos
+        plan = self.plan.operands[operand]
+        return point.offsets[operand] + row * plan.row_stride + u * self.s.lanes * plan.stride
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """An operand's vector, or the one element that its lanes share."""
-        a = self.flat.accesses[operand]
-        if is_crosswise(a, self.s):
-            return self._load_crosswise(operand, point, row, u)
-        if is_strided(a, self.s):
-            return self._load_strided(operand, point, row, u, mask)
-        buffer = self.buffers[operand]
-        pos = self.address(operand, point, row, u)
-        tail = point.tail_of(u)
-        varying = self.s.vector is not None and a.lane_stride(self.s.vector) != 0
-        padded = varying and self._has_room(a)
-        guard = self._guard(operand, point, row, u, mask, varying=varying)
-        key = (operand, pos, guard.ssa if guard else None, tail if varying else 0)
+        return self._loaders[self.plan.operands[operand].access](operand, point, row, u, mask)
+
+    @cached_property
+    def _loaders(self) -> dict[Access, Callable[[int, Point, int, int, Val | None], Val]]:
+        return {
+            Access.BROADCAST: self._load_element,
+            Access.CONTIGUOUS: self._load_vector,
+            Access.PACKED: self._load_vector,
+            Access.STRIDED: self._load_strided,
+            Access.TRANSPOSED: self._load_transposed,
+        }
+
+    def _load_element(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
+        buffer, pos = self.buffers[operand], self.address(operand, point, row, u)
+        guard = self._element_guard(operand, point, row, u, mask)
         return self.bodies.cached(
-            key, lambda: self._load_now(buffer, pos, guard, varying, 0 if padded else tail)
+            (operand, pos, guard and guard.ssa), lambda: self._element_now(buffer, pos, guard)
         )
 
-    def _has_room(self, a: FlatAccess) -> bool:
-        """Whether memory goes on behind an index's last element, as far as its vectors do."""
-        name = self.s.vector or ""
-        whole = -(-self.flat.ranges[name] // self.s.lanes) * self.s.lanes
-        return a.room.get(name, 0) >= min(self.s.width, whole)
+    def _load_vector(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
+        plan, buffer = self.plan.operands[operand], self.buffers[operand]
+        pos = self.address(operand, point, row, u)
+        tail = 0 if self._has_room(plan) else point.tail_of(u)
+        guard = mask if plan.guards else None
+        return self.bodies.cached(
+            (operand, pos, guard and guard.ssa, tail),
+            lambda: self._vector_now(buffer, pos, guard, tail),
+        )
 
-    def _guard(
-        self, operand: int, point: Point, row: int, u: int, mask: Val | None, *, varying: bool
+    def _has_room(self, plan: OperandPlan) -> bool:
+        """Whether memory goes on after an index's last element, as far as its vectors do."""
+        whole = -(-self.flat.ranges[self.s.vector or ""] // self.s.lanes) * self.s.lanes
+        return plan.room >= min(self.s.width, whole)
+
+    def _element_guard(
+        self, operand: int, point: Point, row: int, u: int, mask: Val | None
     ) -> Val | None:
-        """Whether an operand may be loaded, where that depends; one answer for an element that
-        all lanes share."""
-        own = [c for c in self.constraints.masks if operand in c.operands]
-        if mask is None or not own or varying or not mask.varying:
-            return mask if own else None
+        """Whether the element that all lanes share may be loaded, where that depends."""
+        own = self.plan.operands[operand].guards
+        if mask is None or not own:
+            return None
+        if not mask.varying:
+            return mask
         held = [self._holds(c, point, row, u) for c in own]
-        scalars = [horizontal(self.e, "+", [h.ssa]) if h.varying else h.ssa for h in held]
-        return self._all([Val(scalar) for scalar in scalars])
+        return self._all([self._any(h) if h.varying else h for h in held])
 
-    def _load_crosswise(self, operand: int, point: Point, row: int, u: int) -> Val:
-        """A row of a square that is loaded along the rows' index and transposed."""
+    def _any(self, mask: Val) -> Val:
+        key = ("any", mask.ssa)
+        return Val(self.e.shared(key, (mask.ssa,), lambda: horizontal(self.e, "+", [mask.ssa])))
+
+    def _load_transposed(self, operand: int, point: Point, row: int, u: int, _: Val | None) -> Val:
+        """A row of a square block that is loaded along the rows' index."""
         key = (operand, u)
-        if key not in self.squares:
-            a, buffer = self.flat.accesses[operand], self.buffers[operand]
+        if key not in self.transposed:
+            stride, buffer = self.plan.operands[operand].stride, self.buffers[operand]
             start = self.address(operand, point, 0, u)
             height = len(point.rows) % self.s.lanes
             loaded = [
-                self._load_now(buffer, start + lane * a.lane_stride(name), None, True, height).ssa
-                for name in (self.s.vector,)
-                if name is not None
+                self._vector_now(buffer, start + lane * stride, None, height).ssa
                 for lane in range(point.tail_of(u) or self.s.lanes)
             ]
-            self.squares[key] = transpose(self.e, loaded, self.s.lanes)
-        return Val(self.squares[key][row], varying=True)
+            self.transposed[key] = transpose(self.e, loaded, self.s.lanes)
+        return Val(self.transposed[key][row], varying=True)
 
     def _load_strided(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """Every few elements of as many vectors."""
-        assert self.s.vector is not None
-        stride = self.flat.accesses[operand].lane_stride(self.s.vector)
+        stride = self.plan.operands[operand].stride
         start = self.address(operand, point, row, u)
         lanes = point.tail_of(u) or self.s.lanes
-        # nothing is read behind the last lane's element
+        # nothing is read after the last lane's element
         size = (lanes - 1) * stride + 1
 
         def load() -> Val:
@@ -127,24 +135,20 @@ class Loads:
     ) -> SSAValue:
         """A vector of an operand from the element ``first`` on, of which ``size`` elements may be
         read."""
-        masks = [
-            self._holds(c, point, row, u, first)
-            for c in self.constraints.masks
-            if operand in c.operands
-        ]
+        guards = self.plan.operands[operand].guards
+        masks = [self._holds(c, point, row, u, first) for c in guards]
         if size < self.s.lanes:
             masks.append(Val(self.e.lane_mask(size), varying=True))
-        mask = self._all(masks)
-        return self._load_now(self.buffers[operand], start + first, mask, True, 0).ssa
+        return self._vector_now(self.buffers[operand], start + first, self._all(masks), 0).ssa
 
-    def _load_now(
-        self, buffer: SSAValue, pos: Pos, mask: Val | None, varying: bool, tail: int
-    ) -> Val:
+    def _element_now(self, buffer: SSAValue, pos: Pos, guard: Val | None) -> Val:
         at = self.e.at(pos)
-        if not varying:
-            if mask is not None:
-                at = self.e.op(SelectOp(mask.ssa, at, self.e.index(0)))
-            return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
+        if guard is not None:
+            at = self.e.op(SelectOp(guard.ssa, at, self.e.index(0)))
+        return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
+
+    def _vector_now(self, buffer: SSAValue, pos: Pos, mask: Val | None, tail: int) -> Val:
+        at = self.e.at(pos)
         assert isinstance(buffer.type, MemRefType)
         type = self.e.vector_type(buffer.type.element_type)
         lanes = [Val(self.e.lane_mask(tail), varying=True)] if tail else []
@@ -156,26 +160,42 @@ class Loads:
 
     def mask(self, point: Point, row: int, u: int) -> Val | None:
         """Whether the point counts, where that is not known already; None where it does."""
-        masks: list[Val] = [self._holds(c, point, row, u) for c in self.constraints.masks]
-        if self.s.vector in self.flat.reduced and (tail := point.tail_of(u)):
+        masks: list[Val] = [self._holds(c, point, row, u) for c in self.plan.constraints.masks]
+        if self.plan.sums_lanes and (tail := point.tail_of(u)):
             masks.append(Val(self.e.lane_mask(tail), varying=True))
         return self._all(masks)
 
     def _all(self, masks: Sequence[Val]) -> Val | None:
+        """Whether all hold, made once for the masks."""
         if not masks:
             return None
         total = masks[0]
         for other in masks[1:]:
             varying = total.varying or other.varying
-            a, b = (self.e.spread(m) if varying else m.ssa for m in (total, other))
-            total = Val(self.e.op(arith.AndIOp(a, b)), varying)
+            a, b = (self._spread(m) if varying else m.ssa for m in (total, other))
+            both = self.e.shared(
+                ("and", a, b), (a, b), lambda a=a, b=b: self.e.op(arith.AndIOp(a, b))
+            )
+            total = Val(both, varying)
         return total
+
+    def _spread(self, mask: Val) -> SSAValue:
+        """A mask for each lane, made once for one that all lanes share."""
+        if mask.varying or self.e.lanes == 1:
+            return mask.ssa
+        type = self.e.vector_type(mask.ssa.type)
+        return self.e.shared(
+            ("spread mask", mask.ssa),
+            (mask.ssa,),
+            lambda: self.e.op(vector.BroadcastOp(mask.ssa, type)),
+        )
 
     def _holds(
         self, c: Constraint, point: Point, row: int, u: int, element: int | None = None
     ) -> Val:
-        """``0 <= form < extent``, by one unsigned comparison: for the lanes, or for the elements of
-        an operand side by side, from one on that is counted from the first lane's."""
+        """``0 <= form < extent``, by one unsigned comparison, made once for what it depends on: for
+        the lanes, or for the elements of an operand side by side, from one on that is counted from
+        the first lane's."""
         terms: list[tuple[SSAValue, int]] = []
         constant, lane = c.form.constant, 0
         for name, k in c.form.terms:
@@ -189,17 +209,31 @@ class Loads:
                 constant, lane = constant + k * u * self.s.lanes, k
                 if element is not None:
                     constant, lane = constant + element, 1
-        scalar = self.e.linear(terms, constant)
+        key = ("holds", tuple(terms), constant, lane, c.extent)
+        values = [value for value, _ in terms]
+        compared = self.e.shared(key, values, lambda: self._compare(terms, constant, lane, c))
+        return Val(compared, varying=bool(lane))
+
+    def _compare(
+        self, terms: Sequence[tuple[SSAValue, int]], constant: int, lane: int, c: Constraint
+    ) -> SSAValue:
+        expression = AffineExpr.constant(constant)
+        for i, (_, k) in enumerate(terms):
+            expression += AffineExpr.dimension(i) * k
+        scalar = self.e.index(constant)
+        if terms:
+            scalar = self.e.apply(expression.simplify(len(terms), 0), [v for v, _ in terms])
         if not lane:
-            return Val(self.e.op(CmpiOp(scalar, self.e.index(c.extent), "ult")))
+            return self.e.op(CmpiOp(scalar, self.e.index(c.extent), "ult"))
         kind = INDEX
         if self._is_narrow(c):
             # a vector of i32 is one register where one of index is two
             kind = i32
             scalar = self.e.op(arith.IndexCastOp(scalar, i32))
         extent = self.e.constant(IntegerAttr(c.extent, kind), kind)
-        value = self.e.op(arith.AddiOp(self.e.spread(Val(scalar)), self.bodies.lanes(lane, kind)))
-        return Val(self.e.op(CmpiOp(value, self.e.spread(Val(extent)), "ult")), varying=True)
+        first = self.e.op(vector.BroadcastOp(scalar, self.e.vector_type(kind)))
+        value = self.e.op(arith.AddiOp(first, self.bodies.lanes(lane, kind)))
+        return self.e.op(CmpiOp(value, self.bodies.spread_constant(extent), "ult"))
 
     def _is_narrow(self, c: Constraint) -> bool:
         """Whether all values of a constraint, beyond the last lane too, are small integers."""

@@ -29,7 +29,7 @@ from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point
 from tessella.lowering.values import Emitter, Pos, Val
-from tessella.passes.tile.constraints import classify
+from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.tiles import Tiles, overlaps, split
 
 FEW = 0.75
@@ -54,10 +54,11 @@ class Statement:
         self.s = schedule
         self.buffers = [buffers[v] for v in (*op.inputs, *op.post_inputs, op.res)]
         check_schedule(op, flat, schedule)
-        self.constraints = classify(flat, schedule)
-        self.reduces_lanes = schedule.vector in flat.reduced
+        self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
+        self.constraints = self.plan.constraints
+        self.reduces_lanes = self.plan.sums_lanes
         self.bodies = Bodies(emitter, schedule, buffers, code)
-        self.loads = Loads(emitter, flat, schedule, self.constraints, self.buffers, self.bodies)
+        self.loads = Loads(emitter, flat, schedule, self.plan, self.buffers, self.bodies)
         self.element = tensor_type(op.res).element_type
         last = op.combine.block.last_op
         assert isinstance(last, YieldOp)
@@ -357,10 +358,10 @@ class Statement:
     def _prefetch(self, point: Point) -> None:
         if point.line is None or self.s.vector is None:
             return
-        for operand in range(self.flat.inputs):
-            a = self.flat.accesses[operand]
-            if self.s.vector in a.lanes and not (self.s.rows and a.stride(self.s.rows)):
-                next_panel = point.offsets[operand] + self.s.width * a.stride(self.s.vector)
+        for operand, plan in enumerate(self.plan.read):
+            if plan.is_panel:
+                stride = self.flat.accesses[operand].stride(self.s.vector)
+                next_panel = point.offsets[operand] + self.s.width * stride
                 pos = self.e.step(next_panel, point.line, self.s.lanes)
                 self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
 

@@ -3,7 +3,7 @@ filled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -64,6 +64,10 @@ class Emitter:
     )
     _prologue: list[Operation] = field(default_factory=list[Operation])
     _local: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
+    _outer: list[tuple[Block, dict[Any, SSAValue]]] = field(
+        default_factory=list[tuple[Block, dict[Any, SSAValue]]]
+    )
+    """The blocks around the current one, with what is shared within each."""
 
     def __post_init__(self) -> None:
         self.block = self.entry
@@ -98,6 +102,22 @@ class Emitter:
             self.entry.add_ops(self._prologue)
         else:
             self.entry.insert_ops_before(self._prologue, first)
+
+    def shared(
+        self, key: Hashable, of: Sequence[SSAValue], make: Callable[[], SSAValue]
+    ) -> SSAValue:
+        """A value that is made once for a key, in the outermost block in which all the values that
+        it is made of are known."""
+        known = [value.owner for value in of]
+        blocks = {owner if isinstance(owner, Block) else owner.parent for owner in known}
+        scopes = [*self._outer, (self.block, self._local)]
+        depth = max((i for i, (block, _) in enumerate(scopes) if block in blocks), default=0)
+        block, local = scopes[depth]
+        if key not in local:
+            now, self.block = self.block, block
+            local[key] = make()
+            self.block = now
+        return local[key]
 
     def linear(self, terms: Sequence[tuple[SSAValue, int]], constant: int) -> SSAValue:
         """``sum(coefficient * value) + constant`` by one affine.apply, shared within the block."""
@@ -142,11 +162,11 @@ class Emitter:
         """An scf.for; ``body(iv, carried)`` gives the values carried on. LLVM unrolls it as often
         as it is told, which takes far less time than to do it here."""
         inner = Block(arg_types=[INDEX, *(v.type for v in carried)])
-        outer, local = self.block, self._local
+        self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
         results = body(inner.args[0], inner.args[1:])
         inner.add_op(scf.YieldOp(*results))
-        self.block, self._local = outer, local
+        self.block, self._local = self._outer.pop()
         op = scf.ForOp(start, stop, self.index(step), list(carried), Region(inner))
         if unroll != 1:
             op.attributes[UNROLL] = IntegerAttr(unroll, i64)
@@ -160,7 +180,10 @@ class Emitter:
     def lane_mask(self, lanes: int) -> SSAValue:
         """A mask of the first lanes."""
         type = self.vector_type(IntegerType(1))
-        return self.op(vector.CreateMaskOp([self.index(lanes)], type))
+        count = self.index(lanes)
+        return self.shared(
+            ("lanes", count, type), (), lambda: self.op(vector.CreateMaskOp([count], type))
+        )
 
     def spread(self, value: Val) -> SSAValue:
         """The value as a vector (as it is, where there is one lane)."""

@@ -17,7 +17,7 @@ from tessella.dialects.layout import NCHW, Layout, Piece
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import place_of
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.attributes import Index, Schedule
+from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.ops import ContractOp, IndexOp
 from tessella.support.errors import InvalidModelError
@@ -84,30 +84,6 @@ class Flat:
     @property
     def out(self) -> FlatAccess:
         return self.accesses[-1]
-
-
-MAX_LANE_STRIDE = 4
-"""The largest distance of neighbouring lanes in memory that is loaded with shuffles."""
-
-
-def is_strided(access: FlatAccess, schedule: Schedule) -> bool:
-    """Whether the lanes of an operand lie a few elements apart: it is loaded by whole vectors, out
-    of which the lanes are picked."""
-    return (
-        schedule.vector is not None and 1 < access.lane_stride(schedule.vector) <= MAX_LANE_STRIDE
-    )
-
-
-def is_crosswise(access: FlatAccess, schedule: Schedule) -> bool:
-    """Whether vectors of an operand run along the rows of the register tile, not along its
-    lanes: it is loaded by squares, which are transposed."""
-    return (
-        schedule.vector is not None
-        and schedule.rows is not None
-        and access.lane_stride(schedule.vector) not in (0, 1)
-        and not is_strided(access, schedule)
-        and access.stride(schedule.rows) == 1
-    )
 
 
 def layout_of(value: SSAValue) -> Layout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tessella.dialects.tile.attributes import Schedule
@@ -38,7 +39,8 @@ class Constraints:
         return low, max(low, high)
 
 
-def _reduced_indices(constraints: list[Constraint], flat: Flat) -> set[str]:
+def reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
+    """The reduced indices that occur in constraints."""
     return {n for c in constraints for n, _ in c.form.terms} & set(flat.reduced)
 
 
@@ -63,7 +65,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         plain = names - reduced - {schedule.rows}
         positive = all(k > 0 for _, k in c.form.terms)
         # an index whose loop is unrolled has no bounds, and the other way round
-        unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
+        unrolled, bounded = (reduced_indices(group, flat) for group in (rows, bounds))
         if schedule.vector in names or len(reduced) != 1 or not positive:
             masks.append(c)
         elif (
@@ -78,10 +80,3 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         else:
             masks.append(c)
     return Constraints(tuple(rows), tuple(bounds), tuple(masks))
-
-
-def bounded_indices(flat: Flat, schedule: Schedule) -> set[str]:
-    """The reduced indices whose loops constraints bound."""
-    if not flat.constraints:
-        return set()
-    return _reduced_indices(list(classify(flat, schedule).bounds), flat)

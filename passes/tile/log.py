@@ -10,6 +10,7 @@ from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
+from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.targets import Target
 
@@ -36,8 +37,10 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     yield f"Chosen of {len(found)}: {_schedule(choice)}"
     yield from _cost_lines(choice, target)
     for operand, layout in choice.layouts.items():
-        yield f"  operand {operand} laid out as {layout}"
+        yield f"  operand {operand} packed as {layout}"
     flat = simplify(flatten(op, choice.layouts))
+    plan = plan_accesses(op, flat, choice.schedule.vector, choice.schedule.rows)
+    yield from (f"  {line}" for line in plan.lines())
     splits = [Model(op, flat, target).split(choice.schedule, n) for n in THREADS]
     shares = ", ".join(
         f"{n} over {split.name} ({split.balance:.0%} busy)"

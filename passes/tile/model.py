@@ -22,8 +22,9 @@ from functools import cached_property
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
-from tessella.dialects.tile.flat import Flat, FlatAccess, is_crosswise, is_strided
-from tessella.passes.tile.constraints import bounded_indices
+from tessella.dialects.tile.flat import Flat, FlatAccess
+from tessella.passes.tile.constraints import reduced_indices
+from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.targets import Target
 
@@ -40,8 +41,8 @@ CACHE_SHARE = 0.75
 """The share of a cache that a statement can count on."""
 MASK_CYCLES = 0.5
 """Of a comparison of the lanes with a bound; loops hoist most of them."""
-HELD_TAPS = 9
-"""Taps of a window whose weights stay in registers: those of 3x3."""
+HELD_WEIGHTS = 9
+"""Points of a window whose weights stay in registers: those of 3x3."""
 PAGE = 4096
 PAGES_HELD = 64
 PAGE_CYCLES = 7.0
@@ -142,11 +143,10 @@ class Model:
     def bounds(self, s: Schedule) -> Callable[[int], float]:
         """The cycles that a schedule takes at least with so many rows, whatever its orders and its
         unrolling are: its windows share all loads, and its vectors start at lines."""
-        t, ranges, inputs = self.target, self.flat.ranges, self.flat.accesses[: self.flat.inputs]
-        by_vector = [bool(s.vector and a.lane_stride(s.vector)) for a in inputs]
-        by_row = [bool(s.rows and a.stride(s.rows)) for a in inputs]
-        elements = sum(r and not v for r, v in zip(by_row, by_vector, strict=True))
-        others = sum(not (r or v) for r, v in zip(by_row, by_vector, strict=True))
+        t, ranges, plans = self.target, self.flat.ranges, self.plan(s).read
+        vectors_of = sum(o.by_vector for o in plans)
+        elements = sum(o.by_row and not o.by_vector for o in plans)
+        others = len(plans) - vectors_of - elements
         widths = [(-(-w // s.lanes), n) for w, n in self.parts(s.vector, s.width)]
         extent = ranges[s.rows] if s.rows is not None else 1
         outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
@@ -156,7 +156,7 @@ class Model:
         def tiles(rows: int) -> float:
             cycles = 0.0
             for vectors, count in widths:
-                loads = vectors * sum(by_vector) + rows * elements + others
+                loads = vectors * vectors_of + rows * elements + others
                 work = max(self._arithmetic(rows, vectors), self._wait)
                 point = max(work + loads * LOAD_CYCLES, loads * each_load)
                 cycles += count * (points * point + self._finish(rows, vectors) * begins)
@@ -223,25 +223,22 @@ class Model:
         return rows * vectors * self.ops / self.target.fma_ports
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
-        total = 0.0
-        for a in self.flat.accesses[: self.flat.inputs]:
-            total += self._operand_loads(s, a, rows, vectors)
+        operands = zip(self.plan(s).read, self.flat.accesses, strict=False)
+        total = sum(self._operand_loads(s, o, a, rows, vectors) for o, a in operands)
         return total / self.target.load_ports
 
-    def _operand_loads(self, s: Schedule, a: FlatAccess, rows: int, vectors: int) -> float:
-        by_row = s.rows is not None and a.stride(s.rows) != 0
-        by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
-        count = float((rows if by_row else 1) * (vectors if by_vector else 1))
-        if by_vector:
+    def _operand_loads(
+        self, s: Schedule, o: OperandPlan, a: FlatAccess, rows: int, vectors: int
+    ) -> float:
+        count = float((rows if o.by_row else 1) * (vectors if o.by_vector else 1))
+        if o.by_vector:
             count *= self._lines(s, a)
-        if is_crosswise(a, s):
+        if o.access is Access.TRANSPOSED:
             shuffles = s.lanes * math.log2(s.lanes) * vectors
             return count + shuffles / SHUFFLE_PORTS * self.target.load_ports
-        if is_strided(a, s) and s.vector is not None:
-            count *= a.lane_stride(s.vector) + self.target.load_ports / SHUFFLE_PORTS
-        if by_row and by_vector and s.rows is not None:
-            return count * self._fresh(s, a, rows)
-        return count
+        if o.access is Access.STRIDED:
+            count *= o.stride + self.target.load_ports / SHUFFLE_PORTS
+        return count * self._fresh(s, a, rows) if o.is_window else count
 
     def _lines(self, s: Schedule, a: FlatAccess) -> float:
         """Lines of the cache that a vector lies in, on average: more than one where vectors do not
@@ -285,58 +282,48 @@ class Model:
 
     def has_windows(self, s: Schedule) -> bool:
         """Whether an input's vectors move with the rows too, as windows do."""
-        return any(
-            s.vector is not None
-            and s.rows is not None
-            and a.lane_stride(s.vector) != 0
-            and a.stride(s.rows) != 0
-            for a in self.flat.accesses[: self.flat.inputs]
-        )
+        return any(o.is_window for o in self.plan(s).read)
 
     def registers(self, s: Schedule) -> int:
         """Vector registers that a register tile holds at once."""
+        plan = self.plan(s)
         if self.op.is_map:
-            return s.lanes if any(is_crosswise(a, s) for a in self.flat.accesses) else 0
-        shared, windows, picked = 0, 0, False
-        for a in self.flat.accesses[: self.flat.inputs]:
-            by_vector = s.vector is not None and a.lane_stride(s.vector) != 0
-            by_row = s.rows is not None and a.stride(s.rows) != 0
-            shared += by_vector and not by_row
-            windows += (by_vector and by_row) * (2 if is_strided(a, s) else 1)
-            picked = picked or is_strided(a, s)
+            return s.lanes if plan.has_transposes else 0
+        strided = [o for o in plan.read if o.access is Access.STRIDED]
+        shared = sum(o.by_vector and not o.by_row for o in plan.read)
+        windows = sum(2 if o in strided else 1 for o in plan.read if o.is_window)
         held = s.row_tile * s.vectors + shared * s.vectors + 1
         if windows:
             # of a window, a column is held, and the weights that all rows take
-            bounded = self.bounded(s.vector, s.rows)
-            taps = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
+            bounded = self.bounded(s)
+            points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
             column = (s.row_tile + 2) * s.vectors
-            weights = min(taps, HELD_TAPS) * (self.flat.inputs > 1)
+            weights = min(points, HELD_WEIGHTS) * (self.flat.inputs > 1)
             weights *= s.vectors if shared else 1
-            held = s.row_tile * s.vectors + column * windows + weights + picked
+            held = s.row_tile * s.vectors + column * windows + weights + bool(strided)
         return held + (3 if self.op.aggregation.data in "<>" else 0)
 
-    def bounded(self, vector: str | None, rows: str | None) -> set[str]:
-        """The reduced indices whose loops constraints bound, which do not unroll."""
-        if (vector, rows) not in self._bounded:
-            schedule = Schedule((), (), vector=vector, rows=rows)
-            self._bounded[vector, rows] = bounded_indices(self.flat, schedule)
-        return self._bounded[vector, rows]
-
-    def shared(self, vector: str | None, rows: str | None) -> set[str]:
-        """The reduced indices of windows along which rows share vectors that they load."""
-        if vector is None or rows is None:
-            return set()
-        windows = (
-            access
-            for access, a in zip(self.op.input_accesses, self.flat.accesses, strict=False)
-            if a.lane_stride(vector) and a.stride(rows)
-        )
-        forms = (form for access in windows for form in access if form.coefficient(rows))
-        return {n for form in forms for n, _ in form.terms} & set(self.flat.reduced)
+    def plan(self, s: Schedule) -> AccessPlan:
+        """How operands are read and the result is written."""
+        key = s.vector, s.rows
+        if key not in self._plans:
+            self._plans[key] = plan_accesses(self.op, self.flat, s.vector, s.rows)
+        return self._plans[key]
 
     @cached_property
-    def _bounded(self) -> dict[tuple[str | None, str | None], set[str]]:
+    def _plans(self) -> dict[tuple[str | None, str | None], AccessPlan]:
         return {}
+
+    def bounded(self, s: Schedule) -> set[str]:
+        """The reduced indices whose loops constraints bound, which do not unroll."""
+        return reduced_indices(self.plan(s).constraints.bounds, self.flat)
+
+    def shared(self, s: Schedule) -> set[str]:
+        """The reduced indices of windows along which rows share vectors that they load."""
+        operands = zip(self.op.input_accesses, self.plan(s).read, strict=True)
+        forms = (form for access, o in operands if o.is_window for form in access)
+        moving = (form for form in forms if s.rows is not None and form.coefficient(s.rows))
+        return {n for form in moving for n, _ in form.terms} & set(self.flat.reduced)
 
     # ** threads **
 

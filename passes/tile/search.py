@@ -16,6 +16,7 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import flatten, simplify
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
+from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
 from tessella.passes.tile.statement_key import statement_key
 from tessella.targets import Target
@@ -124,11 +125,7 @@ def _prefetches(op: ContractOp, choice: Choice, target: Target) -> bool:
     s, flat = choice.schedule, simplify(flatten(op, choice.layouts))
     if s.vector is None or s.vector not in flat.free:
         return False
-    panels = [
-        i
-        for i, a in enumerate(flat.accesses[: flat.inputs])
-        if s.vector in a.lanes and not (s.rows and a.stride(s.rows))
-    ]
+    panels = [o for o in plan_accesses(op, flat, s.vector, s.rows).read if o.is_panel]
     inside = s.order[s.order.index(s.vector) + 1 :]
     tiles = prod(-(-flat.ranges[n] // (s.row_tile if n == s.rows else 1)) for n in inside)
     points = prod(flat.ranges[n] for n in flat.reduced)

@@ -21,7 +21,8 @@ from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of, packed_layouts
-from tessella.passes.tile.vectors import crossing, lying_across, vector_indices
+from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.vectors import transposing_rows, vector_indices
 from tessella.targets import Target
 
 VECTORS = (8, 6, 4, 3, 2, 1)
@@ -173,8 +174,8 @@ class TileFamily:
         """The reduced indices: those whose loops constraints bound outside, as the others unroll;
         along which rows share what they load inside, so that it is held for as short as can be."""
         model = self._model
-        bounded = model.bounded(self.vector, self.rows)
-        shared = model.shared(self.vector, self.rows)
+        lowest = Schedule((), (), self.vector, rows=self.rows)
+        bounded, shared = model.bounded(lowest), model.shared(lowest)
         return tuple(sorted(self._flat.reduced, key=lambda n: (n not in bounded, n in shared)))
 
     def _square_blocks(self) -> tuple[tuple[str, int], ...]:
@@ -198,7 +199,7 @@ class TileFamily:
             return 1
         # the taps of a window share what they load; broadcasts that are shared are spilled
         largest = WINDOW_OPS if model.has_windows(s) else BODY_OPS
-        bounded = model.bounded(s.vector, s.rows)
+        bounded = model.bounded(s)
         inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
         extents = [self._flat.ranges[name] for name in inside]
         whole = 1
@@ -231,9 +232,9 @@ def _shapes(
     most = max(1, full + (rest > 0 and vector in flat.free))
     counts = [v for v in VECTORS if v <= most]
     if op.is_map:
-        across = lying_across(op, flat, vector)
-        rows = crossing(op, flat, across, vector) if across else None
-        yield (1 if across else min(4, counts[0])), rows
+        transposed = bool(plan_accesses(op, flat, vector, None).gathered())
+        rows = transposing_rows(op, flat, vector) if transposed else None
+        yield (1 if transposed else min(4, counts[0])), rows
         return
     names = [n for n in flat.free if n != vector and flat.ranges[n] > 1]
     names.sort(key=lambda n: abs(flat.out.stride(n)))

@@ -19,9 +19,10 @@ from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile.packing import packed_layouts, set_layouts
+from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import best_schedule
 from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
-from tessella.passes.tile.vectors import crossing, lying_across, reduces, vectorises
+from tessella.passes.tile.vectors import reduces, transposing_rows, vectorises
 from tessella.targets import Target
 from tests.codegen.harness import call_text
 from tests.lowering import reference
@@ -107,13 +108,9 @@ class Planner:
     def tile(self, vector: str | None) -> RegisterTile:
         """A register tile."""
         ranges = self.flat.ranges
-        across = (
-            lying_across(self.op, self.flat, vector)
-            if vector is not None and self.op.is_map
-            else []
-        )
-        if vector is not None and across:
-            rows = crossing(self.op, self.flat, across, vector)
+        maps = vector is not None and self.op.is_map
+        if maps and plan_accesses(self.op, self.flat, vector, None).gathered():
+            rows = transposing_rows(self.op, self.flat, vector)
             assert rows is not None
             return RegisterTile(rows, self.between(1, min(self.lanes, ranges[rows])), 1)
         vectors = self.one_of(*self.counts(vector)) if vector is not None else 1

@@ -84,7 +84,7 @@ def test_panels_of_another_width(panel: int, fits: bool) -> None:
         lower(text)
 
 
-def test_squares_with_more_rows_than_lanes() -> None:
+def test_transposes_of_more_rows_than_lanes() -> None:
     text = """
     tile.kernel @k(%a: tensor<20x16xf32>) -> (tensor<16x20xf32>) {
       %r = tile.contract = [x: 16, y: 20] (%a[y, x]) -> [x, y] schedule
@@ -97,7 +97,8 @@ def test_squares_with_more_rows_than_lanes() -> None:
     lower(text.replace("rows x 5", "rows x 4"))
     with pytest.raises(InvalidModelError) as error:
         lower(text)
-    assert error.value.expected == "lanes that lie side by side"
+    assert error.value.expected is not None
+    assert error.value.expected.startswith("in-register transposes")
 
 
 def test_a_segment_of_ops() -> None:

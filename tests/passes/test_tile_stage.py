@@ -14,9 +14,10 @@ from tessella.dialects.nn import ReshapeOp, WeightOp
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, Schedule
-from tessella.dialects.tile.flat import Flat, flatten, is_crosswise, is_strided, simplify
+from tessella.dialects.tile.flat import Flat, flatten, simplify
 from tessella.driver.build import Lowered, lower
 from tessella.driver.options import make_options
+from tessella.passes.tile.plan import Access, plan_accesses
 from tests.lowering.programs import Program, programs
 
 Statement = tuple[ContractOp, Schedule, Flat]
@@ -63,14 +64,16 @@ def test_schedules(target: str, program: Program) -> None:
         assert (s.vectors - 1) * s.lanes < flat.ranges[s.vector]
         accumulators = s.row_tile * s.vectors
         assert op.is_map or accumulators < machine.vector_registers
-        if s.vector in flat.reduced:
-            assert flat.out.lane_stride(s.vector) == 0
-        else:
-            assert flat.out.lane_stride(s.vector) == 1
-        assert all(
-            a.lane_stride(s.vector) in (0, 1) or is_crosswise(a, s) or is_strided(a, s)
-            for a in flat.accesses
-        )
+        plan = plan_accesses(op, flat, s.vector, s.rows)
+        assert plan.misfit(s) is None
+        assert plan.sums_lanes == (s.vector in flat.reduced)
+        written = Access.BROADCAST if plan.sums_lanes else Access.CONTIGUOUS
+        assert plan.result.access == written
+        assert Access.GATHER not in {o.access for o in plan.operands}
+        for a, o in zip(flat.accesses, plan.operands, strict=True):
+            near = o.access in (Access.CONTIGUOUS, Access.PACKED)
+            assert near == (a.lane_stride(s.vector) == 1)
+            assert (o.access is Access.BROADCAST) == (a.lane_stride(s.vector) == 0)
 
 
 @every_target

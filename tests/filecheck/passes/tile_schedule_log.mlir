@@ -19,7 +19,12 @@
 // CHECK-NEXT: Chosen of {{[0-9]+}}: <
 // CHECK-NEXT:   cycles:
 // CHECK-NEXT:   registers=
-// CHECK-NEXT:   operand 1 laid out as packed<[2 floordiv
+// CHECK-NEXT:   operand 1 packed as packed<[2 floordiv
+// CHECK-NEXT:   operand 0: broadcast f32, stride 0, row stride 64
+// CHECK-NEXT:   operand 1: packed f32, stride 1
+// CHECK-NEXT:   result: contiguous f32, stride 1, row stride 64
+// CHECK-NEXT:   constraint 0 <= y + j - 1 < 14: unrolled on boundary rows
+// CHECK-NEXT:   constraint 0 <= x + i - 1 < 14: loop bound
 // CHECK-NEXT:   threads: 2 over co (100% busy), 4 over
 tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.constant}) -> (tensor<1x14x14x64xf32>) {
   %O = tile.contract + [n: 1, x: 14, y: 14, co: 64 | i: 3, j: 3, ci: 64] (%D[n, x + i - 1, y + j - 1, ci], %K[i, j, co, ci]) -> [n, x, y, co] {

@@ -1,0 +1,250 @@
+"""How each operand of a statement is read under a schedule, and how the result is written.
+
+``plan_accesses`` decides it once. The search scores the plan, ``check_schedule`` checks it, the
+lowering emits it, and ``tessella explain --tiles`` prints it. It depends on the layouts of the
+operands, and on which indices run over the lanes and the rows of the register tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Region, SSAValue
+
+from tessella.dialects.elements import element_of
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, Schedule
+from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
+from tessella.passes.tile.constraints import Constraints, classify
+
+MAX_STRIDE = 4
+"""The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
+times what it uses."""
+
+
+class Access(Enum):
+    """How the lanes of one vector of an operand are read; for the result, how they are written."""
+
+    BROADCAST = "broadcast"
+    """All lanes share one element; the result has one."""
+    CONTIGUOUS = "contiguous"
+    PACKED = "packed"
+    """Contiguous, in panels as wide as the register tile."""
+    STRIDED = "strided"
+    """A few elements apart: shuffles pick the lanes out of whole vectors."""
+    TRANSPOSED = "in-register transpose"
+    """Contiguous along the rows: square blocks are loaded and transposed in registers."""
+    GATHER = "gather"
+    """Each lane at an address of its own. There is no code for it: the operand has to be packed, or
+    another index has to be the vector index."""
+
+
+@dataclass(frozen=True)
+class OperandPlan:
+    """How one operand is read, or the result is written. Strides are in elements."""
+
+    access: Access
+    stride: int
+    """Between neighbouring lanes."""
+    row_stride: int
+    """Between neighbouring rows of the register tile."""
+    element: str
+    """The name of the element in memory, such as `f32`."""
+    bits: int
+    """Of the element in memory."""
+    room: int
+    """Elements side by side in memory from the start of a tile: vectors that end within them need
+    no mask."""
+    guards: tuple[Constraint, ...] = ()
+    """The masked constraints that keep this operand inside its tensor."""
+
+    @property
+    def by_vector(self) -> bool:
+        """Whether the vectors of a register tile read different elements."""
+        return self.access is not Access.BROADCAST
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the rows of a register tile read different elements."""
+        return self.row_stride != 0
+
+    @property
+    def is_panel(self) -> bool:
+        """Whether all rows read the same panel."""
+        return self.access is Access.PACKED and not self.by_row
+
+    @property
+    def is_window(self) -> bool:
+        """Whether vectors move with the rows too, so that neighbouring rows may share them."""
+        return self.by_vector and self.by_row
+
+    def __str__(self) -> str:
+        text = f"{self.access.value} {self.element}, stride {self.stride}"
+        text += f", row stride {self.row_stride}" if self.by_row else ""
+        masks = ", ".join(f"0 <= {c.form} < {c.extent}" for c in self.guards)
+        return text + (f", masked by {masks}" if masks else "")
+
+
+@dataclass(frozen=True)
+class AccessPlan:
+    """The plans of a statement's inputs, its post operands and its result, in this order."""
+
+    operands: tuple[OperandPlan, ...]
+    inputs: int
+    extracts: tuple[Access, ...]
+    """How each `tile.extract` of the bodies is read."""
+    constraints: Constraints
+    """How the loops keep to the constraints."""
+    sums_lanes: bool = False
+    """Whether the vector index is reduced: lanes accumulate apart and are added up at the end."""
+
+    @property
+    def read(self) -> tuple[OperandPlan, ...]:
+        """The plans of the inputs."""
+        return self.operands[: self.inputs]
+
+    @property
+    def result(self) -> OperandPlan:
+        return self.operands[-1]
+
+    @property
+    def has_transposes(self) -> bool:
+        return any(o.access is Access.TRANSPOSED for o in self.operands)
+
+    def gathered(self) -> list[int]:
+        """The operands, by number, for which there is no code."""
+        return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
+
+    def misfit(self, s: Schedule) -> str | None:
+        """What a schedule of this plan would have to have, where it cannot be lowered."""
+        if s.vector is None:
+            return None
+        if self.gathered() or Access.GATHER in (*self.extracts, self.result.access):
+            return "lanes that lie side by side"
+        if self.result.by_vector == self.sums_lanes or not self.reads_vectors:
+            return "lanes that are written or added up"
+        if self.has_transposes and not (s.row_tile <= s.lanes and s.vectors == 1):
+            return "in-register transposes of at most as many rows as lanes, by one vector"
+        return None
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether lanes that are added up read whole vectors of one operand at least."""
+        return not self.sums_lanes or any(o.by_vector for o in self.read)
+
+    def lines(self) -> Iterator[str]:
+        """The plan as text, a line for each operand and constraint."""
+        for number, operand in enumerate(self.operands[:-1]):
+            yield f"operand {number}: {operand}"
+        yield f"result: {self.result}"
+        for kind, group in (
+            ("unrolled on boundary rows", self.constraints.rows),
+            ("loop bound", self.constraints.bounds),
+            ("mask", self.constraints.masks),
+        ):
+            yield from (f"constraint 0 <= {c.form} < {c.extent}: {kind}" for c in group)
+
+
+def plan_accesses(op: ContractOp, flat: Flat, vector: str | None, rows: str | None) -> AccessPlan:
+    """The plan of a statement for a vector index and an index of rows; without a vector index, each
+    operand is read element by element. ``flat`` has the layouts that the operands have.
+
+    Raises InvalidModelError for an output, or a post operand, that can leave its tensor.
+    """
+    constraints = classify(flat, Schedule((), (), vector, rows=rows))
+    values = (*op.inputs, *op.post_inputs, op.res)
+    operands = tuple(
+        _operand(op, flat, i, value, vector, rows, constraints) for i, value in enumerate(values)
+    )
+    extracts = tuple(_extracts(op, flat, vector)) if vector is not None else ()
+    return AccessPlan(operands, flat.inputs, extracts, constraints, vector in flat.reduced)
+
+
+def _operand(
+    op: ContractOp,
+    flat: Flat,
+    number: int,
+    value: SSAValue,
+    vector: str | None,
+    rows: str | None,
+    constraints: Constraints,
+) -> OperandPlan:
+    a, element = flat.accesses[number], element_of(value.type)
+    return OperandPlan(
+        access=_access(op, flat, number, value, vector, rows),
+        stride=a.lane_stride(vector) if vector is not None else 0,
+        row_stride=a.stride(rows) if rows is not None else 0,
+        element=element.name,
+        bits=element.bits,
+        room=a.room.get(vector or "", 0),
+        guards=tuple(c for c in constraints.masks if number in c.operands),
+    )
+
+
+def _access(
+    op: ContractOp, flat: Flat, number: int, value: SSAValue, vector: str | None, rows: str | None
+) -> Access:
+    a = flat.accesses[number]
+    stride = a.lane_stride(vector) if vector is not None else 0
+    if stride == 0 or vector is None:
+        return Access.BROADCAST
+    if stride == 1:
+        return Access.PACKED if vector in a.lanes else Access.CONTIGUOUS
+    if a is flat.out or vector in flat.reduced or tensor_type(value).element_type == i1:
+        return Access.GATHER
+    if number < flat.inputs and _is_strided(flat, number, vector, stride):
+        return Access.STRIDED
+    return Access.TRANSPOSED if _is_transposed(op, flat, a, rows) else Access.GATHER
+
+
+def _is_strided(flat: Flat, number: int, vector: str, stride: int) -> bool:
+    """Whether lanes can be picked: what keeps them inside can be told of each element between."""
+    return 1 < stride <= MAX_STRIDE and all(
+        c.form.coefficient(vector) in (0, stride) for c in flat.constraints if number in c.operands
+    )
+
+
+def _is_transposed(op: ContractOp, flat: Flat, a: FlatAccess, rows: str | None) -> bool:
+    return rows is not None and op.is_map and not flat.constraints and a.stride(rows) == 1
+
+
+# ** extracts **
+
+
+def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
+    """How the elements that the bodies extract lie along the vector index."""
+    varying: set[SSAValue] = set()
+    inputs, posts = flat.accesses[: flat.inputs], flat.accesses[flat.inputs : -1]
+    for region, accesses in ((op.combine, inputs), (op.post, posts)):
+        if region.blocks:
+            args = region.block.args[len(region.block.args) - len(accesses) :]
+            moving = (a.lane_stride(vector) != 0 for a in accesses)
+            varying |= {arg for arg, moves in zip(args, moving, strict=True) if moves}
+            apart = region is op.combine and vector in flat.reduced
+            yield from _extracts_of(region, vector, varying, sums_lanes=apart)
+
+
+def _extracts_of(
+    region: Region, vector: str, varying: set[SSAValue], *, sums_lanes: bool
+) -> Iterator[Access]:
+    for inner in region.block.ops:
+        if isinstance(inner, IndexOp) and inner.index.data == vector:
+            varying.add(inner.res)
+        elif isinstance(inner, ExtractOp):
+            yield Access.GATHER if sums_lanes else _extract(inner, varying)
+            varying.add(inner.res)
+        elif any(v in varying for v in inner.operands):
+            varying |= set(inner.results)
+
+
+def _extract(op: ExtractOp, varying: set[SSAValue]) -> Access:
+    moving = [i for i, c in enumerate(op.coordinates) if c in varying]
+    if not moving:
+        return Access.BROADCAST
+    (last, *others) = moving[::-1]
+    index = isinstance(op.coordinates[last].owner, IndexOp)
+    side_by_side = not others and index and strides_of(op.source)[last] == 1
+    return Access.CONTIGUOUS if side_by_side else Access.GATHER
