@@ -14,16 +14,14 @@ every element where it is) stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
@@ -39,6 +37,7 @@ from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elementwise import cast_scalar
 from tessella.kernels.registry import VIEW_KERNEL, picked_kernel, why_misplaced
+from tessella.lowering.structure import structure
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
@@ -53,10 +52,10 @@ CODE = "code"
 
 @dataclass
 class KernelTable:
-    """The kernels of a module by their text: equal ones are made once."""
+    """The kernels of a module by their structure: equal ones are made once."""
 
     module: ModuleOp
-    by_text: dict[str, KernelOp] = field(default_factory=dict[str, KernelOp])
+    known: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
     count: int = field(init=False)
     """The kernels that the module has."""
 
@@ -65,12 +64,12 @@ class KernelTable:
 
     def add(self, kernel: KernelOp, hint: str, nodes: Sequence[str]) -> KernelOp:
         """The kernel, or an equal one that is there already; it gets its name here."""
-        text = _signature(kernel)
-        known = self.by_text.get(text)
+        key = structure(kernel)
+        known = self.known.get(key)
         if known is None:
             number = self.count
             self.count += 1
-            self.by_text[text] = known = kernel
+            self.known[key] = known = kernel
             kernel.sym_name = StringAttr(f"{hint}_{number}")
             kernel.attributes[CODE] = IntegerAttr(number, i64)
             kernel.attributes[NODES] = ArrayAttr[StringAttr]([])
@@ -79,20 +78,6 @@ class KernelTable:
         assert isinstance(old, ArrayAttr)
         known.attributes[NODES] = ArrayAttr([*old.data, *(StringAttr(n) for n in nodes)])
         return known
-
-
-def _signature(kernel: KernelOp) -> str:
-    """The kernel's text with numbers for names, so that equal kernels have equal text."""
-    nameless = kernel.clone()
-    for op in nameless.walk():
-        for block in (b for region in op.regions for b in region.blocks):
-            for argument in block.args:
-                argument.name_hint = None
-        for result in op.results:
-            result.name_hint = None
-    text = StringIO()
-    Printer(stream=text).print_op(nameless)
-    return text.getvalue()
 
 
 class _Group:

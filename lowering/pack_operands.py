@@ -79,7 +79,7 @@ class _Packer:
         place = place_of(type)
         copy = relayout(call, value, place, self.weights, self.table)
         self.kernels[copy.kernel_name] = next(
-            k for k in self.table.by_text.values() if k.sym_name.data == copy.kernel_name
+            k for k in self.table.known.values() if k.sym_name.data == copy.kernel_name
         )
         Rewriter.insert_op(copy, InsertPoint.before(call))
         return copy.res[0]

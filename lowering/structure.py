@@ -1,0 +1,34 @@
+"""What an operation is, without the names of its values: equal for operations that do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from xdsl.ir import Operation, SSAValue
+
+
+def structure(op: Operation) -> Hashable:
+    """A key that is equal for operations of equal structure, regions and all.
+
+    It has one entry for each operation inside, in order. Values are numbered as they are defined;
+    one from outside stands for itself.
+    """
+    numbers: dict[SSAValue, int] = {}
+    return tuple(_entry(inner, numbers) for inner in op.walk())
+
+
+def _entry(op: Operation, numbers: dict[SSAValue, int]) -> Hashable:
+    operands = tuple(numbers.get(value, value) for value in op.operands)
+    blocks = [block for region in op.regions for block in region.blocks]
+    for value in (*op.results, *(argument for block in blocks for argument in block.args)):
+        numbers[value] = len(numbers)
+    return (
+        op.name,
+        operands,
+        op.result_types,
+        frozenset(op.properties.items()),
+        frozenset(op.attributes.items()),
+        # with the lengths of blocks, the order of all operations says which is in which
+        tuple(len(region.blocks) for region in op.regions),
+        tuple((block.arg_types, len(block.ops)) for block in blocks),
+    )
