@@ -19,30 +19,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
-from tessella.dialects.nn.core import Array, NnOp, shape_of, tensor_type, type_of
+from tessella.dialects.nn.core import Array, NnOp, Tensor, shape_of, tensor_type, type_of
 from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
-from tessella.dialects.tile import CallOp, KernelOp, constant_mark
-from tessella.dialects.tile import ReturnOp as TileReturnOp
-from tessella.kernels.builder import KernelBuilder
+from tessella.dialects.tile import CallOp, KernelOp
 from tessella.kernels.elementwise import cast_scalar
-from tessella.kernels.registry import VIEW_KERNEL, picked_kernel, why_misplaced
+from tessella.kernels.group import GroupLowering
+from tessella.kernels.registry import VIEW_KERNEL
 from tessella.lowering.structure import structure
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.outline_segments import SEGMENT
 from tessella.runtime.weights import WeightStore
-from tessella.support.errors import InternalError, InvalidModelError
 
 NODES = "nodes"
 """Attribute of a kernel: the names of the nodes that it computes."""
@@ -80,110 +78,48 @@ class KernelTable:
         return known
 
 
-class _Group:
-    """Lowers the ops of one group into one kernel."""
+class _Group(GroupLowering):
+    """Lowers the ops of one group; weights and views go before it into the segment."""
 
     def __init__(self, weights: WeightStore, anchor: Operation) -> None:
+        super().__init__()
         self.weights = weights
         self.anchor = anchor
-        self.block = Block()
-        self.arguments: list[SSAValue] = []
-        self.values: dict[SSAValue, SSAValue] = {}
-        self.outer: dict[SSAValue, SSAValue] = {}
-        self.splats: dict[SSAValue, float] = {}
-        self.names: list[str] = []
-        self.nodes: list[str] = []
-        self.builder = KernelBuilder(
-            self.block, self._constant, self._reshaped, self.splats.get, self._derived
-        )
 
-    def argument(self, value: SSAValue) -> SSAValue:
-        """The kernel's argument for a value of the segment."""
-        argument = self.block.insert_arg(value.type, len(self.block.args))
-        argument.name_hint = value.name_hint
-        self.arguments.append(value)
-        self.outer[argument] = value
-        if isinstance(value.owner, SplatOp):
-            self.splats[argument] = value.owner.number
-        return argument
+    def weight(self, array: Array, hint: str) -> SSAValue:
+        """A weight of this array."""
+        return self._inserted(WeightOp(self.weights.add(hint, array), type_of(array)))
 
-    def _constant(self, array: Array, hint: str) -> SSAValue:
-        weight = WeightOp(self.weights.add(hint, array), type_of(array))
-        Rewriter.insert_op(weight, InsertPoint.before(self.anchor))
-        return self.argument(weight.res)
+    def view(self, value: SSAValue, type: Tensor) -> SSAValue:
+        """The memory of a tensor as one of another type."""
+        op = ReshapeOp.make([value], shape=type.get_shape())
+        Rewriter.replace_value_with_new_type(op.res, type)
+        return self._inserted(op)
 
-    def _derived(
+    def derived(
         self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        outer = self.outer.get(value)
-        array = None if outer is None else constant_value(outer, self.weights)
+        """A weight that is computed from a tensor whose elements are known."""
+        array = constant_value(value, self.weights)
         if array is None:
             return None
         made = compute(array)
         assert made.shape == tuple(shape)
-        return self._constant(made, f"{value.name_hint or 'weight'}.part")
+        return self.weight(made, f"{value.name_hint or 'weight'}.part")
 
-    def _reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        outer = self.outer.get(value)
-        if outer is None:
-            raise InternalError("only an operand of the kernel can be viewed under another shape")
-        op = ReshapeOp.make([outer], shape=tuple(shape))
-        place = place_of(outer.type)
-        if place is not None:
-            Rewriter.replace_value_with_new_type(op.res, placed(tensor_type(op.res), place))
+    def stored(self, splat: SplatOp) -> SSAValue:
+        """A splat as a weight."""
+        array = np.ascontiguousarray(splat_array(splat))
+        return self._inserted(WeightOp(self.weights.add("splat", array), tensor_type(splat.res)))
+
+    def _inserted(self, op: NnOp) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        return self.argument(op.res)
+        return op.results[0]
 
-    def lower(self, op: NnOp) -> None:
-        """Add the statements of one op."""
-        kernel, reason = picked_kernel(op), why_misplaced(op)
-        if kernel.lower is None or reason is not None:
-            raise InvalidModelError(
-                f"{op.name} ({op.node}): {reason or f'{kernel.name} has no lowering'}",
-                hint="pick-kernels picks a kernel for each op",
-            )
-        results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
-        listed = [results] if isinstance(results, SSAValue) else list(results)
-        for result, value in zip(op.results, listed, strict=True):
-            self.values[result] = value
-            value.name_hint = value.name_hint or result.name_hint
-        self.names.append(kernel.name)
-        self.nodes.append(op.node)
-
-    def finish(self, results: Sequence[SSAValue], table: KernelTable) -> CallOp:
-        """Close the kernel and call it where the group stands."""
-        self.block.add_op(TileReturnOp(results))
-        self._drop_unused()
-        types = FunctionType.from_lists(
-            [a.type for a in self.block.args], [r.type for r in results]
-        )
-        constants = [_is_weight(v) for v in self.arguments]
-        kernel = KernelOp("kernel", types, Region(self.block), constant_mark(constants))
-        kernel = table.add(kernel, "_".join(self.names[:3]), self.nodes)
-        return CallOp(kernel.sym_name.data, self.arguments, list(types.outputs))
-
-    def _drop_unused(self) -> None:
-        for i in reversed(range(len(self.arguments))):
-            argument = self.block.args[i]
-            if argument.first_use is None:
-                self.block.erase_arg(argument)
-                del self.arguments[i]
-            elif isinstance(self.arguments[i].owner, SplatOp):
-                self.arguments[i] = self._materialise(self.arguments[i])
-
-    def _materialise(self, value: SSAValue) -> SSAValue:
-        """A splat that is read from memory becomes a weight."""
-        assert isinstance(value.owner, SplatOp)
-        array = np.ascontiguousarray(splat_array(value.owner))
-        weight = WeightOp(self.weights.add("splat", array), tensor_type(value))
-        Rewriter.insert_op(weight, InsertPoint.before(self.anchor))
-        return weight.res
-
-
-def _is_weight(value: SSAValue) -> bool:
-    while isinstance(value.owner, ReshapeOp):
-        value = value.owner.x
-    return isinstance(value.owner, WeightOp)
+    def call(self, results: Sequence[SSAValue], table: KernelTable) -> CallOp:
+        """Close the kernel; a call of it, or of an equal one."""
+        kernel = table.add(self.kernel(results), "_".join(self.names[:3]), self.nodes)
+        return CallOp(kernel.sym_name.data, self.arguments, [r.type for r in results])
 
 
 @dataclass(frozen=True)
@@ -243,7 +179,7 @@ def _convert_fused(op: FusedOp, weights: WeightStore, table: KernelTable) -> Cal
             group.lower(inner)
     last = op.body.block.last_op
     assert isinstance(last, YieldOp)
-    return group.finish([group.values[v] for v in last.values], table)
+    return group.call([group.values[v] for v in last.values], table)
 
 
 def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallOp:
@@ -252,7 +188,7 @@ def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallO
         if value not in group.values:
             group.values[value] = group.argument(value)
     group.lower(op)
-    return group.finish([group.values[r] for r in op.results], table)
+    return group.call([group.values[r] for r in op.results], table)
 
 
 def _is_view(op: RelayoutOp) -> bool:
@@ -290,7 +226,7 @@ def relayout(
     result = group.builder.map(
         [argument], placed(tensor_type(source), place), lambda _, args: args[0]
     )
-    return group.finish([result], table)
+    return group.call([result], table)
 
 
 __all__ = ["CODE", "NODES", "ConvertNnToTilePass", "KernelTable", "relayout"]

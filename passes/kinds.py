@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from tessella import kernels
 from tessella.dialects.place import parse_place
 from tessella.kernels.registry import serves
-from tessella.passes.pick.candidates import requested
+from tessella.passes.pick.places import requested
 from tessella.support.knobs import KNOBS
 
 Kind = Literal["program", "statement", "debug"]

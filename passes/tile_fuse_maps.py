@@ -47,9 +47,14 @@ class TileFuseMapsPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.body.block.ops:
             if isinstance(kernel, KernelOp):
-                for statement in list(kernel.body.block.ops):
-                    if isinstance(statement, ContractOp):
-                        _fuse(statement)
+                fuse_maps(kernel)
+
+
+def fuse_maps(kernel: KernelOp) -> None:
+    """Fuse the maps of a kernel into the statements that they read."""
+    for statement in list(kernel.body.block.ops):
+        if isinstance(statement, ContractOp):
+            _fuse(statement)
 
 
 def _fuse(consumer: ContractOp) -> None:

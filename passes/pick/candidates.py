@@ -23,7 +23,9 @@ from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.split import unreadable
 from tessella.kernels.registry import CPU, CPU_TARGETS, Kernel, kernels_of, layouts_among
-from tessella.passes.pick.case import kernel_of, whole_case
+from tessella.passes.pick.cost_key import exact_key
+from tessella.passes.pick.places import requested
+from tessella.passes.pick.scratch import scratch_kernel
 from tessella.support.elements import FLOATS
 
 STEPS = ("exact", "layout", "host")
@@ -156,13 +158,6 @@ def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[
     return (*layouts_among(kernel, split), *(() if kernel.layouts else (None,)))
 
 
-def requested(places: Sequence[PlaceAttr]) -> list[PlaceAttr]:
-    """The places without those on the host, unless the host is what is asked for first."""
-    if places and places[0].target.data == "host":
-        return list(places)
-    return [place for place in places if place.target.data != "host"]
-
-
 def computing_precision(op: NnOp) -> str | None:
     """The precision of the op's floating-point values, or None where it has none."""
     for value in (*op.results, *op.operands):
@@ -212,7 +207,7 @@ def _unreadable(site: Site, op: NnOp) -> str | None:
     """Why the statements of a kernel do not fit a layout that splits dimensions."""
     if site.layout is None or not site.layout.is_split or site.kernel.lower is None:
         return None
-    scratch = kernel_of(whole_case(op), op, site.kernel, site.target, site.layout)
+    scratch = scratch_kernel(exact_key(op), op, site.kernel, site.target, site.layout)
     statements = (s for s in scratch.body.block.ops if isinstance(s, ContractOp))
     return next((reason for s in statements if (reason := unreadable(s)) is not None), None)
 

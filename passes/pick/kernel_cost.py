@@ -1,7 +1,8 @@
 """What a kernel costs for an op, in seconds, on a machine.
 
-A kernel says it itself, or it has a lowering: then the tile model estimates the statements that the
-lowering writes. As that takes about a millisecond, it is done once for each case (``case.py``).
+A kernel says it itself, or it has a lowering: then the op is lowered (``scratch.py``), and the tile
+model says what the best schedules of its statements cost. As that takes about a millisecond, it is
+done once for all ops of a key (``cost_key.py``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import CopyOp, PlaceAttr, Step
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPU_TARGETS, Kernel
-from tessella.passes.pick.case import Case, case_of, kernel_of, whole_case
+from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key
+from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.support.elements import ELEMENTS
 from tessella.targets import Target
@@ -40,22 +42,22 @@ class OpCost:
     target: Target
 
     @cached_property
-    def _case(self) -> tuple[Case, float]:
-        return case_of(self.op)
+    def _key(self) -> tuple[CostKey, float]:
+        return cost_key(self.op)
 
     def seconds(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Seconds of one call of a kernel at a place."""
         if kernel.cost is not None:
             return kernel.cost(self.op, self.target)
-        (case, scale), op = self._case, self.op
+        (cost, scale), op = self._key, self.op
         if place.layout.is_split:  # an extent that was rounded may not fall into the digits
-            case, scale = whole_case(op), 1.0
+            cost, scale = exact_key(op), 1.0
         layout = place.layout if layout_matters(kernel, op) else NCHW
-        key = (case, kernel, layout, self.target)
+        key = (cost, kernel, layout, self.target)
         if key not in _ESTIMATES:
             if len(_ESTIMATES) >= MAX_KEPT:
                 _ESTIMATES.clear()
-            scratch = kernel_of(case, op, kernel, place.target.data, layout)
+            scratch = scratch_kernel(cost, op, kernel, place.target.data, layout)
             _ESTIMATES[key] = tile_seconds(scratch, self.target)
         return CALL + scale * _ESTIMATES[key]
 

@@ -14,7 +14,7 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp
 from tessella.kernels import cost
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
-from tessella.passes.pick import case, kernel_cost
+from tessella.passes.pick import cost_key, kernel_cost
 from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
 from tests.passes.harness import GraphBuilder
 
@@ -68,7 +68,7 @@ def test_rounded_contractions(
     """An estimate for a power of two of summands, times the ratio, is near that of their number."""
     shapes = (1, channels, 28, 28), (64, channels, 1, 1)
     rounded = seconds(op(nn.ConvOp, *shapes, weights=1, **POINTWISE), layout)
-    monkeypatch.setattr(case, "LONG", 1 << 40)
+    monkeypatch.setattr(cost_key, "LONG", 1 << 40)
     exact = seconds(op(nn.ConvOp, *shapes, weights=1, **POINTWISE), layout)
     assert rounded == pytest.approx(exact, rel=0.35)
 
@@ -80,7 +80,7 @@ def test_rounded_channels(
     kind: type[NnOp], layout: Layout, channels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An estimate for a power of two of channels, times the ratio, is near that of their number."""
-    monkeypatch.setattr(case, "LONG", 1 << 40)
+    monkeypatch.setattr(cost_key, "LONG", 1 << 40)
 
     def estimate() -> float:
         if kind is nn.MaxPoolOp:
@@ -90,23 +90,24 @@ def test_rounded_channels(
         return seconds(op(kind, *shapes, weights=2, **WINDOW, groups=1), layout)
 
     rounded = estimate()
-    monkeypatch.setattr(case, "WIDE", 1 << 40)
+    monkeypatch.setattr(cost_key, "WIDE", 1 << 40)
     kernel_cost._ESTIMATES.clear()
     assert rounded == pytest.approx(estimate(), rel=0.15)
 
 
-def test_a_map_that_joins_an_aggregation_costs_nothing() -> None:
+def test_a_map_that_joins_an_aggregation_costs_next_to_nothing() -> None:
     shapes = (1, 96, 27, 27), (40, 96, 3, 3), (40,)
     for layout in (NCHW, NHWC):
         alone = seconds(op(nn.ConvOp, *shapes[:2], weights=1, **WINDOW, groups=1), layout)
-        assert seconds(op(nn.ConvOp, *shapes, weights=2, **WINDOW, groups=1), layout) == alone
+        both = seconds(op(nn.ConvOp, *shapes, weights=2, **WINDOW, groups=1), layout)
+        assert alone < both < 1.01 * alone
 
 
 @pytest.mark.parametrize("shape", [(5,), (1, 64, 56, 56), (1, 1000), (3, 7, 11, 13), (2, 96, 111)])
 def test_flat_maps(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """A map takes as long as its elements, in whatever shape they are."""
     flat = seconds(op(nn.ReluOp, shape))
-    monkeypatch.setattr(case, "_flat", lambda case: (case, 1.0))
+    monkeypatch.setattr(cost_key, "_flat", lambda key: (key, 1.0))
     kernel_cost._ESTIMATES.clear()
     assert flat == pytest.approx(seconds(op(nn.ReluOp, shape)), rel=0.5)
 

@@ -1,0 +1,126 @@
+"""Lowering a group of ops into one kernel.
+
+A group is lowered where it stands in a program (``lowering/nn_to_tile.py``), and apart from any, to
+see what it would cost (``passes/pick/scratch.py``). They differ in where further operands of the
+kernel come from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import FunctionType
+from xdsl.ir import Block, Region, SSAValue
+
+from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type
+from tessella.dialects.nn.movement import ReshapeOp
+from tessella.dialects.tile import KernelOp, ReturnOp, constant_mark
+from tessella.kernels.builder import KernelBuilder
+from tessella.kernels.registry import picked_kernel, why_misplaced
+from tessella.support.errors import InternalError, InvalidModelError
+
+
+class GroupLowering(ABC):
+    """Makes a kernel of ops. The tensors outside that it reads become its arguments."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.arguments: list[SSAValue] = []
+        """The tensors outside, one for each argument."""
+        self.values: dict[SSAValue, SSAValue] = {}
+        """The tensor of the kernel for each of those that the ops read and make."""
+        self.names: list[str] = []
+        self.nodes: list[str] = []
+        self._outside: dict[SSAValue, SSAValue] = {}
+        self._splats: dict[SSAValue, float] = {}
+        self.builder = KernelBuilder(
+            self.block, self._constant, self._reshaped, self._splats.get, self._derived
+        )
+
+    @abstractmethod
+    def weight(self, array: Array, hint: str) -> SSAValue:
+        """A weight of this array."""
+
+    @abstractmethod
+    def view(self, value: SSAValue, type: Tensor) -> SSAValue:
+        """The memory of a tensor as one of another type."""
+
+    @abstractmethod
+    def derived(
+        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+    ) -> SSAValue | None:
+        """A weight of a shape that is computed from a tensor; None where that is no constant."""
+
+    @abstractmethod
+    def stored(self, splat: SplatOp) -> SSAValue:
+        """A splat as a weight."""
+
+    def argument(self, value: SSAValue) -> SSAValue:
+        """The kernel's argument for a tensor outside."""
+        argument = self.block.insert_arg(value.type, len(self.block.args))
+        argument.name_hint = value.name_hint
+        self.arguments.append(value)
+        self._outside[argument] = value
+        if isinstance(value.owner, SplatOp):
+            self._splats[argument] = value.owner.number
+        return argument
+
+    def _constant(self, array: Array, hint: str) -> SSAValue:
+        return self.argument(self.weight(array, hint))
+
+    def _derived(
+        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+    ) -> SSAValue | None:
+        source = self._outside.get(value)
+        made = None if source is None else self.derived(source, shape, compute)
+        return None if made is None else self.argument(made)
+
+    def _reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        source = self._outside.get(value)
+        if source is None:
+            raise InternalError("only an operand of the kernel can be viewed under another shape")
+        type = tensor_type(source)
+        return self.argument(self.view(source, Tensor(type.element_type, shape, type.encoding)))
+
+    def lower(self, op: NnOp) -> None:
+        """Add the statements of one op."""
+        kernel, reason = picked_kernel(op), why_misplaced(op)
+        if kernel.lower is None or reason is not None:
+            raise InvalidModelError(
+                f"{op.name} ({op.node}): {reason or f'{kernel.name} has no lowering'}",
+                hint="pick-kernels picks a kernel for each op",
+            )
+        results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
+        listed = [results] if isinstance(results, SSAValue) else list(results)
+        for result, value in zip(op.results, listed, strict=True):
+            self.values[result] = value
+            value.name_hint = value.name_hint or result.name_hint
+        self.names.append(kernel.name)
+        self.nodes.append(op.node)
+
+    def kernel(self, results: Sequence[SSAValue]) -> KernelOp:
+        """Close the kernel. ``arguments`` are then what it has to be called with."""
+        self.block.add_op(ReturnOp(results))
+        self._drop_unused()
+        arguments = [a.type for a in self.block.args]
+        types = FunctionType.from_lists(arguments, [r.type for r in results])
+        constants = constant_mark([is_weight(value) for value in self.arguments])
+        return KernelOp("kernel", types, Region(self.block), constants)
+
+    def _drop_unused(self) -> None:
+        for i in reversed(range(len(self.arguments))):
+            argument, value = self.block.args[i], self.arguments[i]
+            if argument.first_use is None:
+                self.block.erase_arg(argument)
+                del self.arguments[i]
+            elif isinstance(value.owner, SplatOp):
+                self.arguments[i] = self.stored(value.owner)
+
+
+def is_weight(value: SSAValue) -> bool:
+    """Whether a tensor is a weight, or the memory of one."""
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.x
+    return isinstance(value.owner, WeightOp)

@@ -1,0 +1,119 @@
+"""What the cost of an op's kernels depends on.
+
+Ops are fewer by this key than they are, as the time grows in proportion with some extents: maps are
+estimated flat, with a power of two of elements; contractions with a power of two of summands; and
+what goes channel by channel with a power of two of channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
+
+from tessella.dialects.nn.constants import ConstantOp, SplatOp
+from tessella.dialects.nn.core import NnOp, tensor_type
+from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.dialects.nn.fused import FusedOp
+
+FLAT = 1 << 12
+"""Elements from which on maps are estimated at powers of two."""
+LONG = 32
+"""Summands from which on contractions are estimated at powers of two."""
+WIDE = 64
+"""Channels of a result from which on it is estimated at powers of two."""
+
+Extents = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An operand or result; ``kind`` is a `variable`, a `weight`, or a `splat`."""
+
+    element: Attribute
+    shape: Extents
+    kind: str = "variable"
+
+
+@dataclass(frozen=True)
+class CostKey:
+    """All of an op that the cost of its kernels depends on."""
+
+    properties: tuple[tuple[str, Attribute], ...]
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return (*self.operands, *self.results)
+
+
+def exact_key(op: NnOp) -> CostKey:
+    """The key of an op with all extents as they are."""
+    operands = tuple(_value(value, _kind(value)) for value in op.operands)
+    results = tuple(_value(value, "variable") for value in op.results)
+    return CostKey(tuple(sorted(op.properties.items())), operands, results)
+
+
+def cost_key(op: NnOp) -> tuple[CostKey, float]:
+    """The key of an op, and how many times longer the op takes than what the key describes."""
+    key = exact_key(op)
+    if isinstance(op, ElementwiseOp):
+        return _flat(key)
+    key, summands = _rounded(key, op.contracted, LONG)
+    key, channels = _rounded(key, op.channels, WIDE)
+    return key, summands * channels
+
+
+def _value(value: SSAValue, kind: str) -> Value:
+    type = tensor_type(value)
+    return Value(type.element_type, type.get_shape(), kind)
+
+
+def _kind(value: SSAValue) -> str:
+    owner = _origin(value).owner
+    kind = "weight" if isinstance(owner, ConstantOp) else "variable"
+    return "splat" if isinstance(owner, SplatOp) else kind
+
+
+def _origin(value: SSAValue) -> SSAValue:
+    """The value outside of a group that an argument of the group stands for."""
+    block = value.owner
+    if isinstance(value, BlockArgument) and isinstance(block, Block):
+        group = block.parent_op()
+        if isinstance(group, FusedOp):
+            return _origin(group.inputs[value.index])
+    return value
+
+
+def _power(extent: int) -> int:
+    """The power of two that is nearest on a logarithmic scale."""
+    return 1 << round(math.log2(extent))
+
+
+def _flat(key: CostKey) -> tuple[CostKey, float]:
+    """A map over one dimension: memory order is nothing to it."""
+    [result] = key.results
+    size = math.prod(result.shape)
+    count = _power(size) if size >= FLAT else size
+    operands = tuple(
+        Value(x.element, (count,) if x.shape == result.shape else (1,), x.kind)
+        for x in key.operands
+    )
+    return CostKey(key.properties, operands, (Value(result.element, (count,)),)), size / count
+
+
+def _rounded(key: CostKey, dims: Mapping[int, int], least: int) -> tuple[CostKey, float]:
+    """The key with a power of two as the extent of one dimension, which values have by number."""
+    values, count = list(key.values), len(key.operands)
+    extents = [values[i].shape[dim] for i, dim in dims.items()]
+    if not extents or min(extents) < least:
+        return key, 1.0
+    for i, dim in dims.items():
+        x = values[i]
+        shape = (*x.shape[:dim], _power(x.shape[dim]), *x.shape[dim + 1 :])
+        values[i] = Value(x.element, shape, x.kind)
+    rounded = CostKey(key.properties, tuple(values[:count]), tuple(values[count:]))
+    return rounded, extents[0] / _power(extents[0])

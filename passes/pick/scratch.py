@@ -1,0 +1,91 @@
+"""The kernel that a picked op would become, apart from any program.
+
+The op is lowered as ``convert-nn-to-tile`` lowers it, and its statements are fused as
+``tile-fuse-maps`` does. Weights have a type and no elements here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Block, SSAValue
+
+from tessella.dialects.layout import NCHW, Layout
+from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor, tensor_type, type_of
+from tessella.dialects.place import PlaceAttr, precision_of
+from tessella.dialects.tile import KernelOp
+from tessella.kernels.group import GroupLowering, is_weight
+from tessella.kernels.registry import Kernel
+from tessella.passes.pick.cost_key import CostKey, Value
+from tessella.passes.tile_fuse_maps import fuse_maps
+
+
+def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, target: str, layout: Layout) -> KernelOp:
+    """What a kernel makes of an op of this key at a target and in a layout."""
+    scratch = _picked(key, op, kernel, target, layout)
+    group = _Scratch()
+    for value in scratch.operands:
+        group.values.setdefault(value, group.argument(value))
+    group.lower(scratch)
+    made = group.kernel([group.values[result] for result in scratch.results])
+    fuse_maps(made)
+    return made
+
+
+class _Scratch(GroupLowering):
+    """Lowers an op of no program."""
+
+    def weight(self, array: Array, hint: str) -> SSAValue:
+        """A weight of the array's type."""
+        return _weight(type_of(array))
+
+    def view(self, value: SSAValue, type: Tensor) -> SSAValue:
+        """The memory of a tensor as one of another type."""
+        return _weight(type) if is_weight(value) else _variable(type)
+
+    def derived(
+        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+    ) -> SSAValue | None:
+        """A weight of the shape, where the tensor is a constant."""
+        constant = is_weight(value) or isinstance(value.owner, SplatOp)
+        return _weight(tensor(tensor_type(value).element_type, shape)) if constant else None
+
+    def stored(self, splat: SplatOp) -> SSAValue:
+        """A weight of the splat's type."""
+        return _weight(tensor_type(splat.res))
+
+
+def _weight(type: Tensor) -> SSAValue:
+    return WeightOp("scratch", type).res
+
+
+def _variable(type: Tensor) -> SSAValue:
+    return Block(arg_types=[type]).args[0]
+
+
+_SOURCES: dict[str, Callable[[Tensor], SSAValue]] = {
+    "variable": _variable,
+    "weight": _weight,
+    "splat": lambda type: SplatOp(1.0, type).res,
+}
+
+
+def _picked(key: CostKey, op: NnOp, kernel: Kernel, target: str, layout: Layout) -> NnOp:
+    """An op of the key with a picked kernel, on tensors at the places that it wants."""
+    wants = zip(kernel.wants(op, target, layout), key.values, strict=True)
+    places = [want.resolved(_row_major(value, target)) for want, value in wants]
+    types = [Tensor(v.element, v.shape, p) for v, p in zip(key.values, places, strict=True)]
+    sources = [_SOURCES[v.kind](type) for v, type in zip(key.operands, types, strict=False)]
+    kept = {k: v for k, v in op.attributes.items() if k not in ("places", "node", "fallback")}
+    return type(op).create(
+        operands=sources,
+        result_types=types[len(sources) :],
+        properties=op.properties,
+        attributes={**kept, "kernel": StringAttr(kernel.name), "places": ArrayAttr(places)},
+    )
+
+
+def _row_major(value: Value, target: str) -> PlaceAttr:
+    return PlaceAttr.get(target, precision_of(value.element), NCHW)
