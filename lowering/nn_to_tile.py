@@ -208,7 +208,7 @@ def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallO
         type,
         lambda s, args: cast_scalar(s, args[0], type.element_type),
     )
-    return group.finish([result], table)
+    return group.call([result], table)
 
 
 def relayout(
