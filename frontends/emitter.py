@@ -11,6 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import PyValue, dtype_of, element_type, shape_of, tensor, type_of
+from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
 
@@ -53,7 +54,7 @@ class Emitter:
     def constant(self, array: Array, name: str = "constant") -> SSAValue:
         """A tensor that holds these elements; one element is a splat."""
         if array.size == 1:
-            return self.splat(array.reshape(-1)[0].item(), array.shape, array.dtype)
+            return self.splat(widened(array).reshape(-1)[0].item(), array.shape, array.dtype)
         symbol = self.weights.add(name, array)
         return self.append(nn.WeightOp(symbol, type_of(array)))[0]
 

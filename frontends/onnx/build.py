@@ -13,7 +13,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.evaluate import Constants
 from tessella.frontends.emitter import Array, Emitter
-from tessella.frontends.onnx import model as onnx_model
+from tessella.frontends.onnx.model import DTYPES, Tensor
 from tessella.support.errors import ResourceError
 
 __all__ = ["Array", "Builder", "arguments_behind", "check_size"]
@@ -50,9 +50,9 @@ class Builder(Emitter):
         self.check_size(shape, dtype)
         return super().splat(value, shape, dtype)
 
-    def tensor(self, source: onnx_model.Tensor, name: str = "") -> SSAValue:
+    def tensor(self, source: Tensor, name: str = "") -> SSAValue:
         """A tensor of the model; its elements are read now."""
-        self.check_size(source.shape, source.type)
+        self.check_size(source.shape, DTYPES[source.type])
         return self.constant(source.array, source.name or name)
 
     def static(self, value: SSAValue) -> Array | None:

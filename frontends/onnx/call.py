@@ -14,6 +14,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.frontends.onnx.build import Array, Builder, arguments_behind
 from tessella.frontends.onnx.model import Graph, Node, Tensor
+from tessella.runtime.elements import widened
 from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, UnsupportedError
 
 
@@ -173,7 +174,7 @@ class Call:
         array = self.static(index, what)
         if array.size != 1:
             raise ShapeError(f"{what} is one number", found=f"{array.size} elements")
-        return array.reshape(-1)[0].item()
+        return widened(array).reshape(-1)[0].item()
 
     def static_int(self, index: int, what: str) -> int:
         """The one element of an operand, which is a whole number."""

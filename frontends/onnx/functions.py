@@ -16,6 +16,7 @@ from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.model import Function, Model, Node, Tensor
 from tessella.frontends.onnx.parse import parse_function
 from tessella.frontends.onnx.schemas import schema
+from tessella.frontends.onnx.tensors import element_code
 from tessella.support.errors import InvalidModelError, ResourceError
 
 _DEPTH = 64
@@ -96,12 +97,12 @@ def _proto(node: Node) -> onnx.NodeProto | None:
 
 
 def _tensor(value: Tensor) -> onnx.TensorProto:
-    code = helper.np_dtype_to_tensor_dtype(value.array.dtype)
+    code = element_code(value.array.dtype)
     return helper.make_tensor(value.name, code, value.shape, value.array.tobytes(), raw=True)
 
 
 def _type(value: SSAValue | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
-    code = helper.np_dtype_to_tensor_dtype(dtype_of(value.type))
+    code = element_code(dtype_of(value.type))
     return helper.make_tensor_type_proto(code, shape_of(value))

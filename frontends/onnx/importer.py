@@ -16,6 +16,7 @@ from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Tensor, Value
 from tessella.frontends.onnx.tensors import UNDEFINED
 from tessella.frontends.onnx.unsupported import unsupported
+from tessella.runtime.elements import dtype_name, tagged
 from tessella.support.errors import InputError, ShapeError, UnsupportedError
 
 MAX_BYTES = 16 << 30
@@ -77,9 +78,10 @@ class OnnxSource:
         """
         sizes = self._shapes(shapes)
         for value in self._inputs:
-            check_size(sizes[value.name], value.type, self._max_bytes, f"input {value.name!r}")
+            dtype, where = DTYPES[value.type], f"input {value.name!r}"
+            check_size(sizes[value.name], dtype, self._max_bytes, where)
         names = [value.name for value in self._inputs]
-        types = [tensor(element_type(value.type), sizes[value.name]) for value in self._inputs]
+        types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in self._inputs]
         func = make_main(names, types)
         build = Builder(func.body.block, self._max_bytes)
         arguments = dict(zip(names, func.body.block.args, strict=True))
@@ -135,13 +137,13 @@ def _constant(name: str, values: Mapping[str, Value], given: npt.ArrayLike) -> T
             expected=f"one of {', '.join(values)}",
             found=repr(name),
         )
-    array: Array = np.asarray(given)
-    if values[name].type in DTYPES and array.dtype.name != values[name].type:
+    array: Array = tagged(np.asarray(given))
+    if values[name].type in DTYPES and array.dtype != DTYPES[values[name].type]:
         raise InputError(
             "a constant of the wrong type",
             where=f"input {name!r}",
             expected=values[name].type,
-            found=array.dtype.name,
+            found=dtype_name(array.dtype),
         )
     _matched(values[name], array.shape, {})
     return Tensor.of(name, array)

@@ -1,7 +1,7 @@
 """An ONNX model as plain typed values: what the importer reads, free of protobuf.
 
-`parse` makes these from a ``ModelProto``. Types are NumPy's names (``float32``) where tessella has
-the type, else ONNX's (``float16``, ``string``, ``sequence``).
+`parse` makes these from a ``ModelProto``. Types are NumPy's names (``float32``, ``bfloat16``) where
+tessella has the type, else ONNX's (``float8e5m2``, ``string``, ``sequence``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.runtime import elements
+from tessella.support.elements import ELEMENTS
+
 Array = npt.NDArray[Any]
 
-DTYPES = frozenset("float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
-"""The element types that tessella has."""
+DTYPES: Mapping[str, np.dtype[Any]] = {
+    elements.dtype_name(elements.DTYPES[name]): elements.DTYPES[name]
+    for name, element in ELEMENTS.items()
+    if element.bits >= 16 or not element.is_tagged
+}
+"""The dtypes of the element types that models may have, by name."""
 
 _MOST_SHOWN = 256
 
@@ -45,7 +52,8 @@ class Tensor:
     @staticmethod
     def of(name: str, array: Array) -> Tensor:
         """The tensor that holds this array."""
-        return Tensor(name, np.dtype(array.dtype).name, array.shape, lambda: array)
+        array = elements.tagged(array)
+        return Tensor(name, elements.dtype_name(array.dtype), array.shape, lambda: array)
 
 
 @dataclass(frozen=True)

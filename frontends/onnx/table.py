@@ -23,9 +23,11 @@ A model may use any version of the ONNX op set (domain `ai.onnx`) from 1 to {new
 below are those of the op set that brought a definition of the op; a model uses the newest that its
 op set has.
 
-Element types: `float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64`. Models with
-others (`float16`, `bfloat16`, `string`, 8-bit floats, 4-bit integers, sequences, optionals) are not
-supported.
+Element types: `float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8
+bool`. Models with others (`string`, 8-bit floats, 4-bit integers, sequences, optionals) are not
+supported. Values of `float16` and `bfloat16` are computed in `float32` and rounded once by each op.
+Arrays of `bfloat16` are those of the package `ml_dtypes`, or of `uint16` with a tag
+(`np.dtype([("bf16", "u2")])`), as which results come: `y.view(ml_dtypes.bfloat16)`.
 
 "Known at import" is what constants and the shapes of inputs determine. Where that depends on the
 values of an input, `tessella.compile(model, constants={{"shape": np.array([6])}})` fixes them; the

@@ -11,12 +11,16 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles, location
 from tessella.frontends.onnx.model import DTYPES, Array, Tensor
+from tessella.runtime.elements import dtype_name
 from tessella.support.errors import InvalidModelError
 
 UNDEFINED = "undefined"
 """The type of a value whose type is not declared."""
 
 _NAMES = {"float": "float32", "double": "float64"}
+
+_AS_BITS = ("float16", "bfloat16")
+"""Types whose elements are kept as unsigned integers of their bits."""
 
 # Where a tensor without raw data keeps its elements.
 _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
@@ -26,6 +30,7 @@ _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
     "uint32": lambda t: t.uint64_data,
     "uint64": lambda t: t.uint64_data,
     **{n: lambda t: t.int32_data for n in ("bool", "int8", "int16", "int32", "uint8", "uint16")},
+    **{n: lambda t: t.int32_data for n in _AS_BITS},
 }
 
 
@@ -36,6 +41,13 @@ def element_name(code: int) -> str:
     except ValueError:
         return f"type number {code}"
     return _NAMES.get(name, name)
+
+
+def element_code(dtype: np.dtype[Any]) -> int:
+    """The ONNX element type of a dtype: the inverse of ``element_name``."""
+    if dtype.names is None:
+        return onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    return onnx.TensorProto.DataType.Value(dtype_name(dtype).upper())
 
 
 class TensorReader:
@@ -68,7 +80,7 @@ class TensorReader:
     def _reader(
         self, proto: onnx.TensorProto, type: str, shape: tuple[int, ...], where: str
     ) -> Callable[[], Array]:
-        dtype = np.dtype(type).newbyteorder("<")
+        dtype = DTYPES[type].newbyteorder("<")
         size = math.prod(shape) * dtype.itemsize
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in proto.external_data}
@@ -83,7 +95,8 @@ class TensorReader:
         _check_size(len(field), math.prod(shape), "elements", where)
         array = np.array(field, np.uint64 if type.startswith("u") else None)
         # unsafe: int32_data holds small integers, which are in range unless the file is odd
-        decoded = array.astype(np.dtype(type), casting="unsafe").reshape(shape)
+        stored = np.dtype(np.uint16) if type in _AS_BITS else DTYPES[type]
+        decoded = array.astype(stored, casting="unsafe").view(DTYPES[type]).reshape(shape)
         return lambda: decoded
 
 

@@ -34,14 +34,14 @@ def kind_of(operand: Any) -> Kind:
     return operand.dtype
 
 
-def supported(dtype: DType) -> DType:
-    """The dtype itself; float32 for float16, which NumPy computes small integers in."""
-    return _FLOAT32 if dtype == _FLOAT16 else dtype
+def precise(dtype: DType, *operands: Kind) -> DType:
+    """The dtype itself; float32 where NumPy computes operands of small integers in float16."""
+    return _FLOAT32 if dtype == _FLOAT16 and _FLOAT16 not in operands else dtype
 
 
 def float_dtype(dtype: DType) -> DType:
     """The dtype in which NumPy computes ``exp`` and its like."""
-    return supported(np.exp.resolve_dtypes((dtype, None))[0])
+    return precise(np.exp.resolve_dtypes((dtype, None))[0], dtype)
 
 
 def common_dtype(operands: Sequence[Any]) -> DType:

@@ -14,7 +14,7 @@ from tessella.dialects.nn.core import NnOp
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import Shape, as_axes, reshape
-from tessella.frontends.trace.promote import cast, floating, supported
+from tessella.frontends.trace.promote import cast, floating, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
 from tessella.support.errors import ShapeError
@@ -22,7 +22,11 @@ from tessella.support.errors import ShapeError
 
 def _dtype(reduce: Callable[..., Any], x: Traced, dtype: npt.DTypeLike | None) -> DType:
     """The dtype that NumPy's reduction has for arrays of this dtype."""
-    return np.dtype(dtype) if dtype is not None else supported(reduce(np.ones(1, x.dtype)).dtype)
+    return (
+        np.dtype(dtype)
+        if dtype is not None
+        else precise(reduce(np.ones(1, x.dtype)).dtype, x.dtype)
+    )
 
 
 def _reduce(trace: Trace, op: type[NnOp], x: Traced, axis: Shape | None, keepdims: bool) -> Traced:

@@ -12,7 +12,7 @@ from tessella.dialects.nn.core import NnOp
 from tessella.frontends.trace.composites import COMPOSITES
 from tessella.frontends.trace.dispatch import UFUNCS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.promote import Kind, as_operand, cast, kind_of, supported
+from tessella.frontends.trace.promote import Kind, as_operand, cast, kind_of, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.support.errors import ShapeError
 
@@ -134,7 +134,7 @@ def _resolved(ufunc: np.ufunc, kinds: Sequence[Kind]) -> tuple[DType, DType]:
     except TypeError as error:
         names = " and ".join(k.__name__ if isinstance(k, type) else k.name for k in kinds)
         raise ShapeError(f"np.{ufunc.__name__} does not take {names}", found=str(error)) from None
-    return supported(np.result_type(*inputs)), supported(output)
+    return precise(np.result_type(*inputs), *kinds), precise(output, *kinds)
 
 
 def _handler(ufunc: np.ufunc):

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import Converter, converts
 from tessella.support.errors import ShapeError
@@ -92,7 +92,9 @@ def power(call: Call) -> SSAValue:
     if types[0] == types[1]:
         return call.emit(nn.PowOp, base, exponent)
     # a whole base with a broken exponent has a broken power, which is cut to a whole number at last
-    wide = np.dtype(np.float64) if types[0].kind != "f" and types[1].kind == "f" else types[0]
+    wide = types[0]
+    if is_float(exponent.type) and not is_float(base.type):
+        wide = np.dtype(np.float64)
     result = call.emit(nn.PowOp, call.cast(base, wide), call.cast(exponent, wide))
     return call.cast(result, types[0])
 

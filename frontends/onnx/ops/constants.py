@@ -13,6 +13,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node, Tensor
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
+from tessella.runtime.elements import converted, widened
 from tessella.support.errors import InvalidModelError, ShapeError
 
 _VALUES = {
@@ -51,7 +52,8 @@ def constant_of_shape(call: Call) -> SSAValue:
     value = call.tensor("value") or Tensor.of("zero", np.zeros(1, np.float32))
     if math.prod(value.shape) != 1:
         raise InvalidModelError("the value is not one element", found=str(list(value.shape)))
-    return call.build.splat(value.array.reshape(-1)[0].item(), shape, value.type)
+    number = widened(value.array).reshape(-1)[0].item()
+    return call.build.splat(number, shape, value.array.dtype)
 
 
 def _known_type(node: Node) -> str | None:
@@ -68,9 +70,9 @@ def eye_like(call: Call) -> SSAValue:
     if len(shape) != 2:
         raise ShapeError("EyeLike takes a matrix", found=str(call.x.type))
     call.build.check_made(*shape)
-    dtype = dtype_of(call.x.type) if code is None else np.dtype(element_name(code))
+    dtype = dtype_of(call.x.type) if code is None else DTYPES[element_name(code)]
     offset = call.integer("k") - np.subtract.outer(np.arange(shape[1]), np.arange(shape[0])).T
-    return call.constant((offset == 0).astype(dtype))
+    return call.constant(converted(offset == 0, dtype))
 
 
 @converts("Range", 11, 27, note="operands known at import")
@@ -85,7 +87,7 @@ def range_(call: Call) -> SSAValue:
     # exact where these are integers, whose quotient a float may not hold
     count = max(int(-((start - limit) // delta)), 0)
     call.build.check_made(count)
-    return call.constant(np.asarray(start + np.arange(count) * delta, dtype))
+    return call.constant(converted(np.asarray(start + np.arange(count) * delta), dtype))
 
 
 @converts("Trilu", 14, 14, note="k known at import")

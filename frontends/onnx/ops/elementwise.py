@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES
 from tessella.frontends.onnx.registry import Converter, Rule, converts
@@ -159,7 +159,7 @@ def _bound(call: Call, index: int) -> float | SSAValue | None:
 )
 def cast(call: Call) -> SSAValue:
     """Version 1 names the type with a word, later ones with a number."""
-    return call.cast(call.x, _target(call.attribute("to")))
+    return call.cast(call.x, DTYPES[_target(call.attribute("to"))])
 
 
 @converts("CastLike", 15, 25)
@@ -210,7 +210,7 @@ def shrink(call: Call) -> SSAValue:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
     x, dtype = call.x, dtype_of(call.x.type)
     bias, lambd = (call.build.splat(call.number(n), (), np.float32) for n in ("bias", "lambd"))
-    wide = call.cast(x, np.float32 if dtype.kind != "f" else dtype)
+    wide = call.cast(x, dtype if is_float(x.type) else np.float32)
     bias, lambd = call.cast(bias, dtype_of(wide.type)), call.cast(lambd, dtype_of(wide.type))
     zero = call.scalar(0, wide)
     above = call.emit(nn.GreaterOp, wide, lambd)

@@ -61,7 +61,7 @@ def dequantize(call: Call) -> SSAValue:
     scale = _along(call, call.operand(1), call.x)
     y = call.emit(nn.MulOp, call.cast(x, dtype_of(scale.type)), scale)
     code = call.attribute("output_dtype")
-    return call.cast(y, element_name(code)) if code else y
+    return call.cast(y, DTYPES[element_name(code)]) if code else y
 
 
 @converts("QuantizeLinear", 10, 28, _TYPES)
@@ -72,7 +72,7 @@ def quantize(call: Call) -> SSAValue:
     if zero is not None:
         dtype = dtype_of(zero.type)
     elif code:
-        dtype = np.dtype(element_name(code))
+        dtype = DTYPES[element_name(code)]
     scale = _along(call, call.operand(1), call.x)
     x = call.emit(nn.DivOp, call.cast(call.x, dtype_of(scale.type)), scale)
     return _rounded(call, x, None if zero is None else _along(call, zero, call.x), dtype)

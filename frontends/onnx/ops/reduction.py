@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
@@ -75,7 +75,7 @@ def _through_float(call: Call, make: Callable[[], SSAValue], op: type[nn.NnOp]) 
     """A function that takes only floats, of what may be integers."""
     value = make()
     dtype = dtype_of(value.type)
-    wide = call.cast(value, dtype if dtype.kind == "f" else np.float64)
+    wide = call.cast(value, dtype if is_float(value.type) else np.float64)
     return call.cast(call.emit(op, wide), dtype)
 
 
@@ -83,7 +83,7 @@ def _through_float(call: Call, make: Callable[[], SSAValue], op: type[nn.NnOp]) 
 def reduce_log_sum_exp(call: Call) -> SSAValue:
     """log(sum(e^x)), of x less its maximum so that nothing overflows."""
     dtype = dtype_of(call.x.type)
-    x = call.cast(call.x, dtype if dtype.kind == "f" else np.float64)
+    x = call.cast(call.x, dtype if is_float(call.x.type) else np.float64)
     if _axes(call, x) is None:
         return call.x
     top = _reduced(call, nn.ReduceMaxOp, x, keepdims=True)

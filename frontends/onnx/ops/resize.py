@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.dialects.nn.movement import COORDINATES
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, samples
@@ -132,9 +132,9 @@ def _emit(call: Call, plan: _Plan) -> SSAValue:
         return x
     if plan.mode == "nearest":
         return _resized(call, plan, x)
-    wide = call.cast(x, dtype if dtype.kind == "f" else np.float32)
+    wide = call.cast(x, dtype if is_float(x.type) else np.float32)
     y = _resized(call, plan, wide)
-    return y if dtype.kind == "f" else call.cast(call.emit(nn.RoundOp, y), dtype)
+    return y if is_float(x.type) else call.cast(call.emit(nn.RoundOp, y), dtype)
 
 
 def _resized(call: Call, plan: _Plan, x: SSAValue) -> SSAValue:

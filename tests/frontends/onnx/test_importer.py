@@ -150,31 +150,31 @@ def test_input_that_is_an_output() -> None:
 
 
 def test_everything_unsupported_is_listed_at_once() -> None:
-    half = helper.make_tensor("half", TensorProto.FLOAT16, [1], [1.0])
+    eight = helper.make_tensor("eight", TensorProto.FLOAT8E5M2, [1], [1.0])
     nodes = [
         node("Relu", ["x"], ["a"], name="fine"),
         node("NoSuchOp", ["a"], ["b"], name="unknown"),
         node("Fused", ["b"], ["c"], name="foreign", domain="com.example"),
-        node("Cast", ["c"], ["d"], name="narrow", to=TensorProto.FLOAT16),
+        node("Cast", ["c"], ["d"], name="narrow", to=TensorProto.FLOAT8E5M2),
         node("MaxPool", ["image"], ["p", "i"], name="pool", kernel_shape=[2, 2]),
-        node("Constant", [], ["e"], name="constant", value=half),
+        node("Constant", [], ["e"], name="constant", value=eight),
         node("Det", ["dead"], ["dead2"], name="not needed"),
         node("Sum", ["d", "e", "p"], ["y"], name="sum"),
-        node("Unique", ["half"], ["z"], name="unique"),
+        node("Unique", ["eight"], ["z"], name="unique"),
     ]
     nodes.insert(0, node("Relu", ["x"], ["dead"]))
     inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), value("text", [1], np.str_)]
     outputs = [value("y", [1]), value("z", [1]), value("i", [1], np.int64)]
     proto = model(nodes, inputs, outputs, domains={"com.example": 1})
-    proto.graph.initializer.append(half)
+    proto.graph.initializer.append(eight)
     expected = [
         Unsupported("input", "text", "type string is not supported"),
-        Unsupported("initializer", "half", "type float16 is not supported"),
+        Unsupported("initializer", "eight", "type float8e5m2 is not supported"),
         Unsupported("NoSuchOp", "unknown", "ONNX has no such op in opset 21"),
         Unsupported("com.example.Fused", "foreign", "domain 'com.example' is not supported"),
-        Unsupported("Cast", "narrow", "type float16 is not supported"),
+        Unsupported("Cast", "narrow", "type float8e5m2 is not supported"),
         Unsupported("MaxPool", "pool", "output Indices is used"),
-        Unsupported("Constant", "constant", "attribute 'value': type float16 is not supported"),
+        Unsupported("Constant", "constant", "attribute 'value': type float8e5m2 is not supported"),
         Unsupported("Unique", "unique", "this op is not supported"),
     ]
     assert check(proto) == expected

@@ -144,7 +144,7 @@ def identity(x: Any, **_: Any) -> Any:
             r"\"x\['k'\]\[0\]\" is not",
         ),
         (lambda: tessella.jit(identity)(1 << 70), InputError, "'x' is not an array"),
-        (lambda: tessella.jit(identity)(np.float16(1)), InputError, r"(?s)not supported.*astype"),
+        (lambda: tessella.jit(identity)(np.complex64(1)), InputError, r"(?s)not supported.*astype"),
         (lambda: tessella.jit(identity)(np.ones(2, complex)), InputError, "found: complex128"),
         (lambda: tessella.jit(lambda x: "s")(1), InputError, "returns a str"),
         (lambda: tessella.jit(lambda x: x + 1j)(1), ShapeError, "no element type for complex128"),
