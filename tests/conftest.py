@@ -21,7 +21,8 @@ os.environ["XDG_CACHE_HOME"] = _CACHE.name
 os.environ["TESSELLA_CACHE"] = "off"
 
 # Compiling takes its time; and the same source has the same outcome.
-settings.register_profile("tessella", deadline=None, derandomize=True)
+settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("slow", settings.get_profile("tessella"), max_examples=100)
 settings.load_profile("tessella")
 
 
@@ -31,9 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell ``tests/sampling.py`` how much to run."""
+    """Tell ``tests/sampling.py`` and Hypothesis how much to run."""
     if config.getoption("--slow"):
         os.environ["TESSELLA_SLOW_TESTS"] = "1"
+        settings.load_profile("slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -18,6 +18,9 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
+from tessella.driver.build import Lowered, lower
+from tessella.driver.options import make_options
+from tessella.frontends.compile import open_source
 from tests.fixtures.light import LIGHT_MODELS, light_model
 from tests.fixtures.weights import fill_weights
 
@@ -28,6 +31,7 @@ __all__ = [
     "graph_inputs",
     "light_model",
     "load_fixture",
+    "lowered_for",
     "random_inputs",
     "run_onnxruntime",
 ]
@@ -42,6 +46,13 @@ _FOLDER = Path(__file__).parent / "fixtures"
 def load_fixture(name: str, seed: int = 0) -> onnx.ModelProto:
     """The fixture of this name (see ``FIXTURES``), with weights."""
     return fill_weights(onnx.ModelProto.FromString((_FOLDER / f"{name}.onnx").read_bytes()), seed)
+
+
+def lowered_for(model: onnx.ModelProto | Path, target: str | None = None) -> Lowered:
+    """A model of static shapes at the stage `loops`, which LLVM has not seen yet."""
+    source = open_source(model)
+    shapes = {i.name: tuple(d for d in i.shape if isinstance(d, int)) for i in source.inputs}
+    return lower(source.graph(shapes), make_options(target=target))
 
 
 def random_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:

@@ -6,24 +6,20 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hypothesis import settings
-
 T = TypeVar("T")
 
 SLOW = "TESSELLA_SLOW_TESTS" in os.environ
-"""Whether ``--slow`` was given, which ``conftest.py`` records before any test is imported."""
+"""Whether ``--slow`` was given: ``conftest.py`` records it, for processes that tests start too."""
+
+_STEP = 4
+_LEAST = 3
 
 
-def sized(sample: int, whole: int) -> int:
-    """The size of a sweep."""
-    return whole if SLOW else sample
+def sampled(count: int) -> int:
+    """The number of cases to take of a sweep of so many: a quarter, but three at least."""
+    return count if SLOW else max(count // _STEP, min(count, _LEAST))
 
 
-def examples(sample: int, whole: int) -> settings:
-    """Hypothesis' settings for a sweep of this many examples."""
-    return settings(max_examples=sized(sample, whole))
-
-
-def some(items: Sequence[T], sample: int) -> Sequence[T]:
-    """As many of the items, evenly spread, the first one among them."""
-    return items if SLOW else items[:: max(1, -(-len(items) // sample))]
+def sample(cases: Sequence[T], turn: int = 0) -> Sequence[T]:
+    """Every fourth of the cases. Sweeps that differ in their turn take others."""
+    return cases if SLOW else cases[turn % _STEP :: _STEP]

@@ -39,6 +39,7 @@ from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.runtime.host import KERNELS
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, ShapeError
+from tests.sampling import sampled
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "nn-ops.md"
 OPS: dict[str, type[NnOp]] = {op.name: op for op in nn.Nn.operations if issubclass(op, NnOp)}
@@ -313,7 +314,7 @@ def _property(name: str, length: int, constraint: str, tame: bool) -> st.SearchS
 
 @pytest.mark.parametrize("op", COMPUTED.values(), ids=COMPUTED)
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sampled(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_hostile(op: type[NnOp], data: st.DataObject) -> None:
     values, properties = data.draw(cases(op))
     try:

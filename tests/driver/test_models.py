@@ -21,7 +21,10 @@ from tests.models import (
 
 Array = npt.NDArray[Any]
 
-HEAVY = {"vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"}
+HEAVY = {
+    *("vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"),
+    *("shufflenet", "mobilenet_opset11"),
+}
 """Models that take long, or much memory: run with the slow tests."""
 
 

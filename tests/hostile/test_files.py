@@ -31,6 +31,7 @@ from tessella.support.errors import InternalError, InvalidModelError, OptionErro
 from tessella.tools.opt import main as opt
 from tests.hostile.limits import gigabytes, seconds
 from tests.hostile.models import X, Y, mixed
+from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 
@@ -286,7 +287,9 @@ def damage(draw: Any, text: str) -> str:
     return text
 
 
-RELAXED = settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RELAXED = settings(
+    max_examples=sampled(120), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @RELAXED

@@ -29,6 +29,7 @@ from tessella.support.errors import (
 from tests.frontends.onnx.models import model, value
 from tests.hostile.limits import gigabytes, seconds
 from tests.hostile.models import W, X, Y, mixed, one
+from tests.sampling import sampled
 
 F = np.float32
 HUGE = 1 << 40
@@ -402,7 +403,7 @@ def damaged(draw: Draw) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore:the model's IR version")
-@settings(max_examples=150)
+@settings(max_examples=sampled(150))
 @given(damaged())
 def test_a_damaged_model_compiles_and_runs_or_is_refused(data: bytes) -> None:
     try:

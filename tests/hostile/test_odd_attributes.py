@@ -18,6 +18,7 @@ import tessella
 from tessella.support.errors import TessellaError
 from tessella.targets import can_run, get
 from tests.hostile.models import one
+from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 Draw = Any
@@ -186,7 +187,7 @@ def onnxruntime_outputs(proto: onnx.ModelProto, x: Array) -> list[Array] | None:
         return None
 
 
-@settings(max_examples=60)
+@settings(max_examples=sampled(60))
 @given(nodes(), st.sampled_from(TARGETS))
 def test_odd_attributes(proto: onnx.ModelProto, target: str) -> None:
     x = normal(*(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim))

@@ -16,11 +16,12 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.nn.interpret import interpret
 from tessella.driver.compile import compile_source
 from tests.native import RUNNABLE, FixedSource, GraphBuilder
+from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 
 few = settings(
-    max_examples=4,
+    max_examples=sampled(4),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -14,12 +14,13 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import element_type, type_of
 from tests.native import RUNNABLE, GraphBuilder, check, check_op
+from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 
 widths = pytest.mark.parametrize("target", RUNNABLE)
 few = settings(
-    max_examples=8,
+    max_examples=sampled(8),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

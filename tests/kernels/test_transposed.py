@@ -18,6 +18,7 @@ from tessella.driver.model import Model
 from tessella.kernels.transposed import MAX_STRIDE, grouped, residues
 from tests.dialects.oracle import runtime
 from tests.native import RUNNABLE, Array, GraphBuilder, check, check_op
+from tests.sampling import sampled
 
 Shape = tuple[int, ...]
 Ints = int | Shape
@@ -111,7 +112,7 @@ def test_settings(case: tuple[Shape, Shape, dict[str, Ints]], target: str) -> No
 
 @widths
 @settings(
-    max_examples=6,
+    max_examples=sampled(6),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

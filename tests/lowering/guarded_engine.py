@@ -19,11 +19,13 @@ from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.runtime.program import TensorSpec
+from tests.codegen.harness import RUNNABLE as EVERY_WIDTH
 from tests.frontends.tile import points
 from tests.lowering.guarded import Case, Memory, compare, conv, matmul, normal, pool
 from tests.lowering.schedules import prepare
 from tests.lowering.statements import statement
 from tests.native import Array
+from tests.sampling import sample, sampled
 
 STATEMENTS = 40
 ROW_MAJOR = ("x86/f32/nchw", "x86")
@@ -166,8 +168,9 @@ class Drawn:
 
 def main(target: str) -> None:
     """Run all; what is running is the last line."""
-    drawn = map(Drawn, range(STATEMENTS))
-    for case in (*windows(), *movements(), *products(), *reductions(), *TEXTS, *drawn):
+    drawn = map(Drawn, range(sampled(STATEMENTS)))
+    fixed = [*windows(), *movements(), *products(), *reductions(), *TEXTS]
+    for case in (*sample(fixed, [t.name for t in EVERY_WIDTH].index(target)), *drawn):
         print(case, flush=True)
         case.run(target)
     print("done")

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from tests.lowering.programs import Program, programs
 from tests.native import RUNNABLE, check
+from tests.sampling import sampled
 
 widths = pytest.mark.parametrize("target", RUNNABLE)
 quick = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @widths
-@settings(quick, max_examples=100)
+@settings(quick, max_examples=sampled(100))
 @given(data=st.data())
 def test_exact(target: str, data: st.DataObject) -> None:
     """Not one number differs, however the sums are ordered."""
@@ -26,14 +27,14 @@ def test_exact(target: str, data: st.DataObject) -> None:
 
 @widths
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8, np.float64])
-@settings(quick, max_examples=12)
+@settings(quick, max_examples=sampled(12))
 @given(data=st.data())
 def test_exact_on_other_elements(target: str, dtype: npt.DTypeLike, data: st.DataObject) -> None:
     program = data.draw(programs(dtype))
     check(program.graph, program.inputs, target=target, rtol=0, atol=0)
 
 
-@settings(quick, max_examples=40)
+@settings(quick, max_examples=sampled(40))
 @given(program=programs(host=True))
 def test_segments(program: Program) -> None:
     """Native code and NumPy take turns."""
@@ -41,7 +42,7 @@ def test_segments(program: Program) -> None:
 
 
 @widths
-@settings(quick, max_examples=30)
+@settings(quick, max_examples=sampled(30))
 @given(data=st.data())
 def test_inexact(target: str, data: st.DataObject) -> None:
     program = data.draw(programs(exact=False))

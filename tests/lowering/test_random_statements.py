@@ -13,6 +13,7 @@ from tessella.targets import Target
 from tests.codegen.harness import RUNNABLE
 from tests.lowering.schedules import Fences, prepare
 from tests.lowering.statements import statement
+from tests.sampling import sampled
 
 every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
 randoms = st.randoms(use_true_random=False)
@@ -20,7 +21,7 @@ quick = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_t
 
 
 @every_target
-@settings(quick, max_examples=70)
+@settings(quick, max_examples=sampled(70))
 @given(random=randoms)
 def test_any_schedule(target: Target, random: Random) -> None:
     prepared = prepare(random, statement(random), target)

@@ -47,6 +47,7 @@ from tessella.tools.universe import TESSELLA
 from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture
 from tests.native import FixedSource
 from tests.passes.harness import GraphBuilder, ops, sample
+from tests.sampling import sampled
 
 MACHINE = targets.get("avx512")
 POINTWISE: dict[str, Any] = {
@@ -408,7 +409,7 @@ _OPS: dict[str, Callable[[GraphBuilder, Any, Any], Any]] = {
 }
 
 
-@settings(max_examples=25)
+@settings(max_examples=sampled(25))
 @given(make=programs())
 def test_no_choice_of_kernels_costs_less(make: Callable[[], Graph]) -> None:
     kernels.load()

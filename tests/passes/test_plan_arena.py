@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from tessella.dialects.rt import ArenaOp
 from tessella.passes.outline_segments import SEGMENT
 from tessella.passes.plan_arena import ARENA_BYTES, PlanArenaPass
+from tests.sampling import sampled
 
 Calls = list[list[int]]
 
@@ -62,7 +63,7 @@ def up(size: int) -> int:
     return -(-size // 64) * 64
 
 
-@settings(max_examples=400)
+@settings(max_examples=sampled(400))
 @given(data=st.data())
 def test_lifetimes(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 200), min_size=1, max_size=12))

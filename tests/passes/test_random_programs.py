@@ -23,6 +23,7 @@ from tessella.passes.pick_kernels import PickKernelsPass
 from tests.lowering.programs import Program, programs
 from tests.native import Array
 from tests.passes.harness import apply
+from tests.sampling import sampled
 
 EXACT = ("fc", "transposed-operand", "channel-shuffle", "batched-transpose", "relu", "clip")
 """Patterns that only name what is there."""
@@ -54,7 +55,7 @@ def results(program: Program, passes: Sequence[ModulePass] = ()) -> list[Array]:
 
 
 @pytest.mark.parametrize("name", SAME_BITS)
-@settings(max_examples=40)
+@settings(max_examples=sampled(40))
 @given(program=programs() | programs(np.int64) | programs(exact=False))
 def test_bits(name: str, program: Program) -> None:
     for y, wanted in zip(results(program, SAME_BITS[name]), results(program), strict=True):
@@ -64,7 +65,7 @@ def test_bits(name: str, program: Program) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float64])
-@settings(max_examples=60)
+@settings(max_examples=sampled(60))
 @given(data=st.data())
 def test_numbers(dtype: npt.DTypeLike, data: st.DataObject) -> None:
     """Scales move into weights, which is exact on small integers."""

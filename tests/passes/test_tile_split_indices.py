@@ -33,6 +33,7 @@ from tests.lowering import reference
 from tests.lowering.schedules import Fences
 from tests.lowering.statements import statement
 from tests.native import Array
+from tests.sampling import sampled
 
 MOST = 1500
 """Ops of a kernel's loops."""
@@ -100,7 +101,7 @@ def lowered(module: ModuleOp, target: Target) -> ModuleOp:
 
 @pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
 @settings(
-    max_examples=10,
+    max_examples=sampled(10),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,

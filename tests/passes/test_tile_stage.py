@@ -19,6 +19,7 @@ from tessella.driver.build import Lowered, lower
 from tessella.driver.options import make_options
 from tessella.passes.tile.plan import Access, plan_accesses
 from tests.lowering.programs import Program, programs
+from tests.sampling import sampled
 
 Statement = tuple[ContractOp, Schedule, Flat]
 
@@ -45,7 +46,7 @@ def statements(module: ModuleOp) -> Iterator[Statement]:
 
 
 @every_target
-@settings(max_examples=25)
+@settings(max_examples=sampled(25))
 @random
 def test_schedules(target: str, program: Program) -> None:
     machine = targets.get(target)
@@ -77,7 +78,7 @@ def test_schedules(target: str, program: Program) -> None:
 
 
 @every_target
-@settings(max_examples=25)
+@settings(max_examples=sampled(25))
 @random
 def test_panels_are_as_wide_as_tiles(target: str, program: Program) -> None:
     for op, s, _ in statements(lowered(program, target).stages["tile"]):
@@ -91,7 +92,7 @@ def test_panels_are_as_wide_as_tiles(target: str, program: Program) -> None:
 
 
 @every_target
-@settings(max_examples=25)
+@settings(max_examples=sampled(25))
 @random
 def test_calls_agree_with_kernels(target: str, program: Program) -> None:
     """In types and in what is a weight. The store holds what is named, and no more."""

@@ -14,6 +14,7 @@ from tessella.dialects.tile.maths import Affine, Bounded, normalize
 from tessella.dialects.tile.maths.limits import MAX_FORMS, MAX_INDICES, MAX_NUMBER
 from tessella.support.errors import InvalidModelError, ResourceError, UnboundedIndexError
 from tests.dialects.tile_maths.enumeration import Box, Contraction, contractions, meant
+from tests.sampling import sampled
 
 MAX_POINTS = 200_000
 
@@ -33,7 +34,7 @@ def distinct(rows: Sequence[np.ndarray]) -> int:
 
 
 @given(contractions())
-@settings(max_examples=200)
+@settings(max_examples=sampled(200))
 def test_the_same_elements_meet(contraction: Contraction) -> None:
     box = box_of(contraction)
     expected = meant(contraction)
@@ -42,7 +43,7 @@ def test_the_same_elements_meet(contraction: Contraction) -> None:
 
 
 @given(contractions())
-@settings(max_examples=100)
+@settings(max_examples=sampled(100))
 def test_the_box_is_tight(contraction: Contraction) -> None:
     """Each index takes its first value and its last, and each constraint is needed."""
     box = box_of(contraction)
@@ -58,7 +59,7 @@ def test_the_box_is_tight(contraction: Contraction) -> None:
 
 
 @given(contractions())
-@settings(max_examples=100)
+@settings(max_examples=sampled(100))
 def test_free_indices_are_elements_of_the_output(contraction: Contraction) -> None:
     """No two values of the free indices, which come first, are the same element."""
     box = box_of(contraction)

@@ -16,6 +16,7 @@ from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
 from tests.frontends.tile.sketches import Sketch, sketch
 from tests.lowering.guarded import guarded_runtime
+from tests.sampling import sampled
 
 COUNT = 40
 
@@ -38,7 +39,7 @@ def run(made: Sketch, target: str) -> None:
 
 def main(target: str) -> None:
     """Run the programs; the one that is running comes last."""
-    for seed in range(COUNT):
+    for seed in range(sampled(COUNT)):
         made = sketch(seed, 2)
         print(seed, made, flush=True)
         run(made, target)

@@ -11,6 +11,7 @@ from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
 from tests.frontends.tile.sketches import Sketch, long_sketches, sketches
 from tests.native import RUNNABLE
+from tests.sampling import sampled
 
 
 def agrees(sketch: Sketch, target: str | None = None) -> None:
@@ -22,20 +23,20 @@ def agrees(sketch: Sketch, target: str | None = None) -> None:
         same(result, want)
 
 
-@settings(max_examples=100)
+@settings(max_examples=sampled(100))
 @given(sketches)
 def test_random_programs(sketch: Sketch) -> None:
     agrees(sketch)
 
 
-@settings(max_examples=30)
+@settings(max_examples=sampled(30))
 @given(long_sketches)
 def test_longer_tensors(sketch: Sketch) -> None:
     agrees(sketch)
 
 
 @pytest.mark.skipif("avx2" not in RUNNABLE, reason="this machine does not run it")
-@settings(max_examples=40)
+@settings(max_examples=sampled(40))
 @given(sketches)
 def test_other_vectors(sketch: Sketch) -> None:
     agrees(sketch, "avx2")

@@ -26,6 +26,7 @@ from tests.frontends.trace.checks import (
     same,
     shapes,
 )
+from tests.sampling import sampled
 
 UNARY = sorted((u for u in UFUNCS if u.nin == 1), key=lambda u: u.__name__)
 BINARY = sorted((u for u in UFUNCS if u.nin == 2 and not u.signature), key=lambda u: u.__name__)
@@ -116,7 +117,7 @@ def test_bitwise_ufuncs_know_booleans_only(ufunc: np.ufunc) -> None:
 
 
 @pytest.mark.parametrize("function, reference", REFERENCES.values(), ids=REFERENCES)
-@settings(max_examples=6)
+@settings(max_examples=sampled(6))
 @given(shape=shapes, dtype=st.sampled_from(["float32", "float64"]))
 def test_functions_of_any_shape(
     function: Callable[..., Any], reference: Callable[..., Any], shape: tuple[int, ...], dtype: str
@@ -134,13 +135,13 @@ def test_relu_keeps_integers() -> None:
     agrees(tessella.relu, array((3, 4), "int32"), reference=lambda x: np.maximum(x, 0))
 
 
-@settings(max_examples=15)
+@settings(max_examples=sampled(15))
 @given(pair=broadcastable(2), operation=st.sampled_from(["add", "sub", "mul", "truediv", "lt"]))
 def test_operators_broadcast(pair: list[tuple[int, ...]], operation: str) -> None:
     agrees(getattr(operator, operation), array(pair[0]), array(pair[1], seed=1))
 
 
-@settings(max_examples=15)
+@settings(max_examples=sampled(15))
 @given(triple=broadcastable(3))
 def test_where_broadcasts(triple: list[tuple[int, ...]]) -> None:
     condition, x, y = array(triple[0], "bool"), array(triple[1]), array(triple[2], seed=1)

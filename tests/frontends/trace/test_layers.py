@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tessella
 from tessella.support.errors import ShapeError
 from tests.frontends.trace.checks import Array, agrees, array
+from tests.sampling import sampled
 
 Pair = tuple[int, int]
 
@@ -40,7 +41,7 @@ def convolution(
     return np.concatenate(results, axis=1).astype(x.dtype)
 
 
-@settings(max_examples=15)
+@settings(max_examples=sampled(15))
 @given(
     sizes=st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(5, 8), st.integers(5, 8)),
     kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
@@ -99,7 +100,7 @@ def test_padding_of_every_form() -> None:
         np.testing.assert_allclose(got(x, w, b), want, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=8)
+@settings(max_examples=sampled(8))
 @given(
     kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     strides=st.none() | st.tuples(st.integers(1, 3), st.integers(1, 3)),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tessella
 from tessella.support.errors import ExecutionError, ShapeError
 from tests.frontends.trace.checks import agrees, array, shapes
+from tests.sampling import sampled
 
 MOVES: dict[str, Callable[[Any], Any]] = {
     "reshape": lambda x: x.reshape(12, 5),
@@ -78,7 +79,7 @@ def test_indices(function: Callable[[Any], Any]) -> None:
     agrees(function, array((3, 4, 5)))
 
 
-@settings(max_examples=30)
+@settings(max_examples=sampled(30))
 @given(data=st.data(), shape=shapes)
 def test_any_index(data: st.DataObject, shape: tuple[int, ...]) -> None:
     keys: list[Any] = []

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tessella
 from tessella.support.errors import ShapeError, TessellaError
 from tests.frontends.trace.checks import Array, agrees, array, full_shapes
+from tests.sampling import sampled
 
 PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (tessella.sum, np.sum),
@@ -38,7 +39,7 @@ def axes(draw: st.DrawFn, rank: int) -> int | tuple[int, ...] | None:
 
 
 @pytest.mark.parametrize("function, reference", PAIRS.values(), ids=PAIRS)
-@settings(max_examples=8)
+@settings(max_examples=sampled(8))
 @given(data=st.data(), shape=full_shapes, keepdims=st.booleans())
 def test_reductions(
     function: Callable[..., Any],
@@ -105,7 +106,7 @@ def test_wrong_axes(axis: int | tuple[int, ...]) -> None:
         tessella.jit(lambda x: tessella.sum(x, axis))(array((3, 4)))
 
 
-@settings(max_examples=10)
+@settings(max_examples=sampled(10))
 @given(data=st.data(), shape=full_shapes, dtype=st.sampled_from(["float32", "float64", "int8"]))
 def test_softmax(data: st.DataObject, shape: tuple[int, ...], dtype: str) -> None:
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))

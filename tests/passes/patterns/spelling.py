@@ -74,7 +74,12 @@ def check(
 
 def ops_of(model: Model) -> list[str]:
     """The ops that compute something, in the order in which they run."""
-    names = re.findall(r"= nn\.(\w+) ", model.as_text("placed"))
+    return ops_in(model.as_text("placed"))
+
+
+def ops_in(placed: str) -> list[str]:
+    """Those of a program at the stage `placed`."""
+    names = re.findall(r"= nn\.(\w+) ", placed)
     return [name for name in names if name not in _UNSEEN]
 
 

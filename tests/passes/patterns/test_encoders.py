@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
-import tessella
-from tests.models import load_fixture
-from tests.passes.patterns.spelling import ops_of
+from tessella.driver.build import Lowered, as_text
+from tests.models import load_fixture, lowered_for
+from tests.passes.patterns.spelling import ops_in
 
 LAYERS = 12
+
+
+@cache
+def lowered_model(name: str) -> Lowered:
+    return lowered_for(load_fixture(name))
 
 
 @pytest.mark.parametrize("name", ["encoder_opset14", "encoder_opset18"])
 def test_layers(name: str) -> None:
     """Six products, one attention, one gelu and two norms in each; one norm in front."""
-    model = tessella.compile(load_fixture(name))
-    found = ops_of(model)
+    found = ops_in(as_text(lowered_model(name), "placed"))
     assert {op: found.count(op) for op in ("fc", "attention", "gelu", "layer_norm")} == {
         "fc": 6 * LAYERS,
         "attention": LAYERS,
@@ -25,11 +30,11 @@ def test_layers(name: str) -> None:
         "layer_norm": 2 * LAYERS + 1,
     }
     assert not {"matmul", "softmax", "erf", "reduce_mean", "is_nan"} & set(found)
-    assert model.as_text("tile").count("rt.launch") == 1
+    assert as_text(lowered_model(name), "tile").count("rt.launch") == 1
 
 
 def test_the_source_of_an_attention() -> None:
-    text = tessella.compile(load_fixture("encoder_opset18")).as_text("placed")
+    text = as_text(lowered_model("encoder_opset18"), "placed")
     [consumed, *_] = re.findall(r'nn\.pattern = "attention", nn\.consumed = \[(.*?)\]', text)
     assert consumed == ", ".join(
         f'"nn.{source}"'

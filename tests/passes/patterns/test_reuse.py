@@ -27,11 +27,11 @@ from tessella.passes.patterns.nodes import Node, Value, op
 from tessella.passes.pick_kernels import PickKernelsPass
 from tests.passes.harness import apply
 from tests.passes.patterns.spelled import Unsuited, inputs, spelled
-from tests.sampling import sized
+from tests.sampling import sampled
 
-PROGRAMS = sized(20, 200)
+PROGRAMS = sampled(80)
 """For each fusion, and more until it has been applied ``APPLIED`` times."""
-APPLIED = sized(2, 8)
+APPLIED = sampled(8)
 MOST = 200 * APPLIED
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessella.passes.pick.selection import FEW, Pair, Problem, Read, Solution, Step, Value, solve
+from tests.sampling import sampled
 
 FORMS = "abcd"
 CANDIDATES = 4
@@ -104,19 +105,19 @@ def checked(problem: Problem) -> Solution:
     return solution
 
 
-@settings(max_examples=150)
+@settings(max_examples=sampled(150))
 @given(problem=problems())
 def test_equals_exhaustive_search(problem: Problem) -> None:
     assert checked(problem).cost == exhaustive(problem)
 
 
-@settings(max_examples=80)
+@settings(max_examples=sampled(80))
 @given(problem=problems(6, pairs=True))
 def test_costs_of_pairs(problem: Problem) -> None:
     assert checked(problem).cost == by_product(problem)
 
 
-@settings(max_examples=30)
+@settings(max_examples=sampled(30))
 @given(problem=problems(6))
 def test_the_two_searches_agree(problem: Problem) -> None:
     assert exhaustive(problem) == by_product(problem)

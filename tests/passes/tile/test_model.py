@@ -27,6 +27,7 @@ from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.lowering.statements import statement
 from tests.passes.tile_statements import contraction
+from tests.sampling import sampled
 
 ROOT = Path(__file__).parents[3]
 AVX2 = targets.get("avx2")
@@ -217,7 +218,7 @@ def test_traffic_of_a_cache(op: ContractOp, schedule: Schedule, l1: int) -> None
 
 
 @every_target
-@settings(max_examples=40)
+@settings(max_examples=sampled(40))
 @given(
     m=st.integers(2, 130), n=st.integers(1, 8), k=st.integers(2, 300), more=st.integers(1, 40),
     rows=st.integers(1, 12), vectors=st.integers(1, 4), which=st.sampled_from("mnk"),
@@ -236,7 +237,7 @@ def test_more_points_never_cost_less(
 
 
 @every_target
-@settings(max_examples=8)
+@settings(max_examples=sampled(8))
 @given(
     m=st.integers(1, 70), k=st.integers(1, 90), n=st.integers(1, 3),
     which=st.sampled_from("mk"), more=st.integers(1, 9),
@@ -260,7 +261,7 @@ def drawn(random: Random) -> ContractOp:
 
 
 @every_target
-@settings(max_examples=25)
+@settings(max_examples=sampled(25))
 @given(random=randoms)
 def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Random) -> None:
     op = drawn(random)
@@ -275,7 +276,7 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
 
 
 @every_target
-@settings(max_examples=15)
+@settings(max_examples=sampled(15))
 @given(random=randoms)
 def test_the_chosen_one_is_the_cheapest(target: Target, random: Random) -> None:
     """A larger budget never finds a worse one."""
