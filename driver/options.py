@@ -20,7 +20,8 @@ class CompileOptions(TypedDict, total=False):
     """
 
     places: Sequence[str] | None
-    """Where kernels may run, preferred first; by default those of the target, then NumPy."""
+    """Where kernels may run; by default on the target, then in NumPy. The order decides between
+    costs that are close."""
     target: str | None
     """The machine to compile for; by default ``host``, which is this machine."""
     threads: int | None
@@ -107,7 +108,7 @@ def _checked_places(places: Sequence[str]) -> tuple[str, ...]:
     is_list = isinstance(places, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
     if not is_list or isinstance(places, str | bytes) or not places:
         raise OptionError(
-            "the places are given as a list, preferred first",
+            "the places are given as a list",
             expected="at least one, such as ['x86/f32/nhwc', 'host']; None for the default",
             found=f"{places!r} of type {type(places).__name__}",
         )

@@ -156,6 +156,14 @@ def kernels_of(op: NnOp) -> Sequence[Kernel]:
     return (*_KERNELS.get(op.name, ()), _host_kernel(type(op)))
 
 
+def targets_with_kernels() -> Sequence[str]:
+    """The targets of places that a kernel runs at, whether code for them can be built here or
+    not."""
+    registered = {kernel.target for kernels in _KERNELS.values() for kernel in kernels}
+    cpus = CPU_TARGETS if CPU in registered else ()
+    return tuple(dict.fromkeys((*cpus, *sorted(registered - {CPU}), "host")))
+
+
 def serves(needed: str, target: str) -> bool:
     """Whether a kernel is registered at a target: any of an op, `nn.conv`, or the one of a name,
     `nn.conv/winograd`. The host kernels, which every op has, do not count."""

@@ -90,7 +90,7 @@ def declared(step: type[ModulePass]) -> type[ProgramPass]:
 
 
 def asked_targets(places: Sequence[str], arch: str) -> list[str]:
-    """The targets of places; ``arch`` stands for `any`. The host behind others does not count, as
+    """The targets of places; ``arch`` stands for `any`. The host after others does not count, as
     it serves every op anyway."""
     targets = (place.target.data for place in requested(list(map(parse_place, places))))
     return list(dict.fromkeys(arch if target == "any" else target for target in targets))

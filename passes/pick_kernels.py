@@ -31,6 +31,7 @@ from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
 from tessella.passes.pick.grade import valid_place
+from tessella.passes.pick.places import check_served
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
 from tessella.targets import Target
 
@@ -62,6 +63,7 @@ class PickKernelsPass(ProgramPass):
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("fallback", self.fallback, FALLBACKS)
         kernels.load()
+        check_served(list(map(parse_place, self.places)))
         for function in functions(op):
             found = self._candidates(function)
             if self.strategy == "grade":

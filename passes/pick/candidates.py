@@ -106,7 +106,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Request:
-    """The places that were asked for, preferred first, and the CPU that `any` target stands for."""
+    """The places that were asked for, and the CPU that `any` target stands for."""
 
     places: Sequence[PlaceAttr]
     arch: str

@@ -5,6 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessella.dialects.place import PlaceAttr
+from tessella.kernels.registry import targets_with_kernels
+from tessella.support.errors import OptionError
+
+
+def check_served(places: Sequence[PlaceAttr]) -> None:
+    """Raise OptionError for a place at whose target no kernel of any op runs."""
+    known = targets_with_kernels()
+    for place in places:
+        if place.target.data not in (*known, "any"):
+            raise OptionError(
+                f"no kernel runs on {place.target.data}",
+                expected=f"places on {', '.join(known)}",
+                found=str(place),
+                hint="a plugin can register kernels for it",
+            )
 
 
 def requested(places: Sequence[PlaceAttr]) -> list[PlaceAttr]:

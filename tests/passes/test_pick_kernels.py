@@ -33,6 +33,7 @@ from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.pick import kernel_cost
 from tessella.passes.pick.by_cost import ProblemBuilder, pick_by_cost
 from tessella.passes.pick.candidates import Request, layouts_in_play
+from tessella.passes.pick.kernel_cost import OpCost
 from tessella.passes.pick_kernels import PICK, PickKernelsPass
 from tessella.passes.tile import search
 from tessella.runtime import host
@@ -177,6 +178,40 @@ def test_costs_decide_whether_the_device_is_worth_the_copies() -> None:
     alone = Kernel("far", nn.ReluOp, "opencl", cost=constant_cost(0.0))
     with registered(far, alone):
         assert {op.kernel for op in pick(convolution(8), "opencl")} == {"far"}
+
+
+def test_a_target_without_kernels_is_refused() -> None:
+    with pytest.raises(OptionError, match="no kernel runs on cuda") as caught:
+        compile_source(FixedSource(convolution), places=["cuda/f32", "x86"])
+    assert caught.value.expected == "places on x86, arm, host"
+    with registered(device()), pytest.raises(OptionError, match="cuda") as caught:
+        pick(convolution(), "x86", "cuda")
+    assert caught.value.expected == "places on x86, arm, opencl, host"
+
+
+# ** the order of the places **
+
+
+@pytest.mark.parametrize("faster, winner", [(0.05, NCHW), (0.15, NHWC)])
+def test_estimates_that_differ_by_less_than_a_tenth_leave_the_choice_to_the_order(
+    faster: float, winner: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # on 1x1 images no layout needs a conversion
+    estimates = {NCHW: 1.0, NHWC: 1.0 - faster}
+    monkeypatch.setattr(OpCost, "seconds", lambda _, __, place: estimates[place.layout])
+    for places in (("x86/f32/nchw", "x86/f32/nhwc"), ("x86/f32/nhwc", "x86/f32/nchw")):
+        _, conv, _ = pick(convolution(1), *places)
+        nearer = winner if places[0].endswith("nchw") else NHWC
+        assert (conv.places or ())[0].layout == nearer
+
+
+def test_costs_that_kernels_state_count_as_they_are() -> None:
+    def kernel(layout: Layout, seconds: float) -> Kernel:
+        return Kernel(layout.name, nn.ConvOp, "x86", (layout,), cost=constant_cost(seconds))
+
+    with registered(kernel(NCHW, 1.01e-12), kernel(NHWC, 1e-12)):
+        _, conv, _ = pick(convolution(1), "x86/f32/nchw", "x86/f32/nhwc")
+        assert conv.kernel == "nhwc"
 
 
 # ** precision **

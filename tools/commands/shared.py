@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--places",
         type=_places,
         metavar="A,B",
-        help="places where kernels may run, preferred first",
+        help="places where kernels may run; the order decides between costs that are close",
     )
     parser.add_argument(
         "--pick", choices=STRATEGIES, help="how kernels are picked: by estimated cost, or by grade"
