@@ -51,12 +51,9 @@ def compile_modules(
 
     For the errors see ``Compilation``.
     """
-    symbols = linked_names(texts)
-    with Compilation(Machine.of(target, level)) as compilation:
-        for name, text in texts.items():
-            compilation.add(name, nameless(name, text, symbols))
-        images = compilation.objects(done)
-    return Objects({name: named(image, symbols[name]) for name, image in images.items()}, symbols)
+    with Compilation(target, level) as compilation:
+        compilation.add_all(texts)
+        return compilation.objects(done)
 
 
 class Compilation:
@@ -69,17 +66,22 @@ class Compilation:
     _here = 0
     """Modules that this process has compiled."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, target: Target, level: int = 3) -> None:
+        self._machine = Machine.of(target, level)
+        self._symbols: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        """By the module's name."""
         self._names: dict[str, list[str]] = {}
-        """By text, in the order in which they came."""
-        self._ready: dict[str, bytes] = {}
         """By text."""
-        self._missing: list[str] = []
+        self._images: dict[str, bytes] = {}
+        """What is ready, by text."""
+        self._missing: dict[str, str] = {}
+        """The name of a module with a text that is not on disk, by text."""
         self._size = 0
-        self._batch = Batch(workers.pool(), machine)
+        self._batch = Batch(workers.pool(), self._machine)
         self._executor: ThreadPoolExecutor | None = None
-        self._futures: dict[Future[bytes], str] = {}
+        self._futures: dict[str, Future[bytes]] = {}
+        """By text."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,34 +96,16 @@ class Compilation:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._batch.give_up()
 
-    def add(self, name: str, text: str) -> None:
-        """One more module; workers begin with it as soon as there is more than a little."""
-        known = text in self._names
-        self._names.setdefault(text, []).append(name)
-        if known:
+    def begin(self, name: str, text: str) -> None:
+        """Compile a text, without names of the program, that is likely to be added later. Workers
+        begin with it as soon as there is more than a little."""
+        if text in self._images or text in self._missing:
             return
         image = kernel_cache.get(text, self._machine)
         if image is not None:
-            self._ready[text] = image
-        else:
-            self._begin(text)
-
-    def objects(self, done: Done = lambda _: None) -> dict[str, bytes]:
-        """The objects of all modules, by name."""
-        for text in self._ready:
-            self._tell(text, done)
-        try:
-            for future in as_completed(self._futures):
-                self._keep(self._futures[future], future.result(), done)
-        except NoWorkersError as error:
-            workers.refuse(error)
-        for text in self._missing:
-            if text not in self._ready:
-                self._keep(text, self._compile_here(text), done)
-        return {name: self._ready[text] for text, names in self._names.items() for name in names}
-
-    def _begin(self, text: str) -> None:
-        self._missing.append(text)
+            self._images[text] = image
+            return
+        self._missing[text] = name
         self._size += len(text)
         if self._executor is not None:
             self._submit(text)
@@ -129,6 +113,30 @@ class Compilation:
             self._executor = ThreadPoolExecutor(self._batch.size, "tessella-llvm")
             for other in self._missing:
                 self._submit(other)
+
+    def add_all(self, texts: Mapping[str, str]) -> None:
+        """All modules, by the name of the function that each defines."""
+        self._symbols = linked_names(texts)
+        for name, text in texts.items():
+            self._texts[name] = plain = nameless(name, text, self._symbols)
+            self._names.setdefault(plain, []).append(name)
+            self.begin(name, plain)
+
+    def objects(self, done: Done = lambda _: None) -> Objects:
+        """The objects of all modules."""
+        for text in self._names.keys() & self._images.keys():
+            self._tell(text, done)
+        by_future = {f: text for text, f in self._futures.items() if text in self._names}
+        try:
+            for future in as_completed(by_future):
+                self._keep(by_future[future], future.result(), done)
+        except NoWorkersError as error:
+            workers.refuse(error)
+        for text in self._missing:
+            if text in self._names and text not in self._images:
+                self._keep(text, self._compile_here(text), done)
+        images = {name: self._images[text] for name, text in self._texts.items()}
+        return Objects({n: named(i, self._symbols[n]) for n, i in images.items()}, self._symbols)
 
     def _can_stay(self) -> bool:
         if self._batch.size == 0:
@@ -138,15 +146,15 @@ class Compilation:
 
     def _submit(self, text: str) -> None:
         assert self._executor is not None
-        name = self._names[text][0]
-        self._futures[self._executor.submit(self._batch.compile, name, text)] = text
+        submitted = self._executor.submit(self._batch.compile, self._missing[text], text)
+        self._futures[text] = submitted
 
     def _compile_here(self, text: str) -> bytes:
         Compilation._here += 1
         return emit_object(text, self._machine)
 
     def _keep(self, text: str, image: bytes, done: Done) -> None:
-        self._ready[text] = image
+        self._images[text] = image
         kernel_cache.put(text, self._machine, image)
         self._tell(text, done)
 

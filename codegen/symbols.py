@@ -25,10 +25,10 @@ def linked_names(names: Iterable[str]) -> dict[str, str]:
     return {name: f"{PLACEHOLDER[:-8]}{number:08x}" for number, name in enumerate(names, start=1)}
 
 
-def nameless(name: str, text: str, linked: Mapping[str, str]) -> str:
+def nameless(name: str, text: str, linked: Mapping[str, str] | None = None) -> str:
     """The text of a module in which its own name is PLACEHOLDER, and those of others what they are
     linked under."""
-    new = {_escaped(old): symbol for old, symbol in linked.items()}
+    new = {_escaped(old): symbol for old, symbol in (linked or {}).items()}
     new |= {_escaped(name): PLACEHOLDER, _escaped(name + BODY): PLACEHOLDER + BODY}
 
     def replaced(found: re.Match[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,11 +64,18 @@ class Source(Protocol):
 
 
 class CompileContext(Context):
-    """An xDSL context that also holds the weights of the module that passes work on."""
+    """An xDSL context that also holds the weights of the module that passes work on.
 
-    def __init__(self, weights: WeightStore | None = None) -> None:
+    ``lowered`` is called with every kernel that has become loops, so that its code can be made
+    while the next one is at work.
+    """
+
+    def __init__(
+        self, weights: WeightStore | None = None, lowered: Callable[[FuncOp], None] | None = None
+    ) -> None:
         super().__init__()
         self.weights = weights if weights is not None else WeightStore()
+        self.lowered = lowered
 
 
 def weights_of(ctx: Context) -> WeightStore:

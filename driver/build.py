@@ -13,11 +13,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 from tessella import targets
-from tessella.codegen.emit import emit
+from tessella.codegen.emit import emit, emit_kernel
 from tessella.codegen.emit_segment import weight_offsets
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import assembly
-from tessella.codegen.objects import compile_modules, prepare
+from tessella.codegen.objects import Compilation, prepare
+from tessella.codegen.symbols import nameless
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
@@ -58,9 +59,11 @@ def quiet(_: str) -> None:
 
 @contextmanager
 def memory_to_compile() -> Generator[None]:
-    """A compilation that runs out of memory inside raises ResourceError."""
+    """A compilation that runs out of memory inside raises ResourceError. No cycles are collected
+    meanwhile."""
     try:
-        yield
+        with no_collection():
+            yield
     except MemoryError as error:
         raise ResourceError(
             "there is not enough memory to compile the program", found=str(error) or None
@@ -93,9 +96,21 @@ def lower(
     start: str = "nn",
     stop: str = "loops",
     progress: Progress = quiet,
+    compilation: Compilation | None = None,
 ) -> Lowered:
-    """Run the pipeline from one stage to another. The graph's module and weights are used up."""
-    ctx = CompileContext(graph.weights)
+    """Run the pipeline from one stage to another. The graph's module and weights are used up.
+
+    A ``compilation`` gets the text of each kernel as soon as there is one; whoever gives it has
+    the module verified.
+    """
+    target = targets.resolve(options.target)
+
+    def begin(function: FuncOp) -> None:
+        if compilation is not None:
+            name = function.sym_name.data
+            compilation.begin(name, nameless(name, emit_kernel(function, target)))
+
+    ctx = CompileContext(graph.weights, begin)
     module = graph.module
     lowered = Lowered({start: module}, graph.weights, options)
     first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
@@ -104,7 +119,7 @@ def lower(
         module = module.clone()
         if stage == "tile":
             check_buildable(module, options.arch)
-        if stage == "loops" and len(module.body.block.ops) > _MANY:
+        if stage == "loops" and compilation is not None and len(module.body.block.ops) > _MANY:
             prepare()
         for step in passes:
             progress(step.name)
@@ -119,7 +134,7 @@ def lower(
             if KNOBS.verify:
                 module.verify()
         lowered.stages[stage] = module
-    if not KNOBS.verify:
+    if not KNOBS.verify and compilation is None:
         module.verify()
     return lowered
 
@@ -128,25 +143,37 @@ def _before(stage: str) -> str:
     return IR_STAGES[IR_STAGES.index(stage) - 1]
 
 
-def load_native(lowered: Lowered, progress: Progress = quiet) -> Program:
-    """Generate code for this machine and make the program. The weight store is emptied."""
-    module = lowered.stages["loops"]
-    target = lowered.target
+def compile_graph(
+    graph: Graph, options: Options, progress: Progress = quiet
+) -> tuple[Lowered, Program]:
+    """The program of a graph on this machine, and its stages. The graph's weights are used up."""
+    target = targets.resolve(options.target)
     if not targets.can_run(target):
         raise OptionError(
             f"this machine cannot run code for {target.name}",
             hint="inspect it with as_text(), or compile with target='host'",
         )
+    with Compilation(target) as compilation:
+        lowered = lower(
+            graph, options, start=graph.stage, progress=progress, compilation=compilation
+        )
+        return lowered, _load(lowered, compilation, progress)
+
+
+def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Program:
+    module = lowered.stages["loops"]
     texts = lowered.llvm()
+    compilation.add_all(texts)
+    if not KNOBS.verify:
+        module.verify()  # while others are at work
     began = perf_counter()
     numbers = count(1)
-    objects = compile_modules(
-        texts, target, done=lambda name: progress(f"code {next(numbers)}/{len(texts)}: {name}")
+    objects = compilation.objects(
+        lambda name: progress(f"code {next(numbers)}/{len(texts)}: {name}")
     )
     lowered.timings["llvm"] = perf_counter() - began
     library = link(objects.images, objects.symbols)
-    offsets = weight_offsets(module)
-    return _Assembler(lowered, library, offsets).program()
+    return _Assembler(lowered, library, weight_offsets(module)).program()
 
 
 def as_text(lowered: Lowered, stage: str) -> str:

@@ -15,8 +15,7 @@ from tessella.driver.build import (
     Lowered,
     Progress,
     as_text,
-    load_native,
-    lower,
+    compile_graph,
     memory_to_compile,
     quiet,
 )
@@ -226,7 +225,6 @@ class Model(Compiled):
         named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
         with memory_to_compile():
             graph = self._source.graph(named)
-            lowered = lower(graph, self._options, start=graph.stage, progress=self._progress)
-            program = load_native(lowered, self._progress)
+            lowered, program = compile_graph(graph, self._options, self._progress)
         lowered.weights.keep(set())
         return Executable(program, lowered)

@@ -23,6 +23,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.place import RelayoutOp
@@ -65,6 +66,8 @@ class ConvertTileToLoopsPass(ProgramPass):
                 scratch[kernel.sym_name.data] = temporaries
                 Rewriter.insert_op(function, InsertPoint.before(kernel))
                 Rewriter.erase_op(kernel)
+                if isinstance(ctx, CompileContext) and ctx.lowered is not None:
+                    ctx.lowered(function)
         for function in list(functions(op)):
             if SEGMENT in function.attributes:
                 Rewriter.insert_op(

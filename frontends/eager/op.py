@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.driver.build import load_native, lower, memory_to_compile
+from tessella.driver.build import compile_graph, memory_to_compile
 from tessella.driver.explain import Explanation
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
@@ -116,7 +116,7 @@ class EagerOp:
             if not isinstance(x, np.ndarray) or x.dtype != dtype
         ]
         with memory_to_compile():
-            program = load_native(lower(graph, self._options))
+            _, program = compile_graph(graph, self._options)
         return _Prepared(self._kind, program, converted)
 
     def _graph(

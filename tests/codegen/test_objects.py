@@ -149,3 +149,19 @@ def test_none_is_kept_where_it_is_off(
         call({"k": number("k", 1)}, "k")
     assert len(compiled) == 2
     assert not cache.exists()
+
+
+# ** while others are written **
+
+
+def test_what_was_begun_is_compiled_once(compiled: list[str]) -> None:
+    texts = {"a": number("a", 40), "b": number("b", 2)}
+    texts["sum"] = total("sum", "a", "b")
+    with objects.Compilation(host()) as compilation:
+        compilation.begin("a", nameless("a", texts["a"]))
+        compilation.begin("never", nameless("never", number("never", 1)))
+        compilation.add_all(texts)
+        made = compilation.objects()
+    library = link(made.images, made.symbols)
+    assert int(ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("sum"))()) == 42
+    assert len(compiled) == len(set(compiled)) == 3

@@ -21,6 +21,7 @@ from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_de
 import tessella
 from tessella import ops
 from tessella.dialects import nn
+from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import (
     ByRank,
     Defaults,
@@ -34,6 +35,7 @@ from tessella.dialects.nn.core import (
 from tessella.driver.build import Lowered, lower
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.options import make_options
+from tessella.driver.pipeline import Options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.eager import op as eager
 from tessella.runtime.host import KERNELS
@@ -208,12 +210,13 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """The programs that are made from now on, with an empty table."""
     programs: list[Program] = []
 
-    def load(lowered: Lowered) -> Program:
-        programs.append(made(lowered))
-        return programs[-1]
+    def load(graph: Graph, options: Options) -> tuple[Lowered, Program]:
+        lowered, program = made(graph, options)
+        programs.append(program)
+        return lowered, program
 
-    made = eager.load_native
-    monkeypatch.setattr(eager, "load_native", load)
+    made = eager.compile_graph
+    monkeypatch.setattr(eager, "compile_graph", load)
     monkeypatch.setattr(eager, "_PREPARED", ProgramTable(eager.MAX_OPS))
     return programs
 

@@ -10,7 +10,7 @@ import pytest
 
 import tessella
 from tessella.dialects.graph import Graph
-from tessella.driver.build import load_native, lower
+from tessella.driver.build import compile_graph, lower
 from tessella.driver.model import Model
 from tessella.driver.options import Options, make_options
 from tessella.driver.stage_file import load_stage, save_stage
@@ -178,8 +178,8 @@ def test_stages_load_again(tmp_path: Path) -> None:
         save_stage(path, first.stages[stage], first.weights)
         found, loaded = load_stage(path)
         assert found == stage
-        again = lower(Graph(loaded.module, loaded.weights), options, start=stage)
-        same(load_native(again).run(arrays)[0], want)
+        again = compile_graph(Graph(loaded.module, loaded.weights, stage), options)[1]
+        same(again.run(arrays)[0], want)
 
 
 def test_no_defract_and_attributes_change_nothing() -> None:
