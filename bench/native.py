@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.dialects.func import FuncOp
 
-from tessella.codegen.emit import KERNEL, emit_kernel
+from tessella.codegen.emit import emit_kernel
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.dialects.layout import Layout, pack
 from tessella.dialects.nn.core import dtype_of
+from tessella.dialects.rt import KernelOp
 from tessella.runtime.arena import aligned
 from tessella.runtime.program import CONTEXT_SLOTS
 from tessella.targets import Target
@@ -47,16 +47,16 @@ def compile_kernels(
     return {
         op.sym_name.data: _compile(op, target, most)
         for op in loops.body.block.ops
-        if isinstance(op, FuncOp) and KERNEL in op.attributes and op.sym_name.data in wanted
+        if isinstance(op, KernelOp) and op.sym_name.data in wanted
     }
 
 
-def _compile(function: FuncOp, target: Target, most: int | None) -> Code:
-    text = emit_kernel(function, target)
+def _compile(kernel: KernelOp, target: Target, most: int | None) -> Code:
+    text = emit_kernel(kernel, target)
     if most is not None and len(text) > most:
         raise ValueError(f"{len(text)} characters of LLVM IR are too many")
-    buffers = tuple(_buffer(argument.type) for argument in function.body.block.args)
-    return Code(function.sym_name.data, optimize_and_emit(text, target), buffers)
+    buffers = tuple(_buffer(argument.type) for argument in kernel.buffers)
+    return Code(kernel.sym_name.data, optimize_and_emit(text, target), buffers)
 
 
 def _buffer(type: object) -> tuple[str, int]:

@@ -6,10 +6,9 @@ needed (attributes of functions, alignment, intrinsics of the target) where buil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 
 from tessella.codegen.emit_arith import ARITH
 from tessella.codegen.emit_cast import CASTS
@@ -19,18 +18,14 @@ from tessella.codegen.emit_memory import MEMORY
 from tessella.codegen.emit_segment import (
     SEGMENT,
     SEGMENT_PARAMETERS,
-    SegmentWriter,
     bind_segment,
-    weight_offsets,
+    bind_threads,
 )
 from tessella.codegen.emit_vector import VECTOR
 from tessella.codegen.lltypes import quote
 from tessella.codegen.writer import Handler, Writer
-from tessella.support.errors import InternalError
+from tessella.dialects import rt
 from tessella.targets import Target
-
-KERNEL = "rt.kernel"
-SEGMENT_MARK = "rt.segment"
 
 KERNEL_HANDLERS: dict[str, Handler] = {
     op.name: handler
@@ -44,44 +39,33 @@ SEGMENT_HANDLERS: dict[str, Handler] = {op.name: handler for op, handler in SEGM
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 
 
-def emit(
-    module: ModuleOp, target: Target, weights: Mapping[str, int] | None = None
-) -> dict[str, str]:
-    """LLVM module text for every function marked `rt.kernel` or `rt.segment`, by its name.
+def emit(module: ModuleOp, target: Target) -> dict[str, str]:
+    """LLVM module text for every `rt.kernel` and `rt.segment`, by its name.
 
-    ``weights`` gives each weight's offset, in bytes from the segments' weights pointer; without
-    it, offsets are those of `weight_offsets`.
-
-    Raises InternalError for an op or a type that the tables do not know.
+    Raises InvalidModelError for an op that the tables do not know.
     """
     texts: dict[str, str] = {}
     for op in module.ops:
-        if not isinstance(op, func.FuncOp):
-            continue
-        if KERNEL in op.attributes:
+        if isinstance(op, rt.KernelOp):
             texts[op.sym_name.data] = emit_kernel(op, target)
-        elif SEGMENT_MARK in op.attributes:
-            if weights is None:
-                weights = weight_offsets(module)
-            texts[op.sym_name.data] = emit_segment(op, target, weights)
+        elif isinstance(op, rt.SegmentOp):
+            texts[op.sym_name.data] = emit_segment(op, target)
     return texts
 
 
-def emit_kernel(function: func.FuncOp, target: Target) -> str:
+def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     """The LLVM module of one kernel: `void NAME(ptr buffers, i64 thread, i64 threads)`.
 
     The exported function only loads the pointers. The body is a function of its own, to be inlined,
     because only the parameters of a function can be `noalias`.
     """
     w = Writer(target, KERNEL_HANDLERS)
-    block = function.body.block
-    for index, argument in enumerate(block.args):
-        if not isinstance(argument.type, MemRefType):
-            raise InternalError(f"argument {index} of kernel {function.sym_name.data} is no memref")
+    bind_threads(w, kernel)
+    for index, argument in enumerate(kernel.buffers):
         w.buffers[argument] = f"%a{index}"
-    w.walk(block)
-    name = function.sym_name.data
-    names = ["%context", *(f"%a{i}" for i in range(len(block.args)))]
+    w.walk(kernel.body.block)
+    name = kernel.sym_name.data
+    names = ["%context", *(f"%a{i}" for i in range(len(kernel.buffers)))]
     listed = ", ".join(f"ptr {p}" for p in names)
     restricted = ", ".join(f"ptr noalias noundef {p}" for p in names)
     threads = "i64 %thread, i64 %threads"
@@ -104,15 +88,15 @@ def emit_kernel(function: func.FuncOp, target: Target) -> str:
     )
 
 
-def emit_segment(function: func.FuncOp, target: Target, weights: Mapping[str, int]) -> str:
+def emit_segment(segment: rt.SegmentOp, target: Target) -> str:
     """The LLVM module of one segment, which calls kernels of other modules."""
-    w = SegmentWriter(target, SEGMENT_HANDLERS, weights=weights)
-    bind_segment(w, function)
-    w.walk(function.body.block)
+    w = Writer(target, SEGMENT_HANDLERS)
+    bind_segment(w, segment)
+    w.walk(segment.body.block)
     return module_text(
         target,
         [
-            f"define void @{quote(function.sym_name.data)}({SEGMENT_PARAMETERS}) #0 {{",
+            f"define void @{quote(segment.sym_name.data)}({SEGMENT_PARAMETERS}) #0 {{",
             "entry:",
             *w.lines,
             "  ret void",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import affine, func, scf
+from xdsl.dialects import affine, scf
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
 from xdsl.ir import Block, Operation
 from xdsl.ir.affine import (
@@ -206,5 +206,5 @@ CONTROL: dict[type[Operation], Handler] = {
     rt.ContextOp: _context,
     rt.CheckOp: _check,
     rt.IotaOp: _iota,
-    func.ReturnOp: _nothing,
+    rt.ReturnOp: _nothing,
 }

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import Tensor, dtype_of, shape_of
+from tessella.dialects.rt import KernelOp
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
@@ -71,7 +72,7 @@ class CompileContext(Context):
     """
 
     def __init__(
-        self, weights: WeightStore | None = None, lowered: Callable[[FuncOp], None] | None = None
+        self, weights: WeightStore | None = None, lowered: Callable[[KernelOp], None] | None = None
     ) -> None:
         super().__init__()
         self.weights = weights if weights is not None else WeightStore()

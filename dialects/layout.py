@@ -46,11 +46,21 @@ class Piece:
         """Number of values the digit takes for a logical shape."""
         return self.mod or -(-shape[self.dim] // self.div)
 
+    def values(self, shape: Sequence[int]) -> int:
+        """Number of values that the digit has for indices inside a logical shape."""
+        values = -(-shape[self.dim] // self.div)
+        return min(values, self.mod) if self.mod else values
+
     def __str__(self) -> str:
         text = str(self.dim)
         if self.div != 1:
             text += f" floordiv {self.div}"
         return text + (f" mod {self.mod}" if self.mod else "")
+
+
+Addresses = tuple[int, int, tuple[tuple[int, int], ...]]
+"""Number of elements, size in memory, and for each digit of an element's row-major number the
+number's and the address's step."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,23 @@ class Layout:
     def size(self, shape: Sequence[int]) -> int:
         """Number of elements in memory, padding of split dimensions included."""
         return math.prod(piece.extent(shape) for piece in self.order(len(shape)))
+
+    def addresses(self, shape: Sequence[int]) -> Addresses:
+        """Where in memory the elements of a shape are, by their row-major numbers. Two tensors
+        with equal addresses, of whatever shapes, have the same elements at the same places."""
+        number = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+        order = zip(self.order(len(shape)), self.strides(shape), strict=True)
+        found = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in order]
+        digits: list[tuple[int, int, int]] = []
+        for step, count, stride in sorted(digit for digit in found if digit[1] > 1):
+            if digits:
+                low, below, apart = digits[-1]
+                if (low * below, apart * below) == (step, stride):
+                    digits[-1] = low, below * count, apart
+                    continue
+            digits.append((step, count, stride))
+        steps = tuple((step, stride) for step, _, stride in digits)
+        return math.prod(shape), self.size(shape), steps
 
     def normalised(self, shape: Sequence[int]) -> tuple[tuple[Piece, int], ...]:
         """The pieces that matter with their strides: those of extent 1 left out."""

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from time import perf_counter
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from tessella import targets
 from tessella.codegen.emit import emit, emit_kernel
-from tessella.codegen.emit_segment import weight_offsets
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import assembly
 from tessella.codegen.objects import Compilation, prepare
 from tessella.codegen.symbols import nameless
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
-from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import splat_array, weight_array
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
-from tessella.dialects.rt import LaunchOp
+from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
+from tessella.dialects.verify import verify
 from tessella.driver.buildable import check_buildable
 from tessella.driver.options import Options
 from tessella.driver.pipeline import IR_STAGES, pipeline
 from tessella.driver.plugged import blamed
 from tessella.kernels.registry import picked_kernel
-from tessella.lowering.nn_to_tile import CODE, NODES
-from tessella.passes.plan_arena import ARENA_BYTES
+from tessella.passes.base import buffer_weights
 from tessella.runtime.program import (
     HostStep,
     NativeStep,
@@ -105,10 +105,10 @@ def lower(
     """
     target = targets.resolve(options.target)
 
-    def begin(function: FuncOp) -> None:
+    def begin(kernel: KernelOp) -> None:
         if compilation is not None:
-            name = function.sym_name.data
-            compilation.begin(name, nameless(name, emit_kernel(function, target)))
+            name = kernel.sym_name.data
+            compilation.begin(name, nameless(name, emit_kernel(kernel, target)))
 
     ctx = CompileContext(graph.weights, begin)
     module = graph.module
@@ -132,11 +132,18 @@ def lower(
                 lowered.timings.get(step.name, 0.0) + perf_counter() - began
             )
             if KNOBS.verify:
-                module.verify()
+                _verify(module, step.name)
         lowered.stages[stage] = module
     if not KNOBS.verify and compilation is None:
-        module.verify()
+        _verify(module, "lowering")
     return lowered
+
+
+def _verify(module: ModuleOp, after: str) -> None:
+    try:
+        verify(module)
+    except VerifyException as error:
+        raise InternalError(f"after {after}, the program does not verify: {error}") from error
 
 
 def _before(stage: str) -> str:
@@ -165,7 +172,7 @@ def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Pro
     texts = lowered.llvm()
     compilation.add_all(texts)
     if not KNOBS.verify:
-        module.verify()  # while others are at work
+        _verify(module, "lowering")  # while others are at work
     began = perf_counter()
     numbers = count(1)
     objects = compilation.objects(
@@ -173,7 +180,7 @@ def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Pro
     )
     lowered.timings["llvm"] = perf_counter() - began
     library = link(objects.images, objects.symbols)
-    return _Assembler(lowered, library, weight_offsets(module)).program()
+    return _Assembler(lowered, library).program()
 
 
 def as_text(lowered: Lowered, stage: str) -> str:
@@ -195,15 +202,13 @@ def check_stage(stage: object, known: Sequence[str]) -> None:
 class _Assembler:
     """Makes the steps of a program from ``@main``."""
 
-    def __init__(self, lowered: Lowered, library: Library, offsets: Mapping[str, int]) -> None:
+    def __init__(self, lowered: Lowered, library: Library) -> None:
         self.lowered = lowered
         self.library = library
-        self.offsets = offsets
-        self.main = main_function(lowered.stages["loops"])
-        self.functions = {
-            op.sym_name.data: op
-            for op in lowered.stages["loops"].body.block.ops
-            if isinstance(op, FuncOp)
+        self.module = lowered.stages["loops"]
+        self.main = main_function(self.module)
+        self.arenas = {
+            op.sym_name.data: op.arena_size for op in self.module.ops if isinstance(op, SegmentOp)
         }
         self.numbers: dict[SSAValue, int] = {}
 
@@ -239,7 +244,7 @@ class _Assembler:
                     results = inputs
                 case _:
                     raise InternalError(f"{op.name} is no step of a program")
-        block = _weights(weights, self.offsets)
+        block = self._weights()
         return Program(
             inputs=len(self.main.body.block.args),
             steps=tuple(steps),
@@ -261,25 +266,24 @@ class _Assembler:
     def _native(
         self, op: LaunchOp, inputs: tuple[int, ...], outputs: tuple[int, ...]
     ) -> NativeStep:
-        name = op.callee.root_reference.data
-        size = self.functions[name].attributes.get(ARENA_BYTES)
+        name = op.segment_name
         specs = tuple(
             TensorSpec(shape_of(r), dtype_of(tensor_type(r).element_type)) for r in op.res
         )
         address = self.library.address(name)
-        arena = size.value.data if isinstance(size, IntegerAttr) else 0
-        return NativeStep(name, address, arena, inputs, outputs, specs)
+        return NativeStep(name, address, self.arenas[name], inputs, outputs, specs)
 
     def _nodes(self) -> dict[int, list[str]]:
-        nodes: dict[int, list[str]] = {}
-        for function in self.functions.values():
-            code, names = function.attributes.get(CODE), function.attributes.get(NODES)
-            if isinstance(code, IntegerAttr) and isinstance(names, ArrayAttr):
-                nodes[code.value.data] = [n.data for n in names if isinstance(n, StringAttr)]
-        return nodes
+        return {
+            op.code.value.data: [name.data for name in op.nodes]
+            for op in self.module.ops
+            if isinstance(op, KernelOp) and op.code is not None and op.nodes is not None
+        }
 
-
-def _weights(store: WeightStore, offsets: Mapping[str, int]):
-    arrays = {name: store[name] for name in offsets}
-    ends = [offset + arrays[name].nbytes for name, offset in offsets.items()]
-    return pack_weights(arrays, offsets, max(ends, default=0))
+    def _weights(self) -> Array:
+        """The block that the segments read, as `plan-weights` has laid it out."""
+        weights = list(buffer_weights(self.module))
+        offsets = {w.weight_name: w.offset.value.data for w in weights if w.offset is not None}
+        arrays = {name: self.lowered.weights[name] for name in offsets}
+        ends = [offset + arrays[name].nbytes for name, offset in offsets.items()]
+        return pack_weights(arrays, offsets, max(ends, default=0))

@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from tessella.dialects import rt
 from tessella.dialects.graph import main_function
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
@@ -24,7 +24,6 @@ from tessella.driver.explain_pick import Explainer
 from tessella.driver.explain_table import page, table
 from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick
 from tessella.kernels.cost import bytes_of
-from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.passes.base import CONSUMED, PATTERN
 
 DERIVED = (
@@ -169,28 +168,25 @@ def _row(op: str, node: str, kernel: str, place: PlaceAttr | None, group: int) -
     }
 
 
-def _nodes(op: str, kernel: KernelOp | FuncOp, group: int) -> Iterator[Entry]:
+def _nodes(op: str, kernel: KernelOp | rt.KernelOp, group: int) -> Iterator[Entry]:
     """The nodes that a kernel computes."""
-    nodes = kernel.attributes.get(NODES)
-    outputs = kernel.function_type.outputs.data
+    outputs = kernel.function_type.outputs.data if isinstance(kernel, KernelOp) else ()
     place = place_of(outputs[0]) if outputs else None
-    if isinstance(nodes, ArrayAttr):
-        for node in (n.data for n in nodes if isinstance(n, StringAttr)):
-            yield _row(op, node, kernel.sym_name.data, place, group)
+    for node in kernel.nodes or ():
+        yield _row(op, node.data, kernel.sym_name.data, place, group)
 
 
-def _code(kernel: Operation) -> int:
+def _code(kernel: KernelOp | rt.KernelOp) -> int:
     """The number of a kernel, in the order of the nodes."""
-    code = kernel.attributes.get(CODE)
-    return code.value.data if isinstance(code, IntegerAttr) else 0
+    return kernel.code.value.data if kernel.code is not None else 0
 
 
 def _kernels(module: ModuleOp) -> Iterator[Entry]:
     """Kernels with the nodes they compute, as they were made, then the ops that run in NumPy."""
-    kernels = sorted((op for op in module.body.block.ops if NODES in op.attributes), key=_code)
+    found = (op for op in module.body.block.ops if isinstance(op, KernelOp | rt.KernelOp))
+    kernels = sorted(found, key=_code)
     for group, op in enumerate(kernels):
-        if isinstance(op, KernelOp | FuncOp):
-            yield from _nodes("", op, group)
+        yield from _nodes("", op, group)
     host = [op for op in main_function(module).body.block.ops if isinstance(op, NnOp)]
     for group, op in enumerate(host, len(kernels)):
         if not isinstance(op, ConstantOp):

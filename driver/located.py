@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+from tessella.dialects.verify import misplaced, order_error
 from tessella.support.errors import TessellaError
 
 REPORTED = (DiagnosticException, TessellaError)
@@ -124,7 +125,10 @@ _MISSING = re.compile(r"[Ee]xpected|is not registered$")
 
 def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:
     """Every op that does not verify, in the order of the text, with the reason."""
+    late = set(misplaced(module))
     for op in module.walk():
+        if op in late:
+            yield op, order_error(op)
         try:
             op.verify(verify_nested_ops=False)
             for block in _empty_blocks(op):

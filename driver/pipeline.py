@@ -28,6 +28,7 @@ from tessella.passes.move_casts import MoveCastsPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
+from tessella.passes.plan_weights import PlanWeightsPass
 from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.passes.tile_schedule import TileSchedulePass
@@ -101,5 +102,5 @@ def _stages(options: Options) -> Stages:
                 TileSchedulePass(target=options.target),
             ],
         ),
-        ("loops", [ConvertTileToLoopsPass(), PlanArenaPass()]),
+        ("loops", [ConvertTileToLoopsPass(), PlanArenaPass(), PlanWeightsPass()]),
     ]

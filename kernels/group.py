@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Block, Region, SSAValue
 
-from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type
-from tessella.dialects.nn.movement import ReshapeOp
-from tessella.dialects.tile import KernelOp, ReturnOp, constant_mark
+from tessella.dialects.tile import KernelOp, ReturnOp, weight_of
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.registry import picked_kernel, why_misplaced
 from tessella.support.errors import InternalError, InvalidModelError
@@ -106,7 +105,7 @@ class GroupLowering(ABC):
         self._drop_unused()
         arguments = [a.type for a in self.block.args]
         types = FunctionType.from_lists(arguments, [r.type for r in results])
-        constants = constant_mark([is_weight(value) for value in self.arguments])
+        constants = [weight_of(value) is not None for value in self.arguments]
         return KernelOp("kernel", types, Region(self.block), constants)
 
     def _drop_unused(self) -> None:
@@ -117,10 +116,3 @@ class GroupLowering(ABC):
                 del self.arguments[i]
             elif isinstance(value.owner, SplatOp):
                 self.arguments[i] = self.stored(value.owner)
-
-
-def is_weight(value: SSAValue) -> bool:
-    """Whether a tensor is a weight, or the memory of one."""
-    while isinstance(value.owner, ReshapeOp):
-        value = value.owner.x
-    return isinstance(value.owner, WeightOp)

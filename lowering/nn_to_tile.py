@@ -8,8 +8,8 @@
     }
     %y = tile.call @relu_0(%x) : (tensor<4xf32, #p>) -> tensor<4xf32, #p>
 
-Ops whose result is their operand's memory (kernel ``view``, and changes of a layout that leave
-every element where it is) stay as they are.
+An op whose result is its operand's memory (kernel ``view``, and a change of a layout that leaves
+every element where it is) becomes a `tile.view`.
 """
 
 from __future__ import annotations
@@ -20,32 +20,25 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
-from tessella.dialects.nn.core import Array, NnOp, Tensor, shape_of, tensor_type, type_of
+from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type, type_of
 from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
-from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
-from tessella.dialects.tile import CallOp, KernelOp
+from tessella.dialects.tile import CallOp, KernelOp, SegmentOp, ViewOp, same_memory
 from tessella.kernels.elementwise import cast_scalar
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import VIEW_KERNEL
 from tessella.lowering.structure import structure
-from tessella.passes.base import functions
+from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.outline_segments import SEGMENT
 from tessella.runtime.weights import WeightStore
-
-NODES = "nodes"
-"""Attribute of a kernel: the names of the nodes that it computes."""
-CODE = "code"
-"""Attribute of a kernel: what its failed checks write to the status."""
+from tessella.support.errors import InvalidModelError
 
 
 @dataclass
@@ -69,12 +62,10 @@ class KernelTable:
             self.count += 1
             self.known[key] = known = kernel
             kernel.sym_name = StringAttr(f"{hint}_{number}")
-            kernel.attributes[CODE] = IntegerAttr(number, i64)
-            kernel.attributes[NODES] = ArrayAttr[StringAttr]([])
+            kernel.code = IntegerAttr(number, i64)
             Rewriter.insert_op(kernel, InsertPoint.at_start(self.module.body.block))
-        old = known.attributes[NODES]
-        assert isinstance(old, ArrayAttr)
-        known.attributes[NODES] = ArrayAttr([*old.data, *(StringAttr(n) for n in nodes)])
+        old = known.nodes.data if known.nodes is not None else ()
+        known.nodes = ArrayAttr([*old, *map(StringAttr, nodes)])
         return known
 
 
@@ -92,9 +83,7 @@ class _Group(GroupLowering):
 
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
         """The memory of a tensor as one of another type."""
-        op = ReshapeOp.make([value], shape=type.get_shape())
-        Rewriter.replace_value_with_new_type(op.res, type)
-        return self._inserted(op)
+        return self._inserted(_view(value, type, self.anchor))
 
     def derived(
         self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
@@ -112,9 +101,9 @@ class _Group(GroupLowering):
         array = np.ascontiguousarray(splat_array(splat))
         return self._inserted(WeightOp(self.weights.add("splat", array), tensor_type(splat.res)))
 
-    def _inserted(self, op: NnOp) -> SSAValue:
+    def _inserted(self, op: WeightOp | ViewOp) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        return op.results[0]
+        return op.res
 
     def call(self, results: Sequence[SSAValue], table: KernelTable) -> CallOp:
         """Close the kernel; a call of it, or of an equal one."""
@@ -131,34 +120,55 @@ class ConvertNnToTilePass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()
         table = KernelTable(op)
-        for function in list(functions(op)):
-            if SEGMENT in function.attributes:
-                _convert_segment(function, weights_of(ctx), table)
+        for segment in segments(op):
+            _convert_segment(segment, weights_of(ctx), table)
 
 
-def _convert_segment(function: FuncOp, weights: WeightStore, table: KernelTable) -> None:
-    for op in list(function.body.block.ops):
-        match op:
-            case FusedOp():
-                call = _convert_fused(op, weights, table)
-            case RelayoutOp() if not _is_view(op):
-                call = relayout(op, op.source, place_of(op.res.type), weights, table)
-            case CastOp():
-                call = _convert_cast(op, weights, table)
-            case NnOp() if not isinstance(op, ConstantOp) and op.kernel != VIEW_KERNEL:
-                call = _convert_single(op, weights, table)
-            case _:
-                continue
-        Rewriter.insert_op(call, InsertPoint.before(op))
-        for old, new in zip(op.results, call.res, strict=True):
-            new.name_hint = old.name_hint
-            old.replace_all_uses_with(new)
+def _convert_segment(segment: SegmentOp, weights: WeightStore, table: KernelTable) -> None:
+    for op in list(segment.body.block.ops):
+        new = _converted(op, weights, table)
+        if new is None:
+            continue
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        for old, result in zip(op.results, new.results, strict=True):
+            result.name_hint = old.name_hint
+            old.replace_all_uses_with(result)
         Rewriter.erase_op(op)
-    for op in list(function.body.block.ops):
+    for op in list(segment.body.block.ops):
         if isinstance(op, ConstantOp) and op.res.first_use is None:
             Rewriter.erase_op(op)
         elif isinstance(op, SplatOp):
             _splat_to_weight(op, weights)
+
+
+def _converted(op: Operation, weights: WeightStore, table: KernelTable) -> CallOp | ViewOp | None:
+    """What stands for an op; None for one that stays."""
+    match op:
+        case FusedOp():
+            return _convert_fused(op, weights, table)
+        case RelayoutOp():
+            if same_memory(tensor_type(op.source), tensor_type(op.res)):
+                return ViewOp(op.source, tensor_type(op.res))
+            return relayout(op, op.source, place_of(op.res.type), weights, table)
+        case CastOp():
+            return _convert_cast(op, weights, table)
+        case NnOp() if op.kernel == VIEW_KERNEL:
+            return _view(op.operands[0], tensor_type(op.results[0]), op)
+        case NnOp() if not isinstance(op, ConstantOp):
+            return _convert_single(op, weights, table)
+        case _:
+            return None
+
+
+def _view(source: SSAValue, type: Tensor, op: Operation) -> ViewOp:
+    if not same_memory(tensor_type(source), type):
+        raise InvalidModelError(
+            f"{op.name} moves elements and cannot be a view",
+            expected=f"a result in the memory of {source.type}",
+            found=str(type),
+            hint="relayout the operand to nchw first",
+        )
+    return ViewOp(source, type)
 
 
 def _splat_to_weight(op: SplatOp, weights: WeightStore) -> None:
@@ -191,14 +201,6 @@ def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallO
     return group.call([group.values[r] for r in op.results], table)
 
 
-def _is_view(op: RelayoutOp) -> bool:
-    """Whether both places put every element at the same place in memory."""
-    start, end = place_of(op.source.type), place_of(op.res.type)
-    assert start is not None
-    assert end is not None
-    return start.layout.same_memory(end.layout, shape_of(op.res))
-
-
 def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallOp:
     group = _Group(weights, op)
     group.names, group.nodes = ["cast"], [op.name]
@@ -229,4 +231,4 @@ def relayout(
     return group.call([result], table)
 
 
-__all__ = ["CODE", "NODES", "ConvertNnToTilePass", "KernelTable", "relayout"]
+__all__ = ["ConvertNnToTilePass", "KernelTable", "relayout"]

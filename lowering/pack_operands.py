@@ -1,9 +1,11 @@
-"""Make the callers of kernels pass operands in the layouts that the kernels want.
+"""Give the arguments of kernels the layouts in which schedules read them, and callers too.
 
-    %w = nn.weight @w : tensor<384x384xf32, #place.at<x86, f32, nchw>>
-    %y = tile.call @fc_0(%x, %w)      // which wants packed<[1 floordiv 64, 0, 1 mod 64]>
+    tile.kernel @fc_0(%x: .., %w: tensor<384x384xf32, #p> {tile.packed = #q}) -> (..) {..}
+    %w = nn.weight @w : tensor<384x384xf32, #p>
+    %y = tile.call @fc_0(%x, %w)
     ->
-    %w = nn.weight @w.packed : tensor<384x384xf32, #place.at<x86, f32, packed<..>>>
+    tile.kernel @fc_0(%x: .., %w: tensor<384x384xf32, #q>) -> (..) {..}
+    %w = nn.weight @w.packed : tensor<384x384xf32, #q>
     %y = tile.call @fc_0(%x, %w)
 
 A weight is packed at compile time; another operand goes through a kernel that copies it.
@@ -23,13 +25,11 @@ from tessella.dialects.layout import Layout, pack
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import weight_array
-from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.place import place_of, placed
-from tessella.dialects.tile import CallOp, KernelOp
+from tessella.dialects.tile import CallOp, KernelOp, ViewOp, weight_of
 from tessella.lowering.nn_to_tile import KernelTable, relayout
-from tessella.passes.base import functions
+from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.outline_segments import SEGMENT
 from tessella.runtime.weights import WeightStore
 
 
@@ -54,14 +54,15 @@ class _Packer:
         self.symbols: dict[tuple[str, tuple[int, ...], Layout], str] = {}
 
     def run(self) -> None:
-        for function in functions(self.module):
-            if SEGMENT in function.attributes:
-                for op in list(function.body.block.ops):
-                    if isinstance(op, CallOp):
-                        self._call(op)
-                for op in reversed(list(function.body.block.ops)):
-                    if isinstance(op, WeightOp | ReshapeOp) and op.res.first_use is None:
-                        Rewriter.erase_op(op)
+        for kernel in self.kernels.values():
+            _pack_arguments(kernel)
+        for segment in segments(self.module):
+            for op in list(segment.body.block.ops):
+                if isinstance(op, CallOp):
+                    self._call(op)
+            for op in reversed(list(segment.body.block.ops)):
+                if isinstance(op, WeightOp | ViewOp) and op.res.first_use is None:
+                    Rewriter.erase_op(op)
         self._drop_unused()
 
     def _call(self, call: CallOp) -> None:
@@ -71,11 +72,9 @@ class _Packer:
                 call.operands[i] = self._convert(call, value, tensor_type(type))
 
     def _convert(self, call: CallOp, value: SSAValue, type: Tensor) -> SSAValue:
-        weight = value
-        while isinstance(weight.owner, ReshapeOp):
-            weight = weight.owner.x
-        if isinstance(weight.owner, WeightOp):
-            return self._pack(weight.owner, type)
+        weight = weight_of(value)
+        if weight is not None:
+            return self._pack(weight, type)
         place = place_of(type)
         copy = relayout(call, value, place, self.weights, self.table)
         self.kernels[copy.kernel_name] = next(
@@ -106,3 +105,13 @@ class _Packer:
             op.symbol.root_reference.data for op in self.module.walk() if isinstance(op, WeightOp)
         }
         self.weights.keep(used)
+
+
+def _pack_arguments(kernel: KernelOp) -> None:
+    """Give the arguments the places at which the schedules read them."""
+    for i, argument in enumerate(kernel.body.block.args):
+        place = kernel.packed(i)
+        if place is not None:
+            Rewriter.replace_value_with_new_type(argument, placed(tensor_type(argument), place))
+            kernel.pack(i, None)
+    kernel.update_type()

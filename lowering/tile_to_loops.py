@@ -2,50 +2,51 @@
 
     tile.kernel @relu_0(%x: tensor<4x8xf32, #p>) -> (tensor<4x8xf32, #p>) { ... }
     ->
-    func.func @relu_0(%x: memref<32xf32>, %out: memref<32xf32>) attributes {rt.kernel} {
+    rt.kernel @relu_0(%x: memref<32xf32>) outs(%y: memref<32xf32>) threads(%thread, %threads) {
       scf.for ... { vector.load ... vector.store ... }
     }
 
-A kernel's results, then its intermediate tensors, become arguments. In segments every tensor
-becomes a buffer: an argument, a weight, or a ``memref.alloc`` that ``plan-arena`` puts into the
-arena.
+A kernel's intermediate tensors become its scratch. In segments every tensor becomes a buffer: an
+argument, a weight, or a ``memref.alloc`` that ``plan-arena`` puts into the arena. A view is the
+buffer of its source.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, i64
-from xdsl.dialects.func import CallOp as FuncCallOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella.dialects import rt
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
-from tessella.dialects.place import RelayoutOp
-from tessella.dialects.rt import WeightOp as BufferOp
-from tessella.dialects.tile import CallOp, ContractOp, EmptyOp, KernelOp
-from tessella.dialects.tile import ReturnOp as TileReturnOp
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.tile import (
+    CallOp,
+    ContractOp,
+    EmptyOp,
+    KernelOp,
+    ReturnOp,
+    SegmentOp,
+    ViewOp,
+    through_views,
+)
 from tessella.dialects.tile.flat import flatten, layout_of, simplify
-from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter
-from tessella.passes.base import functions
+from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.outline_segments import SEGMENT
 from tessella.support.errors import InvalidModelError
 
-KERNEL = "rt.kernel"
-INPUTS = "rt.inputs"
-
-Buffer = MemRefType[Attribute]
+T = TypeVar("T", rt.KernelOp, rt.SegmentOp)
 
 
-def buffer_type(value: SSAValue) -> Buffer:
+def buffer_type(value: SSAValue) -> rt.Buffer:
     """The flat buffer that holds a tensor."""
     type = tensor_type(value)
     size = layout_of(value).size(shape_of(type))
@@ -59,45 +60,38 @@ class ConvertTileToLoopsPass(ProgramPass):
     name = "convert-tile-to-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        scratch: dict[str, list[Buffer]] = {}
+        kernels: dict[str, rt.KernelOp] = {}
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp):
-                function, temporaries = _convert_kernel(kernel)
-                scratch[kernel.sym_name.data] = temporaries
-                Rewriter.insert_op(function, InsertPoint.before(kernel))
-                Rewriter.erase_op(kernel)
+                new = _replace(kernel, _convert_kernel(kernel))
+                kernels[new.sym_name.data] = new
                 if isinstance(ctx, CompileContext) and ctx.lowered is not None:
-                    ctx.lowered(function)
-        for function in list(functions(op)):
-            if SEGMENT in function.attributes:
-                Rewriter.insert_op(
-                    _Segment(function, scratch).convert(), InsertPoint.before(function)
-                )
-                Rewriter.erase_op(function)
+                    ctx.lowered(new)
+        for segment in segments(op):
+            _replace(segment, _Segment(segment, kernels).convert())
 
 
-def _convert_kernel(kernel: KernelOp) -> tuple[FuncOp, list[Buffer]]:
-    """The kernel as a function, and the buffers it needs beside operands and results."""
-    last = kernel.body.block.last_op
-    assert isinstance(last, TileReturnOp)
+def _replace(old: KernelOp | SegmentOp, new: T) -> T:
+    Rewriter.insert_op(new, InsertPoint.before(old))
+    Rewriter.erase_op(old)
+    return new
+
+
+def _convert_kernel(kernel: KernelOp) -> rt.KernelOp:
     roots = _roots(kernel)
-    results = [roots[v] for v in last.values]
-    temporaries = [v for v in dict.fromkeys(roots.values()) if v not in results]
-    arguments: list[SSAValue] = [*kernel.body.block.args, *results, *temporaries]
-    types = [buffer_type(v) for v in arguments]
-    function = FuncOp(kernel.sym_name.data, (types, []))
-    function.attributes[KERNEL] = UnitAttr()
-    for name in (NODES, CODE):
-        if name in kernel.attributes:
-            function.attributes[name] = kernel.attributes[name]
-    code = kernel.attributes.get(CODE)
-    block = function.body.block
-    buffers = dict(zip(arguments, block.args, strict=True))
+    results = _results(kernel, roots)
+    scratch = [v for v in dict.fromkeys(roots.values()) if v not in results]
+    groups = (kernel.body.block.args, results, scratch)
+    types = [[buffer_type(v) for v in group] for group in groups]
+    new = rt.KernelOp(kernel.sym_name.data, *types, code=kernel.code, nodes=kernel.nodes)
+    values = (value for group in groups for value in group)
+    buffers: dict[SSAValue, SSAValue] = dict(zip(values, new.buffers, strict=True))
     for value, argument in buffers.items():
         argument.name_hint = value.name_hint
     for value, root in roots.items():
         buffers[value] = buffers[root]
-    emitter = Emitter(block)
+    emitter = Emitter(new.body.block)
+    number = kernel.code.value.data if kernel.code is not None else 0
     for op in kernel.body.block.ops:
         if isinstance(op, ContractOp):
             flat = simplify(flatten(op))
@@ -105,11 +99,26 @@ def _convert_kernel(kernel: KernelOp) -> tuple[FuncOp, list[Buffer]]:
                 raise InvalidModelError(
                     "a statement has no schedule", hint="tile-schedule gives it one"
                 )
-            number = code.value.data if isinstance(code, IntegerAttr) else 0
             Statement(emitter, op, flat, op.schedule.data, buffers, number).emit()
     emitter.finish()
-    block.add_op(ReturnOp())
-    return function, types[len(types) - len(temporaries) :]
+    new.body.block.add_op(rt.ReturnOp())
+    return new
+
+
+def _results(kernel: KernelOp, roots: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+    """The tensors that a kernel returns, by whose buffers they are in."""
+    name = kernel.sym_name.data
+    if any(kernel.packed(i) for i in range(len(kernel.body.block.args))):
+        raise InvalidModelError(
+            f"the operands of @{name} are not packed", hint="pack-operands packs them"
+        )
+    results = [roots[v] for v in kernel.returned.values if v in roots]
+    if len(set(results)) != len(kernel.returned.values):
+        raise InvalidModelError(
+            f"@{name} returns an argument, or a tensor twice",
+            expected="each result to be written by a statement of its own",
+        )
+    return results
 
 
 def _roots(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
@@ -127,50 +136,40 @@ def _roots(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
 class _Segment:
     """Converts one segment."""
 
-    def __init__(self, function: FuncOp, scratch: dict[str, list[Buffer]]) -> None:
-        self.old = function
-        self.scratch = scratch
-        last = function.body.block.last_op
-        assert isinstance(last, ReturnOp)
-        self.results = list(last.operands)
-        inputs = [buffer_type(a) for a in function.body.block.args]
-        outputs = [buffer_type(v) for v in self.results]
-        self.new = FuncOp(function.sym_name.data, ([*inputs, *outputs], []))
-        self.new.attributes |= {
-            SEGMENT: UnitAttr(),
-            INPUTS: IntegerAttr(len(inputs), i64),
-        }
+    def __init__(self, segment: SegmentOp, kernels: dict[str, rt.KernelOp]) -> None:
+        self.old = segment
+        self.kernels = kernels
+        arguments, self.results = segment.body.block.args, segment.returned.values
+        types = ([buffer_type(v) for v in group] for group in (arguments, self.results))
+        self.new = rt.SegmentOp(segment.sym_name.data, *types)
         self.block = self.new.body.block
-        self.buffers: dict[SSAValue, SSAValue] = dict(
-            zip(function.body.block.args, self.block.args, strict=False)
-        )
-        self.outputs = self.block.args[len(inputs) :]
+        self.buffers: dict[SSAValue, SSAValue] = dict(zip(arguments, self.new.inputs, strict=True))
         self.direct = self._direct_outputs()
 
     def _direct_outputs(self) -> dict[SSAValue, SSAValue]:
         """Results that a kernel writes straight into an output buffer, seen through views."""
         direct: dict[SSAValue, SSAValue] = {}
-        for value, output in zip(self.results, self.outputs, strict=True):
-            root = _through_views(value)
+        for value, output in zip(self.results, self.new.outputs, strict=True):
+            root = through_views(value)
             if isinstance(root, OpResult) and isinstance(root.op, CallOp):
                 direct.setdefault(root, output)
         return direct
 
-    def convert(self) -> FuncOp:
+    def convert(self) -> rt.SegmentOp:
         """The segment on buffers."""
         for op in self.old.body.block.ops:
             match op:
                 case WeightOp():
-                    weight = BufferOp(op.symbol.root_reference.data, buffer_type(op.res))
+                    weight = rt.WeightOp(op.symbol.root_reference.data, buffer_type(op.res))
                     weight.res.name_hint = op.res.name_hint
                     self.block.add_op(weight)
                     self.buffers[op.res] = weight.res
                 case CallOp():
                     self._call(op)
+                case ViewOp():
+                    self.buffers[op.res] = self.buffers[op.source]
                 case ReturnOp():
                     self._return()
-                case NnOp() | RelayoutOp() if op.operands:
-                    self.buffers[op.results[0]] = self.buffers[op.operands[0]]
                 case _:
                     raise InvalidModelError(
                         f"{op.name} does not belong into a segment",
@@ -183,23 +182,19 @@ class _Segment:
         for result in op.res:
             self.buffers[result] = self.direct.get(result) or self._allocate(buffer_type(result))
             self.buffers[result].name_hint = result.name_hint
-        temporaries = [self._allocate(type) for type in self.scratch[op.kernel_name]]
-        arguments = [self.buffers[v] for v in (*op.arguments, *op.res)]
-        self.block.add_op(FuncCallOp(op.kernel_name, [*arguments, *temporaries], []))
+        scratch = [self._allocate(a.type) for a in self.kernels[op.kernel_name].scratch]
+        inputs, outputs = ([self.buffers[v] for v in group] for group in (op.arguments, op.res))
+        threads = (self.new.thread, self.new.threads)
+        self.block.add_op(rt.CallOp(op.kernel_name, inputs, outputs, scratch, threads))
 
-    def _allocate(self, type: Buffer) -> SSAValue:
+    def _allocate(self, type: Attribute) -> SSAValue:
+        assert isinstance(type, MemRefType)
         alloc = memref.AllocOp.get(type.element_type, None, list(type.get_shape()))
         self.block.add_op(alloc)
         return alloc.memref
 
     def _return(self) -> None:
-        for value, output in zip(self.results, self.outputs, strict=True):
+        for value, output in zip(self.results, self.new.outputs, strict=True):
             if self.buffers[value] is not output:
                 self.block.add_op(memref.CopyOp(self.buffers[value], output))
-        self.block.add_op(ReturnOp())
-
-
-def _through_views(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, NnOp | RelayoutOp) and len(value.owner.operands) == 1:
-        value = value.owner.operands[0]
-    return value
+        self.block.add_op(rt.ReturnOp())

@@ -8,9 +8,11 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from tessella.dialects import rt
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp
 from tessella.dialects.place import place_of
+from tessella.dialects.tile import SegmentOp
 from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
@@ -30,6 +32,18 @@ def functions(module: ModuleOp) -> Iterator[FuncOp]:
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.body.blocks:
             yield op
+
+
+def segments(module: ModuleOp) -> list[SegmentOp]:
+    """The native stretches of the program, on tensors."""
+    return [op for op in module.body.block.ops if isinstance(op, SegmentOp)]
+
+
+def buffer_weights(module: ModuleOp) -> Iterator[rt.WeightOp]:
+    """The weights of the segments on buffers, in order."""
+    for segment in module.body.block.ops:
+        if isinstance(segment, rt.SegmentOp):
+            yield from (op for op in segment.body.block.ops if isinstance(op, rt.WeightOp))
 
 
 def is_constant(value: SSAValue) -> bool:

@@ -4,8 +4,9 @@
       %1 = nn.conv %x, %w {kernel = "conv"}
       %2, %3 = nn.topk %1 {kernel = "host"}
     ->
-    func.func @segment_0(%x) attributes {rt.segment} {
+    tile.segment @segment_0(%x) -> (..) {
       %1 = nn.conv %x, %w {kernel = "conv"}
+      tile.return %1
     }
     func.func @main(%x) {
       %1 = rt.launch @segment_0(%x)
@@ -21,9 +22,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
@@ -31,12 +32,12 @@ from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.rt import LaunchOp
+from tessella.dialects.tile import ReturnOp as TileReturnOp
+from tessella.dialects.tile import SegmentOp
 from tessella.kernels.registry import runs_on_host
 from tessella.passes.base import find_function
 from tessella.passes.kinds import ProgramPass
-from tessella.support.errors import InternalError
-
-SEGMENT = "rt.segment"
+from tessella.support.errors import InternalError, InvalidModelError
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,12 @@ def _stretches(main: FuncOp) -> list[list[Operation]]:
     done: set[Operation] = {op for op in main.body.block.ops if isinstance(op, ConstantOp)}
     stretches: list[list[Operation]] = []
     ordered: list[Operation] = []
-    native = True
+    native, waiting = True, 0
     while ops:
         taken = _ready(ops, done, _is_native if native else lambda op: not _is_native(op))
+        waiting = 0 if taken else waiting + 1
+        if waiting == 2:  # neither kind of op can run
+            raise InvalidModelError(f"{ops[0].name} waits for its own result", where=str(ops[0]))
         if native and taken:
             stretches.append(taken)
         ordered += taken
@@ -101,14 +105,13 @@ def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str
         r for op in stretch for r in op.results if any(u.operation not in members for u in r.uses)
     ]
     types = [r.type for r in results]
-    function = FuncOp(name, ([v.type for v in outside], types))
-    function.attributes[SEGMENT] = UnitAttr()
+    inputs = [v.type for v in outside]
+    block = Block(arg_types=inputs)
     launch = LaunchOp(name, outside, types)
     Rewriter.insert_op(launch, InsertPoint.before(stretch[0]))
     for result, new in zip(results, launch.res, strict=True):
         new.name_hint = result.name_hint
         result.replace_uses_with_if(new, lambda use: use.operation not in members)
-    block = function.body.block
     inner: dict[SSAValue, SSAValue] = dict(zip(outside, block.args, strict=True))
     for constant in constants:
         clone = constant.clone()
@@ -117,11 +120,12 @@ def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str
     for value, copy in inner.items():
         copy.name_hint = value.name_hint
     _move(stretch, block, inner)
-    block.add_op(ReturnOp(*results))
+    block.add_op(TileReturnOp(results))
     for constant in constants:
         if constant.res.first_use is None:
             Rewriter.erase_op(constant)
-    Rewriter.insert_op(function, InsertPoint.before(main))
+    segment = SegmentOp(name, FunctionType.from_lists(inputs, types), Region(block))
+    Rewriter.insert_op(segment, InsertPoint.before(main))
 
 
 def _operands(stretch: list[Operation]) -> tuple[list[SSAValue], list[ConstantOp]]:

@@ -1,15 +1,15 @@
 """Put the intermediate buffers of a segment into one arena, by lifetime.
 
     %a = memref.alloc() : memref<1024xf32>
-    func.call @relu_0(%x, %a)
+    rt.call @relu_0(%x : ..) outs(%a : ..) ..
     ->
     %a = rt.arena 0 : memref<1024xf32>
-    func.call @relu_0(%x, %a)
+    rt.call @relu_0(%x : ..) outs(%a : ..) ..
 
 Buffers are placed from the largest to the smallest, each at the lowest offset where no buffer
 that lives at the same time is (greedy by size: Pisarchyk and Lee, "Efficient Memory Management
-for Deep Neural Net Inference", 2020). The segment's attribute ``rt.arena_bytes`` is the size of
-the arena.
+for Deep Neural Net Inference", 2020). The segment's property ``arena_bytes`` is the size of the
+arena.
 """
 
 from __future__ import annotations
@@ -20,16 +20,10 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
-from xdsl.dialects.func import FuncOp
 from xdsl.rewriter import Rewriter
 
-from tessella.dialects.elements import bytes_of
-from tessella.dialects.rt import ARENA_ALIGNMENT, ArenaOp
-from tessella.passes.base import functions
+from tessella.dialects.rt import ArenaOp, SegmentOp, aligned, buffer_bytes
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.outline_segments import SEGMENT
-
-ARENA_BYTES = "rt.arena_bytes"
 
 
 @dataclass(frozen=True)
@@ -77,19 +71,20 @@ class PlanArenaPass(ProgramPass):
     name = "plan-arena"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            if SEGMENT in function.attributes:
-                _plan(function)
+        for segment in op.body.block.ops:
+            if isinstance(segment, SegmentOp):
+                _plan(segment)
 
 
-def _plan(function: FuncOp) -> None:
-    position = {op: i for i, op in enumerate(function.body.block.ops)}
+def _plan(segment: SegmentOp) -> None:
+    position = {op: i for i, op in enumerate(segment.body.block.ops)}
     lifetimes: list[_Lifetime] = []
     for op in position:
         if isinstance(op, memref.AllocOp):
             uses = [position[use.operation] for use in op.memref.uses]
             if uses:
-                lifetimes.append(_Lifetime(op, _bytes(op), min(uses), max(uses)))
+                size = aligned(buffer_bytes(op.memref.type))
+                lifetimes.append(_Lifetime(op, size, min(uses), max(uses)))
     arena = _Arena(len(lifetimes))
     offsets = {x.op: arena.place(x) for x in sorted(lifetimes, key=lambda x: -x.size)}
     for op in list(position):
@@ -102,11 +97,4 @@ def _plan(function: FuncOp) -> None:
             place = ArenaOp(offset, op.memref.type)
             place.res.name_hint = op.memref.name_hint
             Rewriter.replace_op(op, place)
-    function.attributes[ARENA_BYTES] = IntegerAttr(arena.size, i64)
-
-
-def _bytes(op: memref.AllocOp) -> int:
-    """Size of a buffer, rounded up to the arena's alignment."""
-    assert isinstance(op.memref.type, MemRefType)
-    size = bytes_of(op.memref.type)
-    return -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+    segment.arena_bytes = IntegerAttr(arena.size, i64)

@@ -5,8 +5,8 @@
     %r = tile.contract + [..] (%A[m, k], %B[k, n]) -> [m, n] schedule
            #tile.schedule<[n, m] reduce [k] vector n 16 by 4 rows m 6> ...
 
-and the argument ``%B`` gets the layout ``packed<[1 floordiv 64, 0, 1 mod 64]>``. ``pack-operands``
-makes the callers agree.
+and the argument ``%B`` the attribute ``tile.packed = #place.at<.., packed<[1 floordiv 64, 0, 1 mod
+64]>>``. ``pack-operands`` then packs what the callers pass, and gives the argument that type.
 """
 
 from __future__ import annotations

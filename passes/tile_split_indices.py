@@ -5,7 +5,8 @@
     %y = tile.contract + [.., o_16: 4, o_1: 16, .. | c_16: 2, c_1: 16, ..]
            (%x[n, 16*c_16 + c_1, ..], %w[16*o_16 + o_1, 16*c_16 + c_1, ..]) -> ...
 
-Constants get the digits as well: `packed<[0 floordiv 16, 1 floordiv 16, 1 mod 16, 0 mod 16]>`.
+Constants are to be read by the same digits (`tile.packed`): `packed<[0 floordiv 16, 1 floordiv 16,
+1 mod 16, 0 mod 16]>`.
 """
 
 from __future__ import annotations

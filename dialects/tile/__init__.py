@@ -11,17 +11,25 @@ from tessella.dialects.tile.attributes import (
     ScheduleAttr,
     WhereAttr,
 )
-from tessella.dialects.tile.ops import (
+from tessella.dialects.tile.functions import (
     CONSTANT,
+    PACKED,
     CallOp,
+    KernelOp,
+    ReturnOp,
+    SegmentOp,
+    ViewOp,
+    check_order,
+    same_memory,
+    through_views,
+    weight_of,
+)
+from tessella.dialects.tile.ops import (
     ContractOp,
     EmptyOp,
     ExtractOp,
     IndexOp,
-    KernelOp,
-    ReturnOp,
     YieldOp,
-    constant_mark,
     identity_access,
     scalar_region,
     yielded,
@@ -29,6 +37,7 @@ from tessella.dialects.tile.ops import (
 
 __all__ = [
     "CONSTANT",
+    "PACKED",
     "Access",
     "AccessAttr",
     "CallOp",
@@ -43,18 +52,26 @@ __all__ = [
     "ReturnOp",
     "Schedule",
     "ScheduleAttr",
+    "SegmentOp",
     "Tile",
+    "ViewOp",
     "WhereAttr",
     "YieldOp",
     "access",
-    "constant_mark",
+    "check_order",
     "identity_access",
+    "same_memory",
     "scalar_region",
+    "through_views",
+    "weight_of",
     "yielded",
 ]
 
 Tile = Dialect(
     "tile",
-    [YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp, KernelOp, CallOp],
+    [
+        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
+        *(KernelOp, SegmentOp, CallOp, ViewOp),
+    ],
     [IndicesAttr, AccessAttr, WhereAttr, ScheduleAttr],
 )

@@ -19,6 +19,7 @@ from tessella.dialects.place import place_of
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.digits import digit as digit_of
+from tessella.dialects.tile.functions import packed_place
 from tessella.dialects.tile.ops import ContractOp, IndexOp
 from tessella.support.errors import InvalidModelError
 
@@ -87,8 +88,8 @@ class Flat:
 
 
 def layout_of(value: SSAValue) -> Layout:
-    """The layout of a tensor value; row-major where it has no place."""
-    place = place_of(value.type)
+    """The layout in which a tensor value is read; row-major where it has no place."""
+    place = packed_place(value) or place_of(value.type)
     return place.layout if place is not None else NCHW
 
 

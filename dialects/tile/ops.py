@@ -1,11 +1,8 @@
-"""Ops of the `tile` dialect: kernels over index spaces.
+"""Ops inside the kernels of the `tile` dialect: statements over index spaces.
 
-tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, ...) -> (...) {
-  %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3]
-         (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x]
-       {^bb0(%d: f32, %k: f32): ...}, {^bb0(%sum: f32, %b: f32): ...} : (...) -> ...
-  tile.return %O : ...
-}
+%O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3]
+       (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x]
+     {^bb0(%d: f32, %k: f32): ...}, {^bb0(%sum: f32, %b: f32): ...} : (...) -> ...
 """
 
 from __future__ import annotations
@@ -16,16 +13,11 @@ from typing import Any, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DictionaryAttr,
-    FlatSymbolRefAttr,
-    FunctionType,
     IndexType,
     StringAttr,
-    SymbolRefAttr,
     TensorType,
-    UnitAttr,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -40,11 +32,10 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
-    var_result_def,
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
@@ -59,9 +50,6 @@ from tessella.dialects.tile.attributes import (
     WhereAttr,
 )
 
-CONSTANT = "tile.constant"
-"""Argument attribute of a kernel: every caller passes a weight."""
-
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
@@ -74,19 +62,6 @@ class YieldOp(IRDLOperation):
 
     def __init__(self, value: SSAValue) -> None:
         super().__init__(operands=[value])
-
-
-@irdl_op_definition
-class ReturnOp(IRDLOperation):
-    """The results of a kernel."""
-
-    name = "tile.return"
-    values = var_operand_def(base(TensorType))
-    traits = traits_def(IsTerminator())
-    assembly_format = "$values attr-dict `:` type($values)"
-
-    def __init__(self, values: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[list(values)])
 
 
 @irdl_op_definition
@@ -438,121 +413,6 @@ def scalar_region(
     block = Block(arg_types=types)
     block.add_op(YieldOp(body(block, block.args)))
     return Region(block)
-
-
-@irdl_op_definition
-class KernelOp(IRDLOperation):
-    """A kernel: statements over tensors with places, run by `tile.call`."""
-
-    name = "tile.kernel"
-    sym_name = prop_def(StringAttr)
-    function_type = prop_def(FunctionType)
-    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
-    body = region_def("single_block")
-    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
-
-    def __init__(
-        self,
-        name: str,
-        type: FunctionType,
-        body: Region,
-        arg_attrs: ArrayAttr[DictionaryAttr] | None = None,
-    ) -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "function_type": type,
-                "arg_attrs": arg_attrs,
-            },
-            regions=[body],
-        )
-
-    def is_constant(self, argument: int) -> bool:
-        """Whether every caller passes a weight as this argument."""
-        return self.arg_attrs is not None and CONSTANT in self.arg_attrs.data[argument].data
-
-    def update_type(self) -> None:
-        """Make the function type follow the block's arguments and the returned values."""
-        last = self.body.block.last_op
-        assert isinstance(last, ReturnOp)
-        inputs = [a.type for a in self.body.block.args]
-        self.function_type = FunctionType.from_lists(inputs, [v.type for v in last.values])
-
-    def verify_(self) -> None:
-        block = self.body.block
-        if not isinstance(block.last_op, ReturnOp):
-            raise VerifyException("tile.kernel ends in tile.return")
-        found = [v.type for v in block.last_op.values]
-        if list(self.function_type.outputs) != found:
-            raise VerifyException("tile.kernel: the returned types differ from the function type")
-        if list(self.function_type.inputs) != [a.type for a in block.args]:
-            raise VerifyException("tile.kernel: the argument types differ from the function type")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        printer.print_string("(")
-        for i, argument in enumerate(self.body.block.args):
-            printer.print_string(", " if i else "")
-            printer.print_block_argument(argument)
-            if self.is_constant(i):
-                printer.print_string(" {" + CONSTANT + "}")
-        printer.print_string(") -> (")
-        printer.print_list(self.function_type.outputs, printer.print_attribute)
-        printer.print_string(")")
-        printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> KernelOp:
-        def argument() -> tuple[Parser.Argument, DictionaryAttr]:
-            parsed = parser.parse_argument()
-            attributes = parser.parse_optional_attr_dict()
-            return parsed, DictionaryAttr(attributes)
-
-        name = parser.parse_symbol_name().data
-        arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
-        parser.parse_punctuation("->")
-        outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parser.parse_region([a for a, _ in arguments])
-        type = FunctionType.from_lists([a.type for a, _ in arguments], outputs)
-        op = cls(name, type, body, ArrayAttr(d for _, d in arguments))
-        if attributes is not None:
-            op.attributes |= attributes.data
-        return op
-
-
-@irdl_op_definition
-class CallOp(IRDLOperation):
-    """Run a kernel: `%y = tile.call @conv(%x, %w) : (...) -> ...`."""
-
-    name = "tile.call"
-    callee = prop_def(FlatSymbolRefAttr)
-    arguments = var_operand_def(base(TensorType))
-    res = var_result_def(base(TensorType))
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
-
-    def __init__(
-        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
-    ) -> None:
-        super().__init__(
-            operands=[list(arguments)],
-            properties={"callee": SymbolRefAttr(callee)},
-            result_types=[list(types)],
-        )
-
-    @property
-    def kernel_name(self) -> str:
-        return self.callee.root_reference.data
-
-
-def constant_mark(constants: Sequence[bool]) -> ArrayAttr[DictionaryAttr]:
-    """Argument attributes of a kernel from which arguments are weights."""
-    return ArrayAttr(DictionaryAttr({CONSTANT: UnitAttr()} if c else {}) for c in constants)
 
 
 def identity_access(rank: int, prefix: str = "d") -> Access:

@@ -10,13 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     FunctionType,
-    IntegerAttr,
     ModuleOp,
-    StringAttr,
     i1,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
@@ -42,7 +38,6 @@ from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
 from tessella.kernels.builder import Scalars, broadcast_access
 from tessella.kernels.elementwise import cast_scalar
-from tessella.lowering.nn_to_tile import CODE, NODES
 from tessella.runtime.program import TensorSpec
 from tessella.runtime.weights import WeightStore
 
@@ -107,10 +102,8 @@ def _kernel(
     labels = [statement.label for statement in statements]
     name = "_".join(label.replace("'", "") for label in ("tile", *labels[:3]))
     inputs, outputs = ([v.type for v in group] for group in (block.args, results))
-    kernel = KernelOp(name, FunctionType.from_lists(inputs, outputs), Region(block))
-    kernel.attributes[NODES] = ArrayAttr(map(StringAttr, labels))
-    kernel.attributes[CODE] = IntegerAttr(0, i64)
-    return kernel, reads
+    signature = FunctionType.from_lists(inputs, outputs)
+    return KernelOp(name, signature, Region(block), code=0, nodes=labels), reads
 
 
 @dataclass(frozen=True)

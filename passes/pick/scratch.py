@@ -15,8 +15,8 @@ from tessella.dialects.layout import NCHW, Layout
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor, tensor_type, type_of
 from tessella.dialects.place import PlaceAttr, precision_of
-from tessella.dialects.tile import KernelOp
-from tessella.kernels.group import GroupLowering, is_weight
+from tessella.dialects.tile import KernelOp, weight_of
+from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import Kernel
 from tessella.passes.pick.cost_key import CostKey, Value
 from tessella.passes.tile_fuse_maps import fuse_maps
@@ -43,13 +43,13 @@ class _Scratch(GroupLowering):
 
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
         """The memory of a tensor as one of another type."""
-        return _weight(type) if is_weight(value) else _variable(type)
+        return _weight(type) if weight_of(value) is not None else _variable(type)
 
     def derived(
         self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
         """A weight of the shape, where the tensor is a constant."""
-        constant = is_weight(value) or isinstance(value.owner, SplatOp)
+        constant = weight_of(value) is not None or isinstance(value.owner, SplatOp)
         return _weight(tensor(tensor_type(value).element_type, shape)) if constant else None
 
     def stored(self, splat: SplatOp) -> SSAValue:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.ir import BlockArgument, SSAValue
-from xdsl.rewriter import Rewriter
 
 from tessella.dialects.layout import Layout, Piece
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
+from tessella.dialects.place import PlaceAttr, place_of, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat, layout_of
 from tessella.dialects.tile.split import constant_layouts, split_indices
@@ -79,20 +78,19 @@ def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
 
 
 def set_layouts(op: ContractOp, layouts: Mapping[int, Layout], arch: str) -> None:
-    """Give operands of a statement, which are arguments of its kernel, other layouts."""
+    """State in which layouts a statement reads operands that are arguments of its kernel."""
     for operand, layout in layouts.items():
-        _set_layout(op.inputs[operand], layout, arch)
-    kernel = op.parent_op()
+        _pack_argument(op.inputs[operand], layout, arch)
+
+
+def _pack_argument(value: SSAValue, layout: Layout, arch: str) -> None:
+    assert isinstance(value, BlockArgument)
+    kernel = value.block.parent_op()
     assert isinstance(kernel, KernelOp)
-    kernel.update_type()
-
-
-def _set_layout(value: SSAValue, layout: Layout, arch: str) -> None:
-    type = tensor_type(value)
-    place = place_of(type)
+    place = place_of(value.type)
     at = place.target.data if place is not None else arch
-    new = PlaceAttr.get(at, precision_of(type.element_type), layout)
-    Rewriter.replace_value_with_new_type(value, placed(type, new))
+    precision = precision_of(tensor_type(value).element_type)
+    kernel.pack(value.index, PlaceAttr.get(at, precision, layout))
 
 
 def split_statement(op: ContractOp, arch: str) -> None:

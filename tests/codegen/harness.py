@@ -146,12 +146,12 @@ def elementwise_source(
         body.append(f"{store} %r.{name}, {at}")
     lines = "\n      ".join(body)
     return f"""
-    func.func @k({", ".join(parameters)}) attributes {{rt.kernel}} {{
+    rt.kernel @k({", ".join(parameters)}) threads(%thread, %threads) {{
       %from = arith.constant 0 : index
       %to = arith.constant {size} : index
       %by = arith.constant {lanes or 1} : index
       scf.for %i = %from to %to step %by {{
       {lines}
       }}
-      func.return
+      rt.return
     }}"""

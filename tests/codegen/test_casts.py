@@ -106,7 +106,7 @@ def test_bfloat_rounds_to_nearest_even(any_target: Target) -> None:
     x = np.concatenate([_padded(FLOATS), rng.normal(size=960)]).astype(np.float32)
     bits = x.view(np.uint32)
     source = f"""
-    func.func @k(%a: memref<{len(x)}xf32>, %o: memref<{len(x)}xf32>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<{len(x)}xf32>, %o: memref<{len(x)}xf32>) threads(%thread, %threads) {{
       %from = arith.constant 0 : index
       %to = arith.constant {len(x)} : index
       %by = arith.constant 16 : index
@@ -116,7 +116,7 @@ def test_bfloat_rounds_to_nearest_even(any_target: Target) -> None:
         %r = arith.extf %h : vector<16xbf16> to vector<16xf32>
         vector.store %r, %o[%i] : memref<{len(x)}xf32>, vector<16xf32>
       }}
-      func.return
+      rt.return
     }}"""
     result = np.zeros_like(x)
     call(source, any_target, x, result)
@@ -127,7 +127,8 @@ def test_bfloat_rounds_to_nearest_even(any_target: Target) -> None:
 
 def test_vector_bitcast_and_index_casts(target: Target) -> None:
     source = """
-    func.func @k(%a: memref<4xi64>, %o: memref<8xi32>, %p: memref<4xi64>) attributes {rt.kernel} {
+    rt.kernel @k(%a: memref<4xi64>, %o: memref<8xi32>, %p: memref<4xi64>)
+        threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %1 = arith.constant 1 : index
       %x = vector.load %a[%0] : memref<4xi64>, vector<4xi64>
@@ -139,7 +140,7 @@ def test_vector_bitcast_and_index_casts(target: Target) -> None:
       %w = arith.index_cast %n : i32 to index
       %r = arith.index_cast %w : index to i64
       memref.store %r, %p[%0] : memref<4xi64>
-      func.return
+      rt.return
     }"""
     x, parts, one = np.array([1, -(2**33) - 5, 3, 4]), np.zeros(8, np.int32), np.zeros(4, np.int64)
     call(source, target, x, parts, one)
@@ -161,11 +162,11 @@ def test_scalar_constants(target: Target, element: str) -> None:
     text, value = CONSTANTS[element]
     typed = text if element == "i1" else f"{text} : {element}"
     source = f"""
-    func.func @k(%o: memref<1x{element}>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%o: memref<1x{element}>) threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %c = arith.constant {typed}
       memref.store %c, %o[%0] : memref<1x{element}>
-      func.return
+      rt.return
     }}"""
     result = np.zeros(1, DTYPES[element])
     call(source, target, result)
@@ -184,11 +185,11 @@ def test_scalar_constants(target: Target, element: str) -> None:
 def test_dense_constants(target: Target, element: str, numbers: list[float]) -> None:
     listed = ", ".join(("false", "true")[int(n)] if element == "i1" else str(n) for n in numbers)
     source = f"""
-    func.func @k(%o: memref<4x{element}>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%o: memref<4x{element}>) threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %c = arith.constant dense<[{listed}]> : vector<4x{element}>
       vector.store %c, %o[%0] : memref<4x{element}>, vector<4x{element}>
-      func.return
+      rt.return
     }}"""
     result = np.zeros(4, DTYPES[element])
     call(source, target, result)
@@ -199,10 +200,10 @@ def test_dense_constants(target: Target, element: str, numbers: list[float]) -> 
 
 def test_equal_lanes_are_written_as_a_splat(target: Target) -> None:
     source = """
-    func.func @k(%o: memref<4xf32>) attributes {rt.kernel} {
+    rt.kernel @k(%o: memref<4xf32>) threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %c = arith.constant dense<2.5> : vector<4xf32>
       vector.store %c, %o[%0] : memref<4xf32>, vector<4xf32>
-      func.return
+      rt.return
     }"""
     assert "splat (float 0x4004000000000000)" in kernel_text(source, target)

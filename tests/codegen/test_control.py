@@ -7,18 +7,18 @@ import itertools
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import AffineMapAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir.affine import AffineMap
 
 from tessella.codegen.emit import emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
+from tessella.dialects.rt import KernelOp
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get
 from tests.codegen.harness import call, kernel_text, parse
 
 LOOPS = """
-func.func @k(%n: memref<3xi64>, %o: memref<3xi64>) attributes {rt.kernel} {
+rt.kernel @k(%n: memref<3xi64>, %o: memref<3xi64>) threads(%thread, %threads) {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
   %2 = arith.constant 2 : index
@@ -43,7 +43,7 @@ func.func @k(%n: memref<3xi64>, %o: memref<3xi64>) attributes {rt.kernel} {
   memref.store %count, %o[%0] : memref<3xi64>
   memref.store %sum, %o[%1] : memref<3xi64>
   memref.store %swapped, %o[%2] : memref<3xi64>
-  func.return
+  rt.return
 }"""
 
 
@@ -62,7 +62,7 @@ def test_nested_loops_carry_values(target: Target, bounds: tuple[int, int, int])
 
 
 CONDITIONS = """
-func.func @k(%c: memref<2xi1>, %o: memref<3xi32>) attributes {rt.kernel} {
+rt.kernel @k(%c: memref<2xi1>, %o: memref<3xi32>) threads(%thread, %threads) {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
   %2 = arith.constant 2 : index
@@ -85,7 +85,7 @@ func.func @k(%c: memref<2xi1>, %o: memref<3xi32>) attributes {rt.kernel} {
   }
   memref.store %r, %o[%0] : memref<3xi32>
   memref.store %s, %o[%1] : memref<3xi32>
-  func.return
+  rt.return
 }"""
 
 
@@ -117,8 +117,8 @@ def test_affine_maps(any_target: Target, text: str) -> None:
     at = "(%x)[%y]" if "[s0]" in text else "(%x, %y)"
     n = len(pairs)
     source = f"""
-    func.func @k(%a: memref<{n}xi64>, %b: memref<{n}xi64>, %o: memref<{n}xi64>)
-        attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<{n}xi64>, %b: memref<{n}xi64>, %o: memref<{n}xi64>)
+        threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %1 = arith.constant 1 : index
       %n = arith.constant {n} : index
@@ -131,7 +131,7 @@ def test_affine_maps(any_target: Target, text: str) -> None:
         %s = arith.index_cast %r : index to i64
         memref.store %s, %o[%i] : memref<{n}xi64>
       }}
-      func.return
+      rt.return
     }}"""
     a, b, result = np.array(pairs).T[0].copy(), np.array(pairs).T[1].copy(), np.zeros(n, np.int64)
     call(source, any_target, a, b, result)
@@ -148,7 +148,7 @@ def _map(text: str) -> AffineMap:
 
 
 CHECKS = """
-func.func @k(%c: memref<4xi1>) attributes {rt.kernel} {
+rt.kernel @k(%c: memref<4xi1>) threads(%thread, %threads) {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
   %4 = arith.constant 4 : index
@@ -160,7 +160,7 @@ func.func @k(%c: memref<4xi1>) attributes {rt.kernel} {
   %context = rt.context : memref<16xi64>
   %five = arith.constant 5 : i64
   memref.store %five, %context[%1] : memref<16xi64>
-  func.return
+  rt.return
 }"""
 
 
@@ -175,9 +175,9 @@ def test_the_first_failed_check_is_kept(target: Target, good: list[int], status:
 
 def test_an_op_without_an_entry_is_named() -> None:
     source = """
-    func.func @k(%a: memref<4xf32>) attributes {rt.kernel} {
+    rt.kernel @k(%a: memref<4xf32>) threads(%thread, %threads) {
       %x = "test.op"() : () -> f32
-      func.return
+      rt.return
     }"""
     with pytest.raises(InvalidModelError, match=r"no entry for test\.op"):
         kernel_text(source, get("avx2"))
@@ -188,9 +188,9 @@ def test_an_op_without_an_entry_is_named() -> None:
 )
 def test_a_type_that_llvm_does_not_have_is_named(type_: str) -> None:
     source = f"""
-    func.func @k(%a: memref<4xf32>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<4xf32>) threads(%thread, %threads) {{
       %x = "rt.iota"() : () -> {type_}
-      func.return
+      rt.return
     }}"""
     with pytest.raises(InternalError, match="has no LLVM type"):
         kernel_text(source, get("avx2"))
@@ -198,18 +198,18 @@ def test_a_type_that_llvm_does_not_have_is_named(type_: str) -> None:
 
 def test_dividing_by_no_positive_constant_is_refused() -> None:
     source = """
-    func.func @k(%a: memref<4xi64>) attributes {rt.kernel} {
+    rt.kernel @k(%a: memref<4xi64>) threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %x = affine.apply affine_map<(d0) -> (d0 floordiv -3)>(%0)
-      func.return
+      rt.return
     }"""
     with pytest.raises(InternalError, match="positive constant"):
         kernel_text(source, get("avx2"))
 
 
-def test_only_marked_functions_are_emitted() -> None:
+def test_only_kernels_and_segments_are_emitted() -> None:
     module = parse("""
-    func.func @k(%a: memref<4xf32>) attributes {rt.kernel} { func.return }
+    rt.kernel @k(%a: memref<4xf32>) threads(%thread, %threads) { rt.return }
     func.func @main(%a: tensor<4xf32>) { func.return }
     """)
     assert set(emit(module, get("avx2"))) == {"k"}
@@ -217,9 +217,9 @@ def test_only_marked_functions_are_emitted() -> None:
 
 @pytest.mark.parametrize("name", ["a.b/c:0", 'quo"te\\', "größe", "x y"])
 def test_any_name_can_be_a_symbol(target: Target, name: str) -> None:
-    module = parse("func.func @k(%a: memref<4xf32>) attributes {rt.kernel} { func.return }")
+    module = parse("rt.kernel @k(%a: memref<4xf32>) threads(%thread, %threads) { rt.return }")
     function = next(iter(module.ops))
-    assert isinstance(function, FuncOp)
+    assert isinstance(function, KernelOp)
     function.properties["sym_name"] = type(function.sym_name)(name)
     text = emit(module, target)[name]
     assert link({name: optimize_and_emit(text, target)}).address(name)
@@ -227,7 +227,7 @@ def test_any_name_can_be_a_symbol(target: Target, name: str) -> None:
 
 def test_arguments_do_not_alias_and_vectors_are_wide() -> None:
     text = kernel_text(
-        "func.func @k(%a: memref<4xf32>) attributes {rt.kernel} { func.return }", get("avx512")
+        "rt.kernel @k(%a: memref<4xf32>) threads(%thread, %threads) { rt.return }", get("avx512")
     )
     assert "ptr noalias noundef %context, ptr noalias noundef %a0" in text
     assert '"prefer-vector-width"="512"' in text

@@ -168,7 +168,8 @@ def test_select(target: Target, pair: str) -> None:
 
 def test_select_between_vectors_by_one_condition(target: Target) -> None:
     source = """
-    func.func @k(%c: memref<2xi1>, %a: memref<8xf32>, %o: memref<16xf32>) attributes {rt.kernel} {
+    rt.kernel @k(%c: memref<2xi1>, %a: memref<8xf32>, %o: memref<16xf32>)
+        threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %1 = arith.constant 1 : index
       %8 = arith.constant 8 : index
@@ -180,7 +181,7 @@ def test_select_between_vectors_by_one_condition(target: Target) -> None:
       %s = arith.select %second, %x, %y : vector<8xf32>
       vector.store %r, %o[%0] : memref<16xf32>, vector<8xf32>
       vector.store %s, %o[%8] : memref<16xf32>, vector<8xf32>
-      func.return
+      rt.return
     }"""
     x, result = np.arange(8, dtype=np.float32), np.zeros(16, np.float32)
     call(source, target, np.array([1, 0], np.uint8), x, result)
@@ -194,7 +195,7 @@ def test_extremes_with_a_constant(target: Target, kind: str, constant: str, firs
     x = _values(np.float32)
     operands = "%c, %x" if first else "%x, %c"
     source = f"""
-    func.func @k(%a: memref<640xf32>, %o: memref<640xf32>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<640xf32>, %o: memref<640xf32>) threads(%thread, %threads) {{
       %from = arith.constant 0 : index
       %to = arith.constant 640 : index
       %by = arith.constant 16 : index
@@ -205,7 +206,7 @@ def test_extremes_with_a_constant(target: Target, kind: str, constant: str, firs
         %r = arith.{kind} {operands} : vector<16xf32>
         vector.store %r, %o[%i] : memref<640xf32>, vector<16xf32>
       }}
-      func.return
+      rt.return
     }}"""
     result = np.zeros_like(x)
     call(source, target, x, result)
@@ -216,13 +217,13 @@ def test_extremes_with_a_constant(target: Target, kind: str, constant: str, firs
 
 def test_relu_is_one_instruction() -> None:
     source = """
-    func.func @k(%a: memref<16xf32>, %o: memref<16xf32>) attributes {rt.kernel} {
+    rt.kernel @k(%a: memref<16xf32>, %o: memref<16xf32>) threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %z = arith.constant dense<0.0> : vector<16xf32>
       %x = vector.load %a[%0] : memref<16xf32>, vector<16xf32>
       %r = arith.maximumf %x, %z : vector<16xf32>
       vector.store %r, %o[%0] : memref<16xf32>, vector<16xf32>
-      func.return
+      rt.return
     }"""
     for name, mnemonic, count in (
         ("avx512", "vmaxps", 1),

@@ -142,7 +142,7 @@ def test_comparisons(any_target: Target, bits: int, scalar: bool) -> None:
 def test_division_by_a_constant(target: Target, op: str, divisor: int) -> None:
     a, _ = _pairs(32)
     source = f"""
-    func.func @k(%a: memref<{len(a)}xi32>, %o: memref<{len(a)}xi32>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<{len(a)}xi32>, %o: memref<{len(a)}xi32>) threads(%thread, %threads) {{
       %from = arith.constant 0 : index
       %to = arith.constant {len(a)} : index
       %by = arith.constant 8 : index
@@ -152,7 +152,7 @@ def test_division_by_a_constant(target: Target, op: str, divisor: int) -> None:
         %r = arith.{op} %x, %d : vector<8xi32>
         vector.store %r, %o[%i] : memref<{len(a)}xi32>, vector<8xi32>
       }}
-      func.return
+      rt.return
     }}"""
     result = np.zeros_like(a)
     call(source, target, a, result)

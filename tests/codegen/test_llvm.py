@@ -42,7 +42,8 @@ def test_version_names_both() -> None:
 
 
 SUM = """
-func.func @k(%a: memref<64xf32>, %b: memref<64xf32>, %o: memref<64xf32>) attributes {rt.kernel} {
+rt.kernel @k(%a: memref<64xf32>, %b: memref<64xf32>, %o: memref<64xf32>)
+    threads(%thread, %threads) {
   %0 = arith.constant 0 : index
   %16 = arith.constant 16 : index
   %64 = arith.constant 64 : index
@@ -52,7 +53,7 @@ func.func @k(%a: memref<64xf32>, %b: memref<64xf32>, %o: memref<64xf32>) attribu
     %z = vector.fma %x, %y, %x : vector<16xf32>
     vector.store %z, %o[%i] : memref<64xf32>, vector<16xf32>
   }
-  func.return
+  rt.return
 }"""
 
 EXPECTED = {

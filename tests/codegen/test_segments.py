@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from tessella.codegen.emit import emit
-from tessella.codegen.emit_segment import weight_offsets
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.support.errors import InternalError
+from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get
 from tests.codegen.harness import Array, parse
 
 SOURCE = """
-func.func @add(%a: memref<100xf32>, %b: memref<100xf32>, %c: memref<100xf32>)
-    attributes {rt.kernel} {
+rt.kernel @add(%a: memref<100xf32>, %b: memref<100xf32>) outs(%c: memref<100xf32>)
+    threads(%thread, %threads) {
   %0 = arith.constant 0 : index
   %n = arith.constant 100 : index
   %1 = arith.constant 1 : index
@@ -30,17 +29,20 @@ func.func @add(%a: memref<100xf32>, %b: memref<100xf32>, %c: memref<100xf32>)
   %context = rt.context : memref<16xi64>
   %seven = arith.constant 7 : i64
   memref.store %seven, %context[%1] : memref<16xi64>
-  func.return
+  rt.return
 }
-func.func @"seg ment"(%a: memref<100xf32>, %b: memref<100xf32>, %o: memref<100xf32>,
-                      %p: memref<100xf32>) attributes {rt.segment, rt.inputs = 2 : i64} {
-  %v = rt.weight @"first.w" : memref<100xf32>
-  %w = rt.weight @second : memref<100xf32>
+rt.segment @"seg ment"(%a: memref<100xf32>, %b: memref<100xf32>)
+    outs(%o: memref<100xf32>, %p: memref<100xf32>) threads(%i, %n)
+    attributes {arena_bytes = 1024 : i64} {
+  %v = rt.weight @"first.w" at 0 : memref<100xf32>
+  %w = rt.weight @second at 448 : memref<100xf32>
   %t = rt.arena 128 : memref<100xf32>
-  func.call @add(%a, %w, %t) : (memref<100xf32>, memref<100xf32>, memref<100xf32>) -> ()
-  func.call @add(%t, %v, %o) : (memref<100xf32>, memref<100xf32>, memref<100xf32>) -> ()
+  rt.call @add(%a, %w : memref<100xf32>, memref<100xf32>) outs(%t : memref<100xf32>)
+    threads(%i, %n)
+  rt.call @add(%t, %v : memref<100xf32>, memref<100xf32>) outs(%o : memref<100xf32>)
+    threads(%i, %n)
   "memref.copy"(%b, %p) : (memref<100xf32>, memref<100xf32>) -> ()
-  func.return
+  rt.return
 }
 """
 
@@ -58,8 +60,7 @@ def _pointers(*arrays: Array) -> ctypes.Array[ctypes.c_void_p]:
 
 def test_a_segment_runs_its_kernels(target: Target) -> None:
     module = parse(SOURCE)
-    offsets = weight_offsets(module)
-    assert offsets == {"first.w": 0, "second": 448}
+    module.verify()
     texts = emit(module, target)
     library = link({name: optimize_and_emit(text, target) for name, text in texts.items()})
     rng = np.random.default_rng(0)
@@ -77,24 +78,26 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     assert context[1] == 7
 
 
-def test_offsets_of_weights_can_be_given() -> None:
-    text = emit(parse(SOURCE), get("avx2"), {"first.w": 4096, "second": 64})["seg ment"]
-    assert "ptr %weights, i64 4096" in text
-    with pytest.raises(InternalError, match=r"weight 'first\.w'"):
-        emit(parse(SOURCE), get("avx2"), {"second": 0})
+def test_weights_lie_where_they_are_said_to_lie() -> None:
+    moved = SOURCE.replace('@"first.w" at 0', '@"first.w" at 4096')
+    assert "ptr %weights, i64 4096" in emit(parse(moved), get("avx2"))["seg ment"]
+    with pytest.raises(InvalidModelError, match=r"where the weight @first\.w lies"):
+        emit(parse(moved.replace(" at 4096", "")), get("avx2"))
 
 
-@pytest.mark.parametrize(
-    "broken,message",
-    [
-        (SOURCE.replace("rt.segment, rt.inputs = 2 : i64", "rt.segment"), r"rt\.inputs"),
-        (SOURCE.replace('"memref.copy"(%b, %p)', '"memref.copy"(%b, %q)'), "different sizes"),
-    ],
-)
-def test_broken_segments_are_refused(broken: str, message: str) -> None:
-    broken = broken.replace(
-        "func.call @add(%a, %w, %t)",
-        "%q = rt.arena 64 : memref<8xf32>\n  func.call @add(%a, %w, %t)",
-    ).replace("%q) : (memref<100xf32>, memref<100xf32>)", "%q) : (memref<100xf32>, memref<8xf32>)")
-    with pytest.raises(InternalError, match=message):
+def test_the_thread_numbers_are_passed_on_as_they_are_written() -> None:
+    before, _, after = SOURCE.rpartition("threads(%i, %n)")
+    turned = f"{before}threads(%n, %i){after}"
+    text = emit(parse(turned), get("avx2"))["seg ment"]
+    assert text.count("(ptr %buffers, i64 %thread, i64 %threads)") == 1
+    assert text.count("(ptr %buffers, i64 %threads, i64 %thread)") == 1
+
+
+def test_copies_of_other_sizes_are_refused() -> None:
+    broken = SOURCE.replace(
+        '"memref.copy"(%b, %p) : (memref<100xf32>, memref<100xf32>)',
+        "%q = rt.arena 640 : memref<8xf32>\n"
+        '  "memref.copy"(%q, %p) : (memref<8xf32>, memref<100xf32>)',
+    )
+    with pytest.raises(InternalError, match="different sizes"):
         emit(parse(broken), get("avx2"))

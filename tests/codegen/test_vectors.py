@@ -37,8 +37,8 @@ def _reduce(target: Target, kind: str, x: Array, element: str, start: Array | No
     lanes = x.shape[1]
     accumulator = ", %s" if start is not None else ""
     source = f"""
-    func.func @k(%a: memref<{x.size}x{element}>, %b: memref<1x{element}>,
-                 %o: memref<{len(x)}x{element}>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<{x.size}x{element}>, %b: memref<1x{element}>,
+                 %o: memref<{len(x)}x{element}>) threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %1 = arith.constant 1 : index
       %n = arith.constant {len(x)} : index
@@ -49,7 +49,7 @@ def _reduce(target: Target, kind: str, x: Array, element: str, start: Array | No
         %r = vector.reduction <{kind}>, %v{accumulator} : vector<{lanes}x{element}> into {element}
         memref.store %r, %o[%i] : memref<{len(x)}x{element}>
       }}
-      func.return
+      rt.return
     }}"""
     result = np.zeros(len(x), x.dtype)
     call(source, target, x, np.zeros(1, x.dtype) if start is None else start, result)
@@ -84,12 +84,12 @@ def test_extreme_reductions_and_nan(any_target: Target) -> None:
 
 def test_a_sum_is_no_chain(target: Target) -> None:
     source = """
-    func.func @k(%a: memref<16xf32>) attributes {rt.kernel} {
+    rt.kernel @k(%a: memref<16xf32>) threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %v = vector.load %a[%0] : memref<16xf32>, vector<16xf32>
       %r = vector.reduction <add>, %v : vector<16xf32> into f32
       memref.store %r, %a[%0] : memref<16xf32>
-      func.return
+      rt.return
     }"""
     assert "call reassoc float @llvm.vector.reduce.fadd" in kernel_text(source, target)
 
@@ -97,13 +97,13 @@ def test_a_sum_is_no_chain(target: Target) -> None:
 @pytest.mark.parametrize("lanes", [2, 8, 16, 32, 64])
 def test_create_mask(target: Target, lanes: int) -> None:
     source = f"""
-    func.func @k(%b: memref<1xi64>, %o: memref<{lanes}xi1>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%b: memref<1xi64>, %o: memref<{lanes}xi1>) threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %i = memref.load %b[%0] : memref<1xi64>
       %n = arith.index_cast %i : i64 to index
       %m = vector.create_mask %n : vector<{lanes}xi1>
       vector.store %m, %o[%0] : memref<{lanes}xi1>, vector<{lanes}xi1>
-      func.return
+      rt.return
     }}"""
     for bound in (-(2**40), -1, 0, 1, lanes - 1, lanes, lanes + 1, 2**40):
         result = np.full(lanes, 7, np.uint8)
@@ -114,14 +114,14 @@ def test_create_mask(target: Target, lanes: int) -> None:
 @pytest.mark.parametrize("element", ["f32", "f64", "i8", "i64", "i1"])
 def test_broadcast(target: Target, element: str) -> None:
     source = f"""
-    func.func @k(%a: memref<3x{element}>, %o: memref<8x{element}>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<3x{element}>, %o: memref<8x{element}>) threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %2 = arith.constant 2 : index
       %s = memref.load %a[%2] : memref<3x{element}>
       %v = vector.broadcast %s : {element} to vector<8x{element}>
       %w = vector.broadcast %v : vector<8x{element}> to vector<8x{element}>
       vector.store %w, %o[%0] : memref<8x{element}>, vector<8x{element}>
-      func.return
+      rt.return
     }}"""
     result = np.zeros(8, DTYPES[element])
     call(source, target, np.array([0, 0, 1], DTYPES[element]), result)
@@ -130,12 +130,12 @@ def test_broadcast(target: Target, element: str) -> None:
 
 def test_broadcast_to_more_lanes_is_refused(target: Target) -> None:
     source = """
-    func.func @k(%a: memref<8xf32>) attributes {rt.kernel} {
+    rt.kernel @k(%a: memref<8xf32>) threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %v = vector.load %a[%0] : memref<8xf32>, vector<4xf32>
       %w = vector.broadcast %v : vector<4xf32> to vector<8xf32>
       vector.store %w, %a[%0] : memref<8xf32>, vector<8xf32>
-      func.return
+      rt.return
     }"""
     with pytest.raises(InternalError, match="more lanes"):
         kernel_text(source, target)
@@ -143,12 +143,12 @@ def test_broadcast_to_more_lanes_is_refused(target: Target) -> None:
 
 def test_iota(target: Target) -> None:
     source = """
-    func.func @k(%o: memref<8xi64>) attributes {rt.kernel} {
+    rt.kernel @k(%o: memref<8xi64>) threads(%thread, %threads) {
       %0 = arith.constant 0 : index
       %v = rt.iota : vector<8xindex>
       %w = "arith.index_cast"(%v) : (vector<8xindex>) -> vector<8xi64>
       vector.store %w, %o[%0] : memref<8xi64>, vector<8xi64>
-      func.return
+      rt.return
     }"""
     result = np.zeros(8, np.int64)
     call(source, target, result)
@@ -160,8 +160,8 @@ def _masked_source(element: str, lanes: int) -> str:
     mask = f"vector<{lanes}xi1>"
     other = "true" if element == "i1" else "3.0" if element[0] == "f" else "3"
     return f"""
-    func.func @k(%n: memref<2xi64>, %a: {buffer}, %o: {buffer}, %p: {buffer})
-        attributes {{rt.kernel}} {{
+    rt.kernel @k(%n: memref<2xi64>, %a: {buffer}, %o: {buffer}, %p: {buffer})
+        threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %1 = arith.constant 1 : index
       %i = memref.load %n[%0] : memref<2xi64>
@@ -173,7 +173,7 @@ def _masked_source(element: str, lanes: int) -> str:
       %v = vector.maskedload %a[%at], %m, %other : {buffer}, {mask}, {vector} into {vector}
       vector.store %v, %p[%0] : {buffer}, {vector}
       vector.maskedstore %o[%at], %m, %v : {buffer}, {mask}, {vector}
-      func.return
+      rt.return
     }}"""
 
 
@@ -220,11 +220,11 @@ def test_masked_lanes_are_not_touched(target: Target, element: str) -> None:
 @pytest.mark.parametrize("element", ["f32", "f64", "i64"])
 def test_buffers_need_no_more_alignment_than_an_element(target: Target, element: str) -> None:
     source = f"""
-    func.func @k(%a: memref<16x{element}>, %o: memref<16x{element}>) attributes {{rt.kernel}} {{
+    rt.kernel @k(%a: memref<16x{element}>, %o: memref<16x{element}>) threads(%thread, %threads) {{
       %0 = arith.constant 0 : index
       %v = vector.load %a[%0] : memref<16x{element}>, vector<16x{element}>
       vector.store %v, %o[%0] : memref<16x{element}>, vector<16x{element}>
-      func.return
+      rt.return
     }}"""
     x = np.arange(40).astype(DTYPES[element])
     for offset in range(4):

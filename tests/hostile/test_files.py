@@ -134,7 +134,7 @@ def test_an_order_puts_no_two_elements_at_one_place(pieces: list[Piece]) -> None
 
 
 LOOP = """builtin.module {
-  func.func @k(%x: memref<8xf32>) attributes {rt.kernel} {
+  rt.kernel @k(%x: memref<8xf32>) threads(%t, %u) {
     %i = arith.constant 0 : index
     %n = arith.constant 8 : index
     %s = arith.constant 1 : index
@@ -143,7 +143,7 @@ LOOP = """builtin.module {
       %v = arith.addf %r, %a : f32
       scf.yield %v : f32
     }
-    func.return
+    rt.return
   }
   func.func @main() {
     func.return

@@ -17,6 +17,7 @@ from tessella.dialects.graph import CompileContext
 from tessella.dialects.layout import Layout, pack
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
+from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile.packing import packed_layouts, set_layouts
 from tessella.passes.tile.plan import plan_accesses
@@ -195,6 +196,7 @@ def prepare(random: Random, statement: Statement, target: Target) -> Prepared:
     arrays = dict(zip(arguments, statement.arrays.values(), strict=True))
     wanted = reference.run(op, arrays, statement.before)
     _apply(Planner(random, op, kernel, target).draw(), op, target.arch)
+    PackOperandsPass().apply(CompileContext(), module)
     loops = module.clone()
     ConvertTileToLoopsPass().apply(CompileContext(), loops)
     loops.verify()

@@ -104,9 +104,9 @@ def test_transposes_of_more_rows_than_lanes() -> None:
 def test_a_segment_of_ops() -> None:
     """As where passes run out of order."""
     text = """
-    func.func @segment_0() -> tensor<2xf32> attributes {rt.segment} {
+    tile.segment @segment_0() -> (tensor<2xf32>) {
       %s = nn.splat 1.0 : f32 : tensor<2xf32>
-      func.return %s : tensor<2xf32>
+      tile.return %s : tensor<2xf32>
     }"""
     with pytest.raises(InvalidModelError, match="does not belong into a segment"):
         lower(text)

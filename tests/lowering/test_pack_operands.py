@@ -24,10 +24,10 @@ TURNED = Layout("packed", (Piece(1), Piece(0)))
 
 
 def kernel(name: str, layout: Layout | None, shape: str = "3x5") -> str:
-    place = f", #place.at<x86, f32, {layout}>" if layout else ""
-    type = f"tensor<{shape}xf32{place}>"
+    place = f", tile.packed = #place.at<x86, f32, {layout}>" if layout else ""
+    type = f"tensor<{shape}xf32>"
     return f"""
-    tile.kernel @{name}(%w: {type} {{tile.constant}}) -> (tensor<{shape}xf32>) {{
+    tile.kernel @{name}(%w: {type} {{tile.constant{place}}}) -> ({type}) {{
       %r = tile.contract = [i: 3, j: 5] (%w[i, j]) -> [i, j] {{
       ^bb0(%a: f32):
         tile.yield %a : f32
@@ -38,7 +38,7 @@ def kernel(name: str, layout: Layout | None, shape: str = "3x5") -> str:
 
 def segment(*lines: str) -> str:
     body = "\n".join(lines)
-    return f"func.func @segment_0() attributes {{rt.segment}} {{\n{body}\nfunc.return\n}}"
+    return f"tile.segment @segment_0() -> () {{\n{body}\ntile.return\n}}"
 
 
 def call(name: str, value: str) -> str:
@@ -133,7 +133,7 @@ def test_a_name_that_is_taken() -> None:
 def test_a_weight_under_another_shape() -> None:
     lines = [
         "%w = nn.weight @w : tensor<15xf32>",
-        "%v = nn.reshape %w {shape = array<i64: 3, 5>} : (tensor<15xf32>) -> tensor<3x5xf32>",
+        "%v = tile.view %w : tensor<15xf32> -> tensor<3x5xf32>",
         call("k", "%v"),
     ]
     module, ctx = run(kernel("k", TURNED), segment(*lines), w=ARRAY.reshape(15))

@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, f32
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, f32
 from xdsl.ir import Operation
 
-from tessella.dialects.rt import ArenaOp
-from tessella.passes.outline_segments import SEGMENT
-from tessella.passes.plan_arena import ARENA_BYTES, PlanArenaPass
+from tessella.dialects.rt import ArenaOp, CallOp, ReturnOp, SegmentOp
+from tessella.passes.plan_arena import PlanArenaPass
 from tests.sampling import sampled
 
 Calls = list[list[int]]
@@ -33,14 +31,16 @@ class Buffer:
 
 def plan(sizes: list[int], calls: Calls) -> tuple[list[Buffer], int]:
     """The buffers that are used, after the pass, and the size of the arena."""
-    function = FuncOp("segment_0", ([], []))
-    function.attributes[SEGMENT] = UnitAttr()
-    block = function.body.block
+    segment = SegmentOp("segment_0", [], [])
+    threads = segment.thread, segment.threads
+    block = segment.body.block
     allocations = [memref.AllocOp.get(f32, None, [size]) for size in sizes]
     block.add_ops(allocations)
-    block.add_ops(CallOp("k", [allocations[i].memref for i in call], []) for call in calls)
+    block.add_ops(
+        CallOp("k", [allocations[i].memref for i in call], [], [], threads) for call in calls
+    )
     block.add_op(ReturnOp())
-    PlanArenaPass().apply(Context(), ModuleOp([function]))
+    PlanArenaPass().apply(Context(), ModuleOp([segment]))
     steps: dict[Operation, int] = {}
     for op in block.ops:
         if isinstance(op, CallOp):
@@ -54,9 +54,7 @@ def plan(sizes: list[int], calls: Calls) -> tuple[list[Buffer], int]:
             assert isinstance(type, MemRefType)
             start = op.offset.value.data
             found.append(Buffer(start, start + 4 * type.element_count(), used[0], used[-1]))
-    total = function.attributes[ARENA_BYTES]
-    assert isinstance(total, IntegerAttr)
-    return found, total.value.data
+    return found, segment.arena_size
 
 
 def up(size: int) -> int:

@@ -23,6 +23,7 @@ from tessella.dialects.tile import ContractOp, KernelOp, ReturnOp
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.split import unreadable
 from tessella.driver.stage_file import stage_context
+from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_split_indices import TileSplitIndicesPass
@@ -93,7 +94,8 @@ def run(
 
 def lowered(module: ModuleOp, target: Target) -> ModuleOp:
     """The module with indices split and schedules, verified after each step."""
-    for step in (TileSplitIndicesPass(target=target.name), TileSchedulePass(target=target.name)):
+    name = target.name
+    for step in (TileSplitIndicesPass(name), TileSchedulePass(name), PackOperandsPass()):
         step.apply(CompileContext(), module)
         module.verify()
     return module

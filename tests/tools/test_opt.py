@@ -94,16 +94,15 @@ def test_the_file_of_a_stage_is_read(file: Path, capsys: Out) -> None:
 
 
 PACKED = """
-tile.kernel @k(%x: tensor<2x3xf32, #place.at<x86, f32, packed<[1, 0]>>>)
-    -> (tensor<2x3xf32, #place.at<x86, f32, packed<[1, 0]>>>) {
-  tile.return %x : tensor<2x3xf32, #place.at<x86, f32, packed<[1, 0]>>>
+tile.kernel @k(%x: tensor<2x3xf32> {tile.packed = #place.at<x86, f32, packed<[1, 0]>>})
+    -> (tensor<2xf32>) {
+  %y = tile.empty : tensor<2xf32>
+  tile.return %y : tensor<2xf32>
 }
-func.func @segment_0() -> tensor<2x3xf32, #place.at<x86, f32, packed<[1, 0]>>>
-    attributes {rt.segment} {
-  %w = nn.weight @w : tensor<2x3xf32, #place.at<x86, f32, nchw>>
-  %y = tile.call @k(%w) : (tensor<2x3xf32, #place.at<x86, f32, nchw>>)
-    -> tensor<2x3xf32, #place.at<x86, f32, packed<[1, 0]>>>
-  func.return %y : tensor<2x3xf32, #place.at<x86, f32, packed<[1, 0]>>>
+tile.segment @segment_0() -> (tensor<2xf32>) {
+  %w = nn.weight @w : tensor<2x3xf32>
+  %y = tile.call @k(%w) : (tensor<2x3xf32>) -> tensor<2xf32>
+  tile.return %y : tensor<2xf32>
 }
 """
 

@@ -216,17 +216,22 @@ def test_a_broken_text_is_an_error_with_a_line(written: Path, tmp_path: Path, wh
 
 
 LOOPS = """
-func.func @k(%x: memref<8xf32>, %y: memref<8xf32>) attributes {rt.kernel} {
+rt.kernel @k(%x: memref<8xf32>) outs(%y: memref<8xf32>) scratch(%t: memref<8xf32>)
+    threads(%i, %n) {
   %c = rt.context : memref<16xi64>
-  func.return
+  rt.return
 }
-func.func @segment_0(%x: memref<8xf32>, %y: memref<8xf32>)
-    attributes {rt.segment, rt.inputs = 1 : i64, rt.arena_bytes = 128 : i64} {
+rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%i, %n)
+    attributes {arena_bytes = 192 : i64} {
   %a = rt.arena 0 : memref<8xf32>
   %b = rt.arena 64 : memref<16xf32>
-  func.call @k(%x, %a) : (memref<8xf32>, memref<8xf32>) -> ()
+  %c = rt.arena 128 : memref<8xf32>
+  %w = rt.weight @w at 64 : memref<8xf32>
+  %v = rt.weight @v at 0 : memref<3xf32>
+  rt.call @k(%w : memref<8xf32>) outs(%a : memref<8xf32>) scratch(%c : memref<8xf32>)
+    threads(%i, %n)
   "memref.copy"(%a, %y) : (memref<8xf32>, memref<8xf32>) -> ()
-  func.return
+  rt.return
 }
 func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %y = rt.launch @segment_0(%x) : (tensor<2x4xf32>) -> tensor<2x4xf32>
@@ -239,11 +244,11 @@ tile.kernel @k(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
   %y = tile.empty : tensor<3x4xf32, #place.at<x86, f32, nchw>>
   tile.return %y : tensor<3x4xf32, #place.at<x86, f32, nchw>>
 }
-func.func @segment_0(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
-    -> tensor<3x4xf32, #place.at<x86, f32, nchw>> attributes {rt.segment} {
+tile.segment @segment_0(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
+    -> (tensor<3x4xf32, #place.at<x86, f32, nchw>>) {
   %y = tile.call @k(%x) : (tensor<3x4xf32, #place.at<x86, f32, nchw>>)
     -> tensor<3x4xf32, #place.at<x86, f32, nchw>>
-  func.return %y : tensor<3x4xf32, #place.at<x86, f32, nchw>>
+  tile.return %y : tensor<3x4xf32, #place.at<x86, f32, nchw>>
 }
 func.func @main(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
     -> tensor<3x4xf32, #place.at<x86, f32, nchw>> {
@@ -252,43 +257,88 @@ func.func @main(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
   func.return %y : tensor<3x4xf32, #place.at<x86, f32, nchw>>
 }
 """
+VIEW = """
+tile.kernel @k(%x: tensor<3x4xf32> {tile.constant}) -> (tensor<3x4xf32>) {
+  %y = tile.empty : tensor<3x4xf32>
+  tile.return %y : tensor<3x4xf32>
+}
+tile.segment @segment_0(%x: tensor<12xf32>) -> (tensor<4x3xf32>) {
+  %w = nn.weight @w : tensor<12xf32>
+  %v = tile.view %w : tensor<12xf32> -> tensor<3x4xf32>
+  %y = tile.call @k(%v) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %z = tile.view %y : tensor<3x4xf32> -> tensor<4x3xf32>
+  tile.return %z : tensor<4x3xf32>
+}
+func.func @main(%x: tensor<12xf32>) -> tensor<4x3xf32> {
+  %y = rt.launch @segment_0(%x) : (tensor<12xf32>) -> tensor<4x3xf32>
+  func.return %y : tensor<4x3xf32>
+}
+"""
+WEIGHTS = {"loops": {"w": (8,), "v": (3,)}, "tile": {"w": (12,)}}
 FAULTS = {
-    "tensors larger than buffers": (LOOPS, "2x4xf32", "3x4xf32", "do not fit the buffers"),
-    "tensors of another type": (LOOPS, "2x4xf32", "2x4xi32", "do not fit the buffers"),
-    "fewer inputs": (LOOPS, "inputs = 1", "inputs = 0", "do not fit the buffers"),
-    "no inputs": (LOOPS, "rt.inputs = 1 : i64, ", "", "differ from those of @segment_0"),
-    "an unknown segment": (LOOPS, "launch @segment_0", "launch @nobody", "no segment @nobody"),
-    "a launched kernel": (LOOPS, "launch @segment_0", "launch @k", "no segment @k"),
-    "a called segment": (LOOPS, "call @k", "call @segment_0", "no kernel @segment_0"),
-    "an unknown kernel": (LOOPS, "call @k", "call @nobody", "could not be found"),
+    "tensors larger than buffers": (LOOPS, "2x4xf32", "3x4xf32", "the operands differ"),
+    "tensors of another type": (LOOPS, "2x4xf32", "2x4xi32", "the operands differ"),
+    "fewer inputs": (
+        LOOPS,
+        "(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads",
+        "() outs(%y: memref<8xf32>, %x: memref<8xf32>) threads",
+        "the operands differ",
+    ),
+    "an unknown segment": (LOOPS, "launch @segment_0", "launch @nobody", "rt.segment @nobody"),
+    "a launched kernel": (LOOPS, "launch @segment_0", "launch @k", "rt.segment @k"),
+    "a called segment": (LOOPS, "call @k", "call @segment_0", "no rt.kernel @segment_0"),
+    "an unknown kernel": (LOOPS, "call @k", "call @nobody", "no rt.kernel @nobody"),
     "a kernel of other buffers": (
         LOOPS,
         "@k(%x: memref<8xf32>",
         "@k(%x: memref<9xf32>",
-        "expected operand type memref<9xf32>",
+        "the inputs differ from those of the callee",
     ),
-    "an unmarked function": (LOOPS, "{rt.kernel}", "{kernel}", "neither a kernel nor a segment"),
-    "a marked main": (LOOPS, "f32> {", "f32> attributes {rt.kernel} {", "not take buffers"),
+    "a kernel of other scratch": (
+        LOOPS,
+        "scratch(%t: memref<8xf32>",
+        "scratch(%t: memref<9xf32>",
+        "the scratch buffers differ",
+    ),
+    "an output over an input": (LOOPS, "@k(%w", "@k(%a", "overlaps another one"),
+    "scratch over an output": (LOOPS, "%c = rt.arena 128", "%c = rt.arena 0", "overlaps another"),
+    "another function": (
+        LOOPS,
+        "rt.kernel @k",
+        "func.func @f() { func.return }\nrt.kernel @k",
+        "@f is not @main",
+    ),
+    "a main without a body": (
+        LOOPS,
+        "rt.kernel @k",
+        "func.func private @main() -> ()\nrt.kernel @k",
+        "",
+    ),
     "two functions of a name": (LOOPS, "@segment_0", "@k", ""),
     "buffers of several dimensions": (
         LOOPS,
         "memref<8xf32>",
         "memref<2x4xf32>",
-        "not take buffers",
+        "expected a one-dimensional memref",
     ),
-    "buffers of open size": (LOOPS, "memref<8xf32>", "memref<?xf32>", "does not take buffers"),
+    "buffers of open size": (LOOPS, "memref<8xf32>", "memref<?xf32>", "memref of known size"),
     "buffers with gaps": (
         LOOPS,
         "memref<8xf32>",
         "memref<8xf32, strided<[2]>>",
-        "does not take buffers",
+        "expected a one-dimensional memref",
     ),
-    "a large buffer in the arena": (LOOPS, "<16xf32>", "<17xf32>", "reaches out of the arena"),
-    "a late buffer in the arena": (LOOPS, "rt.arena 64", "rt.arena 128", "out of the arena"),
+    "a large buffer in the arena": (
+        LOOPS,
+        "memref<16xf32>",
+        "memref<33xf32>",
+        "reaches out of the arena",
+    ),
+    "a late buffer in the arena": (LOOPS, "rt.arena 64", "rt.arena 192", "out of the arena"),
     "an odd buffer in the arena": (LOOPS, "rt.arena 64", "rt.arena 32", "multiple of 64"),
     "an early buffer in the arena": (LOOPS, "rt.arena 64", "rt.arena -64", "multiple of 64"),
-    "no arena": (LOOPS, ", rt.arena_bytes = 128 : i64", "", "reaches out of the arena"),
-    "an arena of negative size": (LOOPS, "= 128", "= -1", "the size of the arena is negative"),
+    "no arena": (LOOPS, "\n    attributes {arena_bytes = 192 : i64}", "", "out of the arena"),
+    "an arena of negative size": (LOOPS, "= 192", "= -1", "the size of the arena is negative"),
     "a copy of another size": (
         LOOPS,
         '"memref.copy"(%a, %y) : (memref<8xf32>, ',
@@ -296,7 +346,18 @@ FAULTS = {
         "have the same shape",
     ),
     "a larger context": (LOOPS, "memref<16xi64>", "memref<17xi64>", "the context"),
-    "a larger weight": (LOOPS, "rt.arena 0 :", "rt.weight @w :", "@w is not in the file"),
+    "a weight that is not there": (LOOPS, "rt.weight @w", "rt.weight @u", "@u is not in the file"),
+    "a larger weight": (LOOPS, "at 0 : memref<3xf32>", "at 0 : memref<4xf32>", "@v does not fit"),
+    "a weight over another": (LOOPS, "@w at 64", "@w at 0", "where the one before it ends"),
+    "a weight far away": (LOOPS, "@w at 64", "@w at 4611686018427387904", "the one before it ends"),
+    "a weight at an odd place": (LOOPS, "@w at 64", "@w at 32", "multiple of 64"),
+    "a weight nowhere": (LOOPS, "@w at 64", "@w", "expected: the offset 0"),
+    "a weight at two places": (
+        LOOPS,
+        "%v = rt.weight @v at 0 : memref<3",
+        "%v = rt.weight @w at 0 : memref<8",
+        "where the one before it ends",
+    ),
     "padding between steps": (
         TILE,
         "f32, nchw>",
@@ -307,33 +368,72 @@ FAULTS = {
         TILE,
         "x86, f32, nchw>",
         "x86, f64, nchw>",
-        "in the precision of its elements",
+        "of the place's precision f64",
     ),
     "a layout of no memory order": (TILE, "f32, nchw>", "f32, any>", "no memory order"),
     "a layout of another rank": (TILE, "f32, nchw>", "f32, packed<[0, 1, 2]>>", "no memory order"),
     "a tile.call of another type": (
+        VIEW,
+        "@k(%v) : (tensor<3x4xf32>",
+        "@k(%w) : (tensor<12xf32>",
+        "the operands differ from those of the callee",
+    ),
+    "a launch of another type": (
         TILE,
         "@segment_0(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)",
         "@segment_0(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>, %z: i32)",
-        "differ from those of @segment_0",
+        "the operands differ from those of the callee",
     ),
     "an unknown tile.kernel": (TILE, "call @k", "call @segment_0", "no tile.kernel @segment_0"),
+    "a constant that is computed": (
+        VIEW,
+        "tile.view %w : tensor<12xf32>",
+        "tile.view %x : tensor<12xf32>",
+        "has to be a weight",
+    ),
+    "a view that moves elements": (
+        VIEW,
+        "tensor<4x3xf32>",
+        "tensor<4x3xf32, #place.at<x86, f32, packed<[1, 0]>>>",
+        "different places",
+    ),
+    "a view of more elements": (
+        VIEW,
+        "tensor<4x3xf32>",
+        "tensor<4x4xf32>",
+        "have different elements",
+    ),
+    "a view of another type": (
+        VIEW,
+        "tensor<4x3xf32>",
+        "tensor<4x3xi32>",
+        "have different elements",
+    ),
 }
 
 
-@pytest.mark.parametrize("text", [LOOPS, TILE], ids=["loops", "tile"])
+def faulty(folder: Path, text: str, old: str, new: str) -> Path:
+    """A stage and its weights, with a change in its text."""
+    stage = "loops" if text is LOOPS else "tile"
+    path = folder / f"m.{stage}"
+    path.write_text(text.replace(old, new) if old else text)
+    store = WeightStore()
+    for name, shape in WEIGHTS[stage].items():
+        store.add(name, np.zeros(shape, np.float32))
+    store.save(folder / "m.weights")
+    return path
+
+
+@pytest.mark.parametrize("text", [LOOPS, TILE, VIEW], ids=["loops", "tile", "view"])
 def test_the_texts_are_right_before_they_are_changed(tmp_path: Path, text: str) -> None:
-    path = tmp_path / ("m.loops" if text is LOOPS else "m.tile")
-    path.write_text(text)
-    load_stage(path)
+    load_stage(faulty(tmp_path, text, "", ""))
 
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_memory_around_kernels_is_checked(tmp_path: Path, what: str) -> None:
     text, old, new, message = FAULTS[what]
     assert old in text
-    path = tmp_path / ("m.loops" if text is LOOPS else "m.tile")
-    path.write_text(text.replace(old, new))
+    path = faulty(tmp_path, text, old, new)
     with pytest.raises(InvalidModelError) as caught:
         load_stage(path)
     assert message in str(caught.value)

@@ -1,6 +1,6 @@
 // RUN: tessella-opt %s -t tessella-llvm | filecheck %s
 
-func.func @scale(%a: memref<64xf32>, %m: memref<64xi1>) attributes {rt.kernel} {
+rt.kernel @scale(%a: memref<64xf32>, %m: memref<64xi1>) threads(%thread, %threads) {
   %0 = arith.constant 0 : index
   %16 = arith.constant 16 : index
   %64 = arith.constant 64 : index
@@ -12,7 +12,7 @@ func.func @scale(%a: memref<64xf32>, %m: memref<64xi1>) attributes {rt.kernel} {
     %k = vector.load %m[%i] : memref<64xi1>, vector<16xi1>
     vector.maskedstore %a[%i], %k, %z : memref<64xf32>, vector<16xi1>, vector<16xf32>
   }
-  func.return
+  rt.return
 }
 
 // CHECK:      ; scale

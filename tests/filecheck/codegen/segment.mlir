@@ -1,14 +1,16 @@
 // RUN: tessella-opt %s -t 'tessella-llvm{machine=neon}' | filecheck %s
 
-func.func private @k(memref<8xf32>, memref<8xf32>, memref<8xf32>) -> ()
+rt.kernel @k(%a: memref<8xf32>, %b: memref<8xf32>) outs(%c: memref<8xf32>) threads(%thread, %threads) {
+  rt.return
+}
 
-func.func @segment_0(%x: memref<8xf32>, %y: memref<8xf32>) attributes {rt.segment, rt.inputs = 1 : i64} {
-  %w = rt.weight @w : memref<8xf32>
-  %v = rt.weight @v : memref<8xf32>
+rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread, %threads) attributes {arena_bytes = 128 : i64} {
+  %w = rt.weight @w at 0 : memref<8xf32>
+  %v = rt.weight @v at 64 : memref<8xf32>
   %t = rt.arena 64 : memref<8xf32>
-  func.call @k(%x, %v, %t) : (memref<8xf32>, memref<8xf32>, memref<8xf32>) -> ()
-  func.call @k(%t, %w, %y) : (memref<8xf32>, memref<8xf32>, memref<8xf32>) -> ()
-  func.return
+  rt.call @k(%x, %v : memref<8xf32>, memref<8xf32>) outs(%t : memref<8xf32>) threads(%thread, %threads)
+  rt.call @k(%t, %w : memref<8xf32>, memref<8xf32>) outs(%y : memref<8xf32>) threads(%thread, %threads)
+  rt.return
 }
 
 // CHECK:      ; segment_0

@@ -13,16 +13,16 @@
 // CHECK-NEXT:    } : (tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    tile.return %a
 // CHECK-NEXT:  }
-// CHECK-NEXT:  func.func @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>> attributes {rt.segment} {
+// CHECK-NEXT:  tile.segment @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) -> (tensor<4xf32, #place.at<x86, f32, nchw>>) {
 // CHECK-NEXT:    %a = tile.call @relu_0(%x) : (tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %b = tile.call @relu_0(%a)
-// CHECK-NEXT:    func.return %b
+// CHECK-NEXT:    tile.return %b
 #p = #place.at<x86, f32, nchw>
 !t = tensor<4xf32, #p>
-func.func @segment_0(%x: !t) -> !t attributes {rt.segment} {
+tile.segment @segment_0(%x: !t) -> (!t) {
   %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : (!t) -> !t
   %b = nn.relu %a {node = "second", kernel = "relu", places = [#p, #p]} : (!t) -> !t
-  func.return %b : !t
+  tile.return %b : !t
 }
 
 // -----
@@ -34,7 +34,7 @@ func.func @segment_0(%x: !t) -> !t attributes {rt.segment} {
 // CHECK-DAG:   tile.kernel @relu_1({{.*}} attributes {code = 1 : i64, nodes = ["second"]}
 // CHECK-DAG:   tile.kernel @leaky_relu_2({{.*}} attributes {code = 2 : i64, nodes = ["third"]}
 // CHECK-DAG:   tile.kernel @leaky_relu_3({{.*}} attributes {code = 3 : i64, nodes = ["fourth"]}
-// CHECK:       func.func @segment_0
+// CHECK:       tile.segment @segment_0
 // CHECK-NEXT:    tile.call @relu_0(%x)
 // CHECK-NEXT:    tile.call @relu_1(%y)
 // CHECK-NEXT:    tile.call @leaky_relu_2(%x)
@@ -42,12 +42,12 @@ func.func @segment_0(%x: !t) -> !t attributes {rt.segment} {
 #p = #place.at<x86, f32, nchw>
 !t = tensor<4xf32, #p>
 !u = tensor<5xf32, #p>
-func.func @segment_0(%x: !t, %y: !u) attributes {rt.segment} {
+tile.segment @segment_0(%x: !t, %y: !u) -> () {
   %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : (!t) -> !t
   %b = nn.relu %y {node = "second", kernel = "relu", places = [#p, #p]} : (!u) -> !u
   %c = nn.leaky_relu %x {node = "third", kernel = "leaky_relu", alpha = 0.1 : f64, places = [#p, #p]} : (!t) -> !t
   %d = nn.leaky_relu %x {node = "fourth", kernel = "leaky_relu", alpha = 0.2 : f64, places = [#p, #p]} : (!t) -> !t
-  func.return
+  tile.return
 }
 
 // -----
@@ -64,16 +64,16 @@ func.func @segment_0(%x: !t, %y: !u) attributes {rt.segment} {
 // CHECK-NEXT:      arith.addf %[[A]], %[[S]] : f32
 // CHECK:         %c = tile.contract = [d0: 2, d1: 4] (%y[0, d1], %b[d0, d1]) -> [d0, d1] {
 // CHECK:         tile.return %c
-// CHECK:       func.func @segment_0(%x: {{.*}}, %y: {{.*}}) -> {{.*}} {
+// CHECK:       tile.segment @segment_0(%x: {{.*}}, %y: {{.*}}) -> {{.*}} {
 // CHECK-NEXT:    %w = nn.weight @w
 // CHECK-NEXT:    %z = tile.call @matmul_add_mul_0(%x, %w, %y)
-// CHECK-NEXT:    func.return %z
+// CHECK-NEXT:    tile.return %z
 #p = #place.at<x86, f32, nchw>
 !t = tensor<2x4xf32, #p>
 !w = tensor<4x4xf32, #p>
 !v = tensor<4xf32, #p>
 !y = tensor<1x4xf32, #p>
-func.func @segment_0(%x: !t, %y: !y) -> !t attributes {rt.segment} {
+tile.segment @segment_0(%x: !t, %y: !y) -> (!t) {
   %w = nn.weight @w : !w
   %s = nn.splat 2.0 : f32 : !v
   %z = nn.fused %x, %w, %s, %y {
@@ -83,7 +83,7 @@ func.func @segment_0(%x: !t, %y: !y) -> !t attributes {rt.segment} {
     %c = nn.mul %l, %b {kernel = "mul", places = [#p, #p, #p]} : (!y, !t) -> !t
     nn.yield %c : !t
   } : (!t, !w, !v, !y) -> !t
-  func.return %z : !t
+  tile.return %z : !t
 }
 
 // -----
@@ -92,23 +92,23 @@ func.func @segment_0(%x: !t, %y: !y) -> !t attributes {rt.segment} {
 
 // CHECK-LABEL: builtin.module
 // CHECK:       tile.kernel @matmul_0(%x: {{.*}}, %{{.*}}: tensor<4x4xf32, {{.*}} {tile.constant})
-// CHECK:       func.func @segment_0
+// CHECK:       tile.segment @segment_0
 // CHECK-NEXT:    %[[R:.*]] = nn.weight @splat_1 : tensor<2x2xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %[[S:.*]] = nn.weight @splat : tensor<4x4xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %a = tile.call @matmul_0(%x, %[[S]])
-// CHECK-NEXT:    %b = nn.reshape %[[R]] {kernel = "view"
-// CHECK-NEXT:    func.return %[[R]], %a, %b
+// CHECK-NEXT:    %b = tile.view %[[R]] : tensor<2x2xf32, #place.at<x86, f32, nchw>> -> tensor<4xf32,
+// CHECK-NEXT:    tile.return %[[R]], %a, %b
 #p = #place.at<x86, f32, nchw>
 !t = tensor<2x4xf32, #p>
 !w = tensor<4x4xf32, #p>
 !r = tensor<2x2xf32, #p>
 !v = tensor<4xf32, #p>
-func.func @segment_0(%x: !t) -> (!r, !t, !v) attributes {rt.segment} {
+tile.segment @segment_0(%x: !t) -> (!r, !t, !v) {
   %r = nn.splat 1.0 : f32 : !r
   %s = nn.splat 2.0 : f32 : !w
   %a = nn.matmul %x, %s {kernel = "matmul", transpose_b = false, places = [#p, #p, #p]} : (!t, !w) -> !t
   %b = nn.reshape %r {kernel = "view", shape = array<i64: 4>, places = [#p, #p]} : (!r) -> !v
-  func.return %r, %a, %b : !r, !t, !v
+  tile.return %r, %a, %b : !r, !t, !v
 }
 
 // -----
@@ -121,21 +121,21 @@ func.func @segment_0(%x: !t) -> (!r, !t, !v) attributes {rt.segment} {
 // CHECK-DAG:   tile.kernel @mul_1(%x: tensor<1x2x3x4xf32, #place.at<x86, f32, nchw>>) ->
 // CHECK-DAG:     = tile.contract = [d0: 1, d1: 2, d2: 3, d3: 4] (%x[d0, d1, d2, d3]) -> [d0, d1, d2, d3] {
 // CHECK-DAG:     = tile.contract = [d0: 1, d1: 2, d2: 3, d3: 4] (%x[d0, d1, d2, d3], %x[d0, d1, d2, d3]) -> [d0, d1, d2, d3] {
-// CHECK:       func.func @segment_0
+// CHECK:       tile.segment @segment_0
 // CHECK-NEXT:    %a = tile.call @relayout_0(%x)
 // CHECK-NEXT:    %b = tile.call @mul_1(%x)
-// CHECK-NEXT:    %c = nn.reshape %b {kernel = "view"
-// CHECK-NEXT:    func.return %a, %c
+// CHECK-NEXT:    %c = tile.view %b :
+// CHECK-NEXT:    tile.return %a, %c
 #p = #place.at<x86, f32, nchw>
 #q = #place.at<x86, f32, nhwc>
 !t = tensor<1x2x3x4xf32, #p>
 !u = tensor<1x2x3x4xf32, #q>
 !v = tensor<2x12xf32, #p>
-func.func @segment_0(%x: !t) -> (!u, !v) attributes {rt.segment} {
+tile.segment @segment_0(%x: !t) -> (!u, !v) {
   %a = place.relayout %x : !t -> !u
   %b = nn.mul %x, %x {kernel = "mul", places = [#p, #p, #p]} : (!t, !t) -> !t
   %c = nn.reshape %b {kernel = "view", places = [#p, #p], shape = array<i64: 2, 12>} : (!t) -> !v
-  func.return %a, %c : !u, !v
+  tile.return %a, %c : !u, !v
 }
 
 // -----
@@ -145,9 +145,9 @@ func.func @segment_0(%x: !t) -> (!u, !v) attributes {rt.segment} {
 // CHECK-LABEL: builtin.module
 // CHECK-DAG:   tile.kernel @conv_0(%x: {{.*}}, %{{.*}}: tensor<2x2x3x1x1xf32, #place.at<x86, f32, nchw>> {tile.constant})
 // CHECK-DAG:   tile.kernel @avg_pool_1(%{{.*}}: {{.*}}, %{{.*}}: tensor<3x2xf32> {tile.constant})
-// CHECK:       func.func @segment_0
+// CHECK:       tile.segment @segment_0
 // CHECK-NEXT:    %w = nn.weight @w
-// CHECK-NEXT:    %[[V:.*]] = nn.reshape %w {shape = array<i64: 2, 2, 3, 1, 1>} :
+// CHECK-NEXT:    %[[V:.*]] = tile.view %w : tensor<4x3x1x1xf32, {{.*}} -> tensor<2x2x3x1x1xf32,
 // CHECK-NEXT:    %a = tile.call @conv_0(%x, %[[V]])
 // CHECK-NEXT:    %[[S:.*]] = nn.weight @window_scale : tensor<3x2xf32>
 // CHECK-NEXT:    %b = tile.call @avg_pool_1(%a, %[[S]])
@@ -157,11 +157,11 @@ func.func @segment_0(%x: !t) -> (!u, !v) attributes {rt.segment} {
 !w = tensor<4x3x1x1xf32, #p>
 !y = tensor<1x4x2x2xf32, #q>
 !z = tensor<1x4x3x2xf32, #q>
-func.func @segment_0(%x: !x) -> !z attributes {rt.segment} {
+tile.segment @segment_0(%x: !x) -> (!z) {
   %w = nn.weight @w : !w
   %a = nn.conv %x, %w {kernel = "conv", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64, places = [#q, #p, #q]} : (!x, !w) -> !y
   %b = nn.avg_pool %a {kernel = "avg_pool", kernel_shape = array<i64: 2, 1>, strides = array<i64: 1, 1>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, ceil_mode = false, count_include_pad = false, places = [#q, #q]} : (!y) -> !z
-  func.return %b : !z
+  tile.return %b : !z
 }
 
 // -----
@@ -182,9 +182,9 @@ func.func @segment_0(%x: !x) -> !z attributes {rt.segment} {
 !x = tensor<1x4x5xf32, #q>
 !w = tensor<4x6x4xf32, #p>
 !y = tensor<1x6x15xf32, #q>
-func.func @segment_0(%x: !x, %w: !w) -> !y attributes {rt.segment} {
+tile.segment @segment_0(%x: !x, %w: !w) -> (!y) {
   %y = nn.conv_transpose %x, %w {strides = array<i64: 3>, pads = array<i64: 1, 0>, dilations = array<i64: 1>, output_pads = array<i64: 0>, groups = 1 : i64, kernel = "conv_transpose", places = [#q, #p, #q]} : (!x, !w) -> !y
-  func.return %y : !y
+  tile.return %y : !y
 }
 
 // -----
@@ -206,9 +206,9 @@ func.func @segment_0(%x: !x, %w: !w) -> !y attributes {rt.segment} {
 !x = tensor<1x4x4xf32, #q>
 !w = tensor<4x6x2xf32, #p>
 !y = tensor<1x6x11xf32, #q>
-func.func @segment_0(%x: !x, %w: !w) -> !y attributes {rt.segment} {
+tile.segment @segment_0(%x: !x, %w: !w) -> (!y) {
   %y = nn.conv_transpose %x, %w {strides = array<i64: 3>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, output_pads = array<i64: 0>, groups = 1 : i64, kernel = "col2im", places = [#q, #p, #q]} : (!x, !w) -> !y
-  func.return %y : !y
+  tile.return %y : !y
 }
 
 // -----

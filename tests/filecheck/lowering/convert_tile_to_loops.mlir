@@ -1,9 +1,9 @@
 // RUN: tessella-opt %s -p convert-tile-to-loops --split-input-file | filecheck %s
 
 // A map by lanes: as many vectors at a time as the schedule says. The last of them lie over those
-// before. Results are arguments behind the operands; what is equal in all lanes stays scalar.
+// before. What is equal in all lanes stays scalar.
 
-// CHECK-LABEL: func.func @relu(%x: memref<36xf32>, %r: memref<36xf32>) attributes {rt.kernel, nodes = ["n"], code = 3 : i64} {
+// CHECK-LABEL: rt.kernel @relu(%x: memref<36xf32>) outs(%r: memref<36xf32>) threads(%thread, %threads) attributes {code = 3 : i64, nodes = ["n"]} {
 // CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG:     %[[C36:.*]] = arith.constant 36 : index
 // CHECK-DAG:     %[[C20:.*]] = arith.constant 20 : index
@@ -20,7 +20,7 @@
 // CHECK-NEXT:      vector.store %[[P]], %r[%[[I]]] : memref<36xf32>, vector<8xf32>
 // CHECK-NEXT:      vector.store %[[Q]], %r[%[[J]]]
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return
+// CHECK-NEXT:    rt.return
 tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3 : i64, nodes = ["n"]} {
   %r = tile.contract = [i: 4, j: 9] (%x[i, j]) -> [i, j] schedule #tile.schedule<[i_j] reduce [] vector i_j 8 by 2> {
   ^bb0(%a: f32):
@@ -35,7 +35,7 @@ tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3
 
 // Fewer elements than a tile has: under a mask.
 
-// CHECK-LABEL: func.func @few
+// CHECK-LABEL: rt.kernel @few
 // CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
 // CHECK:         %[[M:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
@@ -43,7 +43,7 @@ tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3
 // CHECK:         %[[S:.*]] = arith.negf %[[R]]
 // CHECK:         %[[N:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
 // CHECK-NEXT:    vector.maskedstore %r[%[[C0]]], %[[N]], %[[S]]
-// CHECK-NEXT:    func.return
+// CHECK-NEXT:    rt.return
 tile.kernel @few(%x: tensor<4xf32>) -> (tensor<4xf32>) {
   %r = tile.contract = [i: 4] (%x[i]) -> [i] schedule #tile.schedule<[i] reduce [] vector i 8 by 2> {
   ^bb0(%a: f32):
@@ -58,7 +58,7 @@ tile.kernel @few(%x: tensor<4xf32>) -> (tensor<4xf32>) {
 // A register tile: two rows at a time share what they load of %b, accumulators stay in registers,
 // the post body runs before the one store. The rest is a tile of one row.
 
-// CHECK-LABEL: func.func @matmul(%a: memref<15xf32>, %b: memref<24xf32>, %c: memref<8xf32>, %r: memref<40xf32>) attributes {rt.kernel} {
+// CHECK-LABEL: rt.kernel @matmul(%a: memref<15xf32>, %b: memref<24xf32>, %c: memref<8xf32>) outs(%r: memref<40xf32>) threads(%thread, %threads) {
 // CHECK:         scf.for %m = %{{.*}} to %{{.*}} step %{{.*}} {
 // CHECK:           %[[ZERO:.*]] = vector.broadcast %{{.*}} : f32 to vector<8xf32>
 // CHECK-NEXT:      %[[S0:.*]], %[[S1:.*]] = scf.for %k = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[T0:[0-9]+]] = %[[ZERO]], %[[T1:[0-9]+]] = %[[ZERO]]) -> (vector<8xf32>, vector<8xf32>) {
@@ -79,7 +79,7 @@ tile.kernel @few(%x: tensor<4xf32>) -> (tensor<4xf32>) {
 // CHECK:         iter_args(%[[T2:[0-9]+]] = %{{[0-9]+}}) -> (vector<8xf32>) {
 // CHECK-COUNT-1:   vector.fma
 // CHECK-NOT:       vector.fma
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @matmul(%a: tensor<5x3xf32>, %b: tensor<3x8xf32>, %c: tensor<8xf32>) -> (tensor<5x8xf32>) {
   %r = tile.contract + [m: 5, n: 8 | k: 3] (%a[m, k], %b[k, n]) post (%c[n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8 by 1 rows m 2> {
   ^bb0(%x: f32, %y: f32):
@@ -98,7 +98,7 @@ tile.kernel @matmul(%a: tensor<5x3xf32>, %b: tensor<3x8xf32>, %c: tensor<8xf32>)
 // A sum over lanes: they accumulate apart and are added up at the end. Those beyond the end keep
 // what they have.
 
-// CHECK-LABEL: func.func @sum(%x: memref<76xf32>, %r: memref<4xf32>)
+// CHECK-LABEL: rt.kernel @sum(%x: memref<76xf32>) outs(%r: memref<4xf32>)
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK-DAG:     %[[C16:.*]] = arith.constant 16 : index
 // CHECK:         scf.for %i =
@@ -124,7 +124,7 @@ tile.kernel @sum(%x: tensor<4x19xf32>) -> (tensor<4xf32>) {
 
 // The identities: the least and the greatest number for a maximum and a minimum, 1 for a product.
 
-// CHECK-LABEL: func.func @identities
+// CHECK-LABEL: rt.kernel @identities
 // CHECK-DAG:     arith.constant 0xff800000 : f32
 // CHECK-DAG:     arith.constant 127 : i8
 // CHECK-DAG:     arith.constant 1 : i64
@@ -152,7 +152,7 @@ tile.kernel @identities(%x: tensor<4x2xf32>, %y: tensor<4x2xi8>, %z: tensor<4x2x
 // Points outside of an operand: a map gives its default and reads some element inside; for a
 // reduction the loop's bounds leave them out.
 
-// CHECK-LABEL: func.func @outside(%a: memref<4xf32>, %r: memref<4xf32>, %s: memref<4xf32>)
+// CHECK-LABEL: rt.kernel @outside(%a: memref<4xf32>) outs(%r: memref<4xf32>, %s: memref<4xf32>)
 // CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
@@ -169,7 +169,7 @@ tile.kernel @identities(%x: tensor<4x2xf32>, %y: tensor<4x2xi8>, %z: tensor<4x2x
 // CHECK:           %[[HIGH:.*]] = arith.minsi %[[C3]], %{{.*}} : index
 // CHECK-NEXT:      scf.for %k = %[[LOW]] to %[[HIGH]]
 // CHECK-NOT:       arith.cmpi
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @outside(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %r = tile.contract = [i: 4] (%a[i - 1]) -> [i] default 2.0 : f32 schedule #tile.schedule<[i] reduce []> {
   ^bb0(%x: f32):
@@ -187,7 +187,7 @@ tile.kernel @outside(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // Blocked rows at an edge: the taps are unrolled, each with the rows that it touches. Rows 0 and
 // 1 take 5 of 6 taps, the middle is a loop, rows 4 and 5 take 5 again.
 
-// CHECK-LABEL: func.func @edges
+// CHECK-LABEL: rt.kernel @edges
 // CHECK-NOT:     scf.for
 // CHECK-COUNT-5: arith.maximumf
 // CHECK-NOT:     arith.maximumf
@@ -196,7 +196,7 @@ tile.kernel @outside(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK:         scf.yield
 // CHECK-COUNT-5: arith.maximumf
 // CHECK-NOT:     arith.maximumf
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @edges(%a: tensor<6x8xf32>) -> (tensor<6x8xf32>) {
   %r = tile.contract > [y: 6, c: 8 | k: 3] (%a[y + k - 1, c]) -> [y, c] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2> {
   ^bb0(%x: f32):
@@ -209,7 +209,7 @@ tile.kernel @edges(%a: tensor<6x8xf32>) -> (tensor<6x8xf32>) {
 
 // An element at a computed coordinate is read after a check, which carries the kernel's code.
 
-// CHECK-LABEL: func.func @gather(%d: memref<80xf32>, %i: memref<6xi64>, %r: memref<48xf32>) attributes {rt.kernel, code = 7 : i64} {
+// CHECK-LABEL: rt.kernel @gather(%d: memref<80xf32>, %i: memref<6xi64>) outs(%r: memref<48xf32>) threads(%thread, %threads) attributes {code = 7 : i64} {
 // CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG:     %[[C10:.*]] = arith.constant 10 : index
 // CHECK:         %[[I:.*]] = memref.load %i
@@ -234,7 +234,7 @@ tile.kernel @gather(%d: tensor<10x8xf32>, %i: tensor<6xi64>) -> (tensor<6x8xf32>
 
 // The layout of an operand gives its strides: here channels are the fastest.
 
-// CHECK-LABEL: func.func @layout(%a: memref<30xf32>, %r: memref<30xf32>)
+// CHECK-LABEL: rt.kernel @layout(%a: memref<30xf32>) outs(%r: memref<30xf32>)
 // CHECK:         scf.for %c =
 // CHECK-NEXT:      %[[C:.*]] = affine.apply affine_map<(d0) -> ((d0 * 15))> (%c)
 // CHECK-NEXT:      scf.for %y_x =
@@ -254,21 +254,21 @@ tile.kernel @layout(%a: tensor<1x2x3x5xf32, #nhwc>) -> (tensor<1x2x3x5xf32>) {
 // -----
 
 // Statements that write parts of a tensor write into one buffer. Tensors between statements are
-// arguments behind the results; the segment allocates them.
+// scratch, which the segment allocates.
 
-// CHECK-LABEL: func.func @parts(%a: memref<4xf32>, %e: memref<4xf32>, %r: memref<4xf32>) attributes {rt.kernel} {
+// CHECK-LABEL: rt.kernel @parts(%a: memref<4xf32>) outs(%e: memref<4xf32>) scratch(%r: memref<4xf32>) threads(%thread, %threads) {
 // CHECK:         memref.store %{{.*}}, %r[
 // CHECK:         memref.load %r[
 // CHECK-NEXT:    memref.store %{{.*}}, %e[
 // CHECK:         memref.load %r[
 // CHECK-NEXT:    memref.store %{{.*}}, %e[
-// CHECK-LABEL: func.func @segment_0(%{{.*}}: memref<4xf32>, %b: memref<4xf32>) attributes {rt.segment, rt.inputs = 1 : i64} {
+// CHECK-LABEL: rt.segment @segment_0(%{{.*}}: memref<4xf32>) outs(%b: memref<4xf32>) threads(%thread, %threads) {
 // CHECK-NEXT:    %[[T0:.*]] = memref.alloc() : memref<4xf32>
 // CHECK-NEXT:    %[[T1:.*]] = memref.alloc() : memref<4xf32>
-// CHECK-NEXT:    func.call @parts(%{{.*}}, %[[T0]], %[[T1]]) : (memref<4xf32>, memref<4xf32>, memref<4xf32>) -> ()
+// CHECK-NEXT:    rt.call @parts(%{{.*}} : memref<4xf32>) outs(%[[T0]] : memref<4xf32>) scratch(%[[T1]] : memref<4xf32>) threads(%thread, %threads)
 // CHECK-NEXT:    %[[T2:.*]] = memref.alloc() : memref<4xf32>
-// CHECK-NEXT:    func.call @parts(%[[T0]], %b, %[[T2]])
-// CHECK-NEXT:    func.return
+// CHECK-NEXT:    rt.call @parts(%[[T0]] : memref<4xf32>) outs(%b : memref<4xf32>) scratch(%[[T2]] : memref<4xf32>)
+// CHECK-NEXT:    rt.return
 tile.kernel @parts(%a: tensor<4xf32>) -> (tensor<4xf32>) {
   %e = tile.empty : tensor<4xf32>
   %r = tile.contract = [i: 4] (%a[i]) -> [i] schedule #tile.schedule<[i] reduce []> {
@@ -285,10 +285,10 @@ tile.kernel @parts(%a: tensor<4xf32>) -> (tensor<4xf32>) {
   } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   tile.return %t : tensor<4xf32>
 }
-func.func @segment_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {rt.segment} {
+tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>) {
   %a = tile.call @parts(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = tile.call @parts(%a) : (tensor<4xf32>) -> tensor<4xf32>
-  func.return %b : tensor<4xf32>
+  tile.return %b : tensor<4xf32>
 }
 
 // -----
@@ -296,15 +296,15 @@ func.func @segment_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {rt.segment}
 // A segment's results: written in place by a kernel, through views too; copied where they are an
 // input, a weight, or returned before. Padding of split dimensions takes room. @main stays.
 
-// CHECK-LABEL: func.func @segment_0
-// CHECK-SAME:    (%[[X:[^:]*]]: memref<8xf32>, %[[A:[^:]*]]: memref<8xf32>, %[[B:[^:]*]]: memref<8xf32>, %[[Y:[^:]*]]: memref<8xf32>, %[[Z:[^:]*]]: memref<8xf32>) attributes {rt.segment, rt.inputs = 1 : i64} {
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK-SAME:    (%[[X:[^:]*]]: memref<8xf32>) outs(%[[A:[^:]*]]: memref<8xf32>, %[[B:[^:]*]]: memref<8xf32>, %[[Y:[^:]*]]: memref<8xf32>, %[[Z:[^:]*]]: memref<8xf32>) threads(%[[T:.*]], %[[N:.*]]) {
 // CHECK-NEXT:    %[[W:.*]] = rt.weight @w : memref<8xf32>
 // CHECK-NEXT:    %[[P:.*]] = rt.weight @p : memref<12xf32>
-// CHECK-NEXT:    func.call @k(%[[X]], %[[P]], %[[A]])
+// CHECK-NEXT:    rt.call @k(%[[X]], %[[P]] : memref<8xf32>, memref<12xf32>) outs(%[[A]] : memref<8xf32>) threads(%[[T]], %[[N]])
 // CHECK-NEXT:    "memref.copy"(%[[A]], %[[B]])
 // CHECK-NEXT:    "memref.copy"(%[[X]], %[[Y]])
 // CHECK-NEXT:    "memref.copy"(%[[W]], %[[Z]])
-// CHECK-NEXT:    func.return
+// CHECK-NEXT:    rt.return
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    rt.launch @segment_0(%x) : (tensor<2x4xf32>)
 #packed = #place.at<x86, f32, packed<[1 floordiv 3, 0, 1 mod 3]>>
@@ -319,12 +319,12 @@ tile.kernel @k(%a: !t, %p: !p {tile.constant}) -> (!t) {
   } : (!t, !p) -> !t
   tile.return %r : !t
 }
-func.func @segment_0(%x: !t) -> (!v, !t, !t, !v) attributes {rt.segment} {
+tile.segment @segment_0(%x: !t) -> (!v, !t, !t, !v) {
   %w = nn.weight @w : !v
   %p = nn.weight @p : !p
   %a = tile.call @k(%x, %p) : (!t, !p) -> !t
-  %b = nn.reshape %a {kernel = "view", shape = array<i64: 8>} : (!t) -> !v
-  func.return %b, %a, %x, %w : !v, !t, !t, !v
+  %b = tile.view %a : !t -> !v
+  tile.return %b, %a, %x, %w : !v, !t, !t, !v
 }
 func.func @main(%x: !t) -> (!v, !t, !t, !v) {
   %a, %b, %c, %d = rt.launch @segment_0(%x) : (!t) -> (!v, !t, !t, !v)

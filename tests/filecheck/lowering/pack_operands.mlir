@@ -3,57 +3,56 @@
 // A weight is packed once for all calls that want it so. Operands that are as wanted stay; the
 // weight itself too where somebody reads it as it is.
 
-// CHECK-LABEL: func.func @segment_0
+// CHECK-LABEL: tile.segment @segment_0
 // CHECK-NEXT:    %[[P:.*]] = nn.weight @w.packed : tensor<3x5xf32, #place.at<x86, f32, packed<[1 floordiv 4, 0, 1 mod 4]>>>
 // CHECK-NEXT:    %[[Q:.*]] = nn.weight @w.packed : tensor<3x5xf32, #place.at<x86, f32, packed<[1 floordiv 4, 0, 1 mod 4]>>>
 // CHECK-NEXT:    %w = nn.weight @w : tensor<3x5xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %a = tile.call @k(%x, %[[P]]) : (tensor<3x5xf32, #place.at<x86, f32, nchw>>, tensor<3x5xf32, #place.at<x86, f32, packed<[1 floordiv 4, 0, 1 mod 4]>>>) ->
 // CHECK-NEXT:    %b = tile.call @k(%a, %[[Q]])
-// CHECK-NEXT:    func.return %b, %w
+// CHECK-NEXT:    tile.return %b, %w
 #p = #place.at<x86, f32, nchw>
 #q = #place.at<x86, f32, packed<[1 floordiv 4, 0, 1 mod 4]>>
 !t = tensor<3x5xf32, #p>
-!w = tensor<3x5xf32, #q>
-tile.kernel @k(%x: !t, %w: !w {tile.constant}) -> (!t) {
+tile.kernel @k(%x: !t, %w: !t {tile.constant, tile.packed = #q}) -> (!t) {
   %r = tile.contract = [i: 3, j: 5] (%x[i, j], %w[i, j]) -> [i, j] {
   ^bb0(%a: f32, %b: f32):
     %p = arith.addf %a, %b : f32
     tile.yield %p : f32
-  } : (!t, !w) -> !t
+  } : (!t, !t) -> !t
   tile.return %r : !t
 }
-func.func @segment_0(%x: !t) -> (!t, !t) attributes {rt.segment} {
+tile.segment @segment_0(%x: !t) -> (!t, !t) {
   %w = nn.weight @w : !t
   %unused = nn.weight @unused : !t
   %a = tile.call @k(%x, %w) : (!t, !t) -> !t
   %b = tile.call @k(%a, %w) : (!t, !t) -> !t
-  func.return %b, %w : !t, !t
+  tile.return %b, %w : !t, !t
 }
 
 // -----
 
 // A weight under another shape is packed with that shape; the view is gone.
 
-// CHECK-LABEL: func.func @segment_0
+// CHECK-LABEL: tile.segment @segment_0
 // CHECK-NEXT:    %[[P:.*]] = nn.weight @w.packed : tensor<3x5xf32, #place.at<x86, f32, packed<[1, 0]>>>
 // CHECK-NEXT:    %a = tile.call @k(%[[P]])
-// CHECK-NEXT:    func.return %a
+// CHECK-NEXT:    tile.return %a
 #p = #place.at<x86, f32, nchw>
 #q = #place.at<x86, f32, packed<[1, 0]>>
 !t = tensor<3x5xf32, #p>
-!w = tensor<3x5xf32, #q>
-tile.kernel @k(%w: !w {tile.constant}) -> (!t) {
+!u = tensor<15xf32, #p>
+tile.kernel @k(%w: !t {tile.constant, tile.packed = #q}) -> (!t) {
   %r = tile.contract = [i: 3, j: 5] (%w[i, j]) -> [i, j] {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (!w) -> !t
+  } : (!t) -> !t
   tile.return %r : !t
 }
-func.func @segment_0() -> !t attributes {rt.segment} {
-  %w = nn.weight @w : tensor<15xf32>
-  %v = nn.reshape %w {shape = array<i64: 3, 5>} : (tensor<15xf32>) -> !t
+tile.segment @segment_0() -> (!t) {
+  %w = nn.weight @w : !u
+  %v = tile.view %w : !u -> !t
   %a = tile.call @k(%v) : (!t) -> !t
-  func.return %a : !t
+  tile.return %a : !t
 }
 
 // -----
@@ -65,37 +64,36 @@ func.func @segment_0() -> !t attributes {rt.segment} {
 // CHECK-NEXT:    %[[R:.*]] = tile.contract = [d0: 3, d1: 5] (%x[d0, d1]) -> [d0, d1] {
 // CHECK:         tile.return %[[R]]
 // CHECK-NOT:   @relayout
-// CHECK-LABEL: func.func @segment_0
+// CHECK-LABEL: tile.segment @segment_0
 // CHECK-NEXT:    %[[X:.*]] = tile.call @[[COPY]](%x) : (tensor<3x5xf32, #place.at<x86, f32, nchw>>) -> tensor<3x5xf32, #place.at<x86, f32, packed<[1, 0]>>>
 // CHECK-NEXT:    %a = tile.call @k(%[[X]])
 // CHECK-NEXT:    %[[A:.*]] = tile.call @[[COPY]](%a)
 // CHECK-NEXT:    %b = tile.call @k(%[[A]])
-// CHECK-NEXT:    func.return %b
+// CHECK-NEXT:    tile.return %b
 #p = #place.at<x86, f32, nchw>
 #q = #place.at<x86, f32, packed<[1, 0]>>
 !t = tensor<3x5xf32, #p>
-!w = tensor<3x5xf32, #q>
-tile.kernel @k(%w: !w) -> (!t) {
+tile.kernel @k(%w: !t {tile.packed = #q}) -> (!t) {
   %r = tile.contract = [i: 3, j: 5] (%w[i, j]) -> [i, j] {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (!w) -> !t
+  } : (!t) -> !t
   tile.return %r : !t
 }
-func.func @segment_0(%x: !t) -> !t attributes {rt.segment} {
+tile.segment @segment_0(%x: !t) -> (!t) {
   %a = tile.call @k(%x) : (!t) -> !t
   %b = tile.call @k(%a) : (!t) -> !t
-  func.return %b : !t
+  tile.return %b : !t
 }
 
 // -----
 
 // Nothing happens where all types agree already, and outside of segments.
 
-// CHECK-LABEL: func.func @segment_0
+// CHECK-LABEL: tile.segment @segment_0
 // CHECK-NEXT:    %w = nn.weight @w : tensor<3x5xf32, #place.at<x86, f32, nchw>>
 // CHECK-NEXT:    %a = tile.call @k(%x, %w)
-// CHECK-NEXT:    func.return %a
+// CHECK-NEXT:    tile.return %a
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %v = nn.weight @v
 #p = #place.at<x86, f32, nchw>
@@ -108,10 +106,10 @@ tile.kernel @k(%x: !t, %w: !t {tile.constant}) -> (!t) {
   } : (!t, !t) -> !t
   tile.return %r : !t
 }
-func.func @segment_0(%x: !t) -> !t attributes {rt.segment} {
+tile.segment @segment_0(%x: !t) -> (!t) {
   %w = nn.weight @w : !t
   %a = tile.call @k(%x, %w) : (!t, !t) -> !t
-  func.return %a : !t
+  tile.return %a : !t
 }
 func.func @main() {
   %v = nn.weight @v : !t

@@ -2,7 +2,7 @@
 
 // Constraints that are stated: on a reduced and a plain index one bounds the reduced index's loop.
 
-// CHECK-LABEL: func.func @bound
+// CHECK-LABEL: rt.kernel @bound
 // CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK:         scf.for %x =
@@ -12,7 +12,7 @@
 // CHECK-NEXT:      %[[HIGH:.*]] = arith.minsi %[[C3]], %[[B]] : index
 // CHECK-NEXT:      scf.for %i = %[[LOW]] to %[[HIGH]]
 // CHECK-NOT:       arith.cmpi
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @bound(%a: tensor<9xf32>) -> (tensor<5xf32>) {
   %r = tile.contract + [x: 5 | i: 3] (%a[x + i]) -> [x] where [x + i - 2 < 5] schedule #tile.schedule<[x] reduce [i]> {
   ^bb0(%v: f32):
@@ -26,7 +26,7 @@ tile.kernel @bound(%a: tensor<9xf32>) -> (tensor<5xf32>) {
 // On the rows and a reduced index: edge tiles are unrolled. The rows 0 and 1 take 5 of 6 taps, the
 // middle is a loop, the rows 4 and 5 take 5 again.
 
-// CHECK-LABEL: func.func @edge
+// CHECK-LABEL: rt.kernel @edge
 // CHECK-NOT:     scf.for
 // CHECK-COUNT-5: arith.addf
 // CHECK-NOT:     arith.addf
@@ -35,7 +35,7 @@ tile.kernel @bound(%a: tensor<9xf32>) -> (tensor<5xf32>) {
 // CHECK:         scf.yield
 // CHECK-COUNT-5: arith.addf
 // CHECK-NOT:     arith.addf
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @edge(%a: tensor<8x8xf32>) -> (tensor<6x8xf32>) {
   %r = tile.contract + [y: 6, c: 8 | k: 3] (%a[y + k, c]) -> [y, c] where [y + k - 1 < 6] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2> {
   ^bb0(%x: f32):
@@ -49,7 +49,7 @@ tile.kernel @edge(%a: tensor<8x8xf32>) -> (tensor<6x8xf32>) {
 // On the vector index: a mask, of narrow integers. The operands are inside and are loaded as ever;
 // a multiply-add counts for the lanes at which the constraint holds.
 
-// CHECK-LABEL: func.func @mask
+// CHECK-LABEL: rt.kernel @mask
 // CHECK-DAG:     %[[C5:.*]] = arith.constant 5 : i32
 // CHECK:         scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}}) -> (vector<8xf32>) {
 // CHECK-NEXT:      %[[I:.*]] = affine.apply affine_map<(d0) -> ((d0 + -2))> (%i)
@@ -77,7 +77,7 @@ tile.kernel @mask(%a: tensor<8xf32>, %b: tensor<3xf32>) -> (tensor<8xf32>) {
 // A scalar statement checks point by point. What is free alone is checked too: elements without a
 // point get the identity.
 
-// CHECK-LABEL: func.func @free
+// CHECK-LABEL: rt.kernel @free
 // CHECK:         scf.for %x =
 // CHECK:           scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}}) -> (f32) {
 // CHECK:             %[[M:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}} : index
@@ -95,7 +95,7 @@ tile.kernel @free(%a: tensor<5x3xf32>) -> (tensor<5xf32>) {
 
 // A map gives its default elsewhere.
 
-// CHECK-LABEL: func.func @map
+// CHECK-LABEL: rt.kernel @map
 // CHECK-DAG:     %[[TWO:.*]] = arith.constant 2.000000e+00 : f32
 // CHECK:         %[[M:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}} : vector<8xi32>
 // CHECK-NEXT:    %[[A:.*]] = vector.load %a
@@ -114,7 +114,7 @@ tile.kernel @map(%a: tensor<8xf32>) -> (tensor<8xf32>) {
 
 // An operand that can be left is loaded under the mask, one that cannot as ever.
 
-// CHECK-LABEL: func.func @operands
+// CHECK-LABEL: rt.kernel @operands
 // CHECK:         %[[M:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}} : vector<8xi32>
 // CHECK:         vector.maskedload %a[%{{.*}}], %[[M]]
 // CHECK-NEXT:    vector.load %b
@@ -133,12 +133,12 @@ tile.kernel @operands(%a: tensor<8xf32>, %b: tensor<3x8xf32>) -> (tensor<8xf32>)
 
 // Numbers that i32 does not hold are compared as indices.
 
-// CHECK-LABEL: func.func @wide
+// CHECK-LABEL: rt.kernel @wide
 // CHECK-DAG:     %[[C:.*]] = arith.constant 3000000000 : index
 // CHECK:         %[[E:.*]] = vector.broadcast %[[C]] : index to vector<8xindex>
 // CHECK-NEXT:    arith.cmpi ult, %{{.*}}, %[[E]] : vector<8xindex>
 // CHECK-NOT:     i32
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @wide(%a: tensor<3000000000xf32>) -> (tensor<8xf32>) {
   %r = tile.contract = [x: 8] (%a[x - 1]) -> [x] default 0.0 : f32 schedule #tile.schedule<[x] reduce [] vector x 8 by 1> {
   ^bb0(%v: f32):
@@ -151,7 +151,7 @@ tile.kernel @wide(%a: tensor<3000000000xf32>) -> (tensor<8xf32>) {
 
 // Lanes of a reduced index beyond its end: the multiply-add counts where there is a point.
 
-// CHECK-LABEL: func.func @tail
+// CHECK-LABEL: rt.kernel @tail
 // CHECK:         %[[SUM:.*]] = scf.for %k =
 // CHECK:         %[[M:.*]] = vector.create_mask %{{.*}} : vector<8xi1>
 // CHECK:         %[[A:.*]] = vector.maskedload %a

@@ -3,12 +3,12 @@
 // Points of the innermost reduction loop that run in one step: the loop says so, and code
 // generation joins the steps. The loop around it has more points than that.
 
-// CHECK-LABEL: func.func @unroll
+// CHECK-LABEL: rt.kernel @unroll
 // CHECK:         scf.for %j =
 // CHECK:           scf.for %i =
 // CHECK:           } {rt.unroll = 4 : i64}
 // CHECK-NOT:     rt.unroll
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @unroll(%a: tensor<8x10x6xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 10, j: 5] (%a[x, i, j]) -> [x] schedule #tile.schedule<[x] reduce [j, i] unroll 4> {
   ^bb0(%v: f32):
@@ -21,13 +21,13 @@ tile.kernel @unroll(%a: tensor<8x10x6xf32>) -> (tensor<8xf32>) {
 
 // A whole window: both loops.
 
-// CHECK-LABEL: func.func @window
+// CHECK-LABEL: rt.kernel @window
 // CHECK:         scf.for %i =
 // CHECK:           scf.for %j =
 // CHECK:             vector.fma
 // CHECK:           } {rt.unroll = 3 : i64}
 // CHECK:         } {rt.unroll = 3 : i64}
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @window(%a: tensor<10x18xf32>, %k: tensor<3x3xf32>) -> (tensor<8x16xf32>) {
   %r = tile.contract + [y: 8, x: 16 | i: 3, j: 3] (%a[y + i, x + j], %k[i, j]) -> [y, x] schedule #tile.schedule<[y, x] reduce [i, j] vector x 8 by 2 unroll 9> {
   ^bb0(%v: f32, %w: f32):
@@ -41,9 +41,9 @@ tile.kernel @window(%a: tensor<10x18xf32>, %k: tensor<3x3xf32>) -> (tensor<8x16x
 
 // No step has more points than there are.
 
-// CHECK-LABEL: func.func @short
+// CHECK-LABEL: rt.kernel @short
 // CHECK:         } {rt.unroll = 3 : i64}
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @short(%a: tensor<8x3xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 3] (%a[x, i]) -> [x] schedule #tile.schedule<[x] reduce [i] unroll 16> {
   ^bb0(%v: f32):
@@ -56,10 +56,10 @@ tile.kernel @short(%a: tensor<8x3xf32>) -> (tensor<8xf32>) {
 
 // A loop whose bounds are computed runs point by point.
 
-// CHECK-LABEL: func.func @bounded
+// CHECK-LABEL: rt.kernel @bounded
 // CHECK:         scf.for %i =
 // CHECK-NOT:     rt.unroll
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @bounded(%a: tensor<8xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 3] (%a[x + i - 1]) -> [x] schedule #tile.schedule<[x] reduce [i] unroll 3> {
   ^bb0(%v: f32):
@@ -73,7 +73,7 @@ tile.kernel @bounded(%a: tensor<8xf32>) -> (tensor<8xf32>) {
 // Blocks of rows run outside of all other loops. The last block is shorter, and what is left of it
 // for tiles too.
 
-// CHECK-LABEL: func.func @blocks
+// CHECK-LABEL: rt.kernel @blocks
 // CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index
 // CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
@@ -101,7 +101,7 @@ tile.kernel @bounded(%a: tensor<8xf32>) -> (tensor<8xf32>) {
 // CHECK:           }
 // CHECK-COUNT-1:   vector.store
 // CHECK-NEXT:    }
-// CHECK-NEXT:    func.return
+// CHECK-NEXT:    rt.return
 tile.kernel @blocks(%a: tensor<11x3xf32>, %b: tensor<3x8xf32>) -> (tensor<11x8xf32>) {
   %r = tile.contract + [m: 11, n: 8 | k: 3] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 1 rows m 2 blocks [m 4]> {
   ^bb0(%v: f32, %w: f32):
@@ -115,7 +115,7 @@ tile.kernel @blocks(%a: tensor<11x3xf32>, %b: tensor<3x8xf32>) -> (tensor<11x8xf
 
 // Blocks of two indices, the first one outside. A block that holds all is no loop.
 
-// CHECK-LABEL: func.func @nested
+// CHECK-LABEL: rt.kernel @nested
 // CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
 // CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index
 // CHECK:         scf.for %m = %{{.*}} to %{{.*}} step %[[C4]] {
@@ -123,11 +123,11 @@ tile.kernel @blocks(%a: tensor<11x3xf32>, %b: tensor<3x8xf32>) -> (tensor<11x8xf
 // CHECK-NEXT:        scf.for %{{.*}} = %{{.*}} to %[[C2]]
 // CHECK:             scf.for %{{.*}} = %{{.*}} to %[[C4]]
 // CHECK:               scf.for %k =
-// CHECK:         func.return
-// CHECK-LABEL: func.func @whole
+// CHECK:         rt.return
+// CHECK-LABEL: rt.kernel @whole
 // CHECK-COUNT-3: scf.for
 // CHECK-NOT:     scf.for
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @nested(%a: tensor<8x3xf32>, %b: tensor<3x8xf32>) -> (tensor<8x8xf32>) {
   %r = tile.contract + [m: 8, n: 8 | k: 3] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] blocks [m 4, n 2]> {
   ^bb0(%v: f32, %w: f32):

@@ -3,14 +3,14 @@
 // An operand that lies across: squares of 4 x 4 are loaded along the rows, transposed by 8 shuffles,
 // and stored along the lanes.
 
-// CHECK-LABEL: func.func @square
+// CHECK-LABEL: rt.kernel @square
 // CHECK-COUNT-4: vector.load %a[%{{.*}}] : memref<32xf32>, vector<4xf32>
 // CHECK-COUNT-8: vector.shuffle
 // CHECK-NOT:     vector.shuffle
 // CHECK-COUNT-4: vector.store %{{.*}}, %r[%{{.*}}] : memref<32xf32>, vector<4xf32>
 // CHECK-NOT:     vector.store
 // CHECK-NOT:     memref.load
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @square(%a: tensor<4x8xf32>) -> (tensor<8x4xf32>) {
   %r = tile.contract = [x: 8, y: 4] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
   ^bb0(%v: f32):
@@ -23,7 +23,7 @@ tile.kernel @square(%a: tensor<4x8xf32>) -> (tensor<8x4xf32>) {
 
 // The lanes that each of the shuffles takes: first neighbours change places, then pairs of them.
 
-// CHECK-LABEL: func.func @lanes
+// CHECK-LABEL: rt.kernel @lanes
 // CHECK:         %[[A:.*]] = vector.load %a
 // CHECK:         %[[B:.*]] = vector.load %a
 // CHECK:         %[[C:.*]] = vector.load %a
@@ -52,7 +52,7 @@ tile.kernel @lanes(%a: tensor<4x5xf32>) -> (tensor<4x4xf32>) {
 
 // Edges in both directions: the last square of each lies over the one before it.
 
-// CHECK-LABEL: func.func @edges
+// CHECK-LABEL: rt.kernel @edges
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK-DAG:     %[[C6:.*]] = arith.constant 6 : index
 // CHECK:         scf.for %x = {{.*}}
@@ -62,7 +62,7 @@ tile.kernel @lanes(%a: tensor<4x5xf32>) -> (tensor<4x4xf32>) {
 // CHECK-COUNT-4:     vector.load %a
 // CHECK-COUNT-4:     vector.store
 // CHECK-NOT:       vector.maskedstore
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @edges(%a: tensor<7x10xf32>) -> (tensor<10x7xf32>) {
   %r = tile.contract = [x: 10, y: 7] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
   ^bb0(%v: f32):
@@ -75,7 +75,7 @@ tile.kernel @edges(%a: tensor<7x10xf32>) -> (tensor<10x7xf32>) {
 
 // Fewer rows than lanes, and fewer columns: nothing behind them is loaded, stores are masked.
 
-// CHECK-LABEL: func.func @small
+// CHECK-LABEL: rt.kernel @small
 // CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK:         vector.create_mask %[[C2]]
@@ -84,7 +84,7 @@ tile.kernel @edges(%a: tensor<7x10xf32>) -> (tensor<10x7xf32>) {
 // CHECK:         vector.create_mask %[[C3]]
 // CHECK-COUNT-2: vector.maskedstore
 // CHECK-NOT:     vector.maskedstore
-// CHECK:         func.return
+// CHECK:         rt.return
 tile.kernel @small(%a: tensor<3x7xf32>) -> (tensor<2x3xf32>) {
   %r = tile.contract = [x: 2, y: 3] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
   ^bb0(%v: f32):
@@ -97,7 +97,7 @@ tile.kernel @small(%a: tensor<3x7xf32>) -> (tensor<2x3xf32>) {
 
 // Another operand of the map lies along the lanes, a third one is the same for all of them.
 
-// CHECK-LABEL: func.func @mixed
+// CHECK-LABEL: rt.kernel @mixed
 // CHECK-COUNT-4: vector.load %a
 // CHECK-COUNT-8: vector.shuffle
 // CHECK:         vector.load %b
@@ -117,7 +117,7 @@ tile.kernel @mixed(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>, %c: tensor<8xf32>) 
 
 // Blocks of squares: four of them along the lanes, then the next rows.
 
-// CHECK-LABEL: func.func @blocks
+// CHECK-LABEL: rt.kernel @blocks
 // CHECK-DAG:     %[[C4:.*]] = arith.constant 4 : index
 // CHECK-DAG:     %[[C16:.*]] = arith.constant 16 : index
 // CHECK:         scf.for %y = %{{.*}} to %{{.*}} step %[[C16]] {

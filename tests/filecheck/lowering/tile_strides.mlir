@@ -3,7 +3,7 @@
 // Lanes two elements apart: two vectors, and the lanes picked. Of the second one, nothing behind the
 // last lane's element is read.
 
-// CHECK-LABEL: func.func @two
+// CHECK-LABEL: rt.kernel @two
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK:         %[[A:.*]] = vector.load %a
 // CHECK:         %[[M:.*]] = vector.create_mask %[[C3]]
@@ -22,7 +22,7 @@ tile.kernel @two(%a: tensor<14xf32>) -> (tensor<7xf32>) {
 
 // A vector of 3 lanes: their 5 elements are the last.
 
-// CHECK-LABEL: func.func @rest
+// CHECK-LABEL: rt.kernel @rest
 // CHECK-DAG:     %[[C1:.*]] = arith.constant 1 : index
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK-DAG:     %[[C5:.*]] = arith.constant 5 : index
@@ -44,7 +44,7 @@ tile.kernel @rest(%a: tensor<6xf32>) -> (tensor<3xf32>) {
 
 // Three apart: ten elements in three vectors.
 
-// CHECK-LABEL: func.func @three
+// CHECK-LABEL: rt.kernel @three
 // CHECK:         %[[A:.*]] = vector.load %a
 // CHECK-NEXT:    %[[B:.*]] = vector.load %a
 // CHECK:         %[[C:.*]] = vector.maskedload %a
@@ -63,7 +63,7 @@ tile.kernel @three(%a: tensor<10xf32>) -> (tensor<4xf32>) {
 
 // Four apart: of the last vector only the first element.
 
-// CHECK-LABEL: func.func @four
+// CHECK-LABEL: rt.kernel @four
 // CHECK-DAG:     %[[C1:.*]] = arith.constant 1 : index
 // CHECK-COUNT-3: vector.load %a
 // CHECK:         %[[M:.*]] = vector.create_mask %[[C1]]
@@ -83,7 +83,7 @@ tile.kernel @four(%a: tensor<13xf32>) -> (tensor<4xf32>) {
 
 // With padding: the lanes that count are two apart, the elements that may be read side by side.
 
-// CHECK-LABEL: func.func @padded
+// CHECK-LABEL: rt.kernel @padded
 // CHECK-DAG:     %[[C14:.*]] = arith.constant 14 : i32
 // CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : i32
 // CHECK:         scf.for %x =
@@ -118,7 +118,7 @@ tile.kernel @padded(%a: tensor<14xf32>) -> (tensor<8xf32>) {
 
 // Rows share what they load: neighbouring windows, two elements apart, of one line.
 
-// CHECK-LABEL: func.func @shared
+// CHECK-LABEL: rt.kernel @shared
 // CHECK:         scf.for %i =
 // CHECK-COUNT-1:   vector.load %a
 // CHECK-COUNT-1:   vector.maskedload %a

@@ -2,11 +2,11 @@
 
 // All ops are native: one segment. Only what is read outside is a result.
 
-// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {rt.segment} {
+// CHECK-LABEL: tile.segment @segment_0(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:    %a = nn.add %x, %y {
 // CHECK-NEXT:    %b = nn.relu %a {
 // CHECK-NEXT:    %c = nn.neg %b {
-// CHECK-NEXT:    func.return %b, %c
+// CHECK-NEXT:    tile.return %b, %c
 // CHECK-NEXT:  }
 // CHECK-NEXT:  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:    %b, %c = rt.launch @segment_0(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
@@ -23,13 +23,13 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 
 // An op that runs in NumPy stays a step of its own, between two segments; so do the copies.
 
-// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>)
+// CHECK-LABEL: tile.segment @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>)
 // CHECK-NEXT:    %a = nn.relu %x {
-// CHECK-NEXT:    func.return %a
-// CHECK-LABEL: func.func @segment_1(
-// CHECK-SAME:    tensor<2xf32, #place.at<x86, f32, nchw>>) -> tensor<2xf32, #place.at<x86, f32, nchw>> attributes {rt.segment}
+// CHECK-NEXT:    tile.return %a
+// CHECK-LABEL: tile.segment @segment_1(
+// CHECK-SAME:    tensor<2xf32, #place.at<x86, f32, nchw>>) -> (tensor<2xf32, #place.at<x86, f32, nchw>>)
 // CHECK-NEXT:    %e = nn.neg %{{.*}} {
-// CHECK-NEXT:    func.return %e
+// CHECK-NEXT:    tile.return %e
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %a = rt.launch @segment_0(%x)
 // CHECK-NEXT:    %b = place.copy %a
@@ -55,11 +55,11 @@ func.func @main(%x: !x) -> (!y, !i) {
 
 // Few segments: native ops that do not wait for the host's are moved up to the first one.
 
-// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK-LABEL: tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
 // CHECK-NEXT:    %a = nn.relu %x {
 // CHECK-NEXT:    %c = nn.neg %x {
-// CHECK-NEXT:    func.return %a, %c
-// CHECK-LABEL: func.func @segment_1(%b: tensor<4xf32>, %c: tensor<4xf32>)
+// CHECK-NEXT:    tile.return %a, %c
+// CHECK-LABEL: tile.segment @segment_1(%b: tensor<4xf32>, %c: tensor<4xf32>)
 // CHECK-NEXT:    %d = nn.add %b, %c {
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %a, %c = rt.launch @segment_0(%x)
@@ -79,12 +79,12 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // Segments hold the constants that they read; @main keeps those that its own steps read.
 
-// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {rt.segment}
+// CHECK-LABEL: tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>)
 // CHECK-NEXT:    %w = nn.weight @w
 // CHECK-NEXT:    %v = nn.weight @v
 // CHECK-NEXT:    %a = nn.add %x, %w {
 // CHECK-NEXT:    %b = nn.add %a, %v {
-// CHECK-NEXT:    func.return %b
+// CHECK-NEXT:    tile.return %b
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %v = nn.weight @v
 // CHECK-NEXT:    %s = nn.splat 1.000000e+00
@@ -105,7 +105,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // A group is native as a whole. The host's own op may come first.
 
-// CHECK-LABEL: func.func @segment_0(
+// CHECK-LABEL: tile.segment @segment_0(
 // CHECK-NEXT:    nn.fused
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %a = nn.exp %x {
@@ -155,9 +155,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // A kernel that is there already is native: its call goes into a segment, the kernel stays.
 
 // CHECK:       tile.kernel @double(
-// CHECK-LABEL: func.func @segment_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {rt.segment} {
+// CHECK-LABEL: tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>) {
 // CHECK-NEXT:    %y = tile.call @double(%x)
-// CHECK-NEXT:    func.return %y
+// CHECK-NEXT:    tile.return %y
 // CHECK-NEXT:  }
 // CHECK-NEXT:  func.func @main(
 // CHECK-NEXT:    %y = rt.launch @segment_0(%x)

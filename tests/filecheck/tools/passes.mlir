@@ -27,13 +27,13 @@
 
 // OPTION: error: cannot read the pipeline: {{.*}}"taget"
 
-func.func @segment_0(%x: memref<4xf32>, %y: memref<4xf32>) attributes {rt.segment, rt.inputs = 1 : i64} {
+rt.segment @segment_0(%x: memref<4xf32>) outs(%y: memref<4xf32>) threads(%thread, %threads) {
   %0 = memref.alloc() : memref<4xf32>
-  func.call @k(%x, %0) : (memref<4xf32>, memref<4xf32>) -> ()
-  func.call @k(%0, %y) : (memref<4xf32>, memref<4xf32>) -> ()
-  func.return
+  rt.call @k(%x : memref<4xf32>) outs(%0 : memref<4xf32>) threads(%thread, %threads)
+  rt.call @k(%0 : memref<4xf32>) outs(%y : memref<4xf32>) threads(%thread, %threads)
+  rt.return
 }
 
-func.func @k(%x: memref<4xf32>, %y: memref<4xf32>) attributes {rt.kernel} {
-  func.return
+rt.kernel @k(%x: memref<4xf32>) outs(%y: memref<4xf32>) threads(%thread, %threads) {
+  rt.return
 }

@@ -5,8 +5,8 @@
 // CHECK: %w = nn.weight @w : tensor<4xf32>
 // CHECK: rt.arena 0 : memref<4xf32>
 %w = nn.weight @w : tensor<4xf32>
-func.func @segment_0(%x: memref<4xf32>) attributes {rt.segment, rt.inputs = 0 : i64} {
+rt.segment @segment_0() outs(%x: memref<4xf32>) threads(%thread, %threads) {
   %0 = memref.alloc() : memref<4xf32>
   "memref.copy"(%0, %x) : (memref<4xf32>, memref<4xf32>) -> ()
-  func.return
+  rt.return
 }

@@ -1,30 +1,43 @@
 // RUN: TESSELLA_ROUNDTRIP
 
-// CHECK:       func.func @kernel(%a: memref<16xf32>, %ok: i1) attributes {rt.kernel} {
+// Groups of buffers without members are left out, but for the inputs.
+
+// CHECK:       rt.kernel @kernel(%a: memref<16xf32>, %i: memref<2xi64>) outs(%b: memref<16xf32>) scratch(%s: memref<4xf32>) threads(%thread, %threads) attributes {code = 3 : i64, nodes = ["n"]} {
 // CHECK-NEXT:    %c = rt.context : memref<16xi64>
+// CHECK-NEXT:    %ok = arith.cmpi ult, %thread, %threads : index
 // CHECK-NEXT:    rt.check %ok, 3
-// CHECK-NEXT:    %i = rt.iota : vector<16xindex>
-// CHECK-NEXT:    func.return
-func.func @kernel(%a: memref<16xf32>, %ok: i1) attributes {rt.kernel} {
+// CHECK-NEXT:    %l = rt.iota : vector<16xindex>
+// CHECK-NEXT:    rt.return
+rt.kernel @kernel(%a: memref<16xf32>, %i: memref<2xi64>) outs(%b: memref<16xf32>) scratch(%s: memref<4xf32>) threads(%thread, %threads) attributes {code = 3 : i64, nodes = ["n"]} {
   %c = rt.context : memref<16xi64>
+  %ok = arith.cmpi ult, %thread, %threads : index
   rt.check %ok, 3
-  %i = rt.iota : vector<16xindex>
-  func.return
+  %l = rt.iota : vector<16xindex>
+  rt.return
 }
 
-// CHECK:       func.func @segment_0(%x: memref<16xf32>) attributes {rt.segment, rt.inputs = 1 : i64} {
-// CHECK-NEXT:    %b = rt.arena 64 : memref<16xf32>
-// CHECK-NEXT:    %w = rt.weight @conv1.w : memref<16xf32>
-// CHECK-NEXT:    %v = rt.weight @"a b" : memref<16xf32>
-func.func @segment_0(%x: memref<16xf32>) attributes {rt.segment, rt.inputs = 1 : i64} {
-  %b = rt.arena 64 : memref<16xf32>
-  %w = rt.weight @conv1.w : memref<16xf32>
-  %v = rt.weight @"a b" : memref<16xf32>
-  func.return
+// CHECK:       rt.kernel @fill() outs(%b: memref<16xf32>) threads(%i, %n) {
+rt.kernel @fill() outs(%b: memref<16xf32>) threads(%i, %n) {
+  rt.return
 }
 
-// CHECK:         %y = rt.launch @segment_0(%x) : (tensor<16xf32>) -> tensor<16xf32>
-func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
-  %y = rt.launch @segment_0(%x) : (tensor<16xf32>) -> tensor<16xf32>
+// CHECK:       rt.segment @segment_0(%x: memref<16xf32>) outs(%y: memref<16xf32>) threads(%thread, %threads) attributes {arena_bytes = 128 : i64} {
+// CHECK-NEXT:    %s = rt.arena 64 : memref<4xf32>
+// CHECK-NEXT:    %w = rt.weight @conv1.w : memref<2xi64>
+// CHECK-NEXT:    %v = rt.weight @"a b" at 4096 : memref<16xf32>
+// CHECK-NEXT:    rt.call @kernel(%x, %w : memref<16xf32>, memref<2xi64>) outs(%y : memref<16xf32>) scratch(%s : memref<4xf32>) threads(%thread, %threads)
+// CHECK-NEXT:    rt.call @fill() outs(%y : memref<16xf32>) threads(%thread, %threads)
+rt.segment @segment_0(%x: memref<16xf32>) outs(%y: memref<16xf32>) threads(%thread, %threads) attributes {arena_bytes = 128 : i64} {
+  %s = rt.arena 64 : memref<4xf32>
+  %w = rt.weight @conv1.w : memref<2xi64>
+  %v = rt.weight @"a b" at 4096 : memref<16xf32>
+  rt.call @kernel(%x, %w : memref<16xf32>, memref<2xi64>) outs(%y : memref<16xf32>) scratch(%s : memref<4xf32>) threads(%thread, %threads)
+  rt.call @fill() outs(%y : memref<16xf32>) threads(%thread, %threads)
+  rt.return
+}
+
+// CHECK:         %y = rt.launch @segment_0(%x) : (tensor<2x8xf32>) -> tensor<16xf32>
+func.func @main(%x: tensor<2x8xf32>) -> tensor<16xf32> {
+  %y = rt.launch @segment_0(%x) : (tensor<2x8xf32>) -> tensor<16xf32>
   func.return %y : tensor<16xf32>
 }

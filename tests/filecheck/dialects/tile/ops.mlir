@@ -94,6 +94,23 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 
 // -----
 
-// CHECK: %0 = tile.call @k(%x) : (tensor<3x10xf32>) -> tensor<8x5xf32>
-%x = "test.op"() : () -> tensor<3x10xf32>
-%0 = tile.call @k(%x) : (tensor<3x10xf32>) -> tensor<8x5xf32>
+// Calls and views. What is known of an argument is written behind it.
+
+// CHECK:       tile.kernel @k(%x: tensor<2x3xf32> {tile.constant, tile.packed = #place.at<x86, f32, packed<[1, 0]>>}) -> (tensor<2x3xf32>) attributes {code = 7 : i64, nodes = ["n"]} {
+// CHECK:       tile.segment @segment_0(%a: tensor<3xf32>) -> (tensor<6xf32>, tensor<3xf32>) {
+// CHECK-NEXT:    %w = nn.weight @w : tensor<6xf32>
+// CHECK-NEXT:    %v = tile.view %w : tensor<6xf32> -> tensor<2x3xf32>
+// CHECK-NEXT:    %y = tile.call @k(%v) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT:    %z = tile.view %y : tensor<2x3xf32> -> tensor<6xf32>
+// CHECK-NEXT:    tile.return %z, %a : tensor<6xf32>, tensor<3xf32>
+tile.kernel @k(%x: tensor<2x3xf32> {tile.constant, tile.packed = #place.at<x86, f32, packed<[1, 0]>>}) -> (tensor<2x3xf32>) attributes {code = 7 : i64, nodes = ["n"]} {
+  %e = tile.empty : tensor<2x3xf32>
+  tile.return %e : tensor<2x3xf32>
+}
+tile.segment @segment_0(%a: tensor<3xf32>) -> (tensor<6xf32>, tensor<3xf32>) {
+  %w = nn.weight @w : tensor<6xf32>
+  %v = tile.view %w : tensor<6xf32> -> tensor<2x3xf32>
+  %y = tile.call @k(%v) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %z = tile.view %y : tensor<2x3xf32> -> tensor<6xf32>
+  tile.return %z, %a : tensor<6xf32>, tensor<3xf32>
+}

@@ -1,12 +1,10 @@
-"""The `rt` dialect: what upstream dialects lack at the `loops` stage, and no more.
+"""Ops inside kernels and segments of the `loops` stage: what upstream dialects lack, and no more.
 
-Kernels and segments reach the world outside their arguments through these ops: the context of a
-call, the arena, the weights, and the launch of a segment from the program's list of steps.
+Through them kernels and segments reach the world outside their arguments: the context of a call,
+the arena, and the weights.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     I64,
@@ -14,18 +12,17 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     MemRefType,
+    NoneAttr,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
     VectorType,
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     eq,
     irdl_op_definition,
     operand_def,
@@ -33,11 +30,11 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
-    var_result_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.elements import bytes_of
 
 UNROLL = "rt.unroll"
 """Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
@@ -47,6 +44,41 @@ CONTEXT_SLOTS = 16
 
 ARENA_ALIGNMENT = 64
 """Bytes: every buffer in the arena and every weight starts at a multiple of this."""
+
+CONTEXT = MemRefType(i64, [CONTEXT_SLOTS])
+"""The type of a call's context."""
+
+
+def check_buffer(what: str, type: Attribute) -> None:
+    """Raise VerifyException for what is no buffer: a memref of one dimension, of known size,
+    without gaps."""
+    if not (
+        isinstance(type, MemRefType)
+        and len(type.get_shape()) == 1
+        and type.element_count() >= 0
+        and isinstance(type.layout, NoneAttr)
+    ):
+        raise VerifyException(
+            f"{what}: expected a one-dimensional memref of known size, found {type}"
+        )
+
+
+def buffer_bytes(type: Attribute) -> int:
+    """Bytes of a buffer."""
+    assert isinstance(type, MemRefType)
+    return bytes_of(type)
+
+
+def aligned(size: int) -> int:
+    """Bytes rounded up to the alignment of buffers."""
+    return -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+
+
+def _check_offset(what: str, offset: int) -> None:
+    if offset < 0 or offset % ARENA_ALIGNMENT:
+        raise VerifyException(
+            f"{what}: expected an offset that is a multiple of {ARENA_ALIGNMENT}, found {offset}"
+        )
 
 
 @irdl_op_definition
@@ -59,7 +91,13 @@ class ContextOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($res)"
 
     def __init__(self) -> None:
-        super().__init__(result_types=[MemRefType(i64, [CONTEXT_SLOTS])])
+        super().__init__(result_types=[CONTEXT])
+
+    def verify_(self) -> None:
+        if self.res.type != CONTEXT:
+            raise VerifyException(
+                f"rt.context: expected the context as {CONTEXT}, found {self.res.type}"
+            )
 
 
 @irdl_op_definition
@@ -121,52 +159,40 @@ class ArenaOp(IRDLOperation):
     def __init__(self, offset: int, type: MemRefType) -> None:
         super().__init__(properties={"offset": IntegerAttr(offset, i64)}, result_types=[type])
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first byte of the buffer, and the one after the last."""
+        start = self.offset.value.data
+        return start, start + buffer_bytes(self.res.type)
+
     def verify_(self) -> None:
-        offset = self.offset.value.data
-        if offset < 0 or offset % ARENA_ALIGNMENT:
-            raise VerifyException(
-                f"rt.arena: expected an offset that is a multiple of {ARENA_ALIGNMENT}, "
-                f"found {offset}"
-            )
+        check_buffer("rt.arena", self.res.type)
+        _check_offset("rt.arena", self.offset.value.data)
 
 
 @irdl_op_definition
 class WeightOp(IRDLOperation):
-    """A weight's buffer: `%w = rt.weight @conv1.w : memref<9408xf32>`."""
+    """A weight's buffer: `%w = rt.weight @conv1.w at 4096 : memref<9408xf32>`.
+
+    The offset is in bytes from the first of all weights; `plan-weights` chooses it.
+    """
 
     name = "rt.weight"
     symbol = prop_def(FlatSymbolRefAttr)
+    offset = opt_prop_def(IntegerAttr[I64])
     res = result_def(MemRefType)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$symbol attr-dict `:` type($res)"
+    assembly_format = "$symbol (`at` $offset^)? attr-dict `:` type($res)"
 
     def __init__(self, symbol: str, type: MemRefType) -> None:
         super().__init__(properties={"symbol": SymbolRefAttr(symbol)}, result_types=[type])
 
+    @property
+    def weight_name(self) -> str:
+        return self.symbol.root_reference.data
 
-@irdl_op_definition
-class LaunchOp(IRDLOperation):
-    """A step of the program: run a native segment.
-
-    `%y = rt.launch @segment_0(%x) : (tensor<4xf32>) -> tensor<4xf32>`
-    """
-
-    name = "rt.launch"
-    callee = prop_def(FlatSymbolRefAttr)
-    arguments = var_operand_def(base(TensorType))
-    res = var_result_def(base(TensorType))
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
-
-    def __init__(
-        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
-    ) -> None:
-        super().__init__(
-            operands=[list(arguments)],
-            properties={"callee": SymbolRefAttr(callee)},
-            result_types=[list(types)],
-        )
-
-
-Rt = Dialect("rt", [ContextOp, CheckOp, IotaOp, PrefetchOp, ArenaOp, WeightOp, LaunchOp], [])
+    def verify_(self) -> None:
+        check_buffer("rt.weight", self.res.type)
+        if self.offset is not None:
+            _check_offset("rt.weight", self.offset.value.data)

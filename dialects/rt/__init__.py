@@ -1,0 +1,55 @@
+"""The `rt` dialect: kernels and segments on buffers, and what they hold beside upstream's ops."""
+
+from xdsl.ir import Dialect
+
+from tessella.dialects.rt.functions import (
+    Buffer,
+    CallOp,
+    KernelOp,
+    LaunchOp,
+    ReturnOp,
+    SegmentOp,
+)
+from tessella.dialects.rt.ops import (
+    ARENA_ALIGNMENT,
+    CONTEXT_SLOTS,
+    UNROLL,
+    ArenaOp,
+    CheckOp,
+    ContextOp,
+    IotaOp,
+    PrefetchOp,
+    WeightOp,
+    aligned,
+    buffer_bytes,
+)
+
+__all__ = [
+    "ARENA_ALIGNMENT",
+    "CONTEXT_SLOTS",
+    "UNROLL",
+    "ArenaOp",
+    "Buffer",
+    "CallOp",
+    "CheckOp",
+    "ContextOp",
+    "IotaOp",
+    "KernelOp",
+    "LaunchOp",
+    "PrefetchOp",
+    "ReturnOp",
+    "Rt",
+    "SegmentOp",
+    "WeightOp",
+    "aligned",
+    "buffer_bytes",
+]
+
+Rt = Dialect(
+    "rt",
+    [
+        *(KernelOp, SegmentOp, CallOp, LaunchOp, ReturnOp),
+        *(ContextOp, CheckOp, IotaOp, PrefetchOp, ArenaOp, WeightOp),
+    ],
+    [],
+)

@@ -1,0 +1,388 @@
+"""Kernels and segments on buffers, and what runs them.
+
+rt.kernel @relu_0(%x: memref<32xf32>) outs(%y: memref<32xf32>) threads(%thread, %threads) {...}
+rt.segment @segment_0(%x: memref<32xf32>) outs(%y: memref<32xf32>) threads(%thread, %threads)
+    attributes {arena_bytes = 128 : i64} {
+  %a = rt.arena 0 : memref<32xf32>
+  rt.call @relu_0(%x : memref<32xf32>) outs(%a : memref<32xf32>) threads(%thread, %threads)
+  ...
+  rt.return
+}
+%y = rt.launch @segment_0(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    FlatSymbolRefAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    SymbolOpInterface,
+    SymbolUserOpInterface,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.place import place_of
+from tessella.dialects.rt.ops import ArenaOp, check_buffer
+from tessella.dialects.symbols import callee_of, check_types
+from tessella.dialects.tile import SegmentOp as TileSegmentOp
+from tessella.dialects.tile import check_order
+
+Buffer = MemRefType[Attribute]
+THREADS = ("thread", "threads")
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The end of a kernel or segment."""
+
+    name = "rt.return"
+    traits = traits_def(IsTerminator())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class _Function(IRDLOperation):
+    """A name, groups of buffers as arguments, and the numbers of this thread and of all threads.
+
+    All threads of a call run the function on the same buffers.
+    """
+
+    sym_name = prop_def(StringAttr)
+    group_sizes = prop_def(DenseArrayBase[I64])
+    """How many buffers each group has. The two arguments of ``threads`` follow them."""
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    GROUPS: ClassVar[Sequence[str]]
+    """The keywords of the groups; the first one has none."""
+
+    def __init__(
+        self,
+        name: str,
+        groups: Sequence[Sequence[Attribute]],
+        properties: Mapping[str, Attribute | None] | None = None,
+    ) -> None:
+        types = [type for group in groups for type in group]
+        block = Block(arg_types=[*types, IndexType(), IndexType()])
+        block.args[-2].name_hint, block.args[-1].name_hint = THREADS
+        sizes = DenseArrayBase.from_list(i64, [len(group) for group in groups])
+        known = {"sym_name": StringAttr(name), "group_sizes": sizes}
+        super().__init__(properties={**known, **(properties or {})}, regions=[Region(block)])
+
+    def group(self, number: int) -> Sequence[BlockArgument]:
+        """The arguments of a group."""
+        sizes = self.group_sizes.get_values()
+        start = sum(sizes[:number])
+        return self.body.block.args[start : start + sizes[number]]
+
+    @property
+    def inputs(self) -> Sequence[BlockArgument]:
+        return self.group(0)
+
+    @property
+    def outputs(self) -> Sequence[BlockArgument]:
+        return self.group(1)
+
+    @property
+    def buffers(self) -> Sequence[BlockArgument]:
+        """The arguments of all groups."""
+        return self.body.block.args[:-2]
+
+    @property
+    def thread(self) -> BlockArgument:
+        """The number of the thread that runs the function, from 0."""
+        return self.body.block.args[-2]
+
+    @property
+    def threads(self) -> BlockArgument:
+        """How many threads run it."""
+        return self.body.block.args[-1]
+
+    def verify_(self) -> None:
+        sizes = self.group_sizes.get_values()
+        types = [argument.type for argument in self.body.block.args]
+        if len(sizes) != len(self.GROUPS) or sum(sizes) != len(types) - 2 or min(sizes) < 0:
+            raise VerifyException(f"{self.name}: group_sizes do not fit the arguments")
+        if types[-2:] != [IndexType(), IndexType()]:
+            raise VerifyException(f"{self.name}: expected threads of type index")
+        for type in types[:-2]:
+            check_buffer(self.name, type)
+        if not isinstance(self.body.block.last_op, ReturnOp):
+            raise VerifyException(f"{self.name} ends in rt.return")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        for number, keyword in enumerate(self.GROUPS):
+            arguments = self.group(number)
+            if arguments or not keyword:
+                printer.print_string(f" {keyword}(" if keyword else "(")
+                printer.print_list(arguments, printer.print_block_argument)
+                printer.print_string(")")
+        printer.print_string(" threads(")
+        printer.print_list((self.thread, self.threads), printer.print_ssa_value)
+        printer.print_string(")")
+        listed = {"sym_name", "group_sizes"}
+        properties = {k: v for k, v in self.properties.items() if k not in listed}
+        printer.print_op_attributes(properties | self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        def threads() -> Parser.Argument:
+            parsed = parser.parse_argument(expect_type=False)
+            return Parser.Argument(parsed.name, IndexType())
+
+        def group(keyword: str) -> list[Parser.Argument]:
+            if keyword and not parser.parse_optional_keyword(keyword):
+                return []
+            return parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+
+        name = parser.parse_symbol_name()
+        groups = [group(keyword) for keyword in cls.GROUPS]
+        parser.parse_keyword("threads")
+        numbers = parser.parse_comma_separated_list(parser.Delimiter.PAREN, threads)
+        if len(numbers) != 2:
+            parser.raise_error("expected the numbers of this thread and of all threads")
+        given = parser.parse_optional_attr_dict_with_keyword()
+        attributes = dict(given.data) if given is not None else {}
+        body = parser.parse_region([*(a for g in groups for a in g), *numbers])
+        known = cls.get_irdl_definition().properties
+        properties: dict[str, Attribute] = {
+            k: attributes.pop(k) for k in list(attributes) if k in known
+        }
+        properties["sym_name"] = name
+        properties["group_sizes"] = DenseArrayBase.from_list(i64, [len(g) for g in groups])
+        return cls.create(properties=properties, attributes=attributes, regions=[body])
+
+
+@irdl_op_definition
+class KernelOp(_Function):
+    """A kernel: loops over buffers. None of its buffers overlaps one that it writes to."""
+
+    name = "rt.kernel"
+    code = opt_prop_def(IntegerAttr[I64])
+    """What its failed checks write to the status."""
+    nodes = opt_prop_def(ArrayAttr[StringAttr])
+    """The names of the nodes that it computes."""
+
+    GROUPS: ClassVar[Sequence[str]] = ("", "outs", "scratch")
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Attribute],
+        outputs: Sequence[Attribute],
+        scratch: Sequence[Attribute] = (),
+        *,
+        code: IntegerAttr[I64] | None = None,
+        nodes: ArrayAttr[StringAttr] | None = None,
+    ) -> None:
+        super().__init__(name, (inputs, outputs, scratch), {"code": code, "nodes": nodes})
+
+    @property
+    def scratch(self) -> Sequence[BlockArgument]:
+        return self.group(2)
+
+
+@irdl_op_definition
+class SegmentOp(_Function):
+    """A native stretch of the program: straight-line calls of kernels, and copies."""
+
+    name = "rt.segment"
+    arena_bytes = opt_prop_def(IntegerAttr[I64])
+    """The size of the arena; `plan-arena` chooses it."""
+
+    GROUPS: ClassVar[Sequence[str]] = ("", "outs")
+
+    def __init__(
+        self, name: str, inputs: Sequence[Attribute], outputs: Sequence[Attribute]
+    ) -> None:
+        super().__init__(name, (inputs, outputs))
+
+    @property
+    def arena_size(self) -> int:
+        """Bytes of the arena."""
+        return 0 if self.arena_bytes is None else self.arena_bytes.value.data
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.arena_size < 0:
+            raise VerifyException(
+                f"rt.segment: the size of the arena is negative: {self.arena_size}"
+            )
+        for op in self.body.block.ops:
+            if isinstance(op, ArenaOp) and op.extent[1] > self.arena_size:
+                raise VerifyException(
+                    f"rt.arena: {op.res.type} at {op.extent[0]} reaches out of the arena of "
+                    f"{self.arena_size} bytes"
+                )
+
+
+class _CallsKernel(SymbolUserOpInterface):
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, CallOp)
+        kernel = callee_of(op, op.callee, KernelOp)
+        for what, arguments, values in (
+            ("inputs", kernel.inputs, op.inputs),
+            ("outputs", kernel.outputs, op.outputs),
+            ("scratch buffers", kernel.scratch, op.scratch),
+        ):
+            check_types(op, what, [a.type for a in arguments], values.types)
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """Run a kernel on all threads of the segment.
+
+    `rt.call @k(%x : memref<8xf32>) outs(%y : memref<8xf32>) threads(%thread, %threads)`
+    """
+
+    name = "rt.call"
+    callee = prop_def(FlatSymbolRefAttr)
+    inputs = var_operand_def(base(MemRefType))
+    outputs = var_operand_def(base(MemRefType))
+    scratch = var_operand_def(base(MemRefType))
+    thread = operand_def(IndexType)
+    threads = operand_def(IndexType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(_CallsKernel())
+    assembly_format = (
+        "$callee `(` ($inputs^ `:` type($inputs))? `)` "
+        "(`outs` `(` $outputs^ `:` type($outputs) `)`)? "
+        "(`scratch` `(` $scratch^ `:` type($scratch) `)`)? "
+        "`threads` `(` $thread `,` $threads `)` attr-dict"
+    )
+
+    def __init__(
+        self,
+        callee: str,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        scratch: Sequence[SSAValue],
+        threads: tuple[SSAValue, SSAValue],
+    ) -> None:
+        super().__init__(
+            operands=[list(inputs), list(outputs), list(scratch), *threads],
+            properties={"callee": SymbolRefAttr(callee)},
+        )
+
+    @property
+    def buffers(self) -> Sequence[SSAValue]:
+        """What the kernel gets, in the order of its arguments."""
+        return (*self.inputs, *self.outputs, *self.scratch)
+
+    def verify_(self) -> None:
+        written = (*self.outputs, *self.scratch)
+        for i, value in enumerate(written):
+            others = (*self.inputs, *written[:i])
+            if any(_overlap(value, other) for other in others):
+                raise VerifyException(
+                    f"rt.call: @{self.callee.root_reference.data} writes to a buffer that "
+                    "overlaps another one of the call"
+                )
+
+
+def _overlap(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two buffers are known to share memory."""
+    if isinstance(a.owner, ArenaOp) and isinstance(b.owner, ArenaOp):
+        (first, first_end), (second, second_end) = a.owner.extent, b.owner.extent
+        return first < second_end and second < first_end
+    return a is b
+
+
+class _LaunchesSegment(SymbolUserOpInterface):
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, LaunchOp)
+        segment = callee_of(op, op.callee, TileSegmentOp, SegmentOp)
+        if isinstance(segment, TileSegmentOp):
+            check_types(op, "operands", segment.function_type.inputs.data, op.arguments.types)
+            check_types(op, "results", segment.function_type.outputs.data, op.res.types)
+        else:
+            for what, arguments, values in (
+                ("operands", segment.inputs, op.arguments),
+                ("results", segment.outputs, op.res),
+            ):
+                needed = [argument.type for argument in arguments]
+                check_types(op, what, needed, [_plain_buffer(value) for value in values])
+
+
+def _plain_buffer(value: SSAValue) -> Buffer:
+    type = tensor_type(value)
+    return MemRefType(type.element_type, [math.prod(type.get_shape())])
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """A step of the program: run a native segment.
+
+    `%y = rt.launch @segment_0(%x) : (tensor<4xf32>) -> tensor<4xf32>`
+
+    Values between steps are arrays of their own shape, without padding.
+    """
+
+    name = "rt.launch"
+    callee = prop_def(FlatSymbolRefAttr)
+    arguments = var_operand_def(base(TensorType))
+    res = var_result_def(base(TensorType))
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(_LaunchesSegment())
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
+
+    def __init__(
+        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
+    ) -> None:
+        super().__init__(
+            operands=[list(arguments)],
+            properties={"callee": SymbolRefAttr(callee)},
+            result_types=[list(types)],
+        )
+
+    @property
+    def segment_name(self) -> str:
+        return self.callee.root_reference.data
+
+    def verify_(self) -> None:
+        for value in (*self.arguments, *self.res):
+            place, shape = place_of(value.type), shape_of(value)
+            check_order("rt.launch", value.type)
+            if place is not None and place.layout.size(shape) != math.prod(shape):
+                raise VerifyException(f"rt.launch: a value between steps has padding: {value.type}")

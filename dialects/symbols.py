@@ -1,0 +1,55 @@
+"""Ops that name other ops of the module: `tile.call @conv_0`, `rt.launch @segment_0`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+T = TypeVar("T", bound=Operation)
+
+
+def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
+    """The op of the user's module that a symbol names, or None.
+
+    Faster than xDSL's own search, which asks every op of the module for its traits.
+    """
+    module = user
+    while not isinstance(module, ModuleOp):
+        parent = module.parent_op()
+        if parent is None:
+            return None
+        module = parent
+    name = symbol.root_reference.data
+    for op in module.body.block.ops:
+        known = op.properties.get("sym_name")
+        if isinstance(known, StringAttr) and known.data == name:
+            return op
+    return None
+
+
+def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
+    """What an op calls. Raises VerifyException where nothing of these kinds has the name."""
+    found = find_symbol(user, symbol)
+    if not isinstance(found, kinds):
+        expected = " or ".join(kind.name for kind in kinds)
+        raise VerifyException(f"{user.name}: there is no {expected} @{symbol.root_reference.data}")
+    return found
+
+
+def check_types(
+    user: Operation, what: str, expected: Sequence[Attribute], found: Sequence[Attribute]
+) -> None:
+    """Raise VerifyException where a call passes something else than its callee takes."""
+    if list(expected) != list(found):
+        raise VerifyException(
+            f"{user.name}: the {what} differ from those of the callee: expected "
+            f"{_listed(expected)}, found {_listed(found)}"
+        )
+
+
+def _listed(types: Sequence[Attribute]) -> str:
+    return ", ".join(map(str, types)) or "none"

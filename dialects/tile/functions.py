@@ -1,0 +1,338 @@
+"""Segments and kernels on tensors, calls, and views.
+
+tile.kernel @relu_0(%x: tensor<4x8xf32, #p>) -> (tensor<4x8xf32, #p>) {
+  %r = tile.contract = [i: 4, j: 8] (%x[i, j]) -> [i, j] {...} : ...
+  tile.return %r : tensor<4x8xf32, #p>
+}
+tile.segment @segment_0(%x: tensor<4x8xf32, #p>) -> (tensor<32xf32, #p>) {
+  %y = tile.call @relu_0(%x) : (tensor<4x8xf32, #p>) -> tensor<4x8xf32, #p>
+  %v = tile.view %y : tensor<4x8xf32, #p> -> tensor<32xf32, #p>
+  tile.return %v : tensor<32xf32, #p>
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    DictionaryAttr,
+    FlatSymbolRefAttr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    Pure,
+    SymbolOpInterface,
+    SymbolUserOpInterface,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn.constants import WeightOp
+from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
+from tessella.dialects.place import PlaceAttr, place_of, placed
+from tessella.dialects.symbols import callee_of, check_types
+
+CONSTANT = "tile.constant"
+"""Argument attribute of a kernel: every caller passes a weight."""
+PACKED = "tile.packed"
+"""Argument attribute of a kernel: the place at which its schedules read the argument."""
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The results of a kernel or segment."""
+
+    name = "tile.return"
+    values = var_operand_def(base(TensorType))
+    traits = traits_def(IsTerminator())
+    assembly_format = "($values^ `:` type($values))? attr-dict"
+
+    def __init__(self, values: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[list(values)])
+
+
+class _Function(IRDLOperation):
+    """A name, arguments, and a block that ends in `tile.return`."""
+
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    @property
+    def returned(self) -> ReturnOp:
+        """The terminator. Raises VerifyException where it is another op."""
+        last = self.body.block.last_op
+        if not isinstance(last, ReturnOp):
+            raise VerifyException(f"{self.name} ends in tile.return")
+        return last
+
+    def update_type(self) -> None:
+        """Make the function type follow the block's arguments and the returned values."""
+        inputs = [a.type for a in self.body.block.args]
+        self.function_type = FunctionType.from_lists(inputs, [v.type for v in self.returned.values])
+
+    def verify_(self) -> None:
+        if list(self.function_type.outputs) != [v.type for v in self.returned.values]:
+            raise VerifyException(f"{self.name}: the returned types differ from the function type")
+        if list(self.function_type.inputs) != [a.type for a in self.body.block.args]:
+            raise VerifyException(f"{self.name}: the argument types differ from the function type")
+
+    def marks(self, argument: int) -> DictionaryAttr:
+        """What is known of an argument."""
+        return DictionaryAttr({})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string("(")
+        for i, argument in enumerate(self.body.block.args):
+            printer.print_string(", " if i else "")
+            printer.print_block_argument(argument)
+            printer.print_op_attributes(self.marks(i).data)
+        printer.print_string(") -> (")
+        printer.print_list(self.function_type.outputs, printer.print_attribute)
+        printer.print_string(")")
+        listed = {"sym_name", "function_type", "arg_attrs"}
+        properties = {k: v for k, v in self.properties.items() if k not in listed}
+        printer.print_op_attributes(properties | self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        def argument() -> tuple[Parser.Argument, DictionaryAttr]:
+            parsed = parser.parse_argument()
+            attributes = parser.parse_optional_attr_dict()
+            return parsed, DictionaryAttr(attributes)
+
+        name = parser.parse_symbol_name()
+        arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+        parser.parse_punctuation("->")
+        outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        given = parser.parse_optional_attr_dict_with_keyword()
+        attributes = dict(given.data) if given is not None else {}
+        body = parser.parse_region([a for a, _ in arguments])
+        properties: dict[str, Attribute] = {
+            "sym_name": name,
+            "function_type": FunctionType.from_lists([a.type for a, _ in arguments], outputs),
+        }
+        known = cls.get_irdl_definition().properties
+        properties |= {k: attributes.pop(k) for k in list(attributes) if k in known}
+        if "arg_attrs" in known:
+            properties["arg_attrs"] = ArrayAttr(marks for _, marks in arguments)
+        elif any(marks.data for _, marks in arguments):
+            parser.raise_error(f"the arguments of {cls.name} have no attributes")
+        return cls.create(properties=properties, attributes=attributes, regions=[body])
+
+
+@irdl_op_definition
+class KernelOp(_Function):
+    """A kernel: statements over tensors with places, run by `tile.call`."""
+
+    name = "tile.kernel"
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    code = opt_prop_def(IntegerAttr[I64])
+    """What its failed checks write to the status."""
+    nodes = opt_prop_def(ArrayAttr[StringAttr])
+    """The names of the nodes that it computes."""
+
+    def __init__(
+        self,
+        name: str,
+        type: FunctionType,
+        body: Region,
+        constants: Sequence[bool] = (),
+        *,
+        code: int | None = None,
+        nodes: Sequence[str] | None = None,
+    ) -> None:
+        marks = [DictionaryAttr({CONSTANT: UnitAttr()} if c else {}) for c in constants]
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": type,
+                "arg_attrs": ArrayAttr(marks) if marks else None,
+                "code": None if code is None else IntegerAttr(code, i64),
+                "nodes": None if nodes is None else ArrayAttr(map(StringAttr, nodes)),
+            },
+            regions=[body],
+        )
+
+    def marks(self, argument: int) -> DictionaryAttr:
+        return DictionaryAttr({}) if self.arg_attrs is None else self.arg_attrs.data[argument]
+
+    def is_constant(self, argument: int) -> bool:
+        """Whether every caller passes a weight as this argument."""
+        return CONSTANT in self.marks(argument).data
+
+    def packed(self, argument: int) -> PlaceAttr | None:
+        """Where the schedules read this argument, as long as it is not there."""
+        place = self.marks(argument).data.get(PACKED)
+        return place if isinstance(place, PlaceAttr) else None
+
+    def pack(self, argument: int, place: PlaceAttr | None) -> None:
+        """State where the schedules read an argument; None once it is there."""
+        marks = [dict(self.marks(i).data) for i in range(len(self.body.block.args))]
+        marks[argument].pop(PACKED, None)
+        if place is not None:
+            marks[argument][PACKED] = place
+        self.arg_attrs = ArrayAttr(map(DictionaryAttr, marks))
+
+    def verify_(self) -> None:
+        super().verify_()
+        known = len(self.body.block.args)
+        if self.arg_attrs is not None and len(self.arg_attrs.data) != known:
+            raise VerifyException(f"tile.kernel: expected attributes of {known} arguments")
+        for i, argument in enumerate(self.body.block.args):
+            wrong = self.marks(i).data.keys() - {CONSTANT, PACKED}
+            if wrong:
+                raise VerifyException(f"tile.kernel: an argument has no {min(wrong)}")
+            if PACKED in self.marks(i).data:
+                place = self.packed(i)
+                if place is None:
+                    raise VerifyException(f"tile.kernel: {PACKED} is a place")
+                check_order("tile.kernel", placed(tensor_type(argument), place))
+
+
+@irdl_op_definition
+class SegmentOp(_Function):
+    """A native stretch of the program, run by `rt.launch`: weights, ops, calls and views."""
+
+    name = "tile.segment"
+
+    def __init__(self, name: str, type: FunctionType, body: Region) -> None:
+        super().__init__(
+            properties={"sym_name": StringAttr(name), "function_type": type}, regions=[body]
+        )
+
+
+class _CallsKernel(SymbolUserOpInterface):
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, CallOp)
+        kernel = callee_of(op, op.callee, KernelOp)
+        check_types(op, "operands", kernel.function_type.inputs.data, op.arguments.types)
+        check_types(op, "results", kernel.function_type.outputs.data, op.res.types)
+        for i, value in enumerate(op.arguments):
+            if kernel.is_constant(i) and weight_of(value) is None:
+                raise VerifyException(f"tile.call: operand {i} has to be a weight")
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """Run a kernel: `%y = tile.call @conv(%x, %w) : (...) -> ...`."""
+
+    name = "tile.call"
+    callee = prop_def(FlatSymbolRefAttr)
+    arguments = var_operand_def(base(TensorType))
+    res = var_result_def(base(TensorType))
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure(), _CallsKernel())
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
+
+    def __init__(
+        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
+    ) -> None:
+        super().__init__(
+            operands=[list(arguments)],
+            properties={"callee": SymbolRefAttr(callee)},
+            result_types=[list(types)],
+        )
+
+    @property
+    def kernel_name(self) -> str:
+        return self.callee.root_reference.data
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """A tensor in the memory of another: `%v = tile.view %x : tensor<2x3xf32> -> tensor<6xf32>`.
+
+    The elements are the same in row-major order, as `nn.reshape` has it, and each is at the same
+    place in memory.
+    """
+
+    name = "tile.view"
+    source = operand_def(base(TensorType))
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($res)"
+
+    def __init__(self, source: SSAValue, type: Tensor) -> None:
+        super().__init__(operands=[source], result_types=[type])
+
+    def verify_(self) -> None:
+        for type in (self.source.type, self.res.type):
+            check_order("tile.view", type)
+        if not same_memory(tensor_type(self.source), tensor_type(self.res)):
+            raise VerifyException(
+                f"tile.view: {self.source.type} and {self.res.type} have different elements, or "
+                "the same at different places in memory"
+            )
+
+
+def check_order(what: str, type: Attribute) -> None:
+    """Raise VerifyException for a tensor whose layout is no memory order."""
+    place = place_of(type)
+    if place is not None and not place.layout.is_order(len(shape_of(type))):
+        raise VerifyException(f"{what}: the layout of {type} is no memory order")
+
+
+def same_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors of as many elements have each, in row-major order, at the same place."""
+    if a.element_type != b.element_type:
+        return False
+    (first, rows), (second, columns) = (
+        (place.layout if (place := place_of(t)) else NCHW, shape_of(t)) for t in (a, b)
+    )
+    return first.addresses(rows) == second.addresses(columns)
+
+
+def packed_place(value: SSAValue) -> PlaceAttr | None:
+    """Where the schedules of a kernel read an argument of it, as long as it is not there."""
+    if not isinstance(value, BlockArgument):
+        return None
+    kernel = value.block.parent_op()
+    return kernel.packed(value.index) if isinstance(kernel, KernelOp) else None
+
+
+def through_views(value: SSAValue) -> SSAValue:
+    """The tensor whose memory a value is in."""
+    while isinstance(value.owner, ViewOp):
+        value = value.owner.source
+    return value
+
+
+def weight_of(value: SSAValue) -> WeightOp | None:
+    """The weight that a value is, under whatever shape; None for what is computed."""
+    owner = through_views(value).owner
+    return owner if isinstance(owner, WeightOp) else None

@@ -1,0 +1,40 @@
+"""Verification of a whole program: every op, and the order of values, which xDSL does not check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+
+def verify(module: ModuleOp) -> None:
+    """Raise VerifyException where a module is not consistent."""
+    module.verify()
+    for op in misplaced(module):
+        raise order_error(op)
+
+
+def misplaced(module: ModuleOp) -> Iterator[Operation]:
+    """The ops that read a value which is not defined above them, or around."""
+    yield from _misplaced(module, set())
+
+
+def order_error(op: Operation) -> VerifyException:
+    """What is wrong with an op that is misplaced."""
+    return VerifyException(f"an operand of {op.name} is not defined above it")
+
+
+def _misplaced(op: Operation, defined: set[SSAValue]) -> Iterator[Operation]:
+    if not defined.issuperset(op.operands):
+        yield op
+    for region in op.regions:
+        inner: set[SSAValue] = set()
+        for block in region.blocks:
+            inner.update(block.args, *(child.results for child in block.ops))
+            defined.update(block.args)
+            for child in block.ops:
+                yield from _misplaced(child, defined)
+        defined -= inner
+    defined.update(op.results)
