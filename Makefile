@@ -1,6 +1,6 @@
 # `make help` lists what can be made. Everything is installed into .venv, from pyproject.toml.
 #   PYTHON=python3.12   the interpreter to start from, 3.11 or later
-#   SLOW=1              the slow tests too
+#   SLOW=1              the slow tests too, and all of each long sweep
 #   JOBS=2              processes that run tests
 #   BENCH=kernels       what is measured: models, kernels, candidates, regression
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
@@ -43,7 +43,13 @@ demo: $(DEMO) ## compile a network that reads digits, run it, show what was deci
 	$(BIN)/python examples/digits/demo.py $(ARGS)
 
 .PHONY: test
-test: lint pytest ## all checks: style, types, layers, tests
+test: $(VENV)/.test ## all checks: style, types, layers, tests
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+
+.PHONY: smoke
+smoke: $(VENV)/.test ## whether anything works at all, in seconds
+	$(BIN)/ruff check --quiet
+	$(BIN)/python -m pytest --quiet tests/test_smoke.py $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.test ## style, types, layers
