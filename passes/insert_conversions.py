@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -86,12 +86,10 @@ class _Function:
         self.function.update_function_type()
 
     def _place(self, op: NnOp, wanted: tuple[PlaceAttr, ...]) -> None:
-        resolved = list(wanted)
         for i, value in enumerate(op.operands):
-            resolved[i] = wanted[i].resolved(place_of(value.type) or self._row_major(value))
-            op.operands[i] = self._convert(value, resolved[i], op)
-        op.attributes["places"] = ArrayAttr(resolved)
-        op.infer_places()
+            place = wanted[i].resolved(place_of(value.type) or self._row_major(value))
+            op.operands[i] = self._convert(value, place, op)
+        op.place_results(wanted[len(op.operands) :])
 
     def _row_major(self, value: SSAValue, target: str | None = None) -> PlaceAttr:
         precision = precision_of(tensor_type(value).element_type)

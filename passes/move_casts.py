@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -115,8 +115,5 @@ def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
 
 def _place(op: NnOp, x: SSAValue, place: PlaceAttr) -> None:
     """Have an op read another value, and make its result at a place."""
-    start = place_of(x.type)
-    assert start is not None
     op.operands[0] = x
-    op.attributes["places"] = ArrayAttr([start, place])
-    op.infer_places()
+    op.place_results([place])

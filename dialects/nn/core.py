@@ -183,7 +183,8 @@ class NnOp(IRDLOperation):
 
     Discardable attributes: ``node`` (where it came from: an ONNX node's name), and once picked
     ``kernel`` (its kernel's name), ``places`` (the places it wants: of each operand, then of
-    each result), and ``fallback`` where the kernel serves none of the places asked for.
+    each result) until the types have them, and ``fallback`` where the kernel serves none of the
+    places asked for.
     """
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -238,13 +239,11 @@ class NnOp(IRDLOperation):
             if old.type != wanted:
                 Rewriter.replace_value_with_new_type(old, wanted)
 
-    def infer_places(self) -> None:
-        """Give the results the places that the picked kernel makes them at."""
-        wanted = self.places
-        if wanted is None:
-            raise InternalError(f"{self.name} ({self.node}) has no kernel")
-        for result, place in zip(self.results, wanted[len(self.operands) :], strict=True):
+    def place_results(self, places: Sequence[PlaceAttr]) -> None:
+        """Put the results at places. The types then say all that ``places`` says."""
+        for result, place in zip(self.results, places, strict=True):
             Rewriter.replace_value_with_new_type(result, placed(tensor_type(result), place))
+        self.attributes.pop("places", None)
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -285,11 +284,14 @@ class NnOp(IRDLOperation):
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:
-        """The places the picked kernel wants: of each operand, then of each result."""
+        """Where the picked kernel runs: the places of each operand, then of each result. They are
+        an attribute until the types have them."""
         attribute = self.attributes.get("places")
-        if not isinstance(attribute, ArrayAttr):
-            return None
-        return tuple(place for place in attribute if isinstance(place, PlaceAttr))
+        if isinstance(attribute, ArrayAttr):
+            return tuple(place for place in attribute if isinstance(place, PlaceAttr))
+        values = (*self.operands, *self.results)
+        found = [place for value in values if (place := place_of(value.type)) is not None]
+        return tuple(found) if self.kernel is not None and len(found) == len(values) else None
 
     @property
     def fallback(self) -> str | None:

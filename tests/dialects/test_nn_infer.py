@@ -351,7 +351,8 @@ def test_picked_places_are_verified() -> None:
     op.pick("x86.relu", [nchw, nchw])
     with pytest.raises(VerifyException, match=r"result 0.*wants x86/f32/nchw, found no place"):
         op.verify()
-    op.infer_places()
+    op.place_results([nchw])
+    assert "places" not in op.attributes
     op.verify()
     assert (op.kernel, op.places, op.node) == ("x86.relu", (nchw, nchw), "relu1")
     assert place_of(op.res.type) == nchw

@@ -7,7 +7,7 @@
 // CHECK-SAME:    (%x: tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, %i: tensor<4xi64, #place.at<x86, i64, nchw>>)
 // CHECK-SAME:    -> (tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>)
 // CHECK-NEXT:    %[[X:.*]] = place.relayout %x : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>> -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    %a = nn.relu %[[X]] {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    %a = nn.relu %[[X]] {kernel = "relu"} : (tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
 // CHECK-NEXT:    %b = nn.neg %[[X]] {
 // CHECK-NEXT:    %c = nn.add %a, %b {
 // CHECK-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>> -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
@@ -103,10 +103,10 @@ func.func @constants(%x: !t) -> !t {
 // CHECK-LABEL: func.func @any
 // CHECK-NEXT:    %[[X:.*]] = place.relayout %x
 // CHECK-NEXT:    %a = nn.relu %[[X]] {
-// CHECK-NEXT:    %b = nn.transpose %a {kernel = "transpose", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>], perm
-// CHECK-NEXT:    %c = nn.transpose %x {kernel = "transpose", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], perm
+// CHECK-NEXT:    %b = nn.transpose %a {kernel = "transpose", perm
+// CHECK-NEXT:    %c = nn.transpose %x {kernel = "transpose", perm
 // CHECK-NEXT:    %w = nn.weight @w : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    %d = nn.transpose %w {kernel = "transpose", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], perm
+// CHECK-NEXT:    %d = nn.transpose %w {kernel = "transpose", perm
 // CHECK-NEXT:    %e = nn.neg %x : (tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>) -> tensor<1x8x6x6xf32>
 // CHECK-NEXT:    func.return
 #nchw = #place.at<x86, f32, nchw>

@@ -132,8 +132,8 @@ func.func @splat(%x: !x) {
 // An operand whose place is `any` is left where it is, whatever it is: it is never converted.
 
 // CHECK-LABEL: func.func @never
-// CHECK-NEXT:    %a = nn.cumsum %i {{.*}}places = [#place.at<x86, i64, nchw>, #place.at<host, i64, nchw>]
-// CHECK-NEXT:    %b = nn.gather %x, %a {{.*}}places = [#place.at<x86, f32, nchw>, #place.at<host, i64, nchw>, #place.at<x86, f32, nchw>]
+// CHECK-NEXT:    %a = nn.cumsum %i {{.*}} : (tensor<3xi64, #place.at<x86, i64, nchw>>) -> tensor<3xi64, #place.at<host, i64, nchw>>
+// CHECK-NEXT:    %b = nn.gather %x, %a {{.*}}, tensor<3xi64, #place.at<host, i64, nchw>>) -> 
 // CHECK-NEXT:    func.return %b
 #anywhere = #place.at<any, any, any>
 #here = #place.at<x86, f32, nchw>

@@ -41,7 +41,7 @@ func.func @between(%x: tensor<1x256x28x28xf32>, %w: tensor<8x256x1x1xf32>) -> te
 
 // PLACED-LABEL: func.func @after
 // PLACED:         %a = nn.conv
-// PLACED-NEXT:    %b = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
+// PLACED-NEXT:    %b = nn.relu %a {kernel = "relu"} : (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
 // PLACED-NEXT:    %c = nn.slice %b
 // PLACED-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x64x2x2xf32, #place.at<x86, f32, nhwc>> -> tensor<1x64x2x2xf32, #place.at<x86, f32, nchw>>
 // PLACED-NEXT:    func.return %[[C]]
