@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import NCHW, NHWC
 from tessella.dialects.nn import normalization
-from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.reduction import inner_type, kept_shape, needs, reduce_axes, scaled
@@ -34,13 +34,37 @@ def _inverse_root(s: Scalars, variance: SSAValue, epsilon: float) -> SSAValue:
 
 
 def _moments(k: KernelBuilder, x: SSAValue, axes: Sequence[int]) -> tuple[SSAValue, SSAValue]:
-    """Mean and variance over axes, in two passes."""
+    """Mean and variance over axes, in two passes.
+
+    The mean is summed as differences from the first element: where the values lie far from zero and
+    close together, their differences are exact, and the sum stays small.
+    """
     count = numbers.prod(shape_of(x)[d] for d in axes)
     type = inner_type(x, kept_shape(x, axes))
-    total = reduce_axes(k, "+", [x], axes, type, lambda _, a: a[0], keepdims=False)
-    mean = scaled(k, total, 1.0 / count)
+    mean = _mean(k, x, axes, type)
     squares = reduce_axes(k, "+", [x, mean], axes, type, _centred_square, keepdims=False)
     return mean, scaled(k, squares, 1.0 / count)
+
+
+def _mean(k: KernelBuilder, x: SSAValue, axes: Sequence[int], type: Tensor) -> SSAValue:
+    names, shape = _names(x), shape_of(x)
+    kept = {n: shape[d] for d, n in enumerate(names) if d not in axes}
+    first: list[Form] = [0 if d in axes else n for d, n in enumerate(names)]
+    total = k.contract(
+        "+",
+        kept,
+        {names[d]: shape[d] for d in sorted(axes)},
+        [(x, list(names)), (x, first)],
+        (type, list(kept)),
+        lambda s, a: s.op(arith.SubfOp(a[0], a[1])),
+    )
+    factor = 1.0 / numbers.prod(shape[d] for d in axes)
+
+    def mean(s: Scalars, a: Args) -> SSAValue:
+        return s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], s.like(factor, a[0]))), a[1]))
+
+    inputs: list[tuple[SSAValue, Sequence[Form]]] = [(total, list(kept)), (x, first)]
+    return k.contract("=", kept, {}, inputs, (type, list(kept)), mean)
 
 
 def _names(x: SSAValue) -> list[str]:

@@ -51,6 +51,7 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         "blocks of whole tiles",
         all(size % s.width == 0 for name, size in s.blocks if name == s.vector),
     )
+    yield from _partial_rules(op, flat, s)
     misfit = plan_accesses(op, flat, s.vector, s.rows).misfit(s)
     yield misfit or "", misfit is None
     yield "panels as wide as its tiles", all(_is_panel(a, s) for a in flat.accesses)
@@ -63,3 +64,18 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:
     """Whether no other index than that of lanes runs in tiles of memory, and its are as wide."""
     return all(name == s.vector and a.room[name] == s.width for name in a.lanes)
+
+
+def _partial_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:
+    if s.partial is None:
+        return
+    name, size = s.partial
+    yield "partial sums over a reduced index", name in flat.reduced
+    yield "partial sums of an addition", op.aggregation.data == "+"
+    yield "partial sums of at least one value", size > 0
+    cut = size < flat.ranges[name]
+    yield "partial sums over all of a constrained index", not (cut and name in flat.pinned)
+    yield (
+        "partial sums of whole vectors",
+        not cut or name != s.vector or size % s.width == 0,
+    )

@@ -210,6 +210,8 @@ class Statement:
         if not names:
             return [v.ssa for v in self._combine(point, sums, rows)]
         name, rest = names[0], names[1:]
+        if self.s.partial is not None and name == self.s.partial[0] and not point.part:
+            return self._reduce_in_parts(names, self.s.partial[1], point, sums, rows)
         if name == self.s.vector:
             return self._reduce_lanes(name, rest, point, sums, rows)
         unrolled = [c for c in self.constraints.rows if c.form.coefficient(name)]
@@ -228,6 +230,43 @@ class Statement:
         unroll = self._unroll_count(name, rest, point) if known else 1
         return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body, unroll)
 
+    def _reduce_in_parts(
+        self,
+        names: Sequence[str],
+        size: int,
+        point: Point,
+        sums: list[SSAValue],
+        rows: Sequence[int],
+    ) -> list[SSAValue]:
+        """Partial sums of so many values of the first index, each added to the totals."""
+        name, kind = names[0], self.op.aggregation.data
+        extent = self.flat.ranges[name]
+        zero = identity(self.e, kind, self.combined, self.s.vector)
+        for tiles in split(extent, size, (0, extent), overlap=False):
+
+            def add(
+                start: Pos, totals: Sequence[SSAValue], part: int = tiles.size
+            ) -> list[SSAValue]:
+                inside = replace(self._move(point, name, start), part=part)
+                parts = self._reduce(names, inside, [zero] * len(totals), rows)
+                pairs = zip(totals, parts, strict=True)
+                return [accumulate(self.e, kind, total, value) for total, value in pairs]
+
+            if tiles.count == 1:
+                sums = add(Pos(None, tiles.start), sums)
+                continue
+            start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
+            sums = self.e.loop(
+                start, stop, size, sums, lambda iv, totals, add=add: add(Pos(iv), totals), 0
+            )
+        return sums
+
+    def _extent(self, name: str, point: Point) -> int:
+        """How many values of a reduced index are added up here."""
+        if self.s.partial is not None and name == self.s.partial[0]:
+            return point.part
+        return self.flat.ranges[name]
+
     def _unroll_count(self, name: str, inner: Sequence[str], point: Point) -> int:
         """How many steps of a reduced index's loop become one: where the loops inside are unrolled
         as a whole, so many that the schedule's number of points come together.
@@ -236,7 +275,7 @@ class Statement:
         their code takes as long to compile as all other tiles'. 0 keeps a short loop from becoming
         one with the taps.
         """
-        extent = self.flat.ranges[name]
+        extent = self._extent(name, point)
         if point.edge and self.constraints.rows:
             if extent <= self.s.unroll:
                 return 0
@@ -261,7 +300,7 @@ class Statement:
         sums: list[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        extent = self.flat.ranges[name]
+        extent = self._extent(name, point)
         for tiles in split(extent, self.s.width, (0, extent), overlap=False):
             full, tail = divmod(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=full + (tail > 0), tail=tail)
@@ -309,7 +348,7 @@ class Statement:
 
     def _bounds(self, name: str, point: Point) -> tuple[Pos, Pos]:
         """The loop bounds of a reduced index, cut to where its constraints hold."""
-        start, stop = Pos(), Pos(None, self.flat.ranges[name])
+        start, stop = Pos(), Pos(None, self._extent(name, point))
         for c in self.constraints.bounds:
             scale = c.form.coefficient(name)
             if not scale:

@@ -119,6 +119,10 @@ class Schedule:
     row_tile: int = 1
     unroll: int = 1
     blocks: tuple[tuple[str, int], ...] = ()
+    partial: tuple[str, int] | None = None
+    """A reduced index and how many of its values, with all of the indices inside it, are added up
+    from zero before they are added to the total: errors of long sums grow with the square root of
+    their length so, and not with their length."""
     prefetch: bool = False
     """Whether the panels of constants are asked for while the ones before them are at work."""
 
@@ -167,11 +171,13 @@ class ScheduleAttr(Data[Schedule]):
                 row_tile = parser.parse_integer(allow_negative=False)
             if parser.parse_optional_keyword("unroll"):
                 unroll = parser.parse_integer(allow_negative=False)
+            partial = block() if parser.parse_optional_keyword("partial") else None
             if parser.parse_optional_keyword("blocks"):
                 blocks = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, block)
             prefetch = parser.parse_optional_keyword("prefetch") is not None
         return Schedule(
             *(order, reduction, vector, lanes, vectors, rows, row_tile, unroll, tuple(blocks)),
+            partial,
             prefetch,
         )
 
@@ -184,6 +190,8 @@ class ScheduleAttr(Data[Schedule]):
             text += f" rows {s.rows} {s.row_tile}"
         if s.unroll > 1:
             text += f" unroll {s.unroll}"
+        if s.partial is not None:
+            text += f" partial {s.partial[0]} {s.partial[1]}"
         if s.blocks:
             text += f" blocks [{', '.join(f'{name} {size}' for name, size in s.blocks)}]"
         if s.prefetch:

@@ -16,6 +16,7 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import flatten, simplify
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
+from tessella.passes.tile.partial import partial_sums
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
 from tessella.passes.tile.statement_key import statement_key
@@ -52,7 +53,8 @@ def _search(
     """The best choice, and whether no other candidate can be better."""
     best, is_best = _best_tile(op, kernel, target, budget)
     best = min((best, *_blocked(op, best, target)), key=lambda choice: choice.cycles)
-    schedule = replace(best.schedule, prefetch=_prefetches(op, best, target))
+    partial = partial_sums(op, simplify(flatten(op, best.layouts)), best.schedule)
+    schedule = replace(best.schedule, partial=partial, prefetch=_prefetches(op, best, target))
     return replace(best, schedule=schedule), is_best
 
 

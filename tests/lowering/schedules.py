@@ -136,8 +136,18 @@ class Planner:
         return Schedule(
             tuple(order), tuple(reduction), vector, lanes, tile.vectors, tile.rows, tile.row_tile,
             self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors),
+            self.partial(flat, vector, lanes * tile.vectors),
             vector in flat.free and self.one_of(True, False),
         )  # fmt: skip
+
+    def partial(self, flat: Flat, vector: str | None, width: int) -> tuple[str, int] | None:
+        """Partial sums over a reduced index; over all of one that keeps its name."""
+        if self.op.aggregation.data != "+" or not flat.reduced or self.random.randrange(2):
+            return None
+        name = self.one_of(*flat.reduced)
+        step = width if name == vector else 1
+        steps = -(-flat.ranges[name] // step)
+        return name, step * (steps if name in flat.pinned else self.between(1, steps))
 
     def blocks(self, flat: Flat, vector: str | None, width: int) -> tuple[tuple[str, int], ...]:
         """Blocks of indices that keep no name; of the vector index, whole tiles."""

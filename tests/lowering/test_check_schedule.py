@@ -35,6 +35,8 @@ BROKEN = [
     ("[n, m] reduce [k] vector n 8 by 2 blocks [n 24]", "blocks of whole tiles"),
     ("[n, m] reduce [k] vector m 8 by 1", "lanes that lie side by side"),
     ("[n, m] reduce [k] vector k 8 by 1", "lanes that lie side by side"),
+    ("[n, m] reduce [k] partial m 2", "partial sums over a reduced index"),
+    ("[n, m] reduce [k] partial k 0", "partial sums of at least one value"),
 ]
 
 
@@ -110,6 +112,23 @@ def test_a_segment_of_ops() -> None:
     }"""
     with pytest.raises(InvalidModelError, match="does not belong into a segment"):
         lower(text)
+
+
+def test_partial_sums_of_constrained_indices() -> None:
+    """They would be told apart by their values in a part."""
+    text = product("[n, m] reduce [k] partial k 4", "where [m + k - 2 < 20]")
+    with pytest.raises(InvalidModelError) as error:
+        lower(text)
+    assert error.value.expected == "partial sums over all of a constrained index"
+    lower(text.replace("partial k 4", "partial k 8"))
+
+
+def test_partial_sums_of_products() -> None:
+    text = product("[n, m] reduce [k] partial k 4")
+    lower(text)
+    with pytest.raises(InvalidModelError) as error:
+        lower(text.replace("contract +", "contract *"))
+    assert error.value.expected == "partial sums of an addition"
 
 
 def test_blocks_of_constrained_rows() -> None:

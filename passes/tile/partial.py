@@ -1,0 +1,51 @@
+"""Partial sums of long reductions.
+
+A sum of n values, one after another, has a rounding error that grows with n; a sum of partial sums
+of b values each, one that grows with sqrt(n * b) (N. J. Higham, "The accuracy of floating point
+summation", 1993). The loop of the partial sums is the one that there was: the totals are added to
+once for each, and are spilled around it.
+"""
+
+from __future__ import annotations
+
+from tessella.dialects.elements import is_float
+from tessella.dialects.tile import ContractOp, Schedule, YieldOp
+from tessella.dialects.tile.flat import Flat
+
+LONG = 1024
+"""Values of an accumulator from which on it is summed in parts."""
+PART = 256
+"""Values of a partial sum. For a product of 16384 summands that is 1.2 times the error of parts of
+128, as ONNX Runtime has them; each part takes a store and two loads for each accumulator, 1% to 2%
+of its multiply-adds."""
+LARGEST = 512
+"""Values of a partial sum where PART does not divide the range, or a window is not cut."""
+
+
+def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | None:
+    """The reduced index that a schedule cuts into partial sums, and how many of its values each
+    has; None where the sum is short, or exact."""
+    last = op.combine.block.last_op
+    assert isinstance(last, YieldOp)
+    if op.aggregation.data != "+" or not is_float(last.value.type):
+        return None
+    found, inside = None, 1
+    for name in reversed(s.reduction):
+        unit = s.width if name == s.vector else 1
+        steps = max(1, flat.ranges[name] // unit)
+        if inside * steps > LARGEST and found is None:
+            found = _cut(flat, s, name, inside, unit)
+        inside *= steps
+    return found if inside >= LONG else None
+
+
+def _cut(flat: Flat, s: Schedule, name: str, inside: int, unit: int) -> tuple[str, int] | None:
+    """The cut of the first index, from the innermost outwards, of which all is too much."""
+    most = LARGEST // inside
+    if most >= 2 and name not in flat.pinned:
+        steps, wanted = flat.ranges[name] // unit, max(1, PART // inside)
+        whole = [n for n in range(wanted // 2, most + 1) if n and steps % n == 0]
+        aligned = [n for n in whole if n % s.unroll == 0] or whole
+        return name, unit * min(aligned, key=lambda n: abs(n - wanted), default=wanted)
+    inner = s.reduction[s.reduction.index(name) + 1 :]
+    return (inner[0], flat.ranges[inner[0]]) if inner and inside > 1 else None
