@@ -51,6 +51,18 @@ class Target:
     store_ports: int
     """Vector stores that can start in one cycle."""
 
+    shuffle_ports: int
+    """Shuffles of lanes of two vectors that can start in one cycle."""
+
+    page: int
+    """Bytes of a page of memory."""
+
+    tlb_entries: int
+    """Pages whose translations the first-level buffer for data holds."""
+
+    tlb_miss_cycles: float
+    """Cycles until a translation comes from the second-level buffer."""
+
     l1: int
     l2: int
     l3: int

@@ -43,12 +43,6 @@ MASK_CYCLES = 0.5
 """Of a comparison of the lanes with a bound; loops hoist most of them."""
 HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3."""
-PAGE = 4096
-PAGES_HELD = 64
-PAGE_CYCLES = 7.0
-"""Bytes of a page, translations that the first buffer holds, and the cycles to the second one: 7
-in Intel's optimization manual, of which 1x1 convolutions of images in rows feel 6."""
-SHUFFLE_PORTS = 1
 EXPENSIVE = {"math": 12.0}
 """Cycles of an op on a vector, by dialect; other ops take one."""
 
@@ -211,11 +205,13 @@ class Model:
         for a, size in zip(self.flat.accesses[: self.flat.inputs], self._sizes, strict=False):
             pages, points = 1.0, 1
             for name in reversed(s.reduction):
-                step = min(1.0, abs(a.stride(name)) * size / PAGE)
+                step = min(1.0, abs(a.stride(name)) * size / self.target.page)
                 points *= self.flat.ranges[name]
                 pages *= max(1.0, self.flat.ranges[name] * step)
-                if pages > PAGES_HELD:
-                    cycles += (pages - PAGES_HELD) / points * PAGE_CYCLES
+                if pages > self.target.tlb_entries:
+                    cycles += (
+                        (pages - self.target.tlb_entries) / points * self.target.tlb_miss_cycles
+                    )
                     break
         return cycles
 
@@ -235,9 +231,9 @@ class Model:
             count *= self._lines(s, a)
         if o.access is Access.TRANSPOSED:
             shuffles = s.lanes * math.log2(s.lanes) * vectors
-            return count + shuffles / SHUFFLE_PORTS * self.target.load_ports
+            return count + shuffles / self.target.shuffle_ports * self.target.load_ports
         if o.access is Access.STRIDED:
-            count *= o.stride + self.target.load_ports / SHUFFLE_PORTS
+            count *= o.stride + self.target.load_ports / self.target.shuffle_ports
         return count * self._fresh(s, a, rows) if o.is_window else count
 
     def _lines(self, s: Schedule, a: FlatAccess) -> float:
@@ -278,7 +274,7 @@ class Model:
     def _horizontal(self, s: Schedule) -> float:
         """To add up the lanes of the accumulators, a shuffle and an addition for each half: other
         outputs are at work meanwhile."""
-        return 2 * math.log2(max(2, s.lanes)) / SHUFFLE_PORTS + s.vectors
+        return 2 * math.log2(max(2, s.lanes)) / self.target.shuffle_ports + s.vectors
 
     def has_windows(self, s: Schedule) -> bool:
         """Whether an input's vectors move with the rows too, as windows do."""

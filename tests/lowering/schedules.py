@@ -109,8 +109,8 @@ class Planner:
     def tile(self, vector: str | None) -> RegisterTile:
         """A register tile."""
         ranges = self.flat.ranges
-        maps = vector is not None and self.op.is_map
-        if maps and plan_accesses(self.op, self.flat, vector, None).gathered():
+        plan = plan_accesses(self.op, self.flat, vector, None)
+        if vector is not None and self.op.is_map and plan.gathered():
             rows = transposing_rows(self.op, self.flat, vector)
             assert rows is not None
             return RegisterTile(rows, self.between(1, min(self.lanes, ranges[rows])), 1)
