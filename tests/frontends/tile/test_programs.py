@@ -243,6 +243,15 @@ def test_elements_that_no_point_reaches(aggregation: str, dtype: str) -> None:
     run(program, x, t, numbers(dtype=dtype, seed=2))
 
 
+@pytest.mark.parametrize("aggregation, neutral", [("+", False), ("*", True)])
+def test_booleans_along_the_lanes(aggregation: str, neutral: bool) -> None:
+    """In every other row one element differs, in all lanes in turn."""
+    x = np.full((70, 70), neutral)
+    x[np.arange(1, 70, 2), np.arange(1, 70, 2)] = not neutral
+    result = run(f"function (A[M, N]) -> (S) {{ S[m : M] = {aggregation}(A[m, n]); }}", x)
+    same(result, np.all(x, axis=1) if neutral else np.any(x, axis=1))
+
+
 def test_spaces_without_points() -> None:
     x, t = numbers(4), numbers(3, seed=1)
     program = """
