@@ -2,7 +2,7 @@
 
     python examples/conv/make.py
 
-conv.onnx takes an image x of f32 [1, 8, 14, 14] and gives y of f32 [1, 32, 14, 14].
+conv.onnx takes an image x of f32 [1, 8, 6, 6] and gives y of f32 [1, 32, 6, 6].
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def model() -> onnx.ModelProto:
             helper.make_node("Relu", ["c"], ["y"], name="relu"),
         ],
         "conv",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 14, 14])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 32, 14, 14])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 32, 6, 6])],
         [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
