@@ -15,7 +15,6 @@ digits of a dimension take more values than its index, memory holds padding. Ord
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.support.errors import InternalError
+from tessella.support.sizes import Size, ceil_div, product
 
 Array = npt.NDArray[Any]
 
@@ -42,9 +42,9 @@ class Piece:
     div: int = 1
     mod: int = 0
 
-    def extent(self, shape: Sequence[int]) -> int:
+    def extent(self, shape: Sequence[Size]) -> Size:
         """Number of values the digit takes for a logical shape."""
-        return self.mod or -(-shape[self.dim] // self.div)
+        return self.mod or ceil_div(shape[self.dim], self.div)
 
     def values(self, shape: Sequence[int]) -> int:
         """Number of values that the digit has for indices inside a logical shape."""
@@ -103,22 +103,22 @@ class Layout:
         known = all(piece.dim in range(rank) for piece in self.pieces)
         return known and all(_spells_index(self.pieces, dim) for dim in range(rank))
 
-    def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def strides(self, shape: Sequence[Size]) -> tuple[Size, ...]:
         """Elements between neighbours, one for each piece of ``order``."""
         pieces = self.order(len(shape))
-        strides = [1] * len(pieces)
+        strides: list[Size] = [1] * len(pieces)
         for i in range(len(pieces) - 2, -1, -1):
             strides[i] = strides[i + 1] * pieces[i + 1].extent(shape)
         return tuple(strides)
 
-    def size(self, shape: Sequence[int]) -> int:
+    def size(self, shape: Sequence[Size]) -> Size:
         """Number of elements in memory, padding of split dimensions included."""
-        return math.prod(piece.extent(shape) for piece in self.order(len(shape)))
+        return product(piece.extent(shape) for piece in self.order(len(shape)))
 
     def addresses(self, shape: Sequence[int]) -> Addresses:
         """Where in memory the elements of a shape are, by their row-major numbers. Two tensors
         with equal addresses, of whatever shapes, have the same elements at the same places."""
-        number = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+        number = [product(shape[d + 1 :]) for d in range(len(shape))]
         order = zip(self.order(len(shape)), self.strides(shape), strict=True)
         found = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in order]
         digits: list[tuple[int, int, int]] = []
@@ -130,9 +130,9 @@ class Layout:
                     continue
             digits.append((step, count, stride))
         steps = tuple((step, stride) for step, _, stride in digits)
-        return math.prod(shape), self.size(shape), steps
+        return product(shape), self.size(shape), steps
 
-    def normalised(self, shape: Sequence[int]) -> tuple[tuple[Piece, int], ...]:
+    def normalised(self, shape: Sequence[Size]) -> tuple[tuple[Piece, Size], ...]:
         """The pieces that matter with their strides: those of extent 1 left out."""
         pieces = zip(self.order(len(shape)), self.strides(shape), strict=True)
         return tuple((p, s) for p, s in pieces if p.extent(shape) > 1)

@@ -20,6 +20,7 @@ from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
+from tessella.support.sizes import round_up
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Loads:
 
     def _has_room(self, plan: OperandPlan) -> bool:
         """Whether memory goes on after an index's last element, as far as its vectors do."""
-        whole = -(-self.flat.ranges[self.s.vector or ""] // self.s.lanes) * self.s.lanes
+        whole = round_up(self.flat.ranges[self.s.vector or ""], self.s.lanes)
         return plan.room >= min(self.s.width, whole)
 
     def _element_guard(

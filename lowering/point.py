@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tessella.lowering.values import Pos
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class Extent:
     """A stretch of an index's range."""
 
     start: Pos
-    size: int
+    size: Size
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from tessella.lowering.point import Extent, Point
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.tiles import Tiles, overlaps, split
+from tessella.support.sizes import Size
 
 FEW = 0.75
 """The share of the rows that tiles other than edge tiles run, from which on those are few."""
@@ -107,14 +108,16 @@ class Statement:
 
             self._run(name, tiles, body)
 
-    def _split(self, name: str, extent: int) -> Iterator[Tiles]:
+    def _split(self, name: str, extent: Size) -> Iterator[Tiles]:
         sizes = {self.s.rows: self.s.row_tile, self.s.vector: self.s.width}
-        clean = (0, extent)
+        clean: tuple[Size, Size] = (0, extent)
         if name == self.s.rows:
             clean = self.constraints.clean_rows(self.flat, name)
         return self._tiles(name, extent, sizes.get(name, 1), clean)
 
-    def _tiles(self, name: str, extent: int, size: int, clean: tuple[int, int]) -> Iterator[Tiles]:
+    def _tiles(
+        self, name: str, extent: Size, size: int, clean: tuple[Size, Size]
+    ) -> Iterator[Tiles]:
         return split(extent, size, clean, overlap=overlaps(self.op, self.flat, name, extent, size))
 
     def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tessella.dialects.rt import UNROLL
+from tessella.support.sizes import Size
 
 INDEX = IndexType()
 
@@ -36,9 +37,9 @@ class Pos:
     """An integer known as ``ssa + constant``."""
 
     ssa: SSAValue | None = None
-    constant: int = 0
+    constant: Size = 0
 
-    def __add__(self, constant: int) -> Pos:
+    def __add__(self, constant: Size) -> Pos:
         return Pos(self.ssa, self.constant + constant)
 
 
@@ -91,8 +92,8 @@ class Emitter:
             self._constants[key] = op.result
         return self._constants[key]
 
-    def index(self, value: int) -> SSAValue:
-        """An index constant."""
+    def index(self, value: Size) -> SSAValue:
+        """A size as a value: a constant, today."""
         return self.constant(IntegerAttr(value, INDEX), INDEX)
 
     def finish(self) -> None:
@@ -119,7 +120,7 @@ class Emitter:
             self.block = now
         return local[key]
 
-    def linear(self, terms: Sequence[tuple[SSAValue, int]], constant: int) -> SSAValue:
+    def linear(self, terms: Sequence[tuple[SSAValue, int]], constant: Size) -> SSAValue:
         """``sum(coefficient * value) + constant`` by one affine.apply, shared within the block."""
         if not terms:
             return self.index(constant)
@@ -142,7 +143,7 @@ class Emitter:
         """The value of a position."""
         return self.linear([(pos.ssa, 1)] if pos.ssa is not None else [], pos.constant)
 
-    def step(self, pos: Pos, value: Pos, stride: int) -> Pos:
+    def step(self, pos: Pos, value: Pos, stride: Size) -> Pos:
         """``pos + stride * value``."""
         constant = pos.constant + stride * value.constant
         if stride == 0 or value.ssa is None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from xdsl.parser import AttrParser
 
+from tessella.support.sizes import Size
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -52,12 +54,13 @@ class Linear:
             result += forms.get(name, Linear.of(name)) * c
         return result
 
-    def bounds(self, ranges: Mapping[str, int]) -> tuple[int, int]:
+    def bounds(self, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
         """Least and greatest value when each index runs over 0 <= index < its range."""
-        low = high = self.constant
+        low: Size = self.constant
+        high: Size = self.constant
         for name, c in self.terms:
             span = c * (ranges[name] - 1)
-            low, high = low + min(span, 0), high + max(span, 0)
+            low, high = (low + span, high) if c < 0 else (low, high + span)
         return low, high
 
     @property

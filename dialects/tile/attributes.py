@@ -16,6 +16,7 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
+from tessella.support.sizes import Size
 
 AGGREGATIONS = ("+", "*", ">", "<", "=")
 """Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
@@ -26,7 +27,7 @@ class Index:
     """A named index that runs over ``0 <= index < range``."""
 
     name: str
-    range: int
+    range: Size
     reduced: bool = False
     """Whether the index is aggregated over: it does not occur in the output's access."""
 

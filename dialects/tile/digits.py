@@ -12,9 +12,10 @@ from itertools import pairwise
 
 from tessella.dialects.layout import Piece
 from tessella.dialects.tile.access import Linear
+from tessella.support.sizes import Size
 
 
-def digit(form: Linear, piece: Piece, ranges: Mapping[str, int]) -> Linear | None:
+def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | None:
     """A digit of a form, for indices with these ranges; None where it is not affine."""
     parts = _divided(form, piece.div, ranges)
     if parts is None or not piece.mod:
@@ -23,7 +24,9 @@ def digit(form: Linear, piece: Piece, ranges: Mapping[str, int]) -> Linear | Non
     return rest and rest[1]
 
 
-def _divided(form: Linear, divisor: int, ranges: Mapping[str, int]) -> tuple[Linear, Linear] | None:
+def _divided(
+    form: Linear, divisor: int, ranges: Mapping[str, Size]
+) -> tuple[Linear, Linear] | None:
     """``(high, low)`` with ``form = divisor * high + low`` and ``0 <= low < divisor``."""
     whole, rest = divmod(form.constant, divisor)
     high = Linear(tuple((n, c // divisor) for n, c in form.terms if c % divisor == 0), whole)
@@ -32,7 +35,7 @@ def _divided(form: Linear, divisor: int, ranges: Mapping[str, int]) -> tuple[Lin
     return (high, low) if least >= 0 and greatest < divisor else None
 
 
-def cuts(form: Linear, divisor: int, ranges: Mapping[str, int]) -> dict[str, int] | None:
+def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, int] | None:
     """The indices to cut so that a form falls into digits at a divisor, and how many of their
     steps then go together; None where no cut does it."""
     found: dict[str, int] = {}

@@ -22,6 +22,7 @@ from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.functions import packed_place
 from tessella.dialects.tile.ops import ContractOp, IndexOp
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,21 @@ class FlatAccess:
     """An operand's address as a function of the indices: ``offset + sum(stride * index)``, in
     elements."""
 
-    strides: Mapping[str, int]
+    strides: Mapping[str, Size]
     """Elements per step of each index; for a split dimension, per step of whole tiles."""
-    offset: int
-    size: int
+    offset: Size
+    size: Size
     """Elements in memory."""
-    lanes: Mapping[str, int]
+    lanes: Mapping[str, Size]
     """Elements per step inside a tile, for the indices of split dimensions."""
-    room: Mapping[str, int] = field(default_factory=dict[str, int])
+    room: Mapping[str, Size] = field(default_factory=dict[str, Size])
     """For indices of split dimensions: how many elements of memory there are side by side, from the
     index's first value on, or from that of each tile."""
 
-    def stride(self, name: str) -> int:
+    def stride(self, name: str) -> Size:
         return self.strides.get(name, 0)
 
-    def lane_stride(self, name: str) -> int:
+    def lane_stride(self, name: str) -> Size:
         """Elements between neighbours within one tile of the index."""
         return self.lanes.get(name, self.stride(name))
 
@@ -53,7 +54,7 @@ class Constraint:
     """A point counts only where ``0 <= form < extent``."""
 
     form: Linear
-    extent: int
+    extent: Size
     operands: tuple[int, ...] = ()
     """The operands whose accesses would leave their tensors elsewhere."""
 
@@ -71,7 +72,7 @@ class Flat:
     """Indices whose values the body or a constraint reads: they keep their names."""
 
     @cached_property
-    def ranges(self) -> dict[str, int]:
+    def ranges(self) -> dict[str, Size]:
         return {index.name: index.range for index in self.indices}
 
     @property
@@ -93,7 +94,7 @@ def layout_of(value: SSAValue) -> Layout:
     return place.layout if place is not None else NCHW
 
 
-def strides_of(value: SSAValue) -> dict[int, int]:
+def strides_of(value: SSAValue) -> dict[int, Size]:
     """By how many elements of memory a tensor's next coordinate lies further, by dimension.
 
     Raises InvalidModelError where the layout splits a dimension.
@@ -106,16 +107,16 @@ def strides_of(value: SSAValue) -> dict[int, int]:
 
 
 def flatten_access(
-    forms: Access, shape: Sequence[int], layout: Layout, ranges: Mapping[str, int]
+    forms: Access, shape: Sequence[Size], layout: Layout, ranges: Mapping[str, Size]
 ) -> FlatAccess:
     """The address of an access to a tensor of this shape and layout.
 
     Raises InvalidModelError for a form that does not fall into the layout's digits.
     """
-    strides: dict[str, int] = {}
-    lanes: dict[str, int] = {}
-    room: dict[str, int] = {}
-    offset = 0
+    strides: dict[str, Size] = {}
+    lanes: dict[str, Size] = {}
+    room: dict[str, Size] = {}
+    offset: Size = 0
     pieces = layout.order(len(shape))
     for piece, step in zip(pieces, layout.strides(shape), strict=True):
         form = forms[piece.dim]
@@ -136,10 +137,10 @@ def flatten_access(
 def _walk_tiles(
     form: Linear,
     piece: Piece,
-    step: int,
-    strides: dict[str, int],
-    lanes: dict[str, int],
-    room: dict[str, int],
+    step: Size,
+    strides: dict[str, Size],
+    lanes: dict[str, Size],
+    room: dict[str, Size],
     layout: Layout,
 ) -> None:
     """An index that runs in tiles as wide as the layout's."""
@@ -160,8 +161,8 @@ def _misfit(what: str, layout: Layout) -> InvalidModelError:
     )
 
 
-def _constraints(op: ContractOp, ranges: Mapping[str, int]) -> list[Constraint]:
-    found: dict[tuple[Linear, int], tuple[int, ...]] = dict.fromkeys(op.where_list, ())
+def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]:
+    found: dict[tuple[Linear, Size], tuple[int, ...]] = dict.fromkeys(op.where_list, ())
     values = (*op.inputs, *op.post_inputs, op.res)
     for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True)):
         for form, extent in zip(forms, shape_of(value), strict=True):

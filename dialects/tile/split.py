@@ -45,6 +45,11 @@ class Stretch:
     """Below it the value has to stay; 0 where it does anyway."""
 
 
+def is_split(op: ContractOp) -> bool:
+    """Whether a layout splits a dimension of one of the statement's tensors."""
+    return any(layout_of(value).is_split for value in (*op.operands, op.res))
+
+
 def unreadable(op: ContractOp) -> str | None:
     """Why a statement does not fit the layouts of its tensors, in a sentence; None where it
     does."""

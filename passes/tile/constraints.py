@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size
 
 UNROLLED = 256
 """Values of a reduced index that an edge tile unrolls at most."""
@@ -25,7 +26,7 @@ class Constraints:
     masks: tuple[Constraint, ...]
     """The rest: checked at each point."""
 
-    def clean_rows(self, flat: Flat, rows: str | None) -> tuple[int, int]:
+    def clean_rows(self, flat: Flat, rows: str | None) -> tuple[Size, Size]:
         """The row indices at which every rows constraint holds, whatever the reduced index is."""
         if rows is None:
             return 0, 0

@@ -11,7 +11,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat, layout_of
-from tessella.dialects.tile.split import constant_layouts, split_indices
+from tessella.dialects.tile.split import constant_layouts, is_split, split_indices
 
 
 def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument | None:
@@ -95,8 +95,9 @@ def _pack_argument(value: SSAValue, layout: Layout, arch: str) -> None:
 
 def split_statement(op: ContractOp, arch: str) -> None:
     """Split the indices of a statement, and give its constants the same digits."""
-    set_layouts(op, constant_layouts(op, _plain_constants(op)), arch)
-    split_indices(op)
+    if is_split(op):
+        set_layouts(op, constant_layouts(op, _plain_constants(op)), arch)
+        split_indices(op)
 
 
 def _plain_constants(op: ContractOp) -> list[int]:

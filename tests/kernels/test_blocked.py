@@ -66,9 +66,10 @@ def test_a_network_runs_in_blocks(target: str, layout: str, first: int, second: 
     (wanted,) = interpret(network(x, first, second), {"x": x})
     np.testing.assert_allclose(model(x), wanted, rtol=1e-4, atol=1e-5)
     arch = targets.get(target).arch
-    places = {str(op["place"]) for op in model.explain().ops[:-1]}
+    # what is behind the last convolution and its maps gives vectors, which are row-major
+    places = {str(op["place"]) for op in model.explain().ops[:-2]}
     assert places == {f"{arch}/f32/{layout}"}
-    assert model.as_text("placed").count("place.relayout") == 1, "of the input"
+    assert not {"host"} & {str(op["kernel"]) for op in model.explain().ops}
 
 
 @pytest.mark.parametrize("target", RUNNABLE[:2])

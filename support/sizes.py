@@ -1,0 +1,37 @@
+"""Sizes: ranges of indices, strides, and elements of buffers.
+
+A size is an integer today. ``Size`` marks where one may later be an expression of bounded symbols:
+ranges affine with floor-divisions by constants, strides sums of products. Code on sizes uses
+``+ - * // %``, the functions here, and comparisons, which say what holds for all values of the
+symbols. ``known`` gives the number where there has to be one: the shape of a type, or code that is
+unrolled. A size becomes a value of the program in ``lowering.values.Emitter.index`` alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from functools import reduce
+from typing import TypeAlias
+
+Size: TypeAlias = int
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """All sizes multiplied; 1 of none."""
+    return reduce(operator.mul, sizes, 1)
+
+
+def ceil_div(size: Size, divisor: Size) -> Size:
+    """How many parts of a divisor cover a size."""
+    return -(-size // divisor)
+
+
+def round_up(size: Size, multiple: Size) -> Size:
+    """The next multiple from a size on."""
+    return ceil_div(size, multiple) * multiple
+
+
+def known(size: Size) -> int:
+    """The number that a size is. Raises TypeError for one that depends on symbols."""
+    return operator.index(size)

@@ -1,0 +1,135 @@
+"""Sizes that are no numbers yet go through layouts, accesses, tiles and loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IndexType, MemRefType, f32
+from xdsl.ir import Block, SSAValue
+from xdsl.parser import Parser
+
+from tessella.dialects.layout import NCHW, NHWC, Layout
+from tessella.dialects.tile import ContractOp, Schedule, access
+from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access, simplify
+from tessella.driver.stage_file import stage_context
+from tessella.lowering.statement import Statement
+from tessella.lowering.values import Emitter
+from tessella.passes.tile.tiles import Tiles, split
+from tessella.support.sizes import Size, ceil_div, known, product, round_up
+from tests.support.symbols import Symbolic, at, size
+
+VALUES = (16, 17, 31, 48, 1000)
+N = size("n", 16, 1000)
+
+
+def test_operations() -> None:
+    for n in VALUES:
+        assert at(ceil_div(N, 16), n=n) == ceil_div(n, 16)
+        assert at(round_up(N, 16), n=n) == round_up(n, 16)
+        assert at(product([N, 3, N]), n=n) == product([n, 3, n])
+    with pytest.raises(TypeError):
+        known(N)
+
+
+@pytest.mark.parametrize("layout", [NCHW, NHWC, Layout("nchw16c")], ids=str)
+@pytest.mark.parametrize("dim", range(4))
+def test_memory(layout: Layout, dim: int) -> None:
+    """Strides and sizes of a tensor of which one dimension is not known."""
+
+    def shape(n: Size) -> list[Size]:
+        return [n if d == dim else extent for d, extent in enumerate((2, 16, 5, 7))]
+
+    for n in VALUES:
+        assert at(layout.size(shape(N)), n=n) == layout.size(shape(n))
+        symbolic, numbers = layout.strides(shape(N)), layout.strides(shape(n))
+        assert [at(stride, n=n) for stride in symbolic] == list(numbers)
+
+
+def numbers(a: FlatAccess, n: int) -> tuple[Any, ...]:
+    strides = {name: at(stride, n=n) for name, stride in a.strides.items()}
+    return strides, at(a.offset, n=n), at(a.size, n=n)
+
+
+def plane(n: Size) -> Flat:
+    """Planes of n x n in NCHW, read at y + 1 of rows that are longer by 2."""
+    ranges = {"c": 3, "y": n, "x": n}
+    forms = access("c", "y", "x")
+    accesses = (
+        flatten_access(access("c", "y", "x"), (3, n, n), NCHW, ranges),
+        flatten_access(forms, (3, n, n), NCHW, ranges),
+    )
+    indices = tuple(Index(name, extent) for name, extent in ranges.items())
+    return Flat(indices, accesses, 1, (), frozenset())
+
+
+def test_indices_merge() -> None:
+    """One step of a row is a full run of what is in it, whatever that is."""
+    merged = simplify(plane(N))
+    for n in VALUES:
+        expected = simplify(plane(n))
+        assert [i.name for i in merged.indices] == [i.name for i in expected.indices] == ["c_y_x"]
+        assert [at(i.range, n=n) for i in merged.indices] == [3 * n * n]
+        for a, b in zip(merged.accesses, expected.accesses, strict=True):
+            assert numbers(a, n) == numbers(b, n)
+
+
+@pytest.mark.parametrize("tile", [1, 8, 16])
+def test_tiles(tile: int) -> None:
+    """A range of at least one tile is one loop, whose last turn lies over the one before it."""
+    [tiles] = split(N, tile, (0, N), overlap=True)
+    for n in VALUES:
+        found = Tiles(tiles.start, tiles.size, at(tiles.stop, n=n))
+        assert [found] == list(split(n, tile, (0, n), overlap=True))
+    assert tiles.overlap == (tile > 1)
+
+
+class SymbolEmitter(Emitter):
+    """Sizes that depend on symbols become arithmetic on the function's last argument."""
+
+    def index(self, value: Size) -> SSAValue:
+        if not isinstance(value, Symbolic):
+            return super().index(value)
+        rest = value - N
+        assert list(rest.terms) in ([], [()]), value
+        argument = self.entry.args[-1]
+        return self.linear([(argument, 1)], at(rest))
+
+
+def test_loops_of_a_map() -> None:
+    """The loop of an elementwise statement goes to what the program passes; its last vector lies
+    over the one before it."""
+    text = """
+    tile.kernel @k(%x: tensor<1000xf32>) -> (tensor<1000xf32>) {
+      %r = tile.contract = [i: 1000] (%x[i]) -> [i] {
+      ^bb0(%v: f32):
+        %y = arith.addf %v, %v : f32
+        tile.yield %y : f32
+      } : (tensor<1000xf32>) -> tensor<1000xf32>
+      tile.return %r : tensor<1000xf32>
+    }"""
+    module = Parser(stage_context(), text).parse_module()
+    op = next(op for op in module.walk() if isinstance(op, ContractOp))
+    flat = replace(flatten(op), indices=(Index("i", N),))
+    buffer = MemRefType(f32, [1000])
+    block = Block(arg_types=[buffer, buffer, IndexType()])
+    emitter = SymbolEmitter(block)
+    schedule = Schedule(("i",), (), vector="i", lanes=16)
+    Statement(
+        emitter, op, flat, schedule, {op.inputs[0]: block.args[0], op.res: block.args[1]}
+    ).emit()
+    emitter.finish()
+    [loop] = [inner for inner in block.ops if isinstance(inner, scf.ForOp)]
+    assert loop.ub is block.args[2]
+    names = [inner.name for inner in loop.body.block.ops]
+    assert names == [
+        "affine.apply",
+        "arith.minsi",
+        "vector.load",
+        "arith.addf",
+        "vector.store",
+        "scf.yield",
+    ]
