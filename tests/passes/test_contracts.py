@@ -1,0 +1,225 @@
+"""After each pass the program is consistent, and what breaks a contract does not verify."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+import tessella
+from tessella.dialects.graph import CompileContext
+from tessella.dialects.verify import verify
+from tessella.driver.located import LocatedParser
+from tessella.driver.options import make_options
+from tessella.driver.pipeline import pipeline
+from tessella.driver.stage_file import stage_context
+from tessella.frontends.onnx import OnnxSource
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import InvalidModelError, TessellaError
+from tessella.tools.opt import main
+from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture
+from tests.tools.networks import classifier
+
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "classifier": classifier,
+    **{name: lambda name=name: load_fixture(name) for name in FIXTURES},
+    **{name: lambda name=name: light_model(name) for name in LIGHT_MODELS},
+}
+QUICK = ("classifier", "encoder_opset18", "mobilenet_opset11", "squeezenet")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in MODELS]
+)
+def test_every_pass_leaves_a_program_that_verifies(name: str) -> None:
+    source = OnnxSource(MODELS[name]())
+    shapes = {i.name: tuple(d if isinstance(d, int) else 1 for d in i.shape) for i in source.inputs}
+    graph = source.graph(shapes)
+    ctx, module = CompileContext(graph.weights), graph.module
+    verify(module)
+    for _, passes in pipeline(make_options(target="avx2")):
+        for step in passes:
+            step.apply(ctx, module)
+            try:
+                verify(module)
+            except VerifyException as error:
+                pytest.fail(f"after {step.name}: {error}")
+
+
+TILE = """
+tile.kernel @k(%x: tensor<4x6xf32>, %w: tensor<6xf32> {tile.constant}) -> (tensor<4x6xf32>) {
+  %e = tile.empty : tensor<4x6xf32>
+  tile.return %e : tensor<4x6xf32>
+}
+tile.segment @s(%x: tensor<24xf32>) -> (tensor<24xf32>) {
+  %w = nn.weight @w : tensor<6xf32>
+  %v = tile.view %x : tensor<24xf32> -> tensor<4x6xf32>
+  %y = tile.call @k(%v, %w) : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  %z = tile.view %y : tensor<4x6xf32> -> tensor<24xf32>
+  tile.return %z : tensor<24xf32>
+}
+func.func @main(%x: tensor<24xf32>) -> tensor<24xf32> {
+  %y = rt.launch @s(%x) : (tensor<24xf32>) -> tensor<24xf32>
+  func.return %y : tensor<24xf32>
+}
+"""
+LOOPS = """
+rt.kernel @k(%x: memref<24xf32>) outs(%y: memref<24xf32>) scratch(%t: memref<6xf32>)
+    threads(%i, %n) {
+  rt.return
+}
+rt.segment @s(%x: memref<24xf32>) outs(%y: memref<24xf32>) threads(%i, %n)
+    attributes {arena_bytes = 192 : i64} {
+  %a = rt.arena 0 : memref<24xf32>
+  %t = rt.arena 128 : memref<6xf32>
+  %w = rt.weight @w at 64 : memref<24xf32>
+  rt.call @k(%w : memref<24xf32>) outs(%a : memref<24xf32>) scratch(%t : memref<6xf32>)
+    threads(%i, %n)
+  rt.call @k(%a : memref<24xf32>) outs(%y : memref<24xf32>) scratch(%t : memref<6xf32>)
+    threads(%i, %n)
+  rt.return
+}
+func.func @main(%x: tensor<4x6xf32>) -> tensor<24xf32> {
+  %y = rt.launch @s(%x) : (tensor<4x6xf32>) -> tensor<24xf32>
+  func.return %y : tensor<24xf32>
+}
+"""
+MUTATIONS = {
+    "a call of nothing": (TILE, "call @k", "call @l", "no tile.kernel @l"),
+    "a call of a segment": (TILE, "call @k", "call @s", "no tile.kernel @s"),
+    "a call with too few operands": (
+        TILE,
+        "@k(%v, %w) : (tensor<4x6xf32>, tensor<6xf32>)",
+        "@k(%v) : (tensor<4x6xf32>)",
+        "the operands differ",
+    ),
+    "a call whose kernel changed": (TILE, "@k(%x: tensor<4x6x", "@k(%x: tensor<6x4x", "operands"),
+    "a kernel that returns more": (TILE, "%w: tensor<6xf32> {", "%w: tensor<7xf32> {", "operands"),
+    "a constant that is computed": (
+        TILE,
+        "%w = nn.weight @w : tensor<6xf32>",
+        '%s = nn.splat 1.0 : f32 : tensor<6xf32>\n  %w = nn.relu %s {node = "r"}'
+        " : (tensor<6xf32>) -> tensor<6xf32>",
+        "operand 1 has to be a weight",
+    ),
+    "an argument with another mark": (TILE, "tile.constant", "tile.constat", "no tile.constat"),
+    "a packed argument without an order": (
+        TILE,
+        "{tile.constant}",
+        "{tile.constant, tile.packed = #place.at<x86, f32, packed<[1, 0]>>}",
+        "no memory order",
+    ),
+    "a view of fewer elements": (
+        TILE,
+        "tensor<24xf32>",
+        "tensor<23xf32>",
+        "have different elements",
+    ),
+    "a view that turns": (
+        TILE,
+        "tensor<24xf32>",
+        "tensor<4x6xf32, #place.at<x86, f32, packed<[1, 0]>>>",
+        "different places in memory",
+    ),
+    "a launch of a kernel": (TILE, "launch @s", "launch @k", "no tile.segment or rt.segment @k"),
+    "a launch of other tensors": (
+        TILE,
+        "@main(%x: tensor<24xf32>) -> tensor<24xf32> {\n  %y = rt.launch @s(%x) : (tensor<24xf32>)",
+        "@main(%x: tensor<25xf32>) -> tensor<24xf32> {\n  %y = rt.launch @s(%x) : (tensor<25xf32>)",
+        "the operands differ",
+    ),
+    "a segment without an end": (TILE, "  tile.return %z : tensor<24xf32>\n", "", "tile"),
+    "a use above the definition": (
+        TILE,
+        "tile.view %y : tensor<4x6xf32> -> tensor<24xf32>",
+        "tile.view %z : tensor<24xf32> -> tensor<24xf32>",
+        "not defined above",
+    ),
+    "a launch of other buffers": (LOOPS, "tensor<4x6xf32>", "tensor<4x7xf32>", "operands differ"),
+    "a launch of integers": (LOOPS, "tensor<4x6xf32>", "tensor<4x6xi32>", "operands differ"),
+    "a call of no kernel": (LOOPS, "call @k", "call @l", "no rt.kernel @l"),
+    "a kernel with other inputs": (LOOPS, "@k(%x: memref<24", "@k(%x: memref<23", "the inputs"),
+    "a kernel with other outputs": (LOOPS, "outs(%y: memref<24xf32>) sc", "outs() sc", "outputs"),
+    "a kernel with other scratch": (LOOPS, "scratch(%t: memref<6", "scratch(%t: memref<7", "scrat"),
+    "an output over an input": (LOOPS, "@k(%w : ", "@k(%a : ", "overlaps another"),
+    "scratch over an output": (LOOPS, "rt.arena 128", "rt.arena 64", "overlaps another"),
+    "a buffer beyond the arena": (LOOPS, "= 192", "= 128", "reaches out of the arena"),
+    "a buffer at an odd place": (LOOPS, "rt.arena 128", "rt.arena 100", "multiple of 64"),
+    "a weight at an odd place": (LOOPS, "at 64", "at 65", "multiple of 64"),
+    "a kernel of tensors": (LOOPS, "@k(%x: memref<24xf32>", "@k(%x: tensor<24xf32>", "memref"),
+    "a kernel of open size": (LOOPS, "@k(%x: memref<24x", "@k(%x: memref<?x", "of known size"),
+}
+
+
+def parsed(text: str) -> ModuleOp:
+    module = LocatedParser(stage_context(), text, "text").parse()
+    assert isinstance(module, ModuleOp), module
+    return module
+
+
+@pytest.mark.parametrize("text", [TILE, LOOPS], ids=["tile", "loops"])
+def test_the_texts_verify_before_they_are_changed(text: str) -> None:
+    verify(parsed(text))
+
+
+@pytest.mark.parametrize("what", MUTATIONS)
+def test_a_broken_contract_does_not_verify(what: str) -> None:
+    text, old, new, message = MUTATIONS[what]
+    assert old in text
+    with pytest.raises(VerifyException, match=re.escape(message)):
+        verify(parsed(text.replace(old, new)))
+
+
+NOT_A_VIEW = TILE.replace(
+    "tile.view %y : tensor<4x6xf32> -> tensor<24xf32>",
+    'nn.reshape %y {node = "r", shape = array<i64: 24>} : (tensor<4x6xf32>) -> tensor<24xf32>',
+)
+ADD = TILE.replace(
+    "tile.view %y : tensor<4x6xf32> -> tensor<24xf32>",
+    'nn.add %x, %x {node = "a"} : (tensor<24xf32>, tensor<24xf32>) -> tensor<24xf32>',
+)
+RETURNED = TILE.replace("tile.return %e", "tile.return %x")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (ADD, "nn.add does not belong into a segment"),
+        (NOT_A_VIEW, "nn.reshape does not belong into a segment"),
+        (RETURNED, "returns an argument"),
+    ],
+    ids=["add", "reshape", "argument"],
+)
+def test_what_is_no_view_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+    """An op that is left in a segment was once taken for a view, and gave its operand."""
+    path = tmp_path / "m.tile"
+    path.write_text(text)
+    store = WeightStore()
+    store.add("w", np.zeros(6, np.float32))
+    store.save(tmp_path / "m.weights")
+    with pytest.raises(TessellaError, match=message):
+        tessella.compile(path)
+
+
+def test_an_op_that_uses_its_own_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        '  %y = nn.relu %y {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>\n'
+        "  func.return %y : tensor<4xf32>\n}\n"
+    )
+    assert main([str(path), "-p", "outline-segments"]) == 1
+    assert (
+        "m.mlir:2: error: an operand of nn.relu is not defined above it" in capsys.readouterr().err
+    )
+    assert main([str(path), "-p", "outline-segments", "--disable-verify"]) == 1
+    assert "waits for its own result" in capsys.readouterr().err
+    path.rename(tmp_path / "m.placed")
+    with pytest.raises(InvalidModelError, match="not defined above"):
+        tessella.compile(tmp_path / "m.placed")
