@@ -5,7 +5,8 @@ from __future__ import annotations
 from xdsl.dialects import arith, vector
 from xdsl.ir import Operation
 
-from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.floats import narrow, widen
+from tessella.codegen.lltypes import LLType, Value, type_of
 from tessella.codegen.writer import Handler, Writer
 
 
@@ -49,23 +50,14 @@ def _saturating(intrinsic: str) -> Handler:
     return emit
 
 
-def _narrow(w: Writer, op: Operation) -> None:
-    """`truncf`. To bf16 by integers, where LLVM would call a library function."""
+def _extend(w: Writer, op: Operation) -> None:
     value = w.get(op, 0)
-    to = _result_type(op, value)
-    if to.element != "bf16":
-        w.set(op, w.cast("fptrunc", value, to))
-        return
-    if value.type.element != "f32":
-        value = w.cast("fptrunc", value, value.type.of("f32"))
-    bits = w.cast("bitcast", value, value.type.integer)
-    wide = bits.type
-    odd = w.binary("and", w.binary("lshr", bits, constant(wide, 16)), constant(wide, 1))
-    rounded = w.binary("add", bits, w.binary("add", odd, constant(wide, 0x7FFF)))
-    quiet = w.binary("or", bits, constant(wide, 0x400000))
-    kept = w.select(w.compare("fcmp uno", value, value), quiet, rounded)
-    half = w.cast("trunc", w.binary("lshr", kept, constant(wide, 16)), to.integer)
-    w.set(op, w.cast("bitcast", half, to))
+    w.set(op, widen(w, value, _result_type(op, value)))
+
+
+def _narrow(w: Writer, op: Operation) -> None:
+    value = w.get(op, 0)
+    w.set(op, narrow(w, value, _result_type(op, value)))
 
 
 def _bitcast(w: Writer, op: Operation) -> None:
@@ -79,7 +71,7 @@ def _vector_bitcast(w: Writer, op: Operation) -> None:
 
 
 CASTS: dict[type[Operation], Handler] = {
-    arith.ExtFOp: _cast("fpext"),
+    arith.ExtFOp: _extend,
     arith.TruncFOp: _narrow,
     arith.SIToFPOp: _cast("sitofp"),
     arith.UIToFPOp: _cast("uitofp"),

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    VectorType,
+    i1,
+)
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -24,7 +30,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
+from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 
@@ -169,6 +175,38 @@ class CmpfOp(CompareOp):
     PREDICATES: ClassVar[Sequence[str]] = tuple(arith.CMPF_COMPARISON_OPERATIONS)
 
 
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """`arith.constant 1.0 : f32`; integers may be unsigned ones too."""
+
+    name = "arith.constant"
+    value = prop_def(IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr)
+    result = result_def()
+    traits = traits_def(Pure(), ConstantLike())
+
+    def __init__(self, value: IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr) -> None:
+        super().__init__(properties={"value": value}, result_types=[value.get_type()])
+
+    def verify_(self) -> None:
+        if self.value.get_type() != self.result.type:
+            raise VerifyException("arith.constant: the value has another type than the result")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" ")
+        printer.print_attribute(self.value)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        attributes = parser.parse_optional_attr_dict()
+        value = parser.parse_attribute()
+        if not isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr):
+            parser.raise_error(f"expected a number, found {value}")
+        op = cls(value)
+        op.attributes |= attributes
+        return op
+
+
 class CastOp(IRDLOperation):
     """A cast of a scalar, or of a vector lane by lane."""
 
@@ -184,7 +222,7 @@ class CastOp(IRDLOperation):
         _check_same_shape(self, self.input.type, self.result.type)
 
 
-def _cast(upstream: type[Operation]) -> type[Operation]:
+def _cast(upstream: type[Operation]) -> type[CastOp]:
     """The cast op of the same name for scalars and vectors."""
     body: dict[str, Any] = {
         "name": upstream.name,
@@ -205,13 +243,18 @@ _CASTS = (
     arith.FPToUIOp,
     arith.ExtFOp,
     arith.TruncFOp,
+    arith.BitcastOp,
 )
 
+CASTS: dict[str, type[CastOp]] = {cast.name: _cast(cast) for cast in _CASTS}
+"""The casts by op name."""
+
 VECTOR_FORMS: dict[str, type[Operation]] = {
-    **{cast.name: _cast(cast) for cast in _CASTS},
+    **CASTS,
     SelectOp.name: SelectOp,
     CmpiOp.name: CmpiOp,
     CmpfOp.name: CmpfOp,
+    ConstantOp.name: ConstantOp,
 }
 """The classes by op name that stand in for xDSL's."""
 

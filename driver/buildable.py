@@ -46,7 +46,7 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
 
 def _is_storage(place: PlaceAttr) -> bool:
     """Whether nothing can be computed in a place's precision."""
-    return ELEMENTS[place.precision.data].narrow
+    return not ELEMENTS[place.precision.data].is_native
 
 
 def _maker(value: SSAValue) -> str:

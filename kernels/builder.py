@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects import arith
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
+from tessella.dialects.arith import CASTS, ConstantOp
+from tessella.dialects.elements import arithmetic_of, element_of
 from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, tensor_type
-from tessella.dialects.place import placed
+from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.dialects.tile import (
     Access,
     ContractOp,
@@ -20,6 +23,7 @@ from tessella.dialects.tile import (
     access,
     identity_access,
     scalar_region,
+    yielded,
 )
 
 Body = Callable[["Scalars", Sequence[SSAValue]], SSAValue]
@@ -39,7 +43,16 @@ class Scalars:
 
     def constant(self, value: float, type: Attribute) -> SSAValue:
         """A constant of an element type (or `index`)."""
-        return self.op(arith.ConstantOp(number(value, type)))
+        return self.op(ConstantOp(number(value, type)))
+
+    def widened(self, x: SSAValue) -> SSAValue:
+        """An element in the type that kernels compute in."""
+        to = arithmetic_of(x.type)
+        return x if to == x.type else self.op(CASTS["arith.extf"](x, to))
+
+    def narrowed(self, x: SSAValue, to: Attribute) -> SSAValue:
+        """What has been computed as an element of a type."""
+        return x if to == x.type else self.op(CASTS["arith.truncf"](x, to))
 
     def like(self, value: float, other: SSAValue) -> SSAValue:
         """A constant of another value's type."""
@@ -52,6 +65,42 @@ class Scalars:
     def extract(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> SSAValue:
         """The element of a tensor at computed coordinates, which are checked."""
         return self.op(ExtractOp(source, coordinates))
+
+
+def computed_type(value: SSAValue) -> Attribute:
+    """The type in which kernels compute with a tensor's elements."""
+    return arithmetic_of(tensor_type(value).element_type)
+
+
+def _computed(
+    block: Block, args: Sequence[SSAValue], body: Body, moved: Attribute | None
+) -> SSAValue:
+    """What a body makes of elements that are widened first; an element of the type ``moved`` that
+    it only passes on stays as it is."""
+    s = Scalars(block)
+    wide = [s.widened(x) for x in args]
+    result = body(s, wide)
+    for x, w in zip(args, wide, strict=True):
+        if w is result and x.type == moved:
+            result = x
+    for x, w in zip(args, wide, strict=True):
+        if w is not x and w is not result and w.first_use is None:
+            assert isinstance(w.owner, Operation)
+            Rewriter.erase_op(w.owner)
+    return result
+
+
+def _narrowing(start: Attribute, to: Attribute) -> Region:
+    return scalar_region([start], lambda block, args: Scalars(block).narrowed(args[0], to))
+
+
+def _wide(type: Tensor) -> Tensor:
+    """The tensor with elements of the type that kernels compute in."""
+    element, place = arithmetic_of(type.element_type), place_of(type)
+    if place is None:
+        return TensorType(element, type.get_shape())
+    precision = element_of(element).name
+    return placed(type, PlaceAttr.get(place.target.data, precision, place.layout))
 
 
 def access_of(forms: Sequence[Form]) -> Access:
@@ -114,8 +163,16 @@ class KernelBuilder:
         indices = [Index(n, r) for n, r in free.items()]
         indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
         types = [tensor_type(value).element_type for value, _ in inputs]
-        region = scalar_region(types, lambda block, args: body(Scalars(block), args))
         type, forms = out
+        is_map = aggregation == "="
+        # an operand that is only moved is not widened
+        moved = type.element_type if is_map else None
+        region = scalar_region(types, lambda block, args: _computed(block, args, body, moved))
+        made, post = yielded(region.block).type, None
+        if made != type.element_type and init is None and default is None:
+            type = _wide(type)
+        if made != type.element_type:
+            post = _narrowing(made, type.element_type)
         op = ContractOp(
             aggregation,
             indices,
@@ -123,11 +180,19 @@ class KernelBuilder:
             access_of(forms),
             type,
             region,
+            post=post,
             init=init,
             default=None if default is None else number(default, type.element_type),
         )
         self._block.add_op(op)
         return op.res
+
+    def narrowed(self, value: SSAValue, type: Tensor) -> SSAValue:
+        """A result of the kernel as it is stored."""
+        if tensor_type(value).element_type == type.element_type:
+            return value
+        to = type.element_type
+        return self.map([value], type, lambda s, args: s.narrowed(args[0], to))
 
     def map(self, inputs: Sequence[SSAValue], type: Tensor, body: Body) -> SSAValue:
         """An elementwise statement over the output's index space, operands broadcast as NumPy
@@ -151,7 +216,7 @@ class KernelBuilder:
         def scalar(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
             rest = iter(args)
             full = [
-                next(rest) if number is None else s.constant(number, tensor_type(v).element_type)
+                next(rest) if number is None else s.constant(number, computed_type(v))
                 for v, number in zip(operands, known, strict=True)
             ]
             return body(s, full)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import Float32Type, IndexType, IntegerType
+from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
+from tessella.dialects.arith import CASTS
+from tessella.dialects.elements import arithmetic_of, element_of, is_unsigned
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import NnOp, dtype_of, is_float, tensor_type
 from tessella.dialects.tile import IndexOp
@@ -44,19 +46,27 @@ def _pure(op: type[Any]) -> ScalarBody:
     return lambda _, s, a: s.op(op(*a))
 
 
-def _either(float_op: type[Any], integer_op: type[Any]) -> ScalarBody:
-    """One op for floats, another for integers."""
-    return lambda _, s, a: s.op((float_op if is_float(a[0].type) else integer_op)(*a))
+def _either(
+    float_op: type[Any], integer_op: type[Any], unsigned_op: type[Any] | None = None
+) -> ScalarBody:
+    """One op for floats, another for integers, and another for unsigned ones if they differ."""
+
+    def body(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+        if is_float(a[0].type):
+            return s.op(float_op(*a))
+        return s.op((unsigned_op or integer_op if is_unsigned(a[0].type) else integer_op)(*a))
+
+    return body
 
 
 def _compare(float_kind: str, integer_kind: str) -> ScalarBody:
     def body(_: NnOp, s: Scalars, a: Args) -> SSAValue:
         if is_float(a[0].type):
             return s.op(arith.CmpfOp(a[0], a[1], float_kind))
+        kind = integer_kind
         # booleans order as 0 and 1: i1 is signed to arith, hence the unsigned kinds
-        kind = (
-            "u" + integer_kind[1:] if a[0].type == BOOL and integer_kind[0] == "s" else integer_kind
-        )
+        if kind[0] == "s" and (a[0].type == BOOL or is_unsigned(a[0].type)):
+            kind = "u" + kind[1:]
         return s.op(arith.CmpiOp(a[0], a[1], kind))
 
     return body
@@ -71,10 +81,14 @@ def _zero(s: Scalars, x: SSAValue) -> SSAValue:
 
 
 def _max(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+    if is_unsigned(a.type):
+        return s.op(arith.MaxUIOp(a, b))
     return s.op((arith.MaximumfOp if is_float(a.type) else arith.MaxSIOp)(a, b))
 
 
 def _min(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+    if is_unsigned(a.type):
+        return s.op(arith.MinUIOp(a, b))
     return s.op((arith.MinimumfOp if is_float(a.type) else arith.MinSIOp)(a, b))
 
 
@@ -92,9 +106,17 @@ def _neg(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     return s.op(arith.SubiOp(_zero(s, a[0]), a[0]))
 
 
+def _abs(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    if is_unsigned(a[0].type):
+        return a[0]
+    return s.op((math.AbsFOp if is_float(a[0].type) else math.AbsIOp)(a[0]))
+
+
 def _sign(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    x, zero = a[0], _zero(s, a[0])
-    one, minus = s.like(1, x), s.like(-1, x)
+    x, zero, one = a[0], _zero(s, a[0]), s.like(1, a[0])
+    if is_unsigned(x.type):
+        return s.op(arith.MinUIOp(x, one))
+    minus = s.like(-1, x)
     if not is_float(x.type):
         below = _select(s, s.op(arith.CmpiOp(x, zero, "slt")), minus, zero)
         return _select(s, s.op(arith.CmpiOp(x, zero, "sgt")), one, below)
@@ -219,7 +241,7 @@ def _cast(op: ew.CastOp, s: Scalars, a: Args) -> SSAValue:
 
 
 def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
-    """Convert a scalar to another element type, as NumPy's astype does."""
+    """Convert a scalar to another element type, as `nn.cast` does."""
     start = x.type
     if start == to:
         return x
@@ -228,18 +250,19 @@ def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
             return s.op(arith.CmpfOp(x, _zero(s, x), "une"))
         return s.op(arith.CmpiOp(x, _zero(s, x), "ne"))
     if is_float(start) and is_float(to):
-        narrow = isinstance(to, Float32Type)
-        return s.op((arith.TruncFOp if narrow else arith.ExtFOp)(x, to))
+        narrows = element_of(to).bits < element_of(start).bits
+        return s.op(CASTS["arith.truncf" if narrows else "arith.extf"](x, to))
     if is_float(start):
-        return s.op(arith.FPToSIOp(x, to))  # pyright: ignore[reportArgumentType]
+        return s.op(CASTS["arith.fptoui" if is_unsigned(to) else "arith.fptosi"](x, to))
+    unsigned = start == BOOL or is_unsigned(start)
     if is_float(to):
-        return s.op((arith.UIToFPOp if start == BOOL else arith.SIToFPOp)(x, to))  # pyright: ignore[reportArgumentType]
-    assert isinstance(start, IntegerType)
-    assert isinstance(to, IntegerType)
-    if start == BOOL:
-        return s.op(arith.ExtUIOp(x, to))
-    wider = to.width.data > start.width.data
-    return s.op((arith.ExtSIOp if wider else arith.TruncIOp)(x, to))
+        return s.op(CASTS["arith.uitofp" if unsigned else "arith.sitofp"](x, to))
+    more = element_of(to).bits - (1 if start == BOOL else element_of(start).bits)
+    if more == 0:
+        return s.op(CASTS["arith.bitcast"](x, to))
+    if more < 0:
+        return s.op(CASTS["arith.trunci"](x, to))
+    return s.op(CASTS["arith.extui" if unsigned else "arith.extsi"](x, to))
 
 
 def index_scalar(s: Scalars, x: SSAValue) -> SSAValue:
@@ -262,7 +285,7 @@ def vector_code_of(*functions: str) -> Elements:
     """The elements of which there is vector code of all these functions of `math`."""
 
     def has_code(element: Attribute) -> bool:
-        bits = 32 if isinstance(element, Float32Type) else 64
+        bits = element_of(arithmetic_of(element)).bits
         return is_float(element) and all(supports(f"math.{f}", bits) for f in functions)
 
     return has_code
@@ -274,9 +297,9 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), ANY),
     ew.SubOp: (_either(arith.SubfOp, arith.SubiOp), ANY),
     ew.MulOp: (_either(arith.MulfOp, arith.MuliOp), ANY),
-    ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp), ANY),
-    ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp), ANY),
-    ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp), ANY),
+    ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp, arith.DivUIOp), ANY),
+    ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp), ANY),
+    ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp), ANY),
     ew.PowOp: (_pow, vector_code_of("powf")),
     ew.EqualOp: (_compare("oeq", "eq"), ANY),
     ew.LessOp: (_compare("olt", "slt"), ANY),
@@ -289,7 +312,7 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
     ew.NotOp: (_not, ANY),
     ew.WhereOp: (lambda _, s, a: _select(s, *a), ANY),
     ew.CastOp: (_cast, ANY),
-    ew.AbsOp: (_either(math.AbsFOp, math.AbsIOp), ANY),
+    ew.AbsOp: (_abs, ANY),
     ew.NegOp: (_neg, ANY),
     ew.SignOp: (_sign, ANY),
     ew.ReluOp: (_relu, ANY),

@@ -93,7 +93,8 @@ class GroupLowering(ABC):
             )
         results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
         listed = [results] if isinstance(results, SSAValue) else list(results)
-        for result, value in zip(op.results, listed, strict=True):
+        for i, (result, made) in enumerate(zip(op.results, listed, strict=True)):
+            value = self.builder.narrowed(made, self.builder.result_type(op, i))
             self.values[result] = value
             value.name_hint = value.name_hint or result.name_hint
         self.names.append(kernel.name)

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import BLOCKED, NCHW, NHWC
 from tessella.dialects.nn import pooling
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, is_float, shape_of, tensor_type
-from tessella.kernels.builder import Form, KernelBuilder
+from tessella.kernels.builder import Form, KernelBuilder, computed_type
 from tessella.kernels.linear import spatial_names, window_forms
 from tessella.kernels.registry import native
 
@@ -81,7 +81,7 @@ def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
     if (scales == scales.flat[0]).all():
         scale = float(scales.flat[0])
         return k.map([total], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(scale, a[0]))))
-    factors = k.constant(scales.astype(dtype_of(type.element_type)), "window_scale")
+    factors = k.constant(scales.astype(dtype_of(computed_type(total))), "window_scale")
     return k.contract(
         "=",
         ranges,

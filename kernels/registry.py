@@ -270,6 +270,6 @@ def generated_limits(op: NnOp) -> str | None:
         element = type.element_type
         if 0 in type.get_shape():
             return "a tensor has no elements"
-        if element_of(element).kind == "unsigned" or element_of(element).narrow:
-            return f"the element type {element} has no native arithmetic"
+        if not element_of(element).is_native:
+            return f"there is no native code for elements of {element}"
     return None

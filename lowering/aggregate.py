@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tessella.dialects.arith import element_of
+from tessella.dialects.elements import is_unsigned
 from tessella.dialects.nn.core import is_float, number
 from tessella.lowering.values import Emitter, Val
 
@@ -48,6 +49,12 @@ _INTEGERS = {
     ">": Aggregation(arith.MaxSIOp, "maxsi", _smallest),
     "<": Aggregation(arith.MinSIOp, "minsi", _largest),
 }
+_UNSIGNED = {
+    "+": _INTEGERS["+"],
+    "*": _INTEGERS["*"],
+    ">": Aggregation(arith.MaxUIOp, "maxui", lambda _: 0),
+    "<": Aggregation(arith.MinUIOp, "minui", lambda bits: (1 << bits) - 1),
+}
 _BOOLEANS = {
     "+": Aggregation(arith.OrIOp, "or", lambda _: 0),
     "*": Aggregation(arith.AndIOp, "and", lambda _: 1),
@@ -59,6 +66,8 @@ _BOOLEANS = {
 def _find(kind: str, element: Attribute) -> Aggregation:
     if is_float(element):
         return _FLOATS[kind]
+    if is_unsigned(element):
+        return _UNSIGNED[kind]
     return (_BOOLEANS if element == i1 else _INTEGERS)[kind]
 
 

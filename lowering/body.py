@@ -8,13 +8,24 @@ from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, SelectOp
+from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, ConstantOp, SelectOp
 from tessella.dialects.nn.core import number, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
 from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import strides_of
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.support.errors import InternalError
+
+
+def _not_rounded(op: Operation) -> SSAValue | None:
+    """What a truncation gives back: the value that has been extended from its type."""
+    if op.name != "arith.truncf":
+        return None
+    wide = op.operands[0].owner
+    if not isinstance(wide, Operation) or wide.name != "arith.extf":
+        return None
+    start = wide.operands[0]
+    return start if start.type == op.results[0].type else None
 
 
 class Bodies:
@@ -82,12 +93,14 @@ class Bodies:
         for op in block.ops:
             if isinstance(op, YieldOp):
                 return values[op.value]
-            if isinstance(op, arith.ConstantOp):
+            if isinstance(op, ConstantOp):
                 value = Val(self.e.constant(op.value, op.result.type))
             elif isinstance(op, IndexOp):
                 value = self._index(op.index.data, indices, row, vector)
             elif isinstance(op, ExtractOp):
                 value = self._extract(op, [values[c] for c in op.coordinates], tail)
+            elif (kept := _not_rounded(op)) is not None:
+                value = values[kept]
             else:
                 value = self._clone(op, [values[v] for v in op.operands])
             values[op.results[0]] = value

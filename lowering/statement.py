@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from tessella.dialects.arith import SelectOp
+from tessella.dialects.arith import CASTS, SelectOp, element_of
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, Linear, YieldOp
@@ -423,7 +423,8 @@ class Statement:
                 slot = row * width + u
                 if fused:
                     old = results[slot].ssa
-                    results[slot] = self._kept(mask, self._fma(args, old), old)
+                    wide = [self._widened(x) for x in args]
+                    results[slot] = self._kept(mask, self._fma(wide, old), old)
                     continue
                 block, tail = self.op.combine.block, point.tail_of(u)
                 value = self.bodies.run(block, args, point.indices, row, u, tail)
@@ -453,6 +454,16 @@ class Statement:
         spread = self.e.spread(Val(other))
         chosen = SelectOp(self.e.spread(mask), self.e.spread(value), spread)
         return Val(self.e.op(chosen), varying=True)
+
+    def _widened(self, x: Val) -> Val:
+        """An operand of a product as an element of the accumulator, made once for each load."""
+        if element_of(x.ssa.type) == self.combined:
+            return x
+        to = self.e.vector_type(self.combined) if x.varying else self.combined
+        make = CASTS["arith.extf"]
+        return self.bodies.cached(
+            ("widened", x.ssa), lambda: Val(self.e.op(make(x.ssa, to)), x.varying)
+        )
 
     def _fma(self, args: Sequence[Val], total: SSAValue) -> SSAValue:
         if self.s.vector is None:

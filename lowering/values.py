@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from xdsl.dialects import affine, arith, scf, vector
+from xdsl.dialects import affine, scf, vector
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     FloatAttr,
@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tessella.dialects.arith import ConstantOp
 from tessella.dialects.rt import UNROLL
 from tessella.support.sizes import Size
 
@@ -87,7 +88,7 @@ class Emitter:
         key = (value, type)
         if key not in self._constants:
             assert isinstance(value, IntegerAttr | FloatAttr)
-            op = arith.ConstantOp(value)
+            op = ConstantOp(value)
             self._prologue.append(op)
             self._constants[key] = op.result
         return self._constants[key]

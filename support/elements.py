@@ -52,6 +52,12 @@ class Element:
         return bool(self.foreign)
 
     @property
+    def is_native(self) -> bool:
+        """Whether there is native code for values of this element: f8 and what is smaller than a
+        byte can only be stored, and converted by NumPy."""
+        return self.bits >= 8 and not (self.is_float and self.llvm.startswith("i"))
+
+    @property
     def arithmetic(self) -> str:
         """The name of the element in which kernels compute and accumulate values of this one."""
         return "f32" if self.narrow else self.name

@@ -100,6 +100,11 @@ class Target:
         return max(1, self.vector_bits // max(8, element_bits))
 
     @property
+    def converts_half(self) -> bool:
+        """Whether the machine has instructions that convert between f16 and f32."""
+        return self.arch == "arm" or "f16c" in self.features or self.cpu != "x86-64-v2"
+
+    @property
     def system(self) -> str:
         """The operating system's part of the triple: `linux`, `darwin` or `windows`."""
         return next((s for s in ("darwin", "windows") if s in self.triple), "linux")

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttr,
     FloatAttr,
     IntegerAttr,
-    IntegerType,
     SymbolRefAttr,
     TensorType,
 )
@@ -59,9 +58,7 @@ class SplatOp(ConstantOp):
 
     def __init__(self, value: float, type: Tensor) -> None:
         element = type.element_type
-        exact = isinstance(element, IntegerType)  # signs kept: they decide which numbers there are
-        attribute = IntegerAttr(int(value), element) if exact else number(value, element)
-        super().__init__(properties={"value": attribute}, result_types=[type])
+        super().__init__(properties={"value": number(value, element)}, result_types=[type])
 
     @property
     def number(self) -> float | int:

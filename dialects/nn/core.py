@@ -127,13 +127,12 @@ def _int64(value: int) -> int:
 def number(value: float, element: Attribute) -> FloatAttr | IntegerAttr:
     """A number as an attribute of a float, integer or `index` type.
 
-    An unsigned integer type gives an attribute of the signless one; a number that is too large for
-    a float, infinity.
+    A number that is too large for a float is infinite.
     """
     if is_float(element):
         return FloatAttr(float(saturate(value, dtype_of(element))), cast(Any, element))
     if isinstance(element, IntegerType):
-        return IntegerAttr(int(value), IntegerType(element.width.data))
+        return IntegerAttr(int(value), element)
     if isinstance(element, IndexType):
         return IntegerAttr(int(value), element)
     raise InternalError(f"no number of type {element}")

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -120,6 +120,17 @@ class EmptyOp(IRDLOperation):
         super().__init__(result_types=[type])
 
 
+def _widens_argument(op: Operation) -> bool:
+    return op.name == "arith.extf" and isinstance(op.operands[0], BlockArgument)
+
+
+def _argument(value: SSAValue) -> SSAValue:
+    """The argument that a value is, or is the widened form of."""
+    owner = value.owner
+    widened = isinstance(owner, Operation) and _widens_argument(owner)
+    return owner.operands[0] if widened else value
+
+
 @irdl_op_definition
 class ContractOp(IRDLOperation):
     """A statement: an aggregation over an index space.
@@ -217,15 +228,15 @@ class ContractOp(IRDLOperation):
 
     @property
     def is_multiply_add(self) -> bool:
-        """Whether the statement sums the products of two float operands."""
-        ops = list(self.combine.block.ops)
+        """Whether the statement sums the products of two float operands, as they are or widened."""
+        ops = [op for op in self.combine.block.ops if not _widens_argument(op)]
         if self.aggregation.data != "+" or len(ops) != 2:
             return False
         product, last = ops
         return (
             isinstance(product, arith.MulfOp)
             and isinstance(last, YieldOp)
-            and tuple(product.operands) == tuple(self.combine.block.args)
+            and tuple(map(_argument, product.operands)) == tuple(self.combine.block.args)
             and last.value == product.result
         )
 

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella.dialects.arith import ConstantOp
 from tessella.dialects.layout import Layout, Piece
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile.access import Access, Linear
@@ -204,7 +205,7 @@ def _computed(form: Linear, before: Operation) -> SSAValue:
         return op.results[0]
 
     def constant(value: int) -> SSAValue:
-        return add(arith.ConstantOp(IntegerAttr(value, IndexType())))
+        return add(ConstantOp(IntegerAttr(value, IndexType())))
 
     total = constant(form.constant)
     for name, c in form.terms:

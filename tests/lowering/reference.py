@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
+from tessella.dialects.arith import ConstantOp
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.tile import Access, ContractOp, ExtractOp, IndexOp, Linear, YieldOp, yielded
 from tests.native import Array
@@ -125,7 +125,7 @@ def _body(block: Block, arguments: Sequence[Array], points: Points, arrays: Arra
                 result = points[op.index.data]
             case ExtractOp():
                 result = arrays[op.source][tuple(operands)]
-            case arith.ConstantOp():
+            case ConstantOp():
                 result = np.full(len(points[""]), _number(op.value), _scalar_dtype(op.result.type))
             case _ if op.name in _CASTS:
                 result = operands[0].astype(_scalar_dtype(op.results[0].type))
