@@ -15,8 +15,8 @@ from tessella.dialects.elements import find_element
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InternalError
 
-_FLOATS = {e.name: (e.llvm, e.bits) for e in ELEMENTS.values() if e.is_float and e.llvm[0] != "i"}
-"""LLVM's name and the bits of each float type that LLVM has."""
+_FLOATS = {e.name: (e.llvm, e.bits) for e in ELEMENTS.values() if e.is_float and e.is_native}
+"""LLVM's name and the bits of each float type that there is code for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,8 @@ def vector(element: str, lanes: int) -> LLType:
     is_float = element in _FLOATS
     name, bits = _FLOATS[element] if is_float else (element, int(element[1:]))
     text = f"<{lanes} x {name}>" if lanes else name
-    mangled = f"v{lanes}{element}" if lanes else element
+    suffix = name if name[0] == "i" else element
+    mangled = f"v{lanes}{suffix}" if lanes else suffix
     return LLType(element, lanes, bits, is_float, text, mangled, name)
 
 
@@ -140,7 +141,7 @@ def float_constant(element: str, value: float) -> str:
         return f"0x{_bits('<d', round_to_f32(value)):016X}"
     if element == "f16":
         return f"0xH{_bits16('<e', value):04X}"
-    return f"0xR{_bfloat_bits(value):04X}"
+    return str(_bfloat_bits(value))
 
 
 def round_to_f32(value: float) -> float:

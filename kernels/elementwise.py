@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IndexType, IntegerType
+from xdsl.dialects.builtin import IndexType, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.arith import CASTS
@@ -256,7 +256,9 @@ def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
         return s.op(CASTS["arith.fptoui" if is_unsigned(to) else "arith.fptosi"](x, to))
     unsigned = start == BOOL or is_unsigned(start)
     if is_float(to):
-        return s.op(CASTS["arith.uitofp" if unsigned else "arith.sitofp"](x, to))
+        # a float that has all of the integers, or nearly all of 64 bits: it is rounded once
+        wide = to if arithmetic_of(to) == to else f32 if element_of(start).bits < 32 else f64
+        return s.narrowed(s.op(CASTS["arith.uitofp" if unsigned else "arith.sitofp"](x, wide)), to)
     more = element_of(to).bits - (1 if start == BOOL else element_of(start).bits)
     if more == 0:
         return s.op(CASTS["arith.bitcast"](x, to))

@@ -27,7 +27,8 @@ class Element:
     """The NumPy dtype of the storage."""
 
     llvm: str
-    """LLVM's type of a value in a register."""
+    """LLVM's type of a value in a register; bf16 is an integer to it, as LLVM calls library
+    functions where it moves a ``bfloat`` about."""
 
     foreign: str = ""
     """The name of the dtype that the package ``ml_dtypes`` has for an element that NumPy lacks."""
@@ -55,7 +56,7 @@ class Element:
     def is_native(self) -> bool:
         """Whether there is native code for values of this element: f8 and what is smaller than a
         byte can only be stored, and converted by NumPy."""
-        return self.bits >= 8 and not (self.is_float and self.llvm.startswith("i"))
+        return self.bits > 8 or (self.bits == 8 and not self.is_float)
 
     @property
     def arithmetic(self) -> str:
@@ -93,7 +94,7 @@ _TABLE = (
     Element("f64", 64, "float", "float64", "double", exponent=11),
     Element("f32", 32, "float", "float32", "float", exponent=8),
     Element("f16", 16, "float", "float16", "half", exponent=5, narrow=True),
-    Element("bf16", 16, "float", "uint16", "bfloat", "bfloat16", exponent=8, narrow=True),
+    Element("bf16", 16, "float", "uint16", "i16", "bfloat16", exponent=8, narrow=True),
     Element("f8E4M3FN", 8, "float", "uint8", "i8", "float8_e4m3fn", exponent=4, narrow=True),
     Element("f8E5M2", 8, "float", "uint8", "i8", "float8_e5m2", exponent=5, narrow=True),
     *(Element(f"i{n}", n, "signed", f"int{n}", f"i{n}") for n in (64, 32, 16, 8)),
