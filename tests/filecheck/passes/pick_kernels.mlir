@@ -94,7 +94,7 @@ func.func @shared(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x3x3xf32>) -> tens
 // precision of a place is; other floats where a place leaves the precision open.
 
 // CHECK-LABEL: func.func @elements
-// CHECK-NEXT:    nn.add %u, %u {kernel = "host", places = [#place.at<host, u8, nchw>, #place.at<host, u8, nchw>, #place.at<host, u8, nchw>], fallback = "host"}
+// CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>]}
 // CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>]}
 // CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>]}
 

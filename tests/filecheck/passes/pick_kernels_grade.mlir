@@ -86,7 +86,7 @@ func.func @movement(%x: tensor<1x8x6x6xf32>) {
 // place is; other floats where a place leaves the precision open.
 
 // CHECK-LABEL: func.func @elements
-// CHECK-NEXT:    nn.add %u, %u {kernel = "host", places = [#place.at<host, u8, nchw>, #place.at<host, u8, nchw>, #place.at<host, u8, nchw>], fallback = "host"}
+// CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>]}
 // CHECK-NEXT:    nn.relu %e {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>], fallback = "host"}
 // CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>]}
 // CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>]}
