@@ -202,7 +202,8 @@ def test_estimates_that_differ_by_less_than_a_tenth_leave_the_choice_to_the_orde
     for places in (("x86/f32/nchw", "x86/f32/nhwc"), ("x86/f32/nhwc", "x86/f32/nchw")):
         _, conv, _ = pick(convolution(1), *places)
         nearer = winner if places[0].endswith("nchw") else NHWC
-        assert (conv.places or ())[0].layout == nearer
+        assert conv.places is not None
+        assert conv.places[0].layout == nearer
 
 
 def test_costs_that_kernels_state_count_as_they_are() -> None:
