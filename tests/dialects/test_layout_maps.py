@@ -161,6 +161,43 @@ def test_same_memory_is_what_pack_does(
     assert layout.same_memory(other, shape) == other.same_memory(layout, shape)
 
 
+@given(layouts(), layouts(), st.booleans())
+def test_addresses_are_equal_where_memory_is(
+    a: tuple[tuple[int, ...], Layout], b: tuple[tuple[int, ...], Layout], merged: bool
+) -> None:
+    """Also between shapes: the elements are numbered in row-major order."""
+    (shape, layout), (other, second) = a, b
+    if merged:
+        other, second = (math.prod(shape),), NCHW
+    same = pack(numbered(shape), layout).tolist() == pack(numbered(other), second).tolist()
+    if layout.addresses(shape) == second.addresses(other):
+        assert same
+    elif {layout.name, second.name} <= {"nchw", "nhwc"}:
+        assert not same
+    assert layout.addresses(shape) == layout.addresses(shape)
+
+
+@pytest.mark.parametrize(
+    "shape, layout, other, second",
+    [
+        ((2, 3), NCHW, (6,), NCHW),
+        ((2, 12), NCHW, (2, 3, 4), NCHW),
+        ((2, 1, 3), NHWC, (6,), NCHW),
+        ((2, 8, 3), NHWC, (2, 2, 4, 3), Layout("packed", tuple(map(Piece, (0, 3, 1, 2))))),
+        (
+            (6,),
+            Layout("packed", (Piece(0, mod=3), Piece(0, div=3))),
+            (2, 3),
+            Layout("packed", (Piece(1), Piece(0))),
+        ),
+    ],
+)
+def test_equal_addresses_of_different_shapes(
+    shape: tuple[int, ...], layout: Layout, other: tuple[int, ...], second: Layout
+) -> None:
+    assert layout.addresses(shape) == second.addresses(other)
+
+
 @pytest.mark.parametrize(
     "shape, same",
     [
