@@ -110,6 +110,20 @@ def test_an_input_that_is_an_output_is_copied() -> None:
     np.testing.assert_array_equal(x, 1)
 
 
+def test_equal_outputs_have_memory_of_their_own() -> None:
+    nodes = [
+        helper.make_node("Neg", ["x"], ["y"]),
+        helper.make_node("Neg", ["x"], ["z"]),
+        helper.make_node("Identity", ["y"], ["w"]),
+    ]
+    shape = (TensorProto.FLOAT, [4])
+    model = tessella.compile(model_of(nodes, {"x": shape}, {"y": shape, "z": shape, "w": shape}))
+    y, z, w = model(np.ones(4, np.float32))
+    y[:] = 5
+    np.testing.assert_array_equal(z, -1)
+    np.testing.assert_array_equal(w, -1)
+
+
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("missing", {}, "names"),
     ("extra", {"x": np.zeros((3, 5), np.float32), "q": 1}, "names"),
