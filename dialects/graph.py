@@ -59,6 +59,12 @@ class Source(Protocol):
     @property
     def outputs(self) -> Sequence[ValueInfo]: ...
 
+    @property
+    def fingerprint(self) -> str | None:
+        """Names all that the program depends on but the shapes of inputs, in any process; None
+        where nothing does."""
+        ...
+
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The program for these input shapes (every input is named). Raises TessellaError."""
         ...

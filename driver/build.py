@@ -17,7 +17,7 @@ from tessella import targets
 from tessella.codegen.emit import emit, emit_kernel
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import assembly
-from tessella.codegen.objects import Compilation, prepare
+from tessella.codegen.objects import Compilation, Objects, prepare
 from tessella.codegen.symbols import nameless
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
@@ -150,10 +150,17 @@ def _before(stage: str) -> str:
     return IR_STAGES[IR_STAGES.index(stage) - 1]
 
 
-def compile_graph(
-    graph: Graph, options: Options, progress: Progress = quiet
-) -> tuple[Lowered, Program]:
-    """The program of a graph on this machine, and its stages. The graph's weights are used up."""
+@dataclass(frozen=True)
+class Built:
+    """A program, the stages that it went through, and the objects that it is linked from."""
+
+    program: Program
+    lowered: Lowered
+    objects: Objects
+
+
+def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) -> Built:
+    """The program of a graph on this machine. The graph's weights are used up."""
     target = targets.resolve(options.target)
     if not targets.can_run(target):
         raise OptionError(
@@ -164,10 +171,10 @@ def compile_graph(
         lowered = lower(
             graph, options, start=graph.stage, progress=progress, compilation=compilation
         )
-        return lowered, _load(lowered, compilation, progress)
+        return _load(lowered, compilation, progress)
 
 
-def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Program:
+def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Built:
     module = lowered.stages["loops"]
     texts = lowered.llvm()
     compilation.add_all(texts)
@@ -180,7 +187,8 @@ def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Pro
     )
     lowered.timings["llvm"] = perf_counter() - began
     library = link(objects.images, objects.symbols)
-    return _Assembler(lowered, library).program()
+    program = _Assembler(lowered, library).program()
+    return Built(program, lowered, objects)
 
 
 def as_text(lowered: Lowered, stage: str) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects.graph import Source, ValueInfo
+from tessella.driver import program_cache
 from tessella.driver.build import (
     Lowered,
     Progress,
     as_text,
     compile_graph,
+    lower,
     memory_to_compile,
     quiet,
 )
@@ -38,7 +41,15 @@ class Executable:
     """The program for one concrete set of input shapes."""
 
     program: Program
-    lowered: Lowered
+    lower: Callable[[], Lowered]
+    timings: Mapping[str, float]
+    """Seconds that each step of making it took."""
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The stages. Those of a program that was found on disk are made when they are asked
+        for."""
+        return self.lower()
 
     @cached_property
     def explanation(self) -> Explanation:
@@ -165,7 +176,7 @@ class Model(Compiled):
     @property
     def timings(self) -> Mapping[str, float]:
         """Seconds that each step of the latest compilation took."""
-        return dict(self._latest().lowered.timings)
+        return dict(self._latest().timings)
 
     def _latest(self) -> Executable:
         latest = self._programs.latest()
@@ -220,11 +231,26 @@ class Model(Compiled):
         return self._programs.get(key, lambda: self._compile(key))
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Executable:
-        if self._source is None:
+        source, options = self._source, self._options
+        if source is None:
             raise InternalError(f"the model was compiled for other shapes than {shapes}")
         named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
+        key = program_cache.key(source.fingerprint, shapes, options)
+
+        def lowered_again() -> Lowered:
+            with memory_to_compile():
+                graph = source.graph(named)
+                lowered = lower(graph, options, start=graph.stage)
+            lowered.weights.keep(set())
+            return lowered
+
         with memory_to_compile():
-            graph = self._source.graph(named)
-            lowered, program = compile_graph(graph, self._options, self._progress)
+            began = perf_counter()
+            program = program_cache.fetch(key)
+            if program is not None:
+                return Executable(program, lowered_again, {"fetch": perf_counter() - began})
+            built = compile_graph(source.graph(named), options, self._progress)
+            program_cache.store(key, built.program, built.objects)
+        lowered = built.lowered
         lowered.weights.keep(set())
-        return Executable(program, lowered)
+        return Executable(built.program, lambda: lowered, lowered.timings)

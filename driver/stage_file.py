@@ -107,6 +107,8 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
 class StageSource:
     """A stage file as a source of programs: its shapes are concrete, so it has one."""
 
+    fingerprint: str | None = None
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self.stage, self._graph = load_stage(path)

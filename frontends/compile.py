@@ -11,11 +11,14 @@ from tessella.driver.build import Progress
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.driver.stage_file import StageSource, stage_of
+from tessella.frontends.kept import KeptSource, identify
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
+
+    from tessella.frontends.onnx import OnnxSource
 
 
 def open_source(
@@ -36,11 +39,23 @@ def open_source(
                 hint="give them when the stage is written",
             )
         return StageSource(model)
-    # here, as it needs the package onnx, which a stage file does without
-    from tessella.frontends.onnx import OnnxSource
-
     _check_import_options(constants, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
+    settings = {"constants": constants or {}, **limits}
+    return KeptSource(
+        lambda: identify(model, settings),
+        lambda: _read(model, constants, limits),
+    )
+
+
+def _read(
+    model: str | Path | bytes | onnx.ModelProto,
+    constants: Mapping[str, npt.ArrayLike] | None,
+    limits: Mapping[str, int],
+) -> OnnxSource:
+    # here, as it needs the package onnx, which others do without
+    from tessella.frontends.onnx import OnnxSource
+
     return OnnxSource(model, constants=constants, **limits)
 
 

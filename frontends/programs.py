@@ -38,6 +38,8 @@ class FixedProgram:
 class FixedSource:
     """A program on its way to the driver, which gets it once: the weights may be large."""
 
+    fingerprint: str | None = None
+
     def __init__(self, graph: Graph) -> None:
         self._graph: Graph | None = graph
         self.inputs: Sequence[ValueInfo]

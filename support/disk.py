@@ -17,7 +17,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -25,6 +25,8 @@ from typing import IO
 MAGIC = b"tessella"
 DIGEST = 32
 HEADER = len(MAGIC) + DIGEST
+
+Buffer = bytes | bytearray | memoryview
 
 _OFF = ("off", "0")
 _PART = ".part"
@@ -83,29 +85,29 @@ class Folder:
             return None
         try:
             with _opened(file) as stream:
-                data = stream.read()
+                header, content = stream.read(HEADER), stream.read()
                 _mark_used(stream)
         except (OSError, ValueError, MemoryError):
             return None
-        content = data[HEADER:]
-        if data[:HEADER] != _header(key, content):
+        if header != _header(key, (content,)):
             _log.info("a damaged entry is dropped: %s", file)
             _remove(file)
             return None
         return content
 
-    def put(self, key: str, content: bytes) -> None:
-        """Store an entry, if that can be done."""
+    def put(self, key: str, *content: Buffer) -> None:
+        """Store an entry, whose content comes in parts, if that can be done."""
         file = self._file(key)
-        if file is None or not self._is_ours(file.parent):
+        size = sum(memoryview(part).nbytes for part in content)
+        if file is None or size > self.most // 2 or not self._is_ours(file.parent):
             return
         try:
-            _write(file, _header(key, content), content)
+            _write(file, _header(key, content), *content)
         except OSError as error:
             _log.info("the cache cannot be written to: %s", error)
             return
         # one time in 64 on average, so that few look through the folder
-        if int(_name(key)[:2], 16) < 4 or len(content) > self.most // 64:
+        if int(_name(key)[:2], 16) < 4 or size > self.most // 64:
             self.trim()
 
     def trim(self, most: int | None = None) -> None:
@@ -155,9 +157,10 @@ def _name(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:40]
 
 
-def _header(key: str, content: bytes) -> bytes:
+def _header(key: str, content: Sequence[Buffer]) -> bytes:
     digest = hashlib.sha256(len(key).to_bytes(8) + key.encode())
-    digest.update(content)
+    for part in content:
+        digest.update(part)
     return MAGIC + digest.digest()
 
 
@@ -183,7 +186,7 @@ def _mark_used(stream: IO[bytes]) -> None:
             os.utime(stream.fileno())
 
 
-def _write(file: Path, *parts: bytes) -> None:
+def _write(file: Path, *parts: Buffer) -> None:
     """Write a file that appears as a whole. Raises OSError, and leaves nothing behind then."""
     part = file.with_name(f"{file.name}.{secrets.token_hex(8)}{_PART}")
     try:

@@ -56,6 +56,8 @@ class GraphBuilder:
 class FixedSource:
     """A source with one graph, made anew each time."""
 
+    fingerprint: str | None = None
+
     def __init__(self, make: Callable[[], Graph]) -> None:
         self._make = make
         inputs, outputs = signature(make().module)

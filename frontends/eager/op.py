@@ -116,7 +116,7 @@ class EagerOp:
             if not isinstance(x, np.ndarray) or x.dtype != dtype
         ]
         with memory_to_compile():
-            _, program = compile_graph(graph, self._options)
+            program = compile_graph(graph, self._options).program
         return _Prepared(self._kind, program, converted)
 
     def _graph(

@@ -32,6 +32,8 @@ class OnnxSource:
     supported, and InputError for constants that do not fit.
     """
 
+    fingerprint: str | None = None
+
     def __init__(
         self,
         origin: Origin,
@@ -40,6 +42,8 @@ class OnnxSource:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._model = open_model(origin)
+        self.is_whole = self._model.is_whole
+        """Whether all is in the model's own bytes: no tensor is in another file."""
         issues = unsupported(self._model)
         if issues:
             raise UnsupportedError(issues)

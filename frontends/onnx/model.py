@@ -167,3 +167,6 @@ class Model:
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Function]
     """By domain, op and overload."""
+
+    is_whole: bool = True
+    """Whether all is in the model's own bytes: no tensor is in another file."""

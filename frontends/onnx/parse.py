@@ -24,10 +24,12 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     ]
     for domain, name, _ in _repeated(keys):
         raise InvalidModelError("a function is defined twice", found=f"{domain}.{name}")
+    graph = parser.graph(proto.graph)
     return Model(
-        parser.graph(proto.graph),
+        graph,
         _opsets(proto.opset_import),
         dict(zip(keys, functions, strict=True)),
+        is_whole=not files.are_used,
     )
 
 

@@ -32,7 +32,7 @@ from tessella.dialects.nn.core import (
     to_python,
     type_of,
 )
-from tessella.driver.build import Lowered, lower
+from tessella.driver.build import Built, lower
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.options import make_options
 from tessella.driver.pipeline import Options
@@ -210,10 +210,10 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """The programs that are made from now on, with an empty table."""
     programs: list[Program] = []
 
-    def load(graph: Graph, options: Options) -> tuple[Lowered, Program]:
-        lowered, program = made(graph, options)
-        programs.append(program)
-        return lowered, program
+    def load(graph: Graph, options: Options) -> Built:
+        built = made(graph, options)
+        programs.append(built.program)
+        return built
 
     made = eager.compile_graph
     monkeypatch.setattr(eager, "compile_graph", load)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from tessella.codegen import kernel_cache
+from tessella.driver import program_cache
 from tessella.support import disk
-from tessella.support.disk import Folder
 
-FOLDERS: tuple[Folder, ...] = (kernel_cache.FOLDER,)
+FOLDERS = (kernel_cache.FOLDER, program_cache.FOLDER, program_cache.SIGNATURES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -178,8 +178,8 @@ def test_stages_load_again(tmp_path: Path) -> None:
         save_stage(path, first.stages[stage], first.weights)
         found, loaded = load_stage(path)
         assert found == stage
-        again = compile_graph(Graph(loaded.module, loaded.weights, stage), options)[1]
-        same(again.run(arrays)[0], want)
+        again = compile_graph(Graph(loaded.module, loaded.weights, stage), options)
+        same(again.program.run(arrays)[0], want)
 
 
 def test_no_defract_and_attributes_change_nothing() -> None:

@@ -1,0 +1,104 @@
+"""Programs on disk, by the model's bytes, the shapes of inputs, the options and all versions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from tessella import targets
+from tessella.codegen import llvm
+from tessella.codegen.link import link
+from tessella.codegen.objects import Objects
+from tessella.dialects.graph import ValueInfo
+from tessella.driver.options import Options
+from tessella.runtime import stored
+from tessella.runtime.program import Program
+from tessella.support import plugins
+from tessella.support.disk import Folder
+from tessella.support.knobs import KNOBS
+
+FOLDER = Folder("programs", 4 << 30)
+
+SIGNATURES = Folder("signatures", 16 << 20)
+
+Shapes = Sequence[tuple[int, ...]]
+Signature = tuple[Sequence[ValueInfo], Sequence[ValueInfo]]
+"""Inputs and outputs."""
+
+
+def key(model: str | None, shapes: Shapes, options: Options) -> str | None:
+    """Names the program of a model, which ``model`` names, for shapes of its inputs; None where
+    none is to be kept: what plugins and debug passes do can change at any time."""
+    if model is None or not _can_be_kept():
+        return None
+    target = targets.resolve(options.target)
+    return json.dumps([model, shapes, repr(options), repr(target), _versions()])
+
+
+def fetch(key: str | None) -> Program | None:
+    """The program, if it was made before."""
+    data = None if key is None else FOLDER.get(key)
+    return None if data is None else stored.restore(data, link)
+
+
+def store(key: str | None, program: Program, objects: Objects) -> None:
+    """Keep a program for later, if it can be."""
+    if key is None:
+        return
+    try:
+        parts = stored.dump(program, objects.images, objects.symbols)
+    except stored.NotStorableError:
+        return
+    FOLDER.put(key, *parts)
+
+
+def fetch_signature(model: str) -> Signature | None:
+    """Inputs and outputs of a model, if it was read before."""
+    data = SIGNATURES.get(f"{model} {_versions()}") if _can_be_kept() else None
+    if data is None:
+        return None
+    inputs, outputs = (
+        [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in infos]
+        for infos in json.loads(data)
+    )
+    return inputs, outputs
+
+
+def store_signature(model: str, signature: Signature) -> None:
+    """Keep the inputs and outputs of a model for later."""
+    if _can_be_kept():
+        listed = [[[i.name, i.dtype, i.shape] for i in infos] for infos in signature]
+        SIGNATURES.put(f"{model} {_versions()}", json.dumps(listed).encode())
+
+
+def _can_be_kept() -> bool:
+    return FOLDER.path() is not None and not KNOBS.debug_passes and not _has_plugins()
+
+
+def _has_plugins() -> bool:
+    groups = (plugins.DIALECTS, plugins.HOST, plugins.KERNELS, plugins.PATTERNS, plugins.PASSES)
+    return any(plugins.plugins(group) for group in groups)
+
+
+@cache
+def _versions() -> str:
+    """Changes with every version of what makes programs, and with every file of ours."""
+    digest = hashlib.sha256(f"{llvm.version()} xdsl {version('xdsl')}".encode())
+    for path, status in sorted(_sources(Path(__file__).absolute().parents[1]).items()):
+        digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(root: Path) -> Mapping[str, os.stat_result]:
+    found: dict[str, os.stat_result] = {}
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        found |= {
+            f"{folder}/{name}": os.stat(f"{folder}/{name}") for name in files if name[-3:] == ".py"
+        }
+    return found

@@ -1,0 +1,159 @@
+"""A program as bytes, from which it is made again without the compiler.
+
+The length of a text in 8 bytes; the text, JSON; then, each at a multiple of 64 bytes behind it, the
+arrays and objects that the text names by where they are. Whoever stores such bytes has to see to it
+that they are what was written: they hold native code, and nothing is checked here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime.arena import ALIGNMENT, aligned
+from tessella.runtime.elements import dtype_name, dtype_named
+from tessella.runtime.program import HostStep, NativeStep, Program, Step, TensorSpec
+
+Array = npt.NDArray[Any]
+Part = tuple[int, int]
+"""Where something starts, and how many bytes it has."""
+
+LENGTH = 8
+
+
+class Code(Protocol):
+    """Linked code."""
+
+    def address(self, name: str) -> int:
+        """Where a function starts."""
+        ...
+
+
+class NotStorableError(Exception):
+    """A program with something in it that has no form in JSON."""
+
+
+Link = Callable[[Mapping[str, bytes], Mapping[str, str]], Code]
+"""Links objects, with the symbol of each, both by the function's name."""
+
+
+class _Parts:
+    """Bytes behind the text."""
+
+    def __init__(self) -> None:
+        self.buffers: list[bytes | memoryview] = []
+        self._end = 0
+
+    def add(self, data: bytes | memoryview) -> Part:
+        start, size = self._end, memoryview(data).nbytes
+        padding = -size % ALIGNMENT
+        self.buffers += [data, bytes(padding)]
+        self._end += size + padding
+        return start, size
+
+    def array(self, array: Array) -> dict[str, Any]:
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        at = self.add(flat.data)
+        return {"dtype": dtype_name(array.dtype), "shape": array.shape, "at": at}
+
+
+def dump(
+    program: Program, images: Mapping[str, bytes], symbols: Mapping[str, str]
+) -> Sequence[bytes | memoryview]:
+    """The bytes, in parts. Raises NotStorableError."""
+    parts = _Parts()
+    text = {
+        "inputs": program.inputs,
+        "results": program.results,
+        "nodes": {str(code): list(names) for code, names in program.nodes.items()},
+        "steps": [_step(step) for step in program.steps],
+        "constants": {str(i): parts.array(array) for i, array in program.constants.items()},
+        "weights": parts.add(program.weights.data),
+        "code": [[name, symbols[name], parts.add(image)] for name, image in images.items()],
+    }
+    head = json.dumps(text).encode()
+    head += b" " * (-(LENGTH + len(head)) % ALIGNMENT)
+    return [len(head).to_bytes(LENGTH), head, *parts.buffers]
+
+
+def restore(data: bytes, link: Link) -> Program:
+    """The program that ``dump`` was given."""
+    end = LENGTH + int.from_bytes(data[:LENGTH])
+    text = json.loads(data[LENGTH:end])
+    parts = memoryview(data)[end:]
+
+    def part(at: Part) -> memoryview:
+        return parts[at[0] : at[0] + at[1]]
+
+    def array(entry: Mapping[str, Any]) -> Array:
+        flat = np.frombuffer(part(entry["at"]), np.uint8).copy()
+        return flat.view(dtype_named(entry["dtype"])).reshape(entry["shape"])
+
+    images = {name: bytes(part(at)) for name, _, at in text["code"]}
+    code = link(images, {name: symbol for name, symbol, _ in text["code"]})
+    weights = aligned(text["weights"][1])
+    weights[:] = np.frombuffer(part(text["weights"]), np.uint8)
+    return Program(
+        inputs=text["inputs"],
+        steps=tuple(_restored(entry, code) for entry in text["steps"]),
+        results=tuple(text["results"]),
+        constants={int(i): array(entry) for i, entry in text["constants"].items()},
+        weights=weights,
+        nodes={int(number): names for number, names in text["nodes"].items()},
+        keep=code,
+    )
+
+
+def _step(step: Step) -> dict[str, Any]:
+    if isinstance(step, NativeStep):
+        specs = [[spec.shape, dtype_name(spec.dtype)] for spec in step.specs]
+        return {
+            "segment": step.name,
+            "arena": step.arena_bytes,
+            "inputs": step.inputs,
+            "outputs": step.outputs,
+            "specs": specs,
+        }
+    return {
+        "kernel": step.kernel,
+        "node": step.node,
+        "inputs": step.inputs,
+        "outputs": step.outputs,
+        "settings": {name: _value(value) for name, value in step.settings.items()},
+        "dtypes": None if step.dtypes is None else list(map(dtype_name, step.dtypes)),
+    }
+
+
+def _restored(entry: Mapping[str, Any], code: Code) -> Step:
+    inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
+    if "segment" in entry:
+        specs = tuple(TensorSpec(tuple(s), dtype_named(d)) for s, d in entry["specs"])
+        name = entry["segment"]
+        return NativeStep(name, code.address(name), entry["arena"], inputs, outputs, specs)
+    settings = {name: _restored_value(value) for name, value in entry["settings"].items()}
+    named = entry["dtypes"]
+    dtypes = None if named is None else tuple(map(dtype_named, named))
+    return HostStep(entry["kernel"], entry["node"], inputs, outputs, settings, dtypes)
+
+
+def _value(value: Any) -> Any:
+    """A setting in JSON: a tuple is a list, a dtype an object."""
+    if isinstance(value, np.dtype):
+        return {"dtype": dtype_name(value)}
+    if isinstance(value, tuple):
+        return [_value(item) for item in cast(tuple[Any, ...], value)]
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise NotStorableError(f"a setting {value!r}")
+
+
+def _restored_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dtype_named(cast(dict[str, str], value)["dtype"])
+    if isinstance(value, list):
+        return tuple(_restored_value(item) for item in cast(list[Any], value))
+    return value

@@ -1,0 +1,259 @@
+"""Programs on disk: found by whoever compiles the same again, and by nobody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tessella
+from tessella.driver import model as driver
+from tessella.driver import program_cache
+from tessella.runtime import stored
+from tessella.runtime.program import HostStep, Program
+from tessella.support.errors import InvalidModelError
+from tests.hostile.models import X, Y, mixed
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One entry for each program that is compiled."""
+    seen: list[str] = []
+    make = driver.compile_graph
+
+    def compile_graph(*args: Any) -> Any:
+        seen.append("program")
+        return make(*args)
+
+    monkeypatch.setattr(driver, "compile_graph", compile_graph)
+    return seen
+
+
+def scaled(factor: float, rows: int | str = 3, weight: Array | None = None) -> onnx.ModelProto:
+    weight = np.full(4, factor, np.float32) if weight is None else weight
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["t"]),
+        helper.make_node("CumSum", ["t", "axis"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, 4])],
+        [
+            numpy_helper.from_array(weight, "w"),
+            numpy_helper.from_array(np.array(1, np.int64), "axis"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+def ones(rows: int = 3) -> Array:
+    return np.ones((rows, 4), np.float32)
+
+
+def want(factor: float, rows: int = 3) -> Array:
+    return np.tile(np.cumsum(np.full(4, factor, np.float32)), (rows, 1))
+
+
+# ** found **
+
+
+def test_what_was_compiled_is_found(cache: Path, compiled: list[str]) -> None:
+    data = mixed().SerializeToString()
+    cold, warm = tessella.compile(data), tessella.compile(data)
+    assert len(compiled) == 1
+    np.testing.assert_array_equal(cold(X), warm(X))
+    np.testing.assert_allclose(warm(X), Y, rtol=1e-5)
+    assert warm.inputs == cold.inputs
+    assert warm.outputs == cold.outputs
+    assert list(warm.timings) == ["fetch"]
+
+
+def test_a_file_is_found_under_any_name(cache: Path, compiled: list[str], tmp_path: Path) -> None:
+    for name in ("one.onnx", "two.onnx"):
+        (tmp_path / name).write_bytes(scaled(2).SerializeToString())
+        np.testing.assert_array_equal(tessella.compile(tmp_path / name)(ones()), want(2))
+    assert len(compiled) == 1
+
+
+def test_it_can_be_inspected(cache: Path) -> None:
+    data = mixed().SerializeToString()
+    cold, warm = tessella.compile(data), tessella.compile(data)
+    for stage in ("nn", "placed", "tile", "loops", "llvm"):
+        assert warm.as_text(stage) == cold.as_text(stage)
+    assert str(warm.explain()) == str(cold.explain())
+
+
+def test_each_shape_is_an_entry(cache: Path, compiled: list[str]) -> None:
+    data = scaled(2, "n").SerializeToString()
+    for _ in range(2):
+        model = tessella.compile(data)
+        for rows in (1, 5):
+            np.testing.assert_array_equal(model(ones(rows)), want(2, rows))
+    assert len(compiled) == 2
+
+
+def test_a_failed_check_names_its_nodes(cache: Path) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"], name="the_gather")
+    infos = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]),
+    ]
+    graph = helper.make_graph([node], "g", infos[:2], infos[2:])
+    data = helper.make_model(graph, ir_version=10).SerializeToString()
+    for _ in range(2):
+        model = tessella.compile(data)
+        with pytest.raises(tessella.TessellaError, match="the_gather"):
+            model(np.zeros(4, np.float32), np.array([0, 9]))
+
+
+# ** not found **
+
+
+def test_whatever_is_different(cache: Path, compiled: list[str]) -> None:
+    base = scaled(2).SerializeToString()
+    settings: list[tuple[bytes, Mapping[str, Any]]] = [
+        (base, {}),
+        (scaled(3).SerializeToString(), {}),
+        (base, {"places": ["host"]}),
+        (base, {"pick": "grade"}),
+        (base, {"max_bytes": 1000}),
+    ]
+    for data, options in settings:
+        tessella.compile(data, **options)
+    assert len(compiled) == len(settings)
+    np.testing.assert_array_equal(tessella.compile(settings[1][0])(ones()), want(3))
+    assert len(compiled) == len(settings)
+
+
+def test_constants_are_part_of_the_model(cache: Path, compiled: list[str]) -> None:
+    model = scaled(0)
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4]))
+    del model.graph.initializer[0]
+    for factor in (2, 3, 2):
+        constants = {"w": np.full(4, factor, np.float32)}
+        made = tessella.compile(model.SerializeToString(), constants=constants)
+        np.testing.assert_array_equal(made(ones()), want(factor))
+    assert len(compiled) == 2
+
+
+def test_another_version_compiles_again(
+    cache: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = scaled(2).SerializeToString()
+    tessella.compile(data)
+    monkeypatch.setattr(program_cache, "_versions", lambda: "another")
+    tessella.compile(data)
+    assert len(compiled) == 2
+
+
+def test_nothing_is_kept_beside_plugins(
+    cache: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = scaled(2).SerializeToString()
+    tessella.compile(data)
+    monkeypatch.setattr(program_cache, "_has_plugins", lambda: True)
+    tessella.compile(data)
+    assert len(compiled) == 2
+
+
+def test_external_data_is_no_part_of_a_file(
+    cache: Path, compiled: list[str], tmp_path: Path
+) -> None:
+    """Which stays the same when the data changes."""
+    for factor in (2, 3):
+        onnx.save(
+            scaled(factor, weight=np.full((3, 4), factor, np.float32)),
+            tmp_path / "m.onnx",
+            save_as_external_data=True,
+            location="m.data",
+            size_threshold=0,
+        )
+        np.testing.assert_array_equal(tessella.compile(tmp_path / "m.onnx")(ones()), want(factor))
+        os.unlink(tmp_path / "m.data")
+    assert len(compiled) == 2
+    assert not (cache / "programs").exists()
+
+
+def test_a_file_that_changes_meanwhile(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(scaled(2).SerializeToString())
+    tessella.compile(path)
+    warm = tessella.compile(path)
+    path.write_bytes(scaled(3).SerializeToString())
+    np.testing.assert_array_equal(warm(ones()), want(2))
+    with pytest.raises(InvalidModelError, match="has changed"):
+        warm.explain()
+    np.testing.assert_array_equal(tessella.compile(path)(ones()), want(3))
+
+
+@pytest.mark.parametrize("at", [5, 30, 100, -1])
+def test_a_damaged_entry_is_made_again(cache: Path, compiled: list[str], at: int) -> None:
+    data = scaled(2).SerializeToString()
+    tessella.compile(data)
+    (entry,) = (cache / "programs").iterdir()
+    content = bytearray(entry.read_bytes())
+    content[at] ^= 0xFF
+    entry.write_bytes(content)
+    np.testing.assert_array_equal(tessella.compile(data)(ones()), want(2))
+    np.testing.assert_array_equal(tessella.compile(data)(ones()), want(2))
+    assert len(compiled) == 2
+
+
+def test_a_model_that_is_wrong_is_no_entry(cache: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidModelError):
+            tessella.compile(b"nonsense")
+    assert not cache.exists()
+
+
+# ** the form **
+
+
+def test_settings_come_back() -> None:
+    settings: dict[str, Any] = {
+        "a": None,
+        "b": True,
+        "c": 1,
+        "d": -0.0,
+        "e": float("inf"),
+        "f": "ä\0",
+        "g": (1, (2.5,), ()),
+        "h": np.dtype(np.float16),
+    }
+    step = HostStep("nn.abs", "node", (0,), (1,), settings, (np.dtype(np.int8),))
+    strided = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
+    constants = {2: strided, 3: np.array(True), 4: np.zeros((0, 2), np.float64)}
+    weights = np.arange(100, dtype=np.uint8)
+    program = Program(1, (step,), (1,), constants, weights, {3: ["n"]})
+    parts = stored.dump(program, {}, {})
+    again = stored.restore(b"".join(parts), lambda images, symbols: None)  # pyright: ignore
+    assert again.steps == program.steps
+    assert repr(again.steps) == repr(program.steps)
+    for i, array in constants.items():
+        np.testing.assert_array_equal(again.constants[i], array)
+        assert again.constants[i].dtype == array.dtype
+    np.testing.assert_array_equal(again.weights, weights)
+    assert again.nodes == program.nodes
+
+
+def test_what_has_no_form_is_not_stored() -> None:
+    step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
+    with pytest.raises(stored.NotStorableError):
+        stored.dump(Program(1, (step,), (1,), {}, np.zeros(0, np.uint8)), {}, {})
