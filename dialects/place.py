@@ -43,7 +43,7 @@ from tessella.dialects.layout import (
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 
-TARGETS = ("host", "x86", "arm", "opencl", "cuda", "any")
+DEVICES = ("host", "x86", "arm", "opencl", "cuda", "any")
 PRECISIONS = (*ELEMENTS, "any")
 
 
@@ -93,14 +93,14 @@ class PlaceAttr(ParametrizedAttribute):
 
     name = "place.at"
 
-    target: StringAttr = param_def()
+    device: StringAttr = param_def()
     precision: StringAttr = param_def()
     layout_attr: LayoutAttr = param_def()
 
     @classmethod
-    def get(cls, target: str, precision: str, layout: Layout = ANY_LAYOUT) -> PlaceAttr:
+    def get(cls, device: str, precision: str, layout: Layout = ANY_LAYOUT) -> PlaceAttr:
         """The place of these parts; there are few, and they are made once."""
-        return _place(target, precision, layout)
+        return _place(device, precision, layout)
 
     @property
     def layout(self) -> Layout:
@@ -113,7 +113,7 @@ class PlaceAttr(ParametrizedAttribute):
     def resolved(self, other: PlaceAttr) -> PlaceAttr:
         """This place, with the other's parts where they are `any` here."""
         return PlaceAttr.get(
-            other.target.data if self.target.data == "any" else self.target.data,
+            other.device.data if self.device.data == "any" else self.device.data,
             other.precision.data if self.precision.data == "any" else self.precision.data,
             other.layout if self.layout == ANY_LAYOUT else self.layout,
         )
@@ -121,20 +121,20 @@ class PlaceAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            target = parser.parse_identifier(" a target")
+            device = parser.parse_identifier(" a device")
             parser.parse_punctuation(",")
             precision = parser.parse_identifier(" a precision")
             parser.parse_punctuation(",")
             layout = LayoutAttr(LayoutAttr.parse_parameter(parser))
-        return StringAttr(target), StringAttr(precision), layout
+        return StringAttr(device), StringAttr(precision), layout
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.target.data}, {self.precision.data}, {self.layout}>")
+        printer.print_string(f"<{self.device.data}, {self.precision.data}, {self.layout}>")
 
     def verify(self) -> None:
-        if self.target.data not in TARGETS:
+        if self.device.data not in DEVICES:
             raise VerifyException(
-                f"expected a target ({', '.join(TARGETS)}), found {self.target.data!r}"
+                f"expected a device ({', '.join(DEVICES)}), found {self.device.data!r}"
             )
         if self.precision.data not in PRECISIONS:
             raise VerifyException(
@@ -142,12 +142,12 @@ class PlaceAttr(ParametrizedAttribute):
             )
 
     def __str__(self) -> str:
-        return f"{self.target.data}/{self.precision.data}/{self.layout}"
+        return f"{self.device.data}/{self.precision.data}/{self.layout}"
 
 
 @cache
-def _place(target: str, precision: str, layout: Layout) -> PlaceAttr:
-    return PlaceAttr(StringAttr(target), StringAttr(precision), LayoutAttr(layout))
+def _place(device: str, precision: str, layout: Layout) -> PlaceAttr:
+    return PlaceAttr(StringAttr(device), StringAttr(precision), LayoutAttr(layout))
 
 
 def parse_place(text: str) -> PlaceAttr:
@@ -156,19 +156,19 @@ def parse_place(text: str) -> PlaceAttr:
     A layout is ``nchw``, ``nhwc``, ``nchw16c`` (or another block), ``image``, ``any``, or the
     digits of an order: ``packed<[0 floordiv 4, 1, 0 mod 4]>``.
 
-    Raises OptionError for an unknown target, precision or layout.
+    Raises OptionError for an unknown device, precision or layout.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OptionError(
             "a place is a text",
-            expected="target/precision/layout, such as 'x86/f32/nhwc'",
+            expected="device/precision/layout, such as 'x86/f32/nhwc'",
             found=f"{text!r} of type {type(text).__name__}",
         )
     parts = text.split("/")
-    known = (TARGETS, PRECISIONS)
+    known = (DEVICES, PRECISIONS)
     if len(parts) > len(known) + 1:
         raise OptionError(
-            "a place has too many parts", expected="target/precision/layout", found=repr(text)
+            "a place has too many parts", expected="device/precision/layout", found=repr(text)
         )
     for part, names in zip(parts, known, strict=False):
         if part not in names:
@@ -176,8 +176,8 @@ def parse_place(text: str) -> PlaceAttr:
                 f"unknown part {part!r} in the place {text!r}",
                 expected=f"one of {', '.join(names)}",
             )
-    target, precision, layout = (*parts, "any", "any")[:3]
-    return PlaceAttr.get(target, precision, _parse_layout(layout, text))
+    device, precision, layout = (*parts, "any", "any")[:3]
+    return PlaceAttr.get(device, precision, _parse_layout(layout, text))
 
 
 def _parse_layout(text: str, place: str) -> Layout:
@@ -268,7 +268,7 @@ class _Conversion(IRDLOperation):
                 f"{self.name}: expected tensors with a place, found {source}, {res}"
             )
         changed = {
-            "target": start.target != end.target,
+            "device": start.device != end.device,
             "precision": start.precision != end.precision,
             "layout": start.layout != end.layout,
         }
@@ -282,10 +282,10 @@ class _Conversion(IRDLOperation):
 
 @irdl_op_definition
 class CopyOp(_Conversion):
-    """A copy to another target's memory."""
+    """A copy to another device's memory."""
 
     name = "place.copy"
-    CHANGES: ClassVar[str] = "target"
+    CHANGES: ClassVar[str] = "device"
 
 
 @irdl_op_definition
@@ -320,20 +320,20 @@ def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
 
 @cache
 def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
-    if start.target == end.target:
-        return tuple(_on_one_target(start, end))
+    if start.device == end.device:
+        return tuple(_on_one_device(start, end))
     precision, layout = _in_transit(start, end)
-    here = PlaceAttr.get(start.target.data, precision, layout)
-    there = PlaceAttr.get(end.target.data, precision, layout)
-    return (*_on_one_target(start, here), (CopyOp, there), *_on_one_target(there, end))
+    here = PlaceAttr.get(start.device.data, precision, layout)
+    there = PlaceAttr.get(end.device.data, precision, layout)
+    return (*_on_one_device(start, here), (CopyOp, there), *_on_one_device(there, end))
 
 
-def _on_one_target(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
+def _on_one_device(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
     narrow = min(start.precision.data, end.precision.data, key=_bits)
-    target, place = start.target.data, start
+    device, place = start.device.data, start
     for kind, step in (
-        (CastOp, PlaceAttr.get(target, narrow, start.layout)),
-        (RelayoutOp, PlaceAttr.get(target, narrow, end.layout)),
+        (CastOp, PlaceAttr.get(device, narrow, start.layout)),
+        (RelayoutOp, PlaceAttr.get(device, narrow, end.layout)),
         (CastOp, end),
     ):
         if step != place:
@@ -346,10 +346,10 @@ def _bits(precision: str) -> int:
 
 
 def _in_transit(start: PlaceAttr, end: PlaceAttr) -> tuple[str, Layout]:
-    """Precision and layout in which a value crosses from one target to another."""
-    if start.target.data == "host":
+    """Precision and layout in which a value crosses from one device to another."""
+    if start.device.data == "host":
         return start.precision.data, start.layout
-    if end.target.data == "host":
+    if end.device.data == "host":
         return end.precision.data, end.layout
     narrow = min(start.precision.data, end.precision.data, key=_bits)
     alike = start.layout == end.layout and start.layout != IMAGE

@@ -4,7 +4,7 @@
     builtin.module {
       %y = nn.relu %x {..} : (tensor<1x8x5x5xf32, #nhwc>) -> tensor<1x8x5x5xf32, #nhwc>
 
-xDSL reads aliases and never prints them. An alias is the layout's name, after the target and
+xDSL reads aliases and never prints them. An alias is the layout's name, after the device and
 the precision where places of that layout differ in them; a number tells packed layouts apart.
 """
 
@@ -73,7 +73,7 @@ def _kind(place: PlaceAttr) -> str:
 
 def _name(place: PlaceAttr, alike: Sequence[PlaceAttr]) -> str:
     """The layout's name, after the parts in which places of the same name differ."""
-    targets, precisions = {p.target for p in alike}, {p.precision for p in alike}
-    parts = ((place.target, targets), (place.precision, precisions))
+    devices, precisions = {p.device for p in alike}, {p.precision for p in alike}
+    parts = ((place.device, devices), (place.precision, precisions))
     differing = [part.data for part, others in parts if len(others) > 1]
     return "_".join((*differing, _kind(place)))

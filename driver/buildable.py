@@ -30,14 +30,14 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
             case NnOp() if op.places is not None:
                 picked_kernel(op)
                 place = op.places[-1]
-                if place.target.data not in targets:
+                if place.device.data not in targets:
                     reason = f"the kernel {op.kernel} at {place} can be picked, but not built"
                     yield Unsupported(op.name, op.node, reason)
             case CastOp() | CopyOp() | RelayoutOp():
                 # a copy between the host and a CPU moves nothing
                 is_code = not isinstance(op, CopyOp)
                 for place in filter(None, map(place_of, (op.source.type, op.res.type))):
-                    if place.target.data not in targets or (is_code and _is_storage(place)):
+                    if place.device.data not in targets or (is_code and _is_storage(place)):
                         reason = f"there is no code of a conversion from or to {place}"
                         yield Unsupported(op.name, _maker(op.source), reason)
             case _:

@@ -23,7 +23,7 @@ from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_conversions import InsertConversionsPass
-from tessella.passes.kinds import asked_targets, declared, running
+from tessella.passes.kinds import asked_devices, declared, running
 from tessella.passes.move_casts import MoveCastsPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.pick_kernels import PickKernelsPass
@@ -49,7 +49,7 @@ def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
     """
     stages = extended(_stages(options))
     _check_debug_passes([step for _, steps in stages for step in steps])
-    targets = asked_targets(options.places, options.arch)
+    targets = asked_devices(options.places, options.arch)
     return [(stage, running(steps, targets, named=KNOBS.debug_passes)) for stage, steps in stages]
 
 

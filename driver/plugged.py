@@ -11,7 +11,7 @@ from typing import TypeGuard
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
-from tessella.dialects.place import TARGETS
+from tessella.dialects.place import DEVICES
 from tessella.passes.kinds import declared
 from tessella.support.errors import InternalError, TessellaError
 from tessella.support.plugins import DIALECTS, PASSES, Plugin, plugins
@@ -92,9 +92,9 @@ def _pass(plugin: Plugin) -> type[ModulePass]:
             found=repr(cls),
         )
     it = declared(cls)
-    if unknown := {*it.bound_targets, *it.excluded_targets} - set(TARGETS):
+    if unknown := {*it.bound_devices, *it.excluded_devices} - set(DEVICES):
         raise plugin.error(
-            "no such target", expected=f"some of {', '.join(TARGETS)}", found=", ".join(unknown)
+            "no such device", expected=f"some of {', '.join(DEVICES)}", found=", ".join(unknown)
         )
     return cls
 

@@ -100,7 +100,7 @@ def _wide(type: Tensor) -> Tensor:
     if place is None:
         return TensorType(element, type.get_shape())
     precision = element_of(element).name
-    return placed(type, PlaceAttr.get(place.target.data, precision, place.layout))
+    return placed(type, PlaceAttr.get(place.device.data, precision, place.layout))
 
 
 def access_of(forms: Sequence[Form]) -> Access:

@@ -58,7 +58,7 @@ def inner_type(value: SSAValue, shape: Sequence[int]) -> Tensor:
     inner = tensor(type.element_type, shape)
     if place is None:
         return inner
-    return placed(inner, PlaceAttr.get(place.target.data, place.precision.data, NCHW))
+    return placed(inner, PlaceAttr.get(place.device.data, place.precision.data, NCHW))
 
 
 def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[int]:

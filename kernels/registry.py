@@ -7,7 +7,7 @@ CPU:
     def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None)
     -> SSAValue: ...
 
-``register`` takes any other: also one of a target that no machine here has, which can be picked and
+``register`` takes any other: also one of a device that no machine here has, which can be picked and
 printed, and not built:
 
     register(Kernel("image", nn.ConvOp, "opencl", (IMAGE,), "f16", cost=on_the_gpu))
@@ -36,9 +36,9 @@ from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError
 
 CPU = "cpu"
-"""The target of kernels that run on every CPU."""
-CPU_TARGETS = ("x86", "arm")
-"""The targets of places that are CPUs."""
+"""The device of kernels that run on every CPU."""
+CPUS = ("x86", "arm")
+"""The devices of places that are CPUs."""
 
 HOST_KERNEL = "host"
 VIEW_KERNEL = "view"
@@ -62,8 +62,8 @@ class Kernel:
     name: str
     """No other kernel of the op has it: an op names its kernel so."""
     op: type[NnOp]
-    target: str
-    """The target of its places; ``CPU`` stands for each of ``CPU_TARGETS``."""
+    device: str
+    """The device of its places; ``CPU`` stands for each of ``CPUS``."""
     layouts: tuple[Layout, ...] = ()
     """The layouts it runs in; without any, it runs in each that all operands share. ``BLOCKED`` is
     each with channels in blocks that a place asks for."""
@@ -79,7 +79,7 @@ class Kernel:
         default_factory=dict[int, PlaceAttr | Layout]
     )
     """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ; a layout
-    is a place at the kernel's target. What is `any` in one is as the operand is, which is so never
+    is a place at the kernel's device. What is `any` in one is as the operand is, which is so never
     converted, and as the kernel's place says for a result."""
     function: str | None = None
     """The name of a NumPy kernel in ``runtime.host.KERNELS``; None is the op's own."""
@@ -88,14 +88,14 @@ class Kernel:
         if self.cost is None and self.lower is None:
             raise InternalError(f"the kernel {self.name} of {self.op.name} has no cost")
 
-    def runs_on(self, target: str) -> bool:
-        """Whether the kernel serves places of a target."""
-        return target == self.target or (self.target == CPU and target in CPU_TARGETS)
+    def runs_on(self, device: str) -> bool:
+        """Whether the kernel serves places of a device."""
+        return device == self.device or (self.device == CPU and device in CPUS)
 
-    def wants(self, op: NnOp, target: str, layout: Layout) -> list[PlaceAttr]:
-        """The places of the op's operands and results where the kernel runs at a target and in a
+    def wants(self, op: NnOp, device: str, layout: Layout) -> list[PlaceAttr]:
+        """The places of the op's operands and results where the kernel runs at a device and in a
         layout."""
-        own = PlaceAttr.get(target, self.precision or "any", layout)
+        own = PlaceAttr.get(device, self.precision or "any", layout)
         count = len(op.results)
         numbered = (*enumerate(op.operands), *enumerate(op.results, -count))
         return [self._want(value, self._stated(i, own), own) for i, value in numbered]
@@ -104,21 +104,21 @@ class Kernel:
         """The place of an operand or result that is stated apart."""
         place = self.operands.get(number)
         if isinstance(place, Layout):
-            place = PlaceAttr.get(own.target.data, "any", place)
+            place = PlaceAttr.get(own.device.data, "any", place)
         return place.resolved(own) if place is not None and number < 0 else place
 
     def _want(self, value: SSAValue, stated: PlaceAttr | None, own: PlaceAttr) -> PlaceAttr:
         """The place of one value: the stated one, else the kernel's."""
         type = tensor_type(value)
         place = stated or (own if is_float(type.element_type) else _any_precision(own))
-        target, precision, layout = place.target.data, place.precision.data, place.layout
-        if precision == "any" and target != "any":
+        device, precision, layout = place.device.data, place.precision.data, place.layout
+        if precision == "any" and device != "any":
             precision = precision_of(type.element_type)
-        return PlaceAttr.get(target, precision, layout.for_rank(len(type.get_shape())))
+        return PlaceAttr.get(device, precision, layout.for_rank(len(type.get_shape())))
 
 
 def _any_precision(place: PlaceAttr) -> PlaceAttr:
-    return PlaceAttr.get(place.target.data, "any", place.layout)
+    return PlaceAttr.get(place.device.data, "any", place.layout)
 
 
 _KERNELS: dict[str, list[Kernel]] = {}
@@ -156,19 +156,19 @@ def kernels_of(op: NnOp) -> Sequence[Kernel]:
     return (*_KERNELS.get(op.name, ()), _host_kernel(type(op)))
 
 
-def targets_with_kernels() -> Sequence[str]:
-    """The targets of places that a kernel runs at, whether code for them can be built here or
+def devices_with_kernels() -> Sequence[str]:
+    """The devices of places that a kernel runs at, whether code for them can be built here or
     not."""
-    registered = {kernel.target for kernels in _KERNELS.values() for kernel in kernels}
-    cpus = CPU_TARGETS if CPU in registered else ()
+    registered = {kernel.device for kernels in _KERNELS.values() for kernel in kernels}
+    cpus = CPUS if CPU in registered else ()
     return tuple(dict.fromkeys((*cpus, *sorted(registered - {CPU}), "host")))
 
 
-def serves(needed: str, target: str) -> bool:
-    """Whether a kernel is registered at a target: any of an op, `nn.conv`, or the one of a name,
+def serves(needed: str, device: str) -> bool:
+    """Whether a kernel is registered at a device: any of an op, `nn.conv`, or the one of a name,
     `nn.conv/winograd`. The host kernels, which every op has, do not count."""
     op, _, name = needed.partition("/")
-    return any(k.runs_on(target) and name in ("", k.name) for k in _KERNELS.get(op, ()))
+    return any(k.runs_on(device) and name in ("", k.name) for k in _KERNELS.get(op, ()))
 
 
 def picked_kernel(op: NnOp) -> Kernel:
@@ -188,7 +188,7 @@ def picked_kernel(op: NnOp) -> Kernel:
 
 def runs_on_host(op: NnOp) -> bool:
     """Whether an op was picked a NumPy kernel."""
-    return op.kernel is not None and picked_kernel(op).target == "host"
+    return op.kernel is not None and picked_kernel(op).device == "host"
 
 
 def why_misplaced(op: NnOp) -> str | None:
@@ -215,9 +215,9 @@ def _all_wants(
     """What a kernel wants in each of its layouts, and in the other precisions that it has."""
     # a result of low rank is row-major, whatever layout the kernel runs in
     layouts = layouts_among(kernel, [place.layout for place in places])
-    for target in filter(kernel.runs_on, dict.fromkeys(place.target.data for place in places)):
+    for device in filter(kernel.runs_on, dict.fromkeys(place.device.data for place in places)):
         for layout in layouts:
-            wants = kernel.wants(op, target, layout)
+            wants = kernel.wants(op, device, layout)
             yield wants
             if kernel.precision is None:
                 yield list(map(_any_precision, wants))

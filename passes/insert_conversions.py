@@ -121,10 +121,10 @@ class _Function:
         where they are at hand and that is a matter of memory."""
         at, start = InsertPoint.before(op), place
         if place.layout == IMAGE and isinstance(op, WeightOp):
-            start = PlaceAttr.get(place.target.data, place.precision.data, NCHW)
+            start = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
         made = self._converted(op, start)
         if made is None:
-            start = self._row_major(op.res, place.target.data)
+            start = self._row_major(op.res, place.device.data)
             made = op.clone()
         made.res.name_hint = op.res.name_hint
         Rewriter.insert_op(made, at)

@@ -3,10 +3,10 @@
     @dataclass(frozen=True)
     class PackForFmaPass(StatementPass):
         name = "pack-for-fma"
-        bound_targets = ("x86",)
+        bound_devices = ("x86",)
         needed_kernels = ("nn.conv",)
 
-A pass that declares nothing, as xDSL's own, is a program pass for all targets.
+A pass that declares nothing, as xDSL's own, is a program pass for all devices.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class ProgramPass(ModulePass, ABC):
     """A pass that rewrites the program as it likes."""
 
     kind: ClassVar[Kind] = "program"
-    bound_targets: ClassVar[tuple[str, ...]] = ()
-    """It runs only where one of these is asked for; where there are none, for all targets."""
-    excluded_targets: ClassVar[tuple[str, ...]] = ()
+    bound_devices: ClassVar[tuple[str, ...]] = ()
+    """It runs only where one of these is asked for; where there are none, for all devices."""
+    excluded_devices: ClassVar[tuple[str, ...]] = ()
     """It does not run where one of these is asked for."""
     needed_kernels: ClassVar[tuple[str, ...]] = ()
-    """It runs only if each is registered for a target that is asked for: `nn.conv` stands for any
+    """It runs only if each is registered for a device that is asked for: `nn.conv` stands for any
     kernel of that op, `nn.conv/winograd` for the one of that name."""
     runs_before: ClassVar[str] = ""
     """A plugin's pass goes before the first pass of this name in the pipeline."""
@@ -89,35 +89,35 @@ def declared(step: type[ModulePass]) -> type[ProgramPass]:
     return step if issubclass(step, ProgramPass) else ProgramPass
 
 
-def asked_targets(places: Sequence[str], arch: str) -> list[str]:
-    """The targets of places; ``arch`` stands for `any`. The host after others does not count, as
+def asked_devices(places: Sequence[str], arch: str) -> list[str]:
+    """The devices of places; ``arch`` stands for `any`. The host after others does not count, as
     it serves every op anyway."""
-    targets = (place.target.data for place in requested(list(map(parse_place, places))))
-    return list(dict.fromkeys(arch if target == "any" else target for target in targets))
+    devices = (place.device.data for place in requested(list(map(parse_place, places))))
+    return list(dict.fromkeys(arch if device == "any" else device for device in devices))
 
 
-def why_skipped(step: type[ModulePass], targets: Sequence[str], *, named: bool) -> str | None:
-    """Why a pass does not run for these targets, in a sentence; None where it runs.
+def why_skipped(step: type[ModulePass], devices: Sequence[str], *, named: bool) -> str | None:
+    """Why a pass does not run for these devices, in a sentence; None where it runs.
 
     ``named`` says that somebody asked for it by its name, which debug passes need.
     """
     it = declared(step)
     if it.kind == "debug" and not named:
         return "it is a debug pass, and TESSELLA_DEBUG_PASSES does not name it"
-    if it.bound_targets and not set(it.bound_targets) & set(targets):
-        return f"it is for {_listed(it.bound_targets)}, and the places are on {_listed(targets)}"
-    if unwanted := [target for target in targets if target in it.excluded_targets]:
+    if it.bound_devices and not set(it.bound_devices) & set(devices):
+        return f"it is for {_listed(it.bound_devices)}, and the places are on {_listed(devices)}"
+    if unwanted := [device for device in devices if device in it.excluded_devices]:
         return f"it is not for {_listed(unwanted)}"
-    if missing := list(_missing_kernels(it.needed_kernels, targets)):
-        return f"it needs kernels of {_listed(missing)}, and none is on {_listed(targets)}"
+    if missing := list(_missing_kernels(it.needed_kernels, devices)):
+        return f"it needs kernels of {_listed(missing)}, and none is on {_listed(devices)}"
     return None
 
 
-def _missing_kernels(needed: Sequence[str], targets: Sequence[str]) -> Iterator[str]:
+def _missing_kernels(needed: Sequence[str], devices: Sequence[str]) -> Iterator[str]:
     if needed:
         kernels.load()
     for kernel in needed:
-        if not any(serves(kernel, target) for target in targets):
+        if not any(serves(kernel, device) for device in devices):
             yield kernel
 
 
@@ -129,12 +129,12 @@ AnyPass = TypeVar("AnyPass", bound=ModulePass)
 
 
 def running(
-    steps: Sequence[AnyPass], targets: Sequence[str], *, named: Sequence[str]
+    steps: Sequence[AnyPass], devices: Sequence[str], *, named: Sequence[str]
 ) -> list[AnyPass]:
-    """The passes that run for these targets; ``TESSELLA_LOG_PASSES`` shows why others do not."""
+    """The passes that run for these devices; ``TESSELLA_LOG_PASSES`` shows why others do not."""
     result: list[AnyPass] = []
     for step in steps:
-        reason = why_skipped(type(step), targets, named=step.name in named)
+        reason = why_skipped(type(step), devices, named=step.name in named)
         if reason is None:
             result.append(step)
         elif KNOBS.log_passes:

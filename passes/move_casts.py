@@ -110,7 +110,7 @@ def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
     """The place of a value, in the precision of another place."""
     place = place_of(value.type)
     assert place is not None
-    return PlaceAttr.get(place.target.data, other.precision.data, place.layout)
+    return PlaceAttr.get(place.device.data, other.precision.data, place.layout)
 
 
 def _place(op: NnOp, x: SSAValue, place: PlaceAttr) -> None:

@@ -37,8 +37,8 @@ def _declaration(cls: type[ModulePass]) -> Iterator[str]:
     it = declared(cls)
     yield it.kind
     lists = {
-        "for": it.bound_targets,
-        "not for": it.excluded_targets,
+        "for": it.bound_devices,
+        "not for": it.excluded_devices,
         "needs": it.needed_kernels,
         "before": (it.runs_before,),
         "after": (it.runs_after,),

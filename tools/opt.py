@@ -31,7 +31,7 @@ from tessella.dialects.graph import CompileContext
 from tessella.driver import plugged
 from tessella.driver.located import REPORTED, LocatedParser, Problem, reason, verify_each
 from tessella.driver.stage_file import load_weights, weights_path
-from tessella.passes.kinds import asked_targets, running
+from tessella.passes.kinds import asked_devices, running
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
 from tessella.tools.dump import Dumper
@@ -112,7 +112,7 @@ class OptMain(xDSLOptMain):
         """The passes that run for ``--places``: all of them where it is not given."""
         if not self.args.places:
             return steps
-        asked = asked_targets(self.args.places.split(","), targets.host().arch)
+        asked = asked_devices(self.args.places.split(","), targets.host().arch)
         return running(steps, asked, named=[step.name for step in steps])
 
     def _check_pass(self, name: str) -> None:
@@ -263,7 +263,7 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         _FLAG,
     ),
     "--places": (
-        "skip the passes that are not for the targets of these places, as x86/f32,host",
+        "skip the passes that are not for the devices of these places, as x86/f32,host",
         {},
     ),
     "--list-passes": ("list all passes with what they declare and their options, and stop", _FLAG),

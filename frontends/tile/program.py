@@ -108,7 +108,7 @@ def _check_places(program: BoundProgram, places: Sequence[str], arch: str) -> No
     for dtype in dict.fromkeys(spec.dtype for spec in specs):
         precision = precision_of(element_type(dtype))
         fits = any(
-            place.target.data == arch
+            place.device.data == arch
             and (dtype.kind != "f" or place.precision.data in ("any", precision))
             and place.layout.name in ("any", "nchw")
             for place in known

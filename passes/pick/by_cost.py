@@ -204,6 +204,6 @@ def _costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
 
 def _fuses(producer: Candidate, consumer: Candidate) -> bool:
     in_registers = all(
-        c.place.target.data != "host" and c.kernel.name != VIEW_KERNEL for c in (producer, consumer)
+        c.place.device.data != "host" and c.kernel.name != VIEW_KERNEL for c in (producer, consumer)
     )
     return in_registers and producer.place == consumer.place

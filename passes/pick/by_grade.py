@@ -40,7 +40,7 @@ def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
     values = (*op.operands, *op.results)
     match = all(
         want.precision.data == precision_of(tensor_type(value).element_type)
-        for want, value in zip(site.kernel.wants(op, site.target, NCHW), values, strict=True)
+        for want, value in zip(site.kernel.wants(op, site.device, NCHW), values, strict=True)
     )
     return grade(site.place(op), places, values_match=match)
 

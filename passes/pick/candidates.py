@@ -4,7 +4,7 @@ The candidates of an op are the kernels of the first of three steps that has one
 holds:
 
 1. `exact`: a kernel at one of the places;
-2. `layout`: a kernel at the target and precision of one of the places, in any layout;
+2. `layout`: a kernel at the device and precision of one of the places, in any layout;
 3. `host`: a NumPy kernel, which every op has.
 
 The last two are fallbacks. `host` after another place adds nothing: NumPy is always the last
@@ -22,7 +22,7 @@ from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.split import unreadable
-from tessella.kernels.registry import CPU, CPU_TARGETS, Kernel, kernels_of, layouts_among
+from tessella.kernels.registry import CPU, CPUS, Kernel, kernels_of, layouts_among
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
@@ -33,11 +33,11 @@ STEPS = ("exact", "layout", "host")
 
 @dataclass(frozen=True)
 class Site:
-    """A kernel at one of its targets, in one of its layouts; without a layout, in each that all
+    """A kernel at one of its devices, in one of its layouts; without a layout, in each that all
     operands share."""
 
     kernel: Kernel
-    target: str
+    device: str
     layout: Layout | None
 
     def place(self, op: NnOp, precision: str | None = None) -> PlaceAttr:
@@ -45,7 +45,7 @@ class Site:
         found where it is not given."""
         own = self.kernel.precision or precision or computing_precision(op)
         own = own or precision_of(tensor_type(op.results[0]).element_type)
-        return PlaceAttr.get(self.target, own, self.layout or ANY_LAYOUT)
+        return PlaceAttr.get(self.device, own, self.layout or ANY_LAYOUT)
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ class Candidates:
 
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
         """The kernels with their places: one that runs in any layout is there in each that is in
-        play at its target."""
+        play at its device."""
         ranked, precision = _has_layouts(op), computing_precision(op)
         result: list[Candidate] = []
         for site, rank in self.ranks.items():
-            shared = layouts.get(site.target, ()) if ranked else ()
+            shared = layouts.get(site.device, ()) if ranked else ()
             orders = (site.layout,) if site.layout else shared or (NCHW,)
             result += [candidate(site, op, order, self.step, rank, precision) for order in orders]
         return result
@@ -106,7 +106,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Request:
-    """The places that were asked for, and the CPU that `any` target stands for."""
+    """The places that were asked for, and the CPU that `any` device stands for."""
 
     places: Sequence[PlaceAttr]
     arch: str
@@ -143,12 +143,12 @@ class Request:
     def _sites(self, op: NnOp, wanted: Sequence[PlaceAttr]) -> Iterator[Site]:
         """The op's kernels where they could run. One for every CPU is there for each CPU that is
         asked for, or for this machine's where none is."""
-        asked = [self.arch if p.target.data == "any" else p.target.data for p in wanted]
-        cpus = [target for target in dict.fromkeys(asked) if target in CPU_TARGETS]
+        asked = [self.arch if p.device.data == "any" else p.device.data for p in wanted]
+        cpus = [device for device in dict.fromkeys(asked) if device in CPUS]
         for kernel in kernels_of(op):
-            for target in (cpus or [self.arch]) if kernel.target == CPU else [kernel.target]:
+            for device in (cpus or [self.arch]) if kernel.device == CPU else [kernel.device]:
                 for layout in _layouts(kernel, op, wanted):
-                    yield Site(kernel, target, layout)
+                    yield Site(kernel, device, layout)
 
 
 def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[Layout | None]:
@@ -171,10 +171,10 @@ def _step(
     site: Site, places: Sequence[PlaceAttr], precision: str | None
 ) -> tuple[str, int, str | None]:
     """The step at which a kernel serves the places, and which of them; or why it does not."""
-    reason = f"no place asks for {site.target}"
+    reason = f"no place asks for {site.device}"
     in_any_layout: int | None = None
     for rank, place in enumerate(places):
-        if place.target.data not in (site.target, "any"):
+        if place.device.data not in (site.device, "any"):
             continue
         wrong = _wrong_precision(site.kernel, place, precision)
         if wrong is None:
@@ -185,7 +185,7 @@ def _step(
             reason = wrong
     if in_any_layout is not None:
         return "layout", in_any_layout, None
-    return "host", len(places), None if site.target == "host" else reason
+    return "host", len(places), None if site.device == "host" else reason
 
 
 def _wrong_precision(kernel: Kernel, place: PlaceAttr, precision: str | None) -> str | None:
@@ -207,7 +207,7 @@ def _unreadable(site: Site, op: NnOp) -> str | None:
     """Why the statements of a kernel do not fit a layout that splits dimensions."""
     if site.layout is None or not site.layout.is_split or site.kernel.lower is None:
         return None
-    scratch = scratch_kernel(exact_key(op), op, site.kernel, site.target, site.layout)
+    scratch = scratch_kernel(exact_key(op), op, site.kernel, site.device, site.layout)
     statements = (s for s in scratch.body.block.ops if isinstance(s, ContractOp))
     return next((reason for s in statements if (reason := unreadable(s)) is not None), None)
 
@@ -223,18 +223,18 @@ def candidate(
     """A kernel for an op; ``layout`` counts where it runs in any, ``precision`` as in ``Site``."""
     place = site.place(op, precision)
     if site.layout is None:
-        place = PlaceAttr.get(place.target.data, place.precision.data, layout)
-    wants = site.kernel.wants(op, site.target, place.layout)
+        place = PlaceAttr.get(place.device.data, place.precision.data, layout)
+    wants = site.kernel.wants(op, site.device, place.layout)
     return Candidate(site, place, tuple(wants), step, rank)
 
 
 def layouts_in_play(found: Mapping[NnOp, Candidates]) -> dict[str, list[Layout]]:
-    """By target: row-major, and the layouts that kernels of tensors of rank 3 and more ask for."""
+    """By device: row-major, and the layouts that kernels of tensors of rank 3 and more ask for."""
     layouts: dict[str, list[Layout]] = {}
     for op, entry in found.items():
         ranked = _has_layouts(op)
         for site in entry.ranks:
-            known = layouts.setdefault(site.target, [NCHW])
+            known = layouts.setdefault(site.device, [NCHW])
             if not ranked or site.layout is None or site.layout.is_split:
                 continue
             if site.layout not in known:

@@ -3,7 +3,7 @@
 After "The kernel selection strategy of Paddle Lite's backends" (yuenshome.github.io, issue 104),
 which shows ``KernelGrade``: for the i-th of n places
 
-    score = (n - i) / n * (K [target] + K / 2 [precision] + K / 4 [layout]) * (2 [values])
+    score = (n - i) / n * (K [device] + K / 2 [precision] + K / 4 [layout]) * (2 [values])
 
 where K is the largest 32-bit integer and divisions drop the remainder. A part in brackets counts
 where it is equal in place and kernel; `any` equals nothing but itself. The last one doubles: the
@@ -41,7 +41,7 @@ def valid_place(text: str) -> PlaceAttr:
     given = parse_place(text)
     parts = text.count("/")
     return PlaceAttr.get(
-        given.target.data,
+        given.device.data,
         given.precision.data if parts >= 1 else "f32",
         given.layout if parts >= 2 else NCHW,
     )
@@ -50,7 +50,7 @@ def valid_place(text: str) -> PlaceAttr:
 def place_score(kernel: PlaceAttr, place: PlaceAttr, *, values_match: bool) -> int:
     """The score of a kernel at one place, before the place's weight."""
     score = (
-        K_MAX // TARGET_FIRST * (place.target == kernel.target)
+        K_MAX // TARGET_FIRST * (place.device == kernel.device)
         + K_MAX // PRECISION_FIRST * (place.precision == kernel.precision)
         + K_MAX // LAYOUT_FIRST * (place.layout == kernel.layout)
     )

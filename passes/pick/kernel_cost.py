@@ -19,7 +19,7 @@ from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import CopyOp, PlaceAttr, Step
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
-from tessella.kernels.registry import CPU_TARGETS, Kernel
+from tessella.kernels.registry import CPUS, Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.tile.cost import seconds as tile_seconds
@@ -57,7 +57,7 @@ class OpCost:
         if key not in _ESTIMATES:
             if len(_ESTIMATES) >= MAX_KEPT:
                 _ESTIMATES.clear()
-            scratch = scratch_kernel(cost, op, kernel, place.target.data, layout)
+            scratch = scratch_kernel(cost, op, kernel, place.device.data, layout)
             _ESTIMATES[key] = tile_seconds(scratch, self.target)
         return CALL + scale * _ESTIMATES[key]
 
@@ -81,7 +81,7 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
     kind, end = step
     shape = shape_of(value)
     if kind is CopyOp:
-        on_cpu = {start.target.data, end.target.data} <= {"host", *CPU_TARGETS}
+        on_cpu = {start.device.data, end.device.data} <= {"host", *CPUS}
         return 0.0 if on_cpu else DEVICE_LATENCY + moving(bytes_of(value), bytes_of(value), target)
     if start.precision == end.precision and start.layout.same_memory(end.layout, shape):
         return 0.0

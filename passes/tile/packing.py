@@ -88,7 +88,7 @@ def _pack_argument(value: SSAValue, layout: Layout, arch: str) -> None:
     kernel = value.block.parent_op()
     assert isinstance(kernel, KernelOp)
     place = place_of(value.type)
-    at = place.target.data if place is not None else arch
+    at = place.device.data if place is not None else arch
     precision = precision_of(tensor_type(value).element_type)
     kernel.pack(value.index, PlaceAttr.get(at, precision, layout))
 

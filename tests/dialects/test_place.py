@@ -29,8 +29,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, NHWC, Layout, Piece
 from tessella.dialects.place import (
+    DEVICES,
     PRECISIONS,
-    TARGETS,
     CastOp,
     CopyOp,
     Place,
@@ -80,7 +80,7 @@ LAYOUTS = st.sampled_from([NCHW, NHWC, ANY_LAYOUT]) | st.builds(
 )
 
 
-@given(st.sampled_from(TARGETS), st.sampled_from(PRECISIONS), LAYOUTS)
+@given(st.sampled_from(DEVICES), st.sampled_from(PRECISIONS), LAYOUTS)
 def test_text_is_read_back(target: str, precision: str, layout: Layout) -> None:
     place = PlaceAttr.get(target, precision, layout)
     type = TensorType(f32, [2, 3], place)
@@ -90,7 +90,7 @@ def test_text_is_read_back(target: str, precision: str, layout: Layout) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("#place.at<tpu, f32, nchw>", r"expected a target \(host, x86, .*found 'tpu'"),
+        ("#place.at<tpu, f32, nchw>", r"expected a device \(host, x86, .*found 'tpu'"),
         ("#place.at<x86, f8, nchw>", r"expected a precision \(f64, .*found 'f8'"),
         ("#place.at<x86, f32, nchw4>", r"expected a layout \(nchw, .*found 'nchw4'"),
         ("#place.at<x86, f32>", "','"),
@@ -107,10 +107,10 @@ def test_text_that_is_no_place(text: str, message: str) -> None:
         parse(text)
 
 
-@pytest.mark.parametrize("target", ["", "X86", "cpu"])
-def test_unknown_targets(target: str) -> None:
-    with pytest.raises(VerifyException, match="expected a target"):
-        PlaceAttr.get(target, "f32")
+@pytest.mark.parametrize("device", ["", "X86", "cpu"])
+def test_unknown_devices(device: str) -> None:
+    with pytest.raises(VerifyException, match="expected a device"):
+        PlaceAttr.get(device, "f32")
 
 
 def test_places_as_users_write_them() -> None:
@@ -120,7 +120,7 @@ def test_places_as_users_write_them() -> None:
     assert parse_place(text) == PlaceAttr.get("x86", "f32", Layout("packed", dots))
     assert parse_place("x86/f32") == PlaceAttr.get("x86", "f32", ANY_LAYOUT)
     assert parse_place("arm") == PlaceAttr.get("arm", "any", ANY_LAYOUT)
-    for parts in itertools.product(TARGETS, PRECISIONS, ("nchw", "nhwc", "nchw16c", "any")):
+    for parts in itertools.product(DEVICES, PRECISIONS, ("nchw", "nhwc", "nchw16c", "any")):
         text = "/".join(parts)
         assert str(parse_place(text)) == text
 

@@ -85,10 +85,10 @@ def test_a_pass_goes_where_it_says(
 @pytest.mark.parametrize(
     "body, places, runs",
     [
-        ("bound_targets = ('arm',)", "x86/f32", False),
-        ("bound_targets = ('arm', 'x86')", "x86/f32", True),
-        ("excluded_targets = ('x86',)", "x86/f32", False),
-        ("excluded_targets = ('x86',)", "host", True),
+        ("bound_devices = ('arm',)", "x86/f32", False),
+        ("bound_devices = ('arm', 'x86')", "x86/f32", True),
+        ("excluded_devices = ('x86',)", "x86/f32", False),
+        ("excluded_devices = ('x86',)", "host", True),
         ("needed_kernels = ('nn.conv',)", "x86/f32", True),
         ("needed_kernels = ('nn.conv',)", "host", False),
         ("kind = 'debug'", "x86/f32", False),
@@ -117,7 +117,7 @@ def test_a_pass_without_a_spot_is_for_tessella_opt_alone(install: Installer) -> 
             "my_plugin:Mine",
             "no place is before 'infer-shapes' and behind 'plan-arena'",
         ),
-        (["bound_targets = ('x87',)"], "my_plugin:Mine", "found: x87"),
+        (["bound_devices = ('x87',)"], "my_plugin:Mine", "found: x87"),
         (["runs_after = 'plan-arena'", "size: int"], "my_plugin:Mine", "without defaults"),
         ([], "my_plugin:dialect", "no such pass"),
         ([], "my_plugin", "no such pass"),
@@ -169,8 +169,8 @@ def test_debug_passes_are_asked_for_by_name(monkeypatch: pytest.MonkeyPatch, cap
 def test_the_tool_lists_what_a_pass_declares(install: Installer, capsys: Out) -> None:
     body = [
         "kind = 'debug'",
-        "bound_targets = ('x86', 'arm')",
-        "excluded_targets = ('opencl',)",
+        "bound_devices = ('x86', 'arm')",
+        "excluded_devices = ('opencl',)",
         "needed_kernels = ('nn.conv/conv',)",
         "runs_after = 'pick-kernels'",
         "depth: int = 3",
@@ -197,7 +197,7 @@ def test_the_tool_skips_passes_for_places(
     install: Installer, tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(KNOBS, "log_passes", True)
-    install_pass(install, "excluded_targets = ('opencl',)")
+    install_pass(install, "excluded_devices = ('opencl',)")
     file = tmp_path / "x.mlir"
     file.write_text("")
     assert main([str(file), "-p", "mine", "--places", "x86/f32,host"]) == 0

@@ -21,7 +21,7 @@ from tessella.passes.kinds import (
     DebugPass,
     ProgramPass,
     StatementPass,
-    asked_targets,
+    asked_devices,
     declared,
     running,
     why_skipped,
@@ -38,12 +38,12 @@ class Program(ProgramPass):
 
 class Bound(Program):
     name = "bound"
-    bound_targets = ("x86", "opencl")
+    bound_devices = ("x86", "opencl")
 
 
 class Excluded(Program):
     name = "excluded"
-    excluded_targets = ("opencl", "cuda")
+    excluded_devices = ("opencl", "cuda")
 
 
 class Needy(Program):
@@ -109,12 +109,12 @@ def test_kinds() -> None:
     ],
 )
 def test_the_host_behind_other_places_is_no_target(places: str, targets: list[str]) -> None:
-    assert asked_targets(places.split(), "x86") == targets
+    assert asked_devices(places.split(), "x86") == targets
 
 
 def test_places_are_checked() -> None:
     with pytest.raises(OptionError):
-        asked_targets(["nowhere/f32"], "x86")
+        asked_devices(["nowhere/f32"], "x86")
 
 
 def test_the_log_says_what_is_skipped(

@@ -96,7 +96,7 @@ def reparsed(module: ModuleOp) -> ModuleOp:
 
 def test_a_name_is_registered_once() -> None:
     kernel = Kernel("twice", nn.ReluOp, "opencl", cost=constant_cost(1.0))
-    other = replace(kernel, target="x86")
+    other = replace(kernel, device="x86")
     with registered(kernel), pytest.raises(InternalError, match=r"nn\.relu has a kernel twice"):
         registry.register(other)
     with pytest.raises(InternalError, match=r"nn\.relu has a kernel host"):

@@ -36,7 +36,7 @@ func.func @nested(%a: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 // A type that breaks its own rules.
-// expected-error@+1 {{expected a target (host, x86, arm}}
+// expected-error@+1 {{expected a device (host, x86, arm}}
 %0 = "test.op"() : () -> tensor<4xf32, #place.at<nowhere, f32, nchw>>
 
 // -----

@@ -163,7 +163,7 @@ def article(monkeypatch: pytest.MonkeyPatch) -> None:
 def at(place: str) -> Kernel:
     """A kernel of the place's name that runs there."""
     p = parse_place(place)
-    target, precision = p.target.data, p.precision.data
+    target, precision = p.device.data, p.precision.data
     return Kernel(place, nn.ConvOp, target, (p.layout,), precision, cost=lambda op, target: 1e-3)
 
 

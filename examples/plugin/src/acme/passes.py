@@ -18,7 +18,7 @@ class CheckSquareplusPass(DebugPass):
     """Print what became a squareplus, and the square roots that stayed."""
 
     name = "acme-check-squareplus"
-    excluded_targets = ("opencl",)
+    excluded_devices = ("opencl",)
     needed_kernels = ("acme.squareplus",)
     runs_after = "fuse-patterns"
 

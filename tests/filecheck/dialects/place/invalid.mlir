@@ -9,7 +9,7 @@ func.func @nothing_changes(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
 // -----
 
 func.func @too_much_changes(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
-  // expected-error@+1 {{place.copy changes the target alone: from x86/f32/nchw to host/f16/nchw the precision differs}}
+  // expected-error@+1 {{place.copy changes the device alone: from x86/f32/nchw to host/f16/nchw the precision differs}}
   %0 = place.copy %x : tensor<4xf32, #place.at<x86, f32, nchw>> -> tensor<4xf16, #place.at<host, f16, nchw>>
   func.return
 }
@@ -40,7 +40,7 @@ func.func @element_type(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
 
 // -----
 
-// expected-error@+1 {{expected a target (host, x86, arm, opencl, cuda, any), found 'tpu'}}
+// expected-error@+1 {{expected a device (host, x86, arm, opencl, cuda, any), found 'tpu'}}
 func.func private @target(tensor<4xf32, #place.at<tpu, f32, nchw>>)
 
 // -----
