@@ -28,6 +28,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tessella import targets
 from tessella.dialects.graph import CompileContext
+from tessella.dialects.printing import to_text
 from tessella.driver import plugged
 from tessella.driver.located import REPORTED, LocatedParser, Problem, reason, verify_each
 from tessella.driver.stage_file import load_weights, weights_path
@@ -207,6 +208,13 @@ class OptMain(xDSLOptMain):
 
     # ** what comes out **
 
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        """The text of a chunk: IR with aliases, or what another target makes of it."""
+        args = self.args
+        if args.target != "mlir" or any(getattr(args, name) for name in _AS_XDSL):
+            return super().output_resulting_program(prog)
+        return to_text(prog, generic=args.print_op_generic) + "\n"
+
     def _report(self, problems: Sequence[Problem], text: str) -> None:
         lines = text.split("\n")
         for problem in problems:
@@ -248,6 +256,9 @@ def _excerpt(op: Operation) -> str:
     """The first line of an op, for one that is not in the input."""
     return str(op).partition("\n")[0]
 
+
+_AS_XDSL = ("print_no_properties", "print_debuginfo", "syntax_highlight")
+"""Options of printing that only xDSL's printer has."""
 
 _FLAG = {"action": "store_true", "default": False}
 _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {

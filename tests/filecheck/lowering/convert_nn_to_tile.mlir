@@ -4,17 +4,17 @@
 // and the code that its failed checks give.
 
 // CHECK-LABEL: builtin.module
-// CHECK-NEXT:  tile.kernel @relu_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) -> (tensor<4xf32, #place.at<x86, f32, nchw>>) attributes {code = 0 : i64, nodes = ["first", "second"]} {
+// CHECK-NEXT:  tile.kernel @relu_0(%x: tensor<4xf32, #nchw>) -> (tensor<4xf32, #nchw>) attributes {code = 0 : i64, nodes = ["first", "second"]} {
 // CHECK-NEXT:    %a = tile.contract = [d0: 4] (%x[d0]) -> [d0] {
 // CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32):
 // CHECK-NEXT:      %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:      %[[MAX:.*]] = arith.maximumf %[[X]], %[[ZERO]] : f32
 // CHECK-NEXT:      tile.yield %[[MAX]] : f32
-// CHECK-NEXT:    } : (tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    } : (tensor<4xf32, #nchw>) -> tensor<4xf32, #nchw>
 // CHECK-NEXT:    tile.return %a
 // CHECK-NEXT:  }
-// CHECK-NEXT:  tile.segment @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) -> (tensor<4xf32, #place.at<x86, f32, nchw>>) {
-// CHECK-NEXT:    %a = tile.call @relu_0(%x) : (tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:  tile.segment @segment_0(%x: tensor<4xf32, #nchw>) -> (tensor<4xf32, #nchw>) {
+// CHECK-NEXT:    %a = tile.call @relu_0(%x) : (tensor<4xf32, #nchw>) -> tensor<4xf32, #nchw>
 // CHECK-NEXT:    %b = tile.call @relu_0(%a)
 // CHECK-NEXT:    tile.return %b
 #p = #place.at<x86, f32, nchw>
@@ -56,7 +56,7 @@ tile.segment @segment_0(%x: !t, %y: !u) -> () {
 // arguments that are weights are marked.
 
 // CHECK-LABEL: builtin.module
-// CHECK-NEXT:  tile.kernel @matmul_add_mul_0(%x: {{.*}}, %w: {{.*}} {tile.constant}, %y: {{.*}}) -> (tensor<2x4xf32, #place.at<x86, f32, nchw>>) attributes {code = 0 : i64, nodes = ["nn.matmul", "nn.add", "nn.mul"]} {
+// CHECK-NEXT:  tile.kernel @matmul_add_mul_0(%x: {{.*}}, %w: {{.*}} {tile.constant}, %y: {{.*}}) -> (tensor<2x4xf32, #nchw>) attributes {code = 0 : i64, nodes = ["nn.matmul", "nn.add", "nn.mul"]} {
 // CHECK-NEXT:    %a = tile.contract + [m: 2, n: 4 | k: 4] (%x[m, k], %w[k, n]) -> [m, n] {
 // CHECK:         %b = tile.contract = [d0: 2, d1: 4] (%a[d0, d1]) -> [d0, d1] {
 // CHECK-NEXT:    ^{{.*}}(%[[A:.*]]: f32):
@@ -93,10 +93,10 @@ tile.segment @segment_0(%x: !t, %y: !y) -> (!t) {
 // CHECK-LABEL: builtin.module
 // CHECK:       tile.kernel @matmul_0(%x: {{.*}}, %{{.*}}: tensor<4x4xf32, {{.*}} {tile.constant})
 // CHECK:       tile.segment @segment_0
-// CHECK-NEXT:    %[[R:.*]] = nn.weight @splat_1 : tensor<2x2xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    %[[S:.*]] = nn.weight @splat : tensor<4x4xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[R:.*]] = nn.weight @splat_1 : tensor<2x2xf32, #nchw>
+// CHECK-NEXT:    %[[S:.*]] = nn.weight @splat : tensor<4x4xf32, #nchw>
 // CHECK-NEXT:    %a = tile.call @matmul_0(%x, %[[S]])
-// CHECK-NEXT:    %b = tile.view %[[R]] : tensor<2x2xf32, #place.at<x86, f32, nchw>> -> tensor<4xf32,
+// CHECK-NEXT:    %b = tile.view %[[R]] : tensor<2x2xf32, #nchw> -> tensor<4xf32,
 // CHECK-NEXT:    tile.return %[[R]], %a, %b
 #p = #place.at<x86, f32, nchw>
 !t = tensor<2x4xf32, #p>
@@ -117,8 +117,8 @@ tile.segment @segment_0(%x: !t) -> (!r, !t, !v) {
 // has no code.
 
 // CHECK-LABEL: builtin.module
-// CHECK-DAG:   tile.kernel @relayout_0(%x: tensor<1x2x3x4xf32, #place.at<x86, f32, nchw>>) -> (tensor<1x2x3x4xf32, #place.at<x86, f32, nhwc>>)
-// CHECK-DAG:   tile.kernel @mul_1(%x: tensor<1x2x3x4xf32, #place.at<x86, f32, nchw>>) ->
+// CHECK-DAG:   tile.kernel @relayout_0(%x: tensor<1x2x3x4xf32, #nchw>) -> (tensor<1x2x3x4xf32, #nhwc>)
+// CHECK-DAG:   tile.kernel @mul_1(%x: tensor<1x2x3x4xf32, #nchw>) ->
 // CHECK-DAG:     = tile.contract = [d0: 1, d1: 2, d2: 3, d3: 4] (%x[d0, d1, d2, d3]) -> [d0, d1, d2, d3] {
 // CHECK-DAG:     = tile.contract = [d0: 1, d1: 2, d2: 3, d3: 4] (%x[d0, d1, d2, d3], %x[d0, d1, d2, d3]) -> [d0, d1, d2, d3] {
 // CHECK:       tile.segment @segment_0
@@ -143,7 +143,7 @@ tile.segment @segment_0(%x: !t) -> (!u, !v) {
 // A kernel may want a weight under another shape, and bring along weights of its own.
 
 // CHECK-LABEL: builtin.module
-// CHECK-DAG:   tile.kernel @conv_0(%x: {{.*}}, %{{.*}}: tensor<2x2x3x1x1xf32, #place.at<x86, f32, nchw>> {tile.constant})
+// CHECK-DAG:   tile.kernel @conv_0(%x: {{.*}}, %{{.*}}: tensor<2x2x3x1x1xf32, #nchw> {tile.constant})
 // CHECK-DAG:   tile.kernel @avg_pool_1(%{{.*}}: {{.*}}, %{{.*}}: tensor<3x2xf32> {tile.constant})
 // CHECK:       tile.segment @segment_0
 // CHECK-NEXT:    %w = nn.weight @w

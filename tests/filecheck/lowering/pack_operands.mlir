@@ -4,10 +4,10 @@
 // weight itself too where somebody reads it as it is.
 
 // CHECK-LABEL: tile.segment @segment_0
-// CHECK-NEXT:    %[[P:.*]] = nn.weight @w.packed : tensor<3x5xf32, #place.at<x86, f32, packed<[1 floordiv 4, 0, 1 mod 4]>>>
-// CHECK-NEXT:    %[[Q:.*]] = nn.weight @w.packed : tensor<3x5xf32, #place.at<x86, f32, packed<[1 floordiv 4, 0, 1 mod 4]>>>
-// CHECK-NEXT:    %w = nn.weight @w : tensor<3x5xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    %a = tile.call @k(%x, %[[P]]) : (tensor<3x5xf32, #place.at<x86, f32, nchw>>, tensor<3x5xf32, #place.at<x86, f32, packed<[1 floordiv 4, 0, 1 mod 4]>>>) ->
+// CHECK-NEXT:    %[[P:.*]] = nn.weight @w.packed : tensor<3x5xf32, #packed>
+// CHECK-NEXT:    %[[Q:.*]] = nn.weight @w.packed : tensor<3x5xf32, #packed>
+// CHECK-NEXT:    %w = nn.weight @w : tensor<3x5xf32, #nchw>
+// CHECK-NEXT:    %a = tile.call @k(%x, %[[P]]) : (tensor<3x5xf32, #nchw>, tensor<3x5xf32, #packed>) ->
 // CHECK-NEXT:    %b = tile.call @k(%a, %[[Q]])
 // CHECK-NEXT:    tile.return %b, %w
 #p = #place.at<x86, f32, nchw>
@@ -34,7 +34,7 @@ tile.segment @segment_0(%x: !t) -> (!t, !t) {
 // A weight under another shape is packed with that shape; the view is gone.
 
 // CHECK-LABEL: tile.segment @segment_0
-// CHECK-NEXT:    %[[P:.*]] = nn.weight @w.packed : tensor<3x5xf32, #place.at<x86, f32, packed<[1, 0]>>>
+// CHECK-NEXT:    %[[P:.*]] = nn.weight @w.packed : tensor<3x5xf32, #packed>
 // CHECK-NEXT:    %a = tile.call @k(%[[P]])
 // CHECK-NEXT:    tile.return %a
 #p = #place.at<x86, f32, nchw>
@@ -60,12 +60,12 @@ tile.segment @segment_0() -> (!t) {
 // What is computed goes through a kernel that copies it; equal copies are one kernel.
 
 // CHECK-LABEL: builtin.module
-// CHECK-NEXT:  tile.kernel @[[COPY:relayout_[0-9]+]](%x: tensor<3x5xf32, #place.at<x86, f32, nchw>>) -> (tensor<3x5xf32, #place.at<x86, f32, packed<[1, 0]>>>) attributes {
+// CHECK-NEXT:  tile.kernel @[[COPY:relayout_[0-9]+]](%x: tensor<3x5xf32, #nchw>) -> (tensor<3x5xf32, #packed>) attributes {
 // CHECK-NEXT:    %[[R:.*]] = tile.contract = [d0: 3, d1: 5] (%x[d0, d1]) -> [d0, d1] {
 // CHECK:         tile.return %[[R]]
 // CHECK-NOT:   @relayout
 // CHECK-LABEL: tile.segment @segment_0
-// CHECK-NEXT:    %[[X:.*]] = tile.call @[[COPY]](%x) : (tensor<3x5xf32, #place.at<x86, f32, nchw>>) -> tensor<3x5xf32, #place.at<x86, f32, packed<[1, 0]>>>
+// CHECK-NEXT:    %[[X:.*]] = tile.call @[[COPY]](%x) : (tensor<3x5xf32, #nchw>) -> tensor<3x5xf32, #packed>
 // CHECK-NEXT:    %a = tile.call @k(%[[X]])
 // CHECK-NEXT:    %[[A:.*]] = tile.call @[[COPY]](%a)
 // CHECK-NEXT:    %b = tile.call @k(%[[A]])
@@ -91,7 +91,7 @@ tile.segment @segment_0(%x: !t) -> (!t) {
 // Nothing happens where all types agree already, and outside of segments.
 
 // CHECK-LABEL: tile.segment @segment_0
-// CHECK-NEXT:    %w = nn.weight @w : tensor<3x5xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %w = nn.weight @w : tensor<3x5xf32, #nchw>
 // CHECK-NEXT:    %a = tile.call @k(%x, %w)
 // CHECK-NEXT:    tile.return %a
 // CHECK-LABEL: func.func @main

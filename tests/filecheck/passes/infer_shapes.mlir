@@ -18,12 +18,12 @@ func.func @main(%x: tensor<5x8xf32>) -> (tensor<?x4xf32>, tensor<?x?xi64>) {
 // The region of a group, and places, which stay.
 
 // CHECK-LABEL: func.func @main
-// CHECK-SAME:    -> tensor<5x8xf32, #place.at<x86, f32, nchw>> {
+// CHECK-SAME:    -> tensor<5x8xf32, #nchw> {
 // CHECK-NEXT:    %v1 = nn.fused %x {
-// CHECK-NEXT:    ^{{.*}}(%[[A:.*]]: tensor<5x8xf32, #place.at<x86, f32, nchw>>):
-// CHECK-NEXT:      %[[R:.*]] = nn.relu %[[A]] : (tensor<5x8xf32, #place.at<x86, f32, nchw>>) -> tensor<5x8xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:      nn.yield %[[R]] : tensor<5x8xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    } : (tensor<5x8xf32, #place.at<x86, f32, nchw>>) -> tensor<5x8xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    ^{{.*}}(%[[A:.*]]: tensor<5x8xf32, #nchw>):
+// CHECK-NEXT:      %[[R:.*]] = nn.relu %[[A]] : (tensor<5x8xf32, #nchw>) -> tensor<5x8xf32, #nchw>
+// CHECK-NEXT:      nn.yield %[[R]] : tensor<5x8xf32, #nchw>
+// CHECK-NEXT:    } : (tensor<5x8xf32, #nchw>) -> tensor<5x8xf32, #nchw>
 func.func @main(%x: tensor<5x8xf32, #place.at<x86, f32, nchw>>) -> tensor<1x8xf32, #place.at<x86, f32, nchw>> {
   %v1 = nn.fused %x {
   ^bb0(%a: tensor<1x8xf32, #place.at<x86, f32, nchw>>):

@@ -4,17 +4,17 @@
 // Inputs and outputs are row-major. A conversion that two ops want is there once.
 
 // CHECK-LABEL: func.func @shared
-// CHECK-SAME:    (%x: tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, %i: tensor<4xi64, #place.at<x86, i64, nchw>>)
-// CHECK-SAME:    -> (tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>)
-// CHECK-NEXT:    %[[X:.*]] = place.relayout %x : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>> -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    %a = nn.relu %[[X]] {kernel = "relu"} : (tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+// CHECK-SAME:    (%x: tensor<1x8x6x6xf32, #f32_nchw>, %i: tensor<4xi64, #i64_nchw>)
+// CHECK-SAME:    -> (tensor<1x8x6x6xf32, #f32_nchw>, tensor<1x8x6x6xf32, #f32_nchw>)
+// CHECK-NEXT:    %[[X:.*]] = place.relayout %x : tensor<1x8x6x6xf32, #f32_nchw> -> tensor<1x8x6x6xf32, #nhwc>
+// CHECK-NEXT:    %a = nn.relu %[[X]] {kernel = "relu"} : (tensor<1x8x6x6xf32, #nhwc>) -> tensor<1x8x6x6xf32, #nhwc>
 // CHECK-NEXT:    %b = nn.neg %[[X]] {
 // CHECK-NEXT:    %c = nn.add %a, %b {
-// CHECK-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>> -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    func.return %[[C]], %[[C]] : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x8x6x6xf32, #nhwc> -> tensor<1x8x6x6xf32, #f32_nchw>
+// CHECK-NEXT:    func.return %[[C]], %[[C]] : tensor<1x8x6x6xf32, #f32_nchw>, tensor<1x8x6x6xf32, #f32_nchw>
 
 // ARM-LABEL: func.func @shared
-// ARM-SAME:      (%x: tensor<1x8x6x6xf32, #place.at<arm, f32, nchw>>, %i: tensor<4xi64, #place.at<arm, i64, nchw>>)
+// ARM-SAME:      (%x: tensor<1x8x6x6xf32, #arm_f32_nchw>, %i: tensor<4xi64, #arm_i64_nchw>)
 #nhwc = #place.at<x86, f32, nhwc>
 !t = tensor<1x8x6x6xf32>
 func.func @shared(%x: !t, %i: tensor<4xi64>) -> (!t, !t) {
@@ -46,14 +46,14 @@ func.func @row_major(%x: !t) -> (!t, !t) {
 
 // CHECK-LABEL: func.func @host
 // CHECK:         %a = nn.relu
-// CHECK-NEXT:    %[[R:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    %[[H:.*]] = place.copy %[[R]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<host, f32, nchw>>
+// CHECK-NEXT:    %[[R:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf32, #x86_nchw>
+// CHECK-NEXT:    %[[H:.*]] = place.copy %[[R]] : {{.*}} -> tensor<1x8x6x6xf32, #host_nchw>
 // CHECK-NEXT:    %b = nn.neg %[[H]] {
 // CHECK-NEXT:    %c = nn.abs %b {
-// CHECK-NEXT:    %[[N:.*]] = place.copy %c : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    %[[L:.*]] = place.relayout %[[N]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    %[[N:.*]] = place.copy %c : {{.*}} -> tensor<1x8x6x6xf32, #x86_nchw>
+// CHECK-NEXT:    %[[L:.*]] = place.relayout %[[N]] : {{.*}} -> tensor<1x8x6x6xf32, #nhwc>
 // CHECK-NEXT:    %d = nn.add %[[L]], %a {
-// CHECK-NEXT:    %[[B:.*]] = place.copy %b : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[B:.*]] = place.copy %b : {{.*}} -> tensor<1x8x6x6xf32, #x86_nchw>
 // CHECK-NEXT:    func.return %[[B]] :
 #nhwc = #place.at<x86, f32, nhwc>
 #host = #place.at<host, f32, nchw>
@@ -72,10 +72,10 @@ func.func @host(%x: !t) -> !t {
 // is not in the store: it is put into another order when the program runs.
 
 // CHECK-LABEL: func.func @constants
-// CHECK-NEXT:    %w = nn.weight @w : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    %[[NHWC:.*]] = place.relayout %w : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    %[[NCHW:.*]] = nn.weight @w : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
-// CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %w = nn.weight @w : tensor<1x8x6x6xf32, #nchw>
+// CHECK-NEXT:    %[[NHWC:.*]] = place.relayout %w : {{.*}} -> tensor<1x8x6x6xf32, #nhwc>
+// CHECK-NEXT:    %[[NCHW:.*]] = nn.weight @w : tensor<1x8x6x6xf32, #nchw>
+// CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32, #nchw>
 // CHECK-NEXT:    %[[X:.*]] = place.relayout %x
 // CHECK-NEXT:    %a = nn.add %[[X]], %[[NHWC]] {
 // CHECK-NEXT:    %[[A:.*]] = place.relayout %a
@@ -105,9 +105,9 @@ func.func @constants(%x: !t) -> !t {
 // CHECK-NEXT:    %a = nn.relu %[[X]] {
 // CHECK-NEXT:    %b = nn.transpose %a {kernel = "transpose", perm
 // CHECK-NEXT:    %c = nn.transpose %x {kernel = "transpose", perm
-// CHECK-NEXT:    %w = nn.weight @w : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %w = nn.weight @w : tensor<1x8x6x6xf32, #nchw>
 // CHECK-NEXT:    %d = nn.transpose %w {kernel = "transpose", perm
-// CHECK-NEXT:    %e = nn.neg %x : (tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>) -> tensor<1x8x6x6xf32>
+// CHECK-NEXT:    %e = nn.neg %x : (tensor<1x8x6x6xf32, #nchw>) -> tensor<1x8x6x6xf32>
 // CHECK-NEXT:    func.return
 #nchw = #place.at<x86, f32, nchw>
 #nhwc = #place.at<x86, f32, nhwc>

@@ -5,7 +5,7 @@
 // CHECK-LABEL: func.func @inverse
 // CHECK-NEXT:    %[[X:.*]] = place.relayout %x
 // CHECK-NEXT:    %a = nn.relu %[[X]] {
-// CHECK-NEXT:    %[[R:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[R:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf32, #nchw>
 // CHECK-NEXT:    %b = nn.neg %a {
 // CHECK-NEXT:    func.return %[[R]], %x
 #nchw = #place.at<x86, f32, nchw>
@@ -29,16 +29,16 @@ func.func @inverse(%x: tensor<1x8x6x6xf32, #nchw>) -> (tensor<1x8x6x6xf32, #nchw
 // The precision changes where the place of the kernel asks for it, and in plain sight.
 
 // CHECK-LABEL: func.func @device
-// CHECK-NEXT:    %[[W:.*]] = nn.weight @w : tensor<1x8x6x6xf32, #place.at<opencl, f32, nchw>>
-// CHECK-NEXT:    %[[CAST:.*]] = place.cast %[[W]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, nchw>>
-// CHECK-NEXT:    %[[IMAGE:.*]] = place.relayout %[[CAST]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, image>>
-// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf16, #place.at<x86, f16, nchw>>
-// CHECK-NEXT:    %[[B:.*]] = place.copy %[[A]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, nchw>>
-// CHECK-NEXT:    %[[C:.*]] = place.relayout %[[B]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, image>>
+// CHECK-NEXT:    %[[W:.*]] = nn.weight @w : tensor<1x8x6x6xf32, #opencl_f32_nchw>
+// CHECK-NEXT:    %[[CAST:.*]] = place.cast %[[W]] : {{.*}} -> tensor<1x8x6x6xf16, #opencl_f16_nchw>
+// CHECK-NEXT:    %[[IMAGE:.*]] = place.relayout %[[CAST]] : {{.*}} -> tensor<1x8x6x6xf16, #image>
+// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf16, #x86_f16_nchw>
+// CHECK-NEXT:    %[[B:.*]] = place.copy %[[A]] : {{.*}} -> tensor<1x8x6x6xf16, #opencl_f16_nchw>
+// CHECK-NEXT:    %[[C:.*]] = place.relayout %[[B]] : {{.*}} -> tensor<1x8x6x6xf16, #image>
 // CHECK-NEXT:    %a = nn.add %[[C]], %[[IMAGE]] {
-// CHECK-NEXT:    %[[D:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf16, #place.at<opencl, f16, nchw>>
-// CHECK-NEXT:    %[[E:.*]] = place.copy %[[D]] : {{.*}} -> tensor<1x8x6x6xf16, #place.at<x86, f16, nchw>>
-// CHECK-NEXT:    %[[F:.*]] = place.cast %[[E]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[D:.*]] = place.relayout %a : {{.*}} -> tensor<1x8x6x6xf16, #opencl_f16_nchw>
+// CHECK-NEXT:    %[[E:.*]] = place.copy %[[D]] : {{.*}} -> tensor<1x8x6x6xf16, #x86_f16_nchw>
+// CHECK-NEXT:    %[[F:.*]] = place.cast %[[E]] : {{.*}} -> tensor<1x8x6x6xf32, #x86_f32_nchw>
 // CHECK-NEXT:    func.return %[[F]]
 #image = #place.at<opencl, f16, image>
 func.func @device(%x: tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32> {
@@ -52,8 +52,8 @@ func.func @device(%x: tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32> {
 // What a cast has rounded stays rounded: it is not undone by going back.
 
 // CHECK-LABEL: func.func @rounded
-// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<4xf16, #place.at<x86, f16, nchw>>
-// CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<4xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<4xf16, #f16_nchw>
+// CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<4xf32, #f32_nchw>
 // CHECK-NEXT:    %a = nn.relu %[[B]] {
 #full = #place.at<x86, f32, nchw>
 #half = #place.at<x86, f16, nchw>
@@ -69,8 +69,8 @@ func.func @rounded(%x: tensor<4xf32, #full>) -> tensor<4xf32, #full> {
 // What a cast has widened is still there: going back needs no cast. One cast serves all readers.
 
 // CHECK-LABEL: func.func @widened
-// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf64, #place.at<x86, f64, nchw>>
-// CHECK-NEXT:    %[[B:.*]] = place.relayout %[[A]] : {{.*}} -> tensor<1x8x6x6xf64, #place.at<x86, f64, nhwc>>
+// CHECK-NEXT:    %[[A:.*]] = place.cast %x : {{.*}} -> tensor<1x8x6x6xf64, #f64_nchw>
+// CHECK-NEXT:    %[[B:.*]] = place.relayout %[[A]] : {{.*}} -> tensor<1x8x6x6xf64, #nhwc>
 // CHECK-NEXT:    %a = nn.relu %[[B]] {
 // CHECK-NEXT:    %b = nn.neg %[[B]] {
 // CHECK-NEXT:    %c = nn.abs %x {
@@ -96,12 +96,12 @@ func.func @widened(%x: !x) -> !x {
 // The order changes while elements are small: before a cast that widens, behind one that narrows.
 
 // CHECK-LABEL: func.func @narrow
-// CHECK-NEXT:    %[[A:.*]] = place.relayout %x : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<1x8x6x6xf64, #place.at<x86, f64, nhwc>>
+// CHECK-NEXT:    %[[A:.*]] = place.relayout %x : {{.*}} -> tensor<1x8x6x6xf32, #f32_nhwc>
+// CHECK-NEXT:    %[[B:.*]] = place.cast %[[A]] : {{.*}} -> tensor<1x8x6x6xf64, #f64_nhwc>
 // CHECK-NEXT:    %a = nn.relu %[[B]] {
 // CHECK-NEXT:    %b = nn.neg %[[B]] {
-// CHECK-NEXT:    %[[C:.*]] = place.cast %a : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    %[[D:.*]] = place.relayout %[[C]] : {{.*}} -> tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[C:.*]] = place.cast %a : {{.*}} -> tensor<1x8x6x6xf32, #f32_nhwc>
+// CHECK-NEXT:    %[[D:.*]] = place.relayout %[[C]] : {{.*}} -> tensor<1x8x6x6xf32, #nchw>
 // CHECK-NEXT:    func.return %[[D]]
 #f64 = #place.at<x86, f64, nhwc>
 !x = tensor<1x8x6x6xf32>
@@ -116,7 +116,7 @@ func.func @narrow(%x: !x) -> !x {
 // A splat is another number in another precision: 0.1 in f16.
 
 // CHECK-LABEL: func.func @splat
-// CHECK-NEXT:    %s = nn.splat 9.997560e-02 : f16 : tensor<4xf16, #place.at<x86, f16, nchw>>
+// CHECK-NEXT:    %s = nn.splat 9.997560e-02 : f16 : tensor<4xf16, #f16_nchw>
 // CHECK-NEXT:    %[[X:.*]] = place.cast %x
 // CHECK-NEXT:    %a = nn.add %[[X]], %s
 #half = #place.at<x86, f16, nchw>
@@ -132,8 +132,8 @@ func.func @splat(%x: !x) {
 // An operand whose place is `any` is left where it is, whatever it is: it is never converted.
 
 // CHECK-LABEL: func.func @never
-// CHECK-NEXT:    %a = nn.cumsum %i {{.*}} : (tensor<3xi64, #place.at<x86, i64, nchw>>) -> tensor<3xi64, #place.at<host, i64, nchw>>
-// CHECK-NEXT:    %b = nn.gather %x, %a {{.*}}, tensor<3xi64, #place.at<host, i64, nchw>>) -> 
+// CHECK-NEXT:    %a = nn.cumsum %i {{.*}} : (tensor<3xi64, #x86_i64_nchw>) -> tensor<3xi64, #host_i64_nchw>
+// CHECK-NEXT:    %b = nn.gather %x, %a {{.*}}, tensor<3xi64, #host_i64_nchw>) -> 
 // CHECK-NEXT:    func.return %b
 #anywhere = #place.at<any, any, any>
 #here = #place.at<x86, f32, nchw>

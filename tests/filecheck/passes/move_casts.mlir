@@ -3,11 +3,11 @@
 // Before what makes a tensor larger, also past several ops; only once for all readers.
 
 // CHECK-LABEL: func.func @hoist
-// CHECK-NEXT:    %[[X:.*]] = place.cast %x : tensor<1x4xf32, #place.at<x86, f32, nchw>> -> tensor<1x4xf64, #place.at<x86, f64, nchw>>
+// CHECK-NEXT:    %[[X:.*]] = place.cast %x : tensor<1x4xf32, #f32_nchw> -> tensor<1x4xf64, #f64_nchw>
 // CHECK-NEXT:    %a = nn.expand %[[X]] {kernel = "expand"
 // CHECK-NEXT:    %b = nn.tile %a {
 // CHECK-NEXT:    %d = nn.expand %[[X]] {
-// CHECK-NEXT:    func.return %b, %d : tensor<6x4xf64, #place.at<x86, f64, nchw>>, tensor<2x4xf64, #place.at<x86, f64, nchw>>
+// CHECK-NEXT:    func.return %b, %d : tensor<6x4xf64, #f64_nchw>, tensor<2x4xf64, #f64_nchw>
 #f32 = #place.at<x86, f32, nchw>
 #f64 = #place.at<x86, f64, nchw>
 !x = tensor<1x4xf32, #f32>
@@ -29,7 +29,7 @@ func.func @hoist(%x: !x) -> (tensor<6x4xf64, #f64>, tensor<2x4xf64, #f64>) {
 
 // CHECK-LABEL: func.func @sink
 // CHECK-NEXT:    %b = nn.slice %x {kernel = "slice"
-// CHECK-NEXT:    %[[B:.*]] = place.cast %b : tensor<2xf64, #place.at<x86, f64, nchw>> -> tensor<2xf32, #place.at<x86, f32, nchw>>
+// CHECK-NEXT:    %[[B:.*]] = place.cast %b : tensor<2xf64, #f64_nchw> -> tensor<2xf32, #f32_nchw>
 // CHECK-NEXT:    %c = nn.relu %[[B]]
 // CHECK-NEXT:    func.return %c, %[[B]]
 #f32 = #place.at<x86, f32, nchw>

@@ -23,11 +23,11 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 
 // An op that runs in NumPy stays a step of its own, between two segments; so do the copies.
 
-// CHECK-LABEL: tile.segment @segment_0(%x: tensor<4xf32, #place.at<x86, f32, nchw>>)
+// CHECK-LABEL: tile.segment @segment_0(%x: tensor<4xf32, #x86_f32_nchw>)
 // CHECK-NEXT:    %a = nn.relu %x {
 // CHECK-NEXT:    tile.return %a
 // CHECK-LABEL: tile.segment @segment_1(
-// CHECK-SAME:    tensor<2xf32, #place.at<x86, f32, nchw>>) -> (tensor<2xf32, #place.at<x86, f32, nchw>>)
+// CHECK-SAME:    tensor<2xf32, #x86_f32_nchw>) -> (tensor<2xf32, #x86_f32_nchw>)
 // CHECK-NEXT:    %e = nn.neg %{{.*}} {
 // CHECK-NEXT:    tile.return %e
 // CHECK-LABEL: func.func @main

@@ -7,12 +7,13 @@
 
 // CHECK-LABEL: func.func @chain
 // CHECK-SAME:    nn.pick = {strategy = "cost", exact = true, places = ["x86/f32/nhwc", "x86/f32", "x86", "host"], target = "avx512"}
-// CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nhwc>]
-// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
-// CHECK-NEXT:    %d = nn.conv %c, %w {{.*}}kernel = "conv", places = [#place.at<x86, f32, nhwc>,
+// CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#nhwc, #nchw, #nhwc]
+// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]} : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+// CHECK-NEXT:    %d = nn.conv %c, %w {{.*}}kernel = "conv", places = [#nhwc,
 
-// ARM-LABEL: func.func @chain
-// ARM-NEXT:      %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#place.at<arm, f32,
+// ARM:           = #place.at<arm, f32,
+// ARM:           func.func @chain
+// ARM-NEXT:      %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#
 func.func @chain(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32> {
   %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
     : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
@@ -27,7 +28,7 @@ func.func @chain(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tenso
 // One small convolution does not make the conversions of what it reads and writes worth their time.
 
 // CHECK-LABEL: func.func @between
-// CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]
+// CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#nchw, #nchw, #nchw]
 func.func @between(%x: tensor<1x256x28x28xf32>, %w: tensor<8x256x1x1xf32>) -> tensor<1x8x28x28xf32> {
   %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
     : (tensor<1x256x28x28xf32>, tensor<8x256x1x1xf32>) -> tensor<1x8x28x28xf32>
@@ -41,9 +42,9 @@ func.func @between(%x: tensor<1x256x28x28xf32>, %w: tensor<8x256x1x1xf32>) -> te
 
 // PLACED-LABEL: func.func @after
 // PLACED:         %a = nn.conv
-// PLACED-NEXT:    %b = nn.relu %a {kernel = "relu"} : (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
+// PLACED-NEXT:    %b = nn.relu %a {kernel = "relu"} : (tensor<1x64x56x56xf32, #nhwc>) -> tensor<1x64x56x56xf32, #nhwc>
 // PLACED-NEXT:    %c = nn.slice %b
-// PLACED-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x64x2x2xf32, #place.at<x86, f32, nhwc>> -> tensor<1x64x2x2xf32, #place.at<x86, f32, nchw>>
+// PLACED-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x64x2x2xf32, #nhwc> -> tensor<1x64x2x2xf32, #nchw>
 // PLACED-NEXT:    func.return %[[C]]
 func.func @after(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x2x2xf32> {
   %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
@@ -58,7 +59,7 @@ func.func @after(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tenso
 
 // PLACED-LABEL: func.func @before
 // PLACED:         %a = nn.conv
-// PLACED-NEXT:    %[[A:.*]] = place.relayout %a : tensor<1x64x14x14xf32, #place.at<x86, f32, nhwc>> -> tensor<1x64x14x14xf32, #place.at<x86, f32, nchw>>
+// PLACED-NEXT:    %[[A:.*]] = place.relayout %a : tensor<1x64x14x14xf32, #nhwc> -> tensor<1x64x14x14xf32, #nchw>
 // PLACED-NEXT:    %b = nn.tile %[[A]]
 // PLACED-NEXT:    func.return %b
 func.func @before(%x: tensor<1x64x14x14xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x112x112xf32> {
@@ -94,13 +95,13 @@ func.func @shared(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x3x3xf32>) -> tens
 // precision of a place is; other floats where a place leaves the precision open.
 
 // CHECK-LABEL: func.func @elements
-// CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>]}
-// CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>]}
-// CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>]}
+// CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#u8_nchw, #u8_nchw, #u8_nchw]}
+// CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#i64_nchw, #i64_nchw, #i64_nchw]}
+// CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#f64_nchw, #f64_nchw]}
 
 // ARM-LABEL: func.func @elements
-// ARM:           nn.add %i, %i {kernel = "add", places = [#place.at<arm, i64, nchw>,
-// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#place.at<host, f64, nchw>, #place.at<host, f64, nchw>], fallback = "host"}
+// ARM:           nn.add %i, %i {kernel = "add", places = [#arm_i64_nchw,
+// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#host_f64_nchw, #host_f64_nchw], fallback = "host"}
 func.func @elements(%u: tensor<3xui8>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
   %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   %2 = nn.add %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>

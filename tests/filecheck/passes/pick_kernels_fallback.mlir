@@ -5,9 +5,9 @@
 // A kernel at one of the places, else one in any layout, else NumPy. What falls back says so.
 
 // CHECK-LABEL: func.func @steps
-// CHECK-NEXT:    %a = nn.max_pool %x {node = "pool", kernel = "max_pool", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], fallback = "layout"
-// CHECK-NEXT:    %b = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    %c = nn.cumsum %b {node = "sums", kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>], fallback = "host"
+// CHECK-NEXT:    %a = nn.max_pool %x {node = "pool", kernel = "max_pool", places = [#x86_nchw, #x86_nchw], fallback = "layout"
+// CHECK-NEXT:    %b = nn.relu %a {kernel = "relu", places = [#x86_nchw, #x86_nchw]}
+// CHECK-NEXT:    %c = nn.cumsum %b {node = "sums", kernel = "host", places = [#host_nchw, #host_nchw], fallback = "host"
 
 // Where fallbacks are refused, every op without a kernel is named, with each candidate and why it
 // is out.

@@ -7,23 +7,23 @@
 // weights and vectors are row-major. Kernels that do with any layout take the one that flows in.
 
 // CHECK-LABEL: func.func @flow
-// CHECK-NEXT:    %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nhwc>], strides
-// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-// CHECK-NEXT:    %d = nn.relu %x {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
+// CHECK-NEXT:    %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nhwc, #nchw, #nchw, #nhwc], strides
+// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+// CHECK-NEXT:    %d = nn.relu %x {kernel = "relu", places = [#nchw, #nchw]}
 
 // A place that names its target alone means f32 and nchw.
 // NCHW-LABEL: func.func @flow
 // NCHW-SAME:     nn.pick = {strategy = "grade", places = ["x86", "x86/f32/nhwc"], target = "host"}
-// NCHW-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], strides
+// NCHW-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nchw, #nchw, #nchw, #nchw], strides
 
 // NumPy serves all ops where it is asked for first.
 // HOST-LABEL: func.func @flow
-// HOST-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>, #place.at<host, f32, nchw>], strides
-// HOST-NEXT:     %c = nn.relu %a {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>]}
+// HOST-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "host", places = [#nchw, #nchw, #nchw, #nchw], strides
+// HOST-NEXT:     %c = nn.relu %a {kernel = "host", places = [#nchw, #nchw]}
 
 // ARM-LABEL: func.func @flow
-// ARM-NEXT:      %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nchw>, #place.at<arm, f32, nhwc>], strides
-// ARM-NEXT:      %c = nn.relu %a {kernel = "relu", places = [#place.at<arm, f32, nhwc>, #place.at<arm, f32, nhwc>]}
+// ARM-NEXT:      %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nhwc, #nchw, #nchw, #nhwc], strides
+// ARM-NEXT:      %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]}
 
 func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf32>) {
   %a = nn.conv %x, %w, %b {node = "first", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
@@ -43,12 +43,12 @@ func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf
 // CHECK-LABEL: func.func @first_operand
 // CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32>
 // CHECK-NEXT:    %w = nn.weight @w : tensor<8x1x1xf32>
-// CHECK-NEXT:    %a = nn.max_pool %x {kernel = "max_pool", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]
-// CHECK-NEXT:    %b = nn.add %s, %a {kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
-// CHECK-NEXT:    %c = nn.relu %y {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    %d = nn.add %c, %a {kernel = "add", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    %e = nn.relu %w {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]}
-// CHECK-NEXT:    %f = nn.add %e, %a {kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]}
+// CHECK-NEXT:    %a = nn.max_pool %x {kernel = "max_pool", places = [#nhwc, #nhwc]
+// CHECK-NEXT:    %b = nn.add %s, %a {kernel = "add", places = [#nhwc, #nhwc, #nhwc]}
+// CHECK-NEXT:    %c = nn.relu %y {kernel = "relu", places = [#nchw, #nchw]}
+// CHECK-NEXT:    %d = nn.add %c, %a {kernel = "add", places = [#nchw, #nchw, #nchw]}
+// CHECK-NEXT:    %e = nn.relu %w {kernel = "relu", places = [#nchw, #nchw]}
+// CHECK-NEXT:    %f = nn.add %e, %a {kernel = "add", places = [#nhwc, #nhwc, #nhwc]}
 // CHECK-NEXT:    func.return
 func.func @first_operand(%x: tensor<1x8x6x6xf32>, %y: tensor<1x8x6x6xf32>) {
   %s = nn.splat 1.0 : f32 : tensor<1x8x6x6xf32>
@@ -68,9 +68,9 @@ func.func @first_operand(%x: tensor<1x8x6x6xf32>, %y: tensor<1x8x6x6xf32>) {
 // A reshape is a view of row-major memory. A transposition reads what there is, in any layout.
 
 // CHECK-LABEL: func.func @movement
-// CHECK:         %b = nn.transpose %a {kernel = "transpose", places = [#place.at<x86, f32, any>, #place.at<x86, f32, nchw>], perm
-// CHECK-NEXT:    %c = nn.reshape %a {kernel = "view", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>], shape
-// CHECK-NEXT:    %d = nn.reduce_max %a {kernel = "reduce_max", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>], axes
+// CHECK:         %b = nn.transpose %a {kernel = "transpose", places = [#any, #nchw], perm
+// CHECK-NEXT:    %c = nn.reshape %a {kernel = "view", places = [#nchw, #nchw], shape
+// CHECK-NEXT:    %d = nn.reduce_max %a {kernel = "reduce_max", places = [#nhwc, #nhwc], axes
 func.func @movement(%x: tensor<1x8x6x6xf32>) {
   %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
     : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
@@ -86,16 +86,16 @@ func.func @movement(%x: tensor<1x8x6x6xf32>) {
 // place is; other floats where a place leaves the precision open.
 
 // CHECK-LABEL: func.func @elements
-// CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>, #place.at<x86, u8, nchw>]}
-// CHECK-NEXT:    nn.relu %e {kernel = "host", places = [#place.at<host, f32, nchw>, #place.at<host, f32, nchw>], fallback = "host"}
-// CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>, #place.at<x86, i64, nchw>]}
-// CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>]}
-// CHECK-NEXT:    nn.less %d, %d {kernel = "less", places = [#place.at<x86, f64, nchw>, #place.at<x86, f64, nchw>, #place.at<x86, bool, nchw>]}
+// CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#x86_u8_nchw, #x86_u8_nchw, #x86_u8_nchw]}
+// CHECK-NEXT:    nn.relu %e {kernel = "host", places = [#host_f32_nchw, #host_f32_nchw], fallback = "host"}
+// CHECK-NEXT:    nn.add %i, %i {kernel = "add", places = [#x86_i64_nchw, #x86_i64_nchw, #x86_i64_nchw]}
+// CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#x86_f64_nchw, #x86_f64_nchw]}
+// CHECK-NEXT:    nn.less %d, %d {kernel = "less", places = [#x86_f64_nchw, #x86_f64_nchw, #x86_bool_nchw]}
 
 // ARM-LABEL: func.func @elements
-// ARM:           nn.add %i, %i {kernel = "add", places = [#place.at<arm, i64, nchw>,
-// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#place.at<host, f64, nchw>,
-// ARM-NEXT:      nn.less %d, %d {kernel = "host", places = [#place.at<host, f64, nchw>,
+// ARM:           nn.add %i, %i {kernel = "add", places = [#arm_i64_nchw,
+// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#host_f64_nchw,
+// ARM-NEXT:      nn.less %d, %d {kernel = "host", places = [#host_f64_nchw,
 func.func @elements(%u: tensor<3xui8>, %e: tensor<0x4xf32>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
   %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   %1 = nn.relu %e : (tensor<0x4xf32>) -> tensor<0x4xf32>

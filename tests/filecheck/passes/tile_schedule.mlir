@@ -5,13 +5,13 @@
 // Lanes, and how many rows and vectors the registers hold, are the target's. The weight gets
 // panels as wide as the tile.
 
-// CHECK-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant, tile.packed = #place.at<x86, f32, packed<[1 floordiv 24, 0, 1 mod 24]>>}) -> (tensor<32x40xf32>) {
+// CHECK-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant, tile.packed = #packed}) -> (tensor<32x40xf32>) {
 // CHECK-NEXT:    %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8 by 3 rows m 4 prefetch> {
 
-// AVX512-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant, tile.packed = #place.at<x86, f32, packed<[1 floordiv 48, 0, 1 mod 48]>>})
+// AVX512-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant, tile.packed = #packed})
 // AVX512:         schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 3 rows m 8 unroll 4> {
 
-// NEON-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant, tile.packed = #place.at<arm, f32, packed<[1 floordiv 8, 0, 1 mod 8]>>})
+// NEON-LABEL: tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant, tile.packed = #packed})
 // NEON:         schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 2 rows m 11 unroll 4 prefetch> {
 tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant}) -> (tensor<32x40xf32>) {
   %r = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %b[k, n]) -> [m, n] {
@@ -27,8 +27,9 @@ tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant}
 // Channels-last: lanes are output channels, rows are neighbours in the image. The panels' loop is
 // the outermost. Inside a panel the weights lie in the order of the reduction's loops.
 
+// CHECK:         #packed = #place.at<x86, f32, packed<[0 floordiv [[W:[0-9]+]], 2, 3, 1, 0 mod [[W]]]>>
 // CHECK-LABEL: tile.kernel @conv
-// CHECK-SAME:    %k: tensor<16x12x3x3xf32> {tile.constant, tile.packed = #place.at<x86, f32, packed<[0 floordiv [[W:[0-9]+]], 2, 3, 1, 0 mod [[W]]]>>}
+// CHECK-SAME:    %k: tensor<16x12x3x3xf32> {tile.constant, tile.packed = #packed}
 // CHECK:         schedule #tile.schedule<[o, y, x] reduce [i, j, c] vector o 8 by {{[12]}} rows x {{[2-9]}} unroll {{[248]}}> {
 #nhwc = #place.at<x86, f32, nhwc>
 tile.kernel @conv(%d: tensor<1x12x9x9xf32, #nhwc>, %k: tensor<16x12x3x3xf32> {tile.constant}, %b: tensor<16xf32> {tile.constant}) -> (tensor<1x16x9x9xf32, #nhwc>) {
@@ -48,7 +49,7 @@ tile.kernel @conv(%d: tensor<1x12x9x9xf32, #nhwc>, %k: tensor<16x12x3x3xf32> {ti
 
 // An operand that is no weight is transposed where the lanes need it, and else left as it is.
 
-// CHECK-LABEL: tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.packed = #place.at<x86, f32, packed<[1, 0]>>}, %c: tensor<24x40xf32>)
+// CHECK-LABEL: tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.packed = #packed}, %c: tensor<24x40xf32>)
 // CHECK:         (%a[m, k], %b[n, k]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8
 // CHECK:         (%a[m, k], %c[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8
 tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32>, %c: tensor<24x40xf32>) -> (tensor<32x40xf32>, tensor<32x40xf32>) {

@@ -5,8 +5,8 @@
 // count. The weight gets the digits of both.
 
 // CHECK-LABEL: tile.kernel @conv
-// CHECK-SAME:    %w: tensor<36x20x3x3xf32{{.*}}> {tile.constant, tile.packed = #place.at<x86, f32, packed<[0 floordiv 16, 1 floordiv 16, 2, 3, 1 mod 16, 0 mod 16]>>}
-// CHECK-NEXT:    %0 = tile.empty : tensor<1x36x5x5xf32, #place.at<x86, f32, nchw16c>>
+// CHECK-SAME:    %w: tensor<36x20x3x3xf32{{.*}}> {tile.constant, tile.packed = #packed}
+// CHECK-NEXT:    %0 = tile.empty : tensor<1x36x5x5xf32, #nchw16c>
 // CHECK-NEXT:    %1 = tile.contract + [n: 1, o_16: 2, o_1: 16, y: 5, x: 5 | i: 3, j: 3, c_16: 2, c_1: 16] (%x[n, 16*c_16 + c_1, y + i - 1, x + j - 1], %w[16*o_16 + o_1, 16*c_16 + c_1, i, j]) init %0 -> [n, 16*o_16 + o_1, y, x] where [16*c_16 + c_1 < 20] {
 // CHECK:         %r = tile.contract + [n: 1, o_1: 4, y: 5, x: 5 | i: 3, j: 3, c_16: 2, c_1: 16] (%x[n, 16*c_16 + c_1, y + i - 1, x + j - 1], %w[o_1 + 32, 16*c_16 + c_1, i, j]) init %1 -> [n, o_1 + 32, y, x] where [16*c_16 + c_1 < 20] {
 #blocked = #place.at<x86, f32, nchw16c>

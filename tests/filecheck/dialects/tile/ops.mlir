@@ -1,6 +1,6 @@
 // RUN: TESSELLA_ROUNDTRIP
 
-// CHECK:       tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) {
+// CHECK:       tile.kernel @conv(%D: tensor<1x64x56x56xf32, #nhwc>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #nhwc>) {
 // CHECK-NEXT:    %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
 // CHECK-NEXT:    ^bb0(%d: f32, %k: f32):
 // CHECK-NEXT:      %p = arith.mulf %d, %k : f32
@@ -9,8 +9,8 @@
 // CHECK-NEXT:    ^bb0(%s: f32, %b: f32):
 // CHECK-NEXT:      %q = arith.addf %s, %b : f32
 // CHECK-NEXT:      tile.yield %q : f32
-// CHECK-NEXT:    } : (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
-// CHECK-NEXT:    tile.return %O : tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
+// CHECK-NEXT:    } : (tensor<1x64x56x56xf32, #nhwc>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x64x56x56xf32, #nhwc>
+// CHECK-NEXT:    tile.return %O : tensor<1x64x56x56xf32, #nhwc>
 // CHECK-NEXT:  }
 tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) {
   %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
@@ -96,7 +96,7 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 
 // Calls and views. What is known of an argument is written behind it.
 
-// CHECK:       tile.kernel @k(%x: tensor<2x3xf32> {tile.constant, tile.packed = #place.at<x86, f32, packed<[1, 0]>>}) -> (tensor<2x3xf32>) attributes {code = 7 : i64, nodes = ["n"]} {
+// CHECK:       tile.kernel @k(%x: tensor<2x3xf32> {tile.constant, tile.packed = #packed}) -> (tensor<2x3xf32>) attributes {code = 7 : i64, nodes = ["n"]} {
 // CHECK:       tile.segment @segment_0(%a: tensor<3xf32>) -> (tensor<6xf32>, tensor<3xf32>) {
 // CHECK-NEXT:    %w = nn.weight @w : tensor<6xf32>
 // CHECK-NEXT:    %v = tile.view %w : tensor<6xf32> -> tensor<2x3xf32>
