@@ -66,7 +66,7 @@ def names(places: Sequence[str] = ("x86/f32", "host")) -> list[str]:
         # the first and the last of several
         (["runs_before = 'fold-constants'"], "infer-shapes", "fold-constants"),
         (["runs_after = 'tile-schedule'"], "tile-schedule", "|"),
-        (["runs_after = 'plan-arena'"], "plan-arena", ""),
+        (["runs_after = 'plan-weights'"], "plan-weights", ""),
         (["runs_after = 'infer-shapes'", "runs_before = 'plan-arena'"], "loops", "plan-arena"),
     ],
 )
