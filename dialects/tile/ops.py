@@ -127,8 +127,9 @@ def _widens_argument(op: Operation) -> bool:
 def _argument(value: SSAValue) -> SSAValue:
     """The argument that a value is, or is the widened form of."""
     owner = value.owner
-    widened = isinstance(owner, Operation) and _widens_argument(owner)
-    return owner.operands[0] if widened else value
+    if isinstance(owner, Operation) and _widens_argument(owner):
+        return owner.operands[0]
+    return value
 
 
 @irdl_op_definition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -72,3 +73,11 @@ def test_what_widens() -> None:
         ),
     }
     assert {pair for pair in itertools.product(ELEMENTS, ELEMENTS) if widens(*pair)} == wider
+
+
+def test_the_table_of_the_docs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    for e in ELEMENTS.values():
+        native = "yes" if e.is_native else "no"
+        row = f"| `{e.name}` | {e.bits} | {e.kind} | `{e.dtype}` | {native} | `{e.arithmetic}` |"
+        assert row in text
