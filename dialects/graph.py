@@ -14,29 +14,12 @@ from xdsl.ir import SSAValue
 from tessella.dialects.nn.core import Tensor, dtype_of, shape_of
 from tessella.dialects.rt import KernelOp
 from tessella.runtime.elements import dtype_name
+from tessella.runtime.signature import ValueInfo
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
 
-_TYPE_NAMES = {"float32": "float", "float64": "double"}
-
 NAME = "nn.name"
 """Attribute of @main's arguments and results: the name users know them by."""
-
-
-@dataclass(frozen=True)
-class ValueInfo:
-    """An input or output of a model: its name, element type, and shape, whose dimensions may be
-    symbols."""
-
-    name: str
-    dtype: str
-    """NumPy's name of the dtype, such as ``float32``."""
-    shape: tuple[int | str, ...]
-
-    @property
-    def type(self) -> str:
-        """The type as ONNX Runtime spells it, such as ``tensor(float)``."""
-        return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
 
 
 @dataclass

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from time import perf_counter
@@ -28,9 +27,11 @@ from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
 from tessella.dialects.verify import verify
 from tessella.driver.buildable import check_buildable
+from tessella.driver.compiling import Progress, quiet
 from tessella.driver.options import Options
-from tessella.driver.pipeline import IR_STAGES, pipeline
+from tessella.driver.pipeline import pipeline
 from tessella.driver.plugged import blamed
+from tessella.driver.stages import IR_STAGES
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_weights
 from tessella.runtime.program import (
@@ -43,31 +44,12 @@ from tessella.runtime.program import (
 )
 from tessella.runtime.weights import WeightStore
 from tessella.support.collector import no_collection
-from tessella.support.errors import InternalError, OptionError, ResourceError
+from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
 from tessella.targets import Target
 
-Progress = Callable[[str], None]
-
 _MANY = 8
 """From so many kernels on, their code is made in other processes, which take a while to start."""
-
-
-def quiet(_: str) -> None:
-    """Report no progress."""
-
-
-@contextmanager
-def memory_to_compile() -> Generator[None]:
-    """A compilation that runs out of memory inside raises ResourceError. No cycles are collected
-    meanwhile."""
-    try:
-        with no_collection():
-            yield
-    except MemoryError as error:
-        raise ResourceError(
-            "there is not enough memory to compile the program", found=str(error) or None
-        ) from error
 
 
 @dataclass

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from tessella.dialects.graph import Source
-from tessella.driver.build import Progress, quiet
+from tessella.driver.compiling import Progress, quiet
 from tessella.driver.model import Model
 from tessella.driver.options import CompileOptions, make_options
 from tessella.support.errors import OptionError
+
+if TYPE_CHECKING:
+    from tessella.dialects.graph import Source
 
 
 def compile_source(

@@ -10,7 +10,8 @@ from tessella import targets
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.driver.options import Options
-from tessella.driver.pipeline import IR_STAGES, pipeline
+from tessella.driver.pipeline import pipeline
+from tessella.driver.stages import IR_STAGES
 from tessella.passes.tile.log import reasoning
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.support.errors import OptionError

@@ -6,29 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tessella.dialects.graph import Source, ValueInfo
 from tessella.driver import program_cache
-from tessella.driver.build import (
-    Lowered,
-    Progress,
-    as_text,
-    compile_graph,
-    lower,
-    memory_to_compile,
-    quiet,
-)
-from tessella.driver.explain import Explanation, explain
+from tessella.driver.compiling import Progress, memory_to_compile, quiet
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.runtime.elements import dtype_name, dtype_named, tagged
 from tessella.runtime.program import Program
+from tessella.runtime.signature import ValueInfo
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, InternalError, ShapeError
+
+if TYPE_CHECKING:
+    from tessella.dialects.graph import Source
+    from tessella.driver.build import Lowered
+    from tessella.driver.explain import Explanation
+
+# the compiler is imported where it is needed: a program that is found on disk does without
 
 Array = npt.NDArray[Any]
 
@@ -54,6 +52,8 @@ class Executable:
     @cached_property
     def explanation(self) -> Explanation:
         """Made when it is asked for: the candidates that were not picked are found again."""
+        from tessella.driver.explain import explain
+
         return explain(self.lowered.stages)
 
 
@@ -167,6 +167,8 @@ class Model(Compiled):
 
     def as_text(self, stage: str = "nn") -> str:
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
+        from tessella.driver.build import as_text
+
         return as_text(self._latest().lowered, stage)
 
     def explain(self) -> Explanation:
@@ -238,6 +240,8 @@ class Model(Compiled):
         key = program_cache.key(source.fingerprint, shapes, options)
 
         def lowered_again() -> Lowered:
+            from tessella.driver.build import lower
+
             with memory_to_compile():
                 graph = source.graph(named)
                 lowered = lower(graph, options, start=graph.stage)
@@ -249,6 +253,8 @@ class Model(Compiled):
             program = program_cache.fetch(key)
             if program is not None:
                 return Executable(program, lowered_again, {"fetch": perf_counter() - began})
+            from tessella.driver.build import compile_graph
+
             built = compile_graph(source.graph(named), options, self._progress)
             program_cache.store(key, built.program, built.objects)
         lowered = built.lowered

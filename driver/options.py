@@ -8,8 +8,6 @@ from difflib import get_close_matches
 from typing import Any, TypedDict, Unpack
 
 from tessella import targets
-from tessella.dialects.place import parse_place
-from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES, check_choice
 from tessella.support.errors import OptionError
 
 
@@ -73,11 +71,9 @@ def make_options(**options: Unpack[CompileOptions]) -> Options:
         )
     arch = targets.resolve(values["target"]).arch
     places = values.get("places", (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
-    check_choice("pick", values["pick"], STRATEGIES)
-    check_choice("fallback", values["fallback"], FALLBACKS)
-    return Options(
-        _checked_places(places), values["target"], arch, values["pick"], values["fallback"]
-    )
+    if not given.keys().isdisjoint(("pick", "fallback", "places")):
+        _check_values(values["pick"], values["fallback"], places)
+    return Options(tuple(places), values["target"], arch, values["pick"], values["fallback"])
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
@@ -103,8 +99,14 @@ def _check_types(given: Mapping[str, Any]) -> None:
             )
 
 
-def _checked_places(places: Sequence[str]) -> tuple[str, ...]:
-    """The places, each of which there is. Raises OptionError."""
+def _check_values(pick: str, fallback: str, places: Sequence[str]) -> None:
+    """Raise OptionError for what is not known."""
+    # here, as it is all that needs the compiler
+    from tessella.dialects.place import parse_place
+    from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES, check_choice
+
+    check_choice("pick", pick, STRATEGIES)
+    check_choice("fallback", fallback, FALLBACKS)
     is_list = isinstance(places, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
     if not is_list or isinstance(places, str | bytes) or not places:
         raise OptionError(
@@ -114,4 +116,3 @@ def _checked_places(places: Sequence[str]) -> tuple[str, ...]:
         )
     for text in places:
         parse_place(text)
-    return tuple(places)

@@ -36,10 +36,6 @@ from tessella.passes.tile_split_indices import TileSplitIndicesPass
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
 
-STAGES = ("nn", "placed", "tile", "loops", "llvm", "asm")
-IR_STAGES = STAGES[:4]
-"""The stages that load again from text."""
-
 
 def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
     """For each stage behind `nn`, the passes that lead to it for these options.

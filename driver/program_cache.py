@@ -9,18 +9,21 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tessella import targets
 from tessella.codegen import llvm
 from tessella.codegen.link import link
-from tessella.codegen.objects import Objects
-from tessella.dialects.graph import ValueInfo
 from tessella.driver.options import Options
 from tessella.runtime import stored
 from tessella.runtime.program import Program
+from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
 from tessella.support.knobs import KNOBS
+
+if TYPE_CHECKING:
+    from tessella.codegen.objects import Objects
 
 FOLDER = Folder("programs", 4 << 30)
 

@@ -36,8 +36,8 @@ from tessella.dialects.printing import to_text
 from tessella.dialects.tile import Tile
 from tessella.driver import plugged
 from tessella.driver.located import LocatedParser, Problem, verify_each
-from tessella.driver.pipeline import IR_STAGES
 from tessella.driver.stage_check import faults
+from tessella.driver.stages import IR_STAGES, stage_of
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError, TessellaError
 
@@ -46,12 +46,6 @@ WEIGHTS = ".weights"
 
 DIALECTS = (Builtin, Affine, Arith, Func, Math, MemRef, Nn, Place, rt.Rt, Scf, Tile, Vector)
 """All that the stages are written in, but for what plugins add."""
-
-
-def stage_of(path: str | os.PathLike[str]) -> str | None:
-    """The stage that a file holds by its extension; None for other files."""
-    suffix = Path(path).suffix[1:]
-    return suffix if suffix in IR_STAGES else None
 
 
 def weights_path(path: str | os.PathLike[str]) -> Path:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tessella.dialects.graph import Source
-from tessella.driver.build import Progress
 from tessella.driver.compile import compile_source
+from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
-from tessella.driver.stage_file import StageSource, stage_of
+from tessella.driver.stages import stage_of
 from tessella.frontends.kept import KeptSource, identify
 from tessella.support.errors import OptionError
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
 
+    from tessella.dialects.graph import Source
     from tessella.frontends.onnx import OnnxSource
 
 
@@ -38,6 +38,9 @@ def open_source(
                 where=str(model),
                 hint="give them when the stage is written",
             )
+        # here, as it needs the compiler, which others may do without
+        from tessella.driver.stage_file import StageSource
+
         return StageSource(model)
     _check_import_options(constants, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tessella.dialects.graph import Graph, ValueInfo
 from tessella.driver import program_cache
+from tessella.runtime.signature import ValueInfo
 from tessella.support import disk
 from tessella.support.errors import InvalidModelError
 
 if TYPE_CHECKING:
+    from tessella.dialects.graph import Graph
     from tessella.frontends.onnx import OnnxSource
 
 _LARGEST = 2**31 - 1

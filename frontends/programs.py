@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from tessella.dialects.graph import Graph, ValueInfo, signature
 from tessella.dialects.printing import to_text
 from tessella.driver import build
+from tessella.driver.compiling import memory_to_compile
 from tessella.driver.explain import Explanation, explain
 from tessella.driver.model import Model
 from tessella.driver.options import Options
-from tessella.driver.pipeline import STAGES
+from tessella.driver.stages import STAGES
 from tessella.support.errors import InternalError
 
 MAX_PROGRAMS = 64
@@ -89,6 +90,6 @@ class Lowered:
 
     @functools.cached_property
     def _lowered(self) -> build.Lowered:
-        with build.memory_to_compile():
+        with memory_to_compile():
             graph = self._program.source().graph({})
             return build.lower(graph, self._options, start=graph.stage)

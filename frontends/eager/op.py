@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.driver.build import compile_graph, memory_to_compile
+from tessella.driver.build import compile_graph
+from tessella.driver.compiling import memory_to_compile
 from tessella.driver.explain import Explanation
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable

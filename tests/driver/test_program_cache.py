@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
-from tessella.driver import model as driver
-from tessella.driver import program_cache
+from tessella.driver import build, program_cache
 from tessella.runtime import stored
 from tessella.runtime.program import HostStep, Program
 from tessella.support.errors import InvalidModelError
 from tests.hostile.models import X, Y, mixed
+
+ROOT = Path(__file__).parents[2]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,13 +36,13 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for each program that is compiled."""
     seen: list[str] = []
-    make = driver.compile_graph
+    make = build.compile_graph
 
     def compile_graph(*args: Any) -> Any:
         seen.append("program")
         return make(*args)
 
-    monkeypatch.setattr(driver, "compile_graph", compile_graph)
+    monkeypatch.setattr(build, "compile_graph", compile_graph)
     return seen
 
 
@@ -257,3 +260,25 @@ def test_what_has_no_form_is_not_stored() -> None:
     step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
     with pytest.raises(stored.NotStorableError):
         stored.dump(Program(1, (step,), (1,), {}, np.zeros(0, np.uint8)), {}, {})
+
+
+def test_the_next_process_does_without_the_compiler(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(scaled(2).SerializeToString())
+    program = (
+        "import sys, numpy, tessella\n"
+        f"model = tessella.compile({str(path)!r})\n"
+        "print(model(numpy.ones((3, 4), numpy.float32)).sum(), 'xdsl' in sys.modules,"
+        " 'onnx' in sys.modules)"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert printed == [["60.0", "True", "True"], ["60.0", "False", "False"]]

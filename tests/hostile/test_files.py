@@ -23,8 +23,8 @@ from tessella import TessellaError
 from tessella.dialects.layout import Layout, Piece
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import IR_STAGES
 from tessella.driver.stage_file import load_stage, save_stage, weights_path
+from tessella.driver.stages import IR_STAGES
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, InvalidModelError, OptionError

@@ -15,7 +15,7 @@ from onnx import helper
 
 import tessella
 from tessella import targets
-from tessella.driver.pipeline import IR_STAGES, STAGES
+from tessella.driver.stages import IR_STAGES, STAGES
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.tools import cli

@@ -21,8 +21,8 @@ import tessella
 from tessella.driver.build import lower
 from tessella.driver.located import LocatedParser
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import IR_STAGES
 from tessella.driver.stage_file import load_stage, save_stage, stage_context
+from tessella.driver.stages import IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import (

@@ -7,7 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from tessella.driver.stage_file import load_stage, stage_of
+from tessella.driver.stage_file import load_stage
+from tessella.driver.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import Unsupported, UnsupportedError
 from tessella.tools.commands.shared import add_model, shapes_of

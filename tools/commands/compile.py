@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tessella.driver.build import Lowered, as_text, lower
-from tessella.driver.pipeline import IR_STAGES, STAGES
 from tessella.driver.stage_file import save_stage, weights_path
+from tessella.driver.stages import IR_STAGES, STAGES
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import add_model, add_options, open_graph, options_of

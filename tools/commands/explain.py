@@ -8,7 +8,7 @@ import argparse
 from tessella.driver.build import lower
 from tessella.driver.explain import explain
 from tessella.driver.explain_tiles import explain_tiles
-from tessella.driver.pipeline import IR_STAGES
+from tessella.driver.stages import IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.tools.commands.shared import add_model, add_options, open_graph, options_of
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tessella
-from tessella.driver.pipeline import STAGES
+from tessella.driver.stages import STAGES
 from tessella.frontends import trace
 from tessella.frontends.trace import jitted
 from tessella.frontends.trace.dispatch import FUNCTIONS, UFUNCS

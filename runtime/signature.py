@@ -1,0 +1,23 @@
+"""What a model takes and gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_TYPE_NAMES = {"float32": "float", "float64": "double"}
+
+
+@dataclass(frozen=True)
+class ValueInfo:
+    """An input or output of a model: its name, element type, and shape, whose dimensions may be
+    symbols."""
+
+    name: str
+    dtype: str
+    """NumPy's name of the dtype, such as ``float32``."""
+    shape: tuple[int | str, ...]
+
+    @property
+    def type(self) -> str:
+        """The type as ONNX Runtime spells it, such as ``tensor(float)``."""
+        return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
