@@ -12,7 +12,9 @@ from itertools import accumulate, takewhile
 from math import prod
 from operator import mul
 
-from tessella.dialects.elements import bytes_of, element_of
+from xdsl.dialects.builtin import i1
+
+from tessella.dialects.elements import bytes_of, element_of, find_element
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
@@ -62,6 +64,16 @@ def element_bits(op: ContractOp) -> int:
     """Bits of the elements that the lanes are counted by: 64 where all are, else 32."""
     values = (*op.inputs, *op.post_inputs, op.res)
     return 64 if all(element_of(v.type).bits == 64 for v in values) else 32
+
+
+def widest_bits(op: ContractOp) -> int:
+    """Bits of the widest element that a statement reads, computes with, or writes; conditions do
+    not count, and an index is as wide as what the lanes are counted by."""
+    values = (*op.inputs, *op.post_inputs, op.res)
+    blocks = [op.combine.block, *([op.post_block] if op.post_block is not None else [])]
+    computed = [r.type for block in blocks for inner in block.ops for r in inner.results]
+    elements = map(find_element, (*(v.type for v in values), *(t for t in computed if t != i1)))
+    return max(32 if e is None else e.bits for e in elements)
 
 
 @dataclass(frozen=True)
@@ -215,8 +227,25 @@ class TileFamily:
 def families(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[TileFamily]:
     """The families of register tiles of a statement, those with many vectors first."""
     flat = simplify(flatten(op))
-    lanes = target.lanes(element_bits(op))
+    bits, widest = element_bits(op), widest_bits(op)
+    if widest < bits:  # more lanes of narrower elements, but no squares of them in registers
+        yield from _families(op, kernel, flat, target, target.lanes(widest), transposing=False)
+    yield from _families(op, kernel, flat, target, target.lanes(bits))
+
+
+def _families(
+    op: ContractOp,
+    kernel: KernelOp,
+    flat: Flat,
+    target: Target,
+    lanes: int,
+    *,
+    transposing: bool = True,
+) -> Iterator[TileFamily]:
     for vector in vector_indices(op, kernel, flat):
+        gathered = op.is_map and bool(plan_accesses(op, flat, vector, None).gathered())
+        if not transposing and (gathered or flat.ranges[vector] < lanes):
+            continue
         narrow: dict[str | None, TileFamily] = {}
         for vectors, rows in _shapes(op, flat, vector, lanes):
             one = TileFamily(op, kernel, flat, target, vector, lanes, rows)

@@ -198,3 +198,17 @@ def test_code_for_neon_is_emitted(name: str) -> None:
     if name != "f32":
         lowered = lower(make(), make_options(target="neon"))
         assert lowered.llvm()
+
+
+@pytest.mark.parametrize(
+    "name, lanes", [("u8", 64), ("i16", 32), ("f16", 16), ("i32", 16), ("f64", 8)]
+)
+def test_lanes_are_those_of_the_widest_element_in_arithmetic(name: str, lanes: int) -> None:
+    def make() -> Graph:
+        g = GraphBuilder(x=sample(name, 1000))
+        return g.graph(g.op(nn.AddOp, [g.inputs["x"], g.inputs["x"]]))
+
+    lowered = lower(make(), make_options(target="avx512"))
+    (text,) = (t for n, t in lowered.llvm().items() if "add" in n)
+    assert f"<{lanes} x " in text
+    assert f"<{2 * lanes} x " not in text
