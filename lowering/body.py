@@ -73,11 +73,10 @@ class Bodies:
         )
 
     def _lanes(self, factor: int, element: Attribute) -> SSAValue:
-        iota = self.e.op(IotaOp(self.e.lanes, element))
         if factor == 1:
-            return iota
+            return self.e.op(IotaOp(self.e.lanes, element))
         scale = self.e.constant(number(factor, element), element)
-        return self.e.op(arith.MuliOp(iota, self.spread_constant(scale)))
+        return self.e.op(arith.MuliOp(self.lanes(1, element), self.spread_constant(scale)))
 
     def run(
         self,

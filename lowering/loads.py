@@ -9,7 +9,6 @@ from functools import cached_property
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, i32
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import CmpiOp, SelectOp
 from tessella.dialects.tile.attributes import Schedule
@@ -218,12 +217,7 @@ class Loads:
     def _compare(
         self, terms: Sequence[tuple[SSAValue, int]], constant: int, lane: int, c: Constraint
     ) -> SSAValue:
-        expression = AffineExpr.constant(constant)
-        for i, (_, k) in enumerate(terms):
-            expression += AffineExpr.dimension(i) * k
-        scalar = self.e.index(constant)
-        if terms:
-            scalar = self.e.apply(expression.simplify(len(terms), 0), [v for v, _ in terms])
+        scalar = self.e.linear(terms, constant)
         if not lane:
             return self.e.op(CmpiOp(scalar, self.e.index(c.extent), "ult"))
         kind = INDEX

@@ -116,9 +116,10 @@ class Emitter:
         depth = max((i for i, (block, _) in enumerate(scopes) if block in blocks), default=0)
         block, local = scopes[depth]
         if key not in local:
-            now, self.block = self.block, block
+            here = self.block, self._local
+            self.block, self._local = block, local
             local[key] = make()
-            self.block = now
+            self.block, self._local = here
         return local[key]
 
     def linear(self, terms: Sequence[tuple[SSAValue, int]], constant: Size) -> SSAValue:

@@ -33,8 +33,9 @@ def best_schedule(
 ) -> Choice:
     """The schedule of a statement of a kernel for which the model counts the fewest cycles.
 
-    ``budget`` is the number of candidates that are scored; None scores all that could be the best.
-    The statement stays as it is: ``Choice.schedule`` and ``Choice.layouts`` say what to write.
+    ``budget`` is the number of candidates that are scored, out of those that mostly win; None
+    scores all that could be the best. The statement stays as it is: ``Choice.schedule`` and
+    ``Choice.layouts`` say what to write.
     Choices are kept: a statement that is like one before, as the pick's is, is not searched again.
     """
     key = statement_key(op, kernel), target
@@ -70,10 +71,13 @@ def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Ch
         yield scalar_choice(op, target)
 
 
-def _tiles(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[tuple[TileFamily, int]]:
-    """The register tiles that can be run: each family with its numbers of rows."""
+def _tiles(
+    op: ContractOp, kernel: KernelOp, target: Target, *, usual: bool = False
+) -> Iterator[tuple[TileFamily, int]]:
+    """The register tiles that can be run, or those of them that mostly win."""
     for family in families(op, kernel, target):
-        yield from ((family, height) for height in family.heights())
+        heights = family.usual_heights() if usual else family.heights()
+        yield from ((family, height) for height in heights)
 
 
 def _best_tile(
@@ -81,21 +85,21 @@ def _best_tile(
 ) -> tuple[Choice, bool]:
     ranked = sorted(
         (family.bound(height), rank, family, height)
-        for rank, (family, height) in enumerate(_tiles(op, kernel, target))
+        for rank, (family, height) in enumerate(
+            _tiles(op, kernel, target, usual=budget is not None)
+        )
     )
     best: tuple[float, int, Choice] | None = None
-    scored = 0
     for bound, rank, family, height in ranked[:budget]:
         if best is not None and bound > best[0]:
             break
-        scored += 1
         choice = family.choice(height, best[0] if best is not None else inf)
         if choice is not None:
             entry = (choice.cycles, rank, choice)
             best = entry if best is None or entry[:2] < best[:2] else best
     if best is None:
         return scalar_choice(op, target), True
-    choice, is_best = best[2], scored == len(ranked) or ranked[scored][0] > best[0]
+    choice, is_best = best[2], budget is None
     if choice.copies:  # scalars copy nothing
         choice = min(choice, scalar_choice(op, target), key=lambda choice: choice.cycles)
     return choice, is_best

@@ -28,6 +28,8 @@ from tessella.passes.tile.vectors import transposing_rows, vector_indices
 from tessella.targets import Target
 
 VECTORS = (8, 6, 4, 3, 2, 1)
+USUAL_VECTORS = 4
+"""Vectors of the register tiles that a search with a budget tries."""
 MAX_ROWS = 16
 BODY_OPS = 160
 """Instructions of an unrolled loop: it has to stay in the cache of decoded instructions."""
@@ -106,6 +108,21 @@ class TileFamily:
         one, two = (model.registers(self._tile(height)) for height in (1, 2))
         held = 1 + (self.target.vector_registers - one) // (two - one)
         yield from range(first, min(most, held) + 1)
+
+    def usual_heights(self) -> Iterator[int]:
+        """The numbers of rows that mostly win: the most that fit, and the most that leave none over
+        or cut the range evenly; none where there are many vectors."""
+        if self.rows is not None and self.vectors > USUAL_VECTORS:
+            return
+        heights = list(self.heights())
+        if self.op.is_map or not heights:
+            yield from heights
+            return
+        most = heights[-1]
+        extent = self.plain.ranges[self.rows] if self.rows is not None else 1
+        whole = max(n for n in range(1, most + 1) if extent % n == 0)
+        even = -(-extent // -(-extent // most))
+        yield from sorted({n for n in (most, whole, even) if n > 1 or self.rows is None})
 
     def bound(self, height: int) -> float:
         """Cycles that a tile of so many rows takes at least."""
@@ -248,9 +265,9 @@ def _families(
             continue
         narrow: dict[str | None, TileFamily] = {}
         for vectors, rows in _shapes(op, flat, vector, lanes):
-            one = TileFamily(op, kernel, flat, target, vector, lanes, rows)
-            narrow.setdefault(rows, one)
-            yield replace(one, vectors=vectors, narrow=narrow[rows])
+            if rows not in narrow:
+                narrow[rows] = TileFamily(op, kernel, flat, target, vector, lanes, rows)
+            yield TileFamily(op, kernel, flat, target, vector, lanes, rows, vectors, narrow[rows])
 
 
 def _shapes(

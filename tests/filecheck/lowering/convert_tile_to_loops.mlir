@@ -41,8 +41,7 @@ tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3
 // CHECK:         %[[M:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
 // CHECK:         %[[R:.*]] = vector.maskedload %x[%[[C0]]], %[[M]], %{{.*}} : memref<4xf32>, vector<8xi1>, vector<8xf32> into vector<8xf32>
 // CHECK:         %[[S:.*]] = arith.negf %[[R]]
-// CHECK:         %[[N:.*]] = vector.create_mask %[[C4]] : vector<8xi1>
-// CHECK-NEXT:    vector.maskedstore %r[%[[C0]]], %[[N]], %[[S]]
+// CHECK-NEXT:    vector.maskedstore %r[%[[C0]]], %[[M]], %[[S]]
 // CHECK-NEXT:    rt.return
 tile.kernel @few(%x: tensor<4xf32>) -> (tensor<4xf32>) {
   %r = tile.contract = [i: 4] (%x[i]) -> [i] schedule #tile.schedule<[i] reduce [] vector i 8 by 2> {
@@ -101,12 +100,12 @@ tile.kernel @matmul(%a: tensor<5x3xf32>, %b: tensor<3x8xf32>, %c: tensor<8xf32>)
 // CHECK-LABEL: rt.kernel @sum(%x: memref<76xf32>) outs(%r: memref<4xf32>)
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
 // CHECK-DAG:     %[[C16:.*]] = arith.constant 16 : index
+// CHECK:         %[[M:.*]] = vector.create_mask %[[C3]] : vector<8xi1>
 // CHECK:         scf.for %i =
 // CHECK:           %[[S:.*]] = scf.for %j = %{{.*}} to %[[C16]] step %{{.*}} iter_args(%[[T:[0-9]+]] = %{{.*}}) -> (vector<8xf32>) {
 // CHECK:             %[[X:.*]] = vector.load %x
 // CHECK-NEXT:        %[[U:.*]] = arith.addf %[[T]], %[[X]]
 // CHECK-NEXT:        scf.yield %[[U]]
-// CHECK:           %[[M:.*]] = vector.create_mask %[[C3]] : vector<8xi1>
 // CHECK:           %[[Y:.*]] = vector.maskedload %x
 // CHECK-NEXT:      %[[V:.*]] = arith.addf %[[S]], %[[Y]]
 // CHECK-NEXT:      %[[W:.*]] = arith.select %[[M]], %[[V]], %[[S]] : vector<8xi1>, vector<8xf32>

@@ -51,13 +51,13 @@ tile.kernel @edge(%a: tensor<8x8xf32>) -> (tensor<6x8xf32>) {
 
 // CHECK-LABEL: rt.kernel @mask
 // CHECK-DAG:     %[[C5:.*]] = arith.constant 5 : i32
-// CHECK:         scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}}) -> (vector<8xf32>) {
+// CHECK:         %[[L:.*]] = rt.iota : vector<8xi32>
+// CHECK-NEXT:    %[[E:.*]] = vector.broadcast %[[C5]] : i32 to vector<8xi32>
+// CHECK-NEXT:    scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}}) -> (vector<8xf32>) {
 // CHECK-NEXT:      %[[I:.*]] = affine.apply affine_map<(d0) -> ((d0 + -2))> (%i)
 // CHECK-NEXT:      %[[J:.*]] = arith.index_cast %[[I]] : index to i32
 // CHECK-NEXT:      %[[K:.*]] = vector.broadcast %[[J]] : i32 to vector<8xi32>
-// CHECK-NEXT:      %[[L:.*]] = rt.iota : vector<8xi32>
 // CHECK-NEXT:      %[[X:.*]] = arith.addi %[[K]], %[[L]] : vector<8xi32>
-// CHECK-NEXT:      %[[E:.*]] = vector.broadcast %[[C5]] : i32 to vector<8xi32>
 // CHECK-NEXT:      %[[M:.*]] = arith.cmpi ult, %[[X]], %[[E]] : vector<8xi32>
 // CHECK-NEXT:      %[[A:.*]] = vector.load %a
 // CHECK:           %[[NEW:.*]] = vector.fma %[[A]], %{{.*}}, %[[OLD]] : vector<8xf32>
@@ -79,8 +79,8 @@ tile.kernel @mask(%a: tensor<8xf32>, %b: tensor<3xf32>) -> (tensor<8xf32>) {
 
 // CHECK-LABEL: rt.kernel @free
 // CHECK:         scf.for %x =
+// CHECK:           %[[M:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}} : index
 // CHECK:           scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}}) -> (f32) {
-// CHECK:             %[[M:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}} : index
 // CHECK:             %[[NEW:.*]] = arith.addf %[[OLD]]
 // CHECK-NEXT:        arith.select %[[M]], %[[NEW]], %[[OLD]] : f32
 tile.kernel @free(%a: tensor<5x3xf32>) -> (tensor<5xf32>) {

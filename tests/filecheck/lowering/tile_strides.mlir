@@ -5,8 +5,8 @@
 
 // CHECK-LABEL: rt.kernel @two
 // CHECK-DAG:     %[[C3:.*]] = arith.constant 3 : index
-// CHECK:         %[[A:.*]] = vector.load %a
 // CHECK:         %[[M:.*]] = vector.create_mask %[[C3]]
+// CHECK:         %[[A:.*]] = vector.load %a
 // CHECK:         %[[B:.*]] = vector.maskedload %a[%{{.*}}], %[[M]]
 // CHECK-NEXT:    %[[X:.*]] = vector.shuffle %[[A]], %[[B]] [0, 2, 4, 6]
 // CHECK-NEXT:    vector.store %[[X]], %r
@@ -84,23 +84,20 @@ tile.kernel @four(%a: tensor<13xf32>) -> (tensor<4xf32>) {
 // With padding: the lanes that count are two apart, the elements that may be read side by side.
 
 // CHECK-LABEL: rt.kernel @padded
-// CHECK-DAG:     %[[C14:.*]] = arith.constant 14 : i32
 // CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : i32
+// CHECK:         %[[IOTA:.*]] = rt.iota
+// CHECK-NEXT:    %[[TWOS:.*]] = vector.broadcast %[[C2]]
+// CHECK-NEXT:    arith.muli %[[IOTA]], %[[TWOS]]
+// CHECK-NOT:     rt.iota
+// CHECK:         %[[THREE:.*]] = vector.create_mask
 // CHECK:         scf.for %x =
 // CHECK:           scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}})
 // CHECK:             %[[AT:.*]] = affine.apply affine_map<(d0, d1) -> ((((d0 * 2) + d1) + -1))> (%x, %i)
-// CHECK:             %[[IOTA:.*]] = rt.iota
-// CHECK-NEXT:        %[[TWOS:.*]] = vector.broadcast %[[C2]]
-// CHECK-NEXT:        arith.muli %[[IOTA]], %[[TWOS]]
-// CHECK:             %[[E:.*]] = vector.broadcast %[[C14]]
-// CHECK-NEXT:        %[[LANES:.*]] = arith.cmpi ult
-// CHECK:             rt.iota
-// CHECK-NOT:         arith.muli
+// CHECK:             %[[LANES:.*]] = arith.cmpi ult
 // CHECK:             %[[FIRST:.*]] = arith.cmpi ult
 // CHECK:             vector.maskedload %a[%{{.*}}], %[[FIRST]]
 // CHECK:             affine.apply affine_map<(d0, d1) -> ((((d0 * 2) + d1) + 3))> (%x, %i)
 // CHECK:             %[[SECOND:.*]] = arith.cmpi ult
-// CHECK-NEXT:        %[[THREE:.*]] = vector.create_mask
 // CHECK-NEXT:        %[[BOTH:.*]] = arith.andi %[[SECOND]], %[[THREE]]
 // CHECK:             vector.maskedload %a[%{{.*}}], %[[BOTH]]
 // CHECK-NEXT:        %[[X:.*]] = vector.shuffle %{{.*}}, %{{.*}} [0, 2, 4, 6]
