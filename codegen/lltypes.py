@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
+from xdsl.dialects.builtin import ContainerType, IndexType, IntegerType, VectorType
 from xdsl.ir import Attribute
 
 from tessella.dialects.elements import find_element
@@ -125,7 +125,7 @@ def _translate(attribute: Attribute) -> LLType:
         return I64
     elif isinstance(attribute, IntegerType):
         return scalar(f"i{attribute.bitwidth}")
-    elif element := find_element(attribute):
+    elif not isinstance(attribute, ContainerType) and (element := find_element(attribute)):
         return scalar(element.name if element.name in _FLOATS else element.llvm)
     raise InternalError(
         f"type {attribute} has no LLVM type",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tessella.dialects import nn
@@ -18,7 +19,6 @@ from tessella.dialects.nn import interpret as interpreter
 from tessella.dialects.nn.core import Tensor, tensor
 from tessella.dialects.nn.interpret import interpret
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, placed
-from tessella.dialects.rt import LaunchOp
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
 from tests.dialects.oracle import Array, sample
@@ -148,9 +148,9 @@ def test_groups() -> None:
 
 def test_an_op_that_has_no_meaning_here() -> None:
     program = Program(x=X)
-    launched = program.add(LaunchOp("segment_0", [program.args[0]], [X]))
-    with pytest.raises(InternalError, match=r"rt\.launch"):
-        interpret(program.finish(y=launched), {"x": sample(0, (2, 3))})
+    unknown = program.add(TestOp([program.args[0]], [X]))
+    with pytest.raises(InternalError, match=r"test\.op"):
+        interpret(program.finish(y=unknown), {"x": sample(0, (2, 3))})
 
 
 def test_a_kernel_whose_result_is_not_the_inferred_one(monkeypatch: pytest.MonkeyPatch) -> None:

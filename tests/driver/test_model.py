@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ W = RNG.standard_normal((5, 7)).astype(np.float32)
 
 def model_of(
     nodes: list[onnx.NodeProto],
-    inputs: dict[str, tuple[int, list[int | str]]],
-    outputs: dict[str, tuple[int, list[int | str] | None]],
+    inputs: Mapping[str, tuple[int, Sequence[int | str]]],
+    outputs: Mapping[str, tuple[int, Sequence[int | str] | None]],
     **weights: Array,
 ) -> onnx.ModelProto:
     graph = helper.make_graph(
@@ -117,7 +118,7 @@ def test_equal_outputs_have_memory_of_their_own() -> None:
         helper.make_node("Identity", ["y"], ["w"]),
     ]
     shape = (TensorProto.FLOAT, [4])
-    model = tessella.compile(model_of(nodes, {"x": shape}, {"y": shape, "z": shape, "w": shape}))
+    model = tessella.compile(model_of(nodes, {"x": shape}, dict.fromkeys("yzw", shape)))
     y, z, w = model(np.ones(4, np.float32))
     y[:] = 5
     np.testing.assert_array_equal(z, -1)
