@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects import test as test_dialect
 from xdsl.dialects.builtin import ModuleOp, f32
-from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tessella.dialects import nn
@@ -148,7 +148,7 @@ def test_groups() -> None:
 
 def test_an_op_that_has_no_meaning_here() -> None:
     program = Program(x=X)
-    unknown = program.add(TestOp([program.args[0]], [X]))
+    unknown = program.add(test_dialect.TestOp([program.args[0]], [X]))
     with pytest.raises(InternalError, match=r"test\.op"):
         interpret(program.finish(y=unknown), {"x": sample(0, (2, 3))})
 
