@@ -105,6 +105,9 @@ class ExtractOp(IRDLOperation):
             raise VerifyException(
                 f"tile.extract: expected {rank} coordinates, found {len(self.coordinates)}"
             )
+        element = tensor_type(self.source).element_type
+        if self.res.type != element:
+            raise VerifyException(f"tile.extract: expected {element}, found {self.res.type}")
 
 
 @irdl_op_definition
@@ -118,6 +121,11 @@ class EmptyOp(IRDLOperation):
 
     def __init__(self, type: Tensor) -> None:
         super().__init__(result_types=[type])
+
+
+SCALAR_DIALECTS = ("arith", "math")
+"""The dialects that bodies compute with."""
+_OF_BODIES = (IndexOp, ExtractOp, YieldOp)
 
 
 def _widens_argument(op: Operation) -> bool:
@@ -305,6 +313,7 @@ class ContractOp(IRDLOperation):
         elif self.post_inputs:
             raise VerifyException("tile.contract: post operands without a post body")
         for block, expected in bodies:
+            self._verify_scalars(block)
             found = [argument.type for argument in block.args]
             if found != expected:
                 raise VerifyException(
@@ -316,6 +325,20 @@ class ContractOp(IRDLOperation):
             raise VerifyException(
                 f"tile.contract: the body yields {last}, the output holds {element}"
             )
+
+    def _verify_scalars(self, block: Block) -> None:
+        """A body computes with scalars of its own; tensors are read by `tile.extract` alone."""
+        known = {index.name for index in self.index_list}
+        for op in block.ops:
+            if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
+                raise VerifyException(f"tile.contract: {op.name} does not belong into a body")
+            if isinstance(op, IndexOp) and op.index.data not in known:
+                raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
+            scalars = op.coordinates if isinstance(op, ExtractOp) else op.operands
+            if any(block not in (value.owner, value.owner.parent) for value in scalars):
+                raise VerifyException(
+                    f"tile.contract: {op.name} takes a value from outside its body"
+                )
 
     def print(self, printer: Printer) -> None:
         def operands(values: Sequence[SSAValue], accesses: Sequence[Access]) -> None:

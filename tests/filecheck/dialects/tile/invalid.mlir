@@ -171,3 +171,39 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32>) {
   } : (tensor<3x6xf32, #digits>) -> tensor<3x6xf32>
   tile.return %r : tensor<3x6xf32>
 }
+
+// -----
+
+%x, %i = "test.op"() : () -> (tensor<3xf32>, index)
+// expected-error@+1 {{tile.extract: expected f32, found f64}}
+%v = tile.extract %x[%i] : tensor<3xf32> -> f64
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{tile.index: the index c is not declared}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] {
+^bb0(%v: f32):
+  %c = tile.index "c"
+  tile.yield %v : f32
+} : (tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+%x, %one = "test.op"() : () -> (tensor<3x10xf32>, f32)
+// expected-error@+1 {{arith.addf takes a value from outside its body}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] {
+^bb0(%v: f32):
+  %w = arith.addf %v, %one : f32
+  tile.yield %w : f32
+} : (tensor<3x10xf32>) -> tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{nn.relu does not belong into a body}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] {
+^bb0(%v: f32):
+  %y = nn.relu %x : (tensor<3x10xf32>) -> tensor<3x10xf32>
+  tile.yield %v : f32
+} : (tensor<3x10xf32>) -> tensor<3xf32>
