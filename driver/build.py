@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from time import perf_counter
@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tessella import targets
+from tessella.codegen import perf_map
 from tessella.codegen.emit import emit, emit_kernel
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import assembly
@@ -65,6 +66,16 @@ class Lowered:
     @property
     def target(self) -> Target:
         return targets.resolve(self.options.target)
+
+    @property
+    def nodes(self) -> Mapping[str, Sequence[str]]:
+        """The nodes that each kernel computes: of ONNX, or lines of Python."""
+        kernels = (op for op in self.stages["loops"].ops if isinstance(op, KernelOp))
+        return {
+            op.sym_name.data: [name.data for name in op.nodes]
+            for op in kernels
+            if op.nodes is not None
+        }
 
     def llvm(self) -> dict[str, str]:
         """LLVM IR by function."""
@@ -169,6 +180,8 @@ def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Bui
     )
     lowered.timings["llvm"] = perf_counter() - began
     library = link(objects.images, objects.symbols)
+    if KNOBS.perf:
+        perf_map.write(library, objects.images, lowered.nodes)
     program = _Assembler(lowered, library).program()
     return Built(program, lowered, objects)
 
@@ -179,8 +192,13 @@ def as_text(lowered: Lowered, stage: str) -> str:
     check_stage(stage, [*lowered.stages, "llvm", "asm"])
     if stage in lowered.stages:
         return to_text(lowered.stages[stage]) + "\n"
-    texts = lowered.llvm().values()
-    return "\n".join(texts if stage == "llvm" else (assembly(t, lowered.target) for t in texts))
+    texts = lowered.llvm()
+    if stage == "llvm":
+        return "\n".join(texts.values())
+    return "\n".join(
+        f"# {perf_map.label(name, lowered.nodes)}\n{assembly(text, lowered.target)}"
+        for name, text in texts.items()
+    )
 
 
 def check_stage(stage: object, known: Sequence[str]) -> None:

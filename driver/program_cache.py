@@ -80,7 +80,8 @@ def store_signature(model: str, signature: Signature) -> None:
 
 
 def _can_be_kept() -> bool:
-    return FOLDER.path() is not None and not KNOBS.debug_passes and not _has_plugins()
+    anew = KNOBS.debug_passes or KNOBS.perf
+    return FOLDER.path() is not None and not anew and not _has_plugins()
 
 
 def _has_plugins() -> bool:

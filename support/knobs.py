@@ -8,6 +8,7 @@
 | `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
 | `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
 | `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: it runs in this one |
+| `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
 | `TESSELLA_CACHE` | the folder of what was compiled before, or `off`; read by ``disk`` |
 | `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
 """
@@ -54,6 +55,9 @@ class Knobs:
 
     workers: int | None = field(default_factory=lambda: _count("TESSELLA_WORKERS"))
     """Processes that run LLVM, at most; None: as many as there are cores."""
+
+    perf: bool = field(default_factory=lambda: _flag("TESSELLA_PERF"))
+    """Write the map by which `perf` names kernels and their nodes."""
 
     @contextmanager
     def set(self, *, verify: bool) -> Generator[None]:

@@ -302,7 +302,7 @@ def test_explain_wants_shapes(models: Path) -> None:
 def test_compile_to_standard_output(model: str, stage: str, target: str, capsys: Out) -> None:
     assert main(["compile", model, "--to", stage, "--target", target, "-o", "-"]) == 0
     output = capsys.readouterr().out
-    start = {"llvm": "target datalayout", "asm": "\t"}.get(stage, "builtin.module {")
+    start = {"llvm": "target datalayout", "asm": "# "}.get(stage, "builtin.module {")
     assert re.sub(r"^(#\w+ = .*\n)*", "", output).startswith(start)
     if target == "aarch64" and stage == "asm":
         assert "fmla" in output
