@@ -92,13 +92,16 @@ class Kernel:
         """Whether the kernel serves places of a device."""
         return device == self.device or (self.device == CPU and device in CPUS)
 
-    def wants(self, op: NnOp, device: str, layout: Layout) -> list[PlaceAttr]:
+    def wants(
+        self, op: NnOp, device: str, layout: Layout, precision: str | None = None
+    ) -> list[PlaceAttr]:
         """The places of the op's operands and results where the kernel runs at a device and in a
-        layout."""
-        own = PlaceAttr.get(device, self.precision or "any", layout)
+        layout; ``precision`` is that in which floats are stored, without one they stay as they
+        are."""
+        own = PlaceAttr.get(device, self.precision or precision or "any", layout)
         count = len(op.results)
         numbered = (*enumerate(op.operands), *enumerate(op.results, -count))
-        return [self._want(value, self._stated(i, own), own) for i, value in numbered]
+        return [self._want(value, self._stated(i, own), own, precision) for i, value in numbered]
 
     def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
         """The place of an operand or result that is stated apart."""
@@ -107,13 +110,16 @@ class Kernel:
             place = PlaceAttr.get(own.device.data, "any", place)
         return place.resolved(own) if place is not None and number < 0 else place
 
-    def _want(self, value: SSAValue, stated: PlaceAttr | None, own: PlaceAttr) -> PlaceAttr:
+    def _want(
+        self, value: SSAValue, stated: PlaceAttr | None, own: PlaceAttr, stored: str | None
+    ) -> PlaceAttr:
         """The place of one value: the stated one, else the kernel's."""
         type = tensor_type(value)
         place = stated or (own if is_float(type.element_type) else _any_precision(own))
         device, precision, layout = place.device.data, place.precision.data, place.layout
         if precision == "any" and device != "any":
-            precision = precision_of(type.element_type)
+            kept = stored is None or not is_float(type.element_type)
+            precision = precision_of(type.element_type) if kept else stored
         return PlaceAttr.get(device, precision, layout.for_rank(len(type.get_shape())))
 
 
@@ -162,6 +168,11 @@ def devices_with_kernels() -> Sequence[str]:
     registered = {kernel.device for kernels in _KERNELS.values() for kernel in kernels}
     cpus = CPUS if CPU in registered else ()
     return tuple(dict.fromkeys((*cpus, *sorted(registered - {CPU}), "host")))
+
+
+def has_precision(precision: str) -> bool:
+    """Whether a kernel is registered that computes in a precision of its own."""
+    return any(k.precision == precision for kernels in _KERNELS.values() for k in kernels)
 
 
 def serves(needed: str, device: str) -> bool:

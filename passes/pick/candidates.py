@@ -8,8 +8,9 @@ holds:
 3. `host`: a NumPy kernel, which every op has.
 
 The last two are fallbacks. `host` after another place adds nothing: NumPy is always the last
-fallback. The precision in which an op computes changes only where a place names the precision of
-the kernel.
+fallback. The precision of an op's values changes only where a place names the one of the kernel, or
+where the places at a CPU all name others, and no kernel has one of those: then generated kernels
+read and write the first of them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block
+
+from tessella.dialects.elements import attribute_of
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
-from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
+from tessella.dialects.nn.core import NnOp, Tensor, is_float, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.split import unreadable
@@ -26,7 +31,8 @@ from tessella.kernels.registry import CPU, CPUS, Kernel, kernels_of, layouts_amo
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
-from tessella.support.elements import FLOATS
+from tessella.support.elements import ELEMENTS, FLOATS
+from tessella.support.errors import ShapeError
 
 STEPS = ("exact", "layout", "host")
 
@@ -39,11 +45,13 @@ class Site:
     kernel: Kernel
     device: str
     layout: Layout | None
+    precision: str | None = None
+    """The precision that the op's floats are stored in; without one, they stay as they are."""
 
     def place(self, op: NnOp, precision: str | None = None) -> PlaceAttr:
         """Where the kernel runs an op; ``precision`` is that in which the op computes, which is
         found where it is not given."""
-        own = self.kernel.precision or precision or computing_precision(op)
+        own = self.kernel.precision or self.precision or precision or computing_precision(op)
         own = own or precision_of(tensor_type(op.results[0]).element_type)
         return PlaceAttr.get(self.device, own, self.layout or ANY_LAYOUT)
 
@@ -118,8 +126,8 @@ class Request:
         wanted, precision = requested(self.places), computing_precision(op)
         by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
         rejected: list[Rejection] = []
-        for site in self._sites(op, wanted):
-            step, rank, reason = _step(site, wanted, precision)
+        for site in self._sites(op, wanted, precision):
+            step, rank, reason = _step(site, wanted, site.precision or precision)
             reason = reason or site.kernel.applies(op) or _unreadable(site, op)
             if step != "exact" and not self.fallback:
                 reason = reason or f"a fallback ({step}), and those are refused"
@@ -140,15 +148,18 @@ class Request:
         ]
         return Candidates(by_step[chosen], chosen, rejected)
 
-    def _sites(self, op: NnOp, wanted: Sequence[PlaceAttr]) -> Iterator[Site]:
+    def _sites(self, op: NnOp, wanted: Sequence[PlaceAttr], own: str | None) -> Iterator[Site]:
         """The op's kernels where they could run. One for every CPU is there for each CPU that is
         asked for, or for this machine's where none is."""
         asked = [self.arch if p.device.data == "any" else p.device.data for p in wanted]
         cpus = [device for device in dict.fromkeys(asked) if device in CPUS]
+        stored = {device: _stored_precision(op, own, device, wanted) for device in cpus}
         for kernel in kernels_of(op):
+            casts = kernel.precision is None and kernel.lower is not None
             for device in (cpus or [self.arch]) if kernel.device == CPU else [kernel.device]:
+                precision = stored.get(device) if casts else None
                 for layout in _layouts(kernel, op, wanted):
-                    yield Site(kernel, device, layout)
+                    yield Site(kernel, device, layout, precision)
 
 
 def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[Layout | None]:
@@ -156,6 +167,36 @@ def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[
     place asks for them."""
     split = [p.layout for p in wanted if p.layout.is_split and _has_layouts(op)]
     return (*layouts_among(kernel, split), *(() if kernel.layouts else (None,)))
+
+
+def _stored_precision(
+    op: NnOp, own: str | None, device: str, places: Sequence[PlaceAttr]
+) -> str | None:
+    """The precision that an op's floats are cast to at a CPU, as no place takes their own."""
+    if own is None:
+        return None
+    asked = [p.precision.data for p in places if p.device.data in (device, "any")]
+    special = {k.precision for k in kernels_of(op) if k.runs_on(device)} - {None}
+    if own in asked or "any" in asked or special.intersection(asked):
+        return None
+    named = (p for p in asked if p in FLOATS and ELEMENTS[p].is_native)
+    return next((p for p in named if _can_store(op, p)), None)
+
+
+def _can_store(op: NnOp, precision: str) -> bool:
+    """Whether an op on floats of another precision has results of that precision."""
+    element = attribute_of(precision)
+
+    def stored(type: Tensor) -> Tensor:
+        return TensorType(element, type.get_shape()) if is_float(type.element_type) else type
+
+    block = Block(arg_types=[stored(tensor_type(value)) for value in op.operands])
+    copy = op.clone(dict(zip(op.operands, block.args, strict=True)))
+    try:
+        found = [type.element_type for type in copy.infer()]
+    except ShapeError:
+        return False
+    return found == [stored(tensor_type(result)).element_type for result in op.results]
 
 
 def computing_precision(op: NnOp) -> str | None:
@@ -224,7 +265,7 @@ def candidate(
     place = site.place(op, precision)
     if site.layout is None:
         place = PlaceAttr.get(place.device.data, place.precision.data, layout)
-    wants = site.kernel.wants(op, site.device, place.layout)
+    wants = site.kernel.wants(op, site.device, place.layout, site.precision)
     return Candidate(site, place, tuple(wants), step, rank)
 
 

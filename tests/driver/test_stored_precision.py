@@ -1,0 +1,84 @@
+"""Models of f32 at places that name another precision: stored in it, and run by native code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import tessella
+from tessella import targets
+from tessella.support.errors import OptionError
+from tests.models import run_onnxruntime
+
+ARCH = targets.host().arch
+EPSILONS = {"f16": 2.0**-11, "bf16": 2.0**-8}
+"""The largest relative error of rounding to a precision."""
+
+
+def _model(
+    kind: str, x: tuple[int, ...], y: tuple[int, ...], w: tuple[int, ...], **settings: Any
+) -> ModelProto:
+    """A product with a bias, and its activation."""
+    random = np.random.default_rng(5)
+    weight = numpy_helper.from_array(random.standard_normal(w, np.float32), "w")
+    count = w[0] if kind == "Conv" else w[1]
+    bias = numpy_helper.from_array(random.standard_normal(count, np.float32), "b")
+    nodes = [
+        helper.make_node(kind, ["x", "w", "b"], ["v"], **settings),
+        helper.make_node("Relu", ["v"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, y)]
+    graph = helper.make_graph(nodes, kind, inputs, outputs, [weight, bias])
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def gemm() -> ModelProto:
+    return _model("Gemm", (5, 33), (5, 17), (33, 17))
+
+
+def conv() -> ModelProto:
+    return _model("Conv", (1, 3, 11, 13), (1, 8, 11, 13), (8, 3, 3, 3), pads=[1] * 4)
+
+
+@pytest.mark.parametrize("further", [(), ("host",)], ids=["alone", "host"])
+@pytest.mark.parametrize("precision", EPSILONS)
+@pytest.mark.parametrize("make", [gemm, conv])
+def test_a_model_is_stored_in_the_precision_of_its_place(
+    make: Callable[[], ModelProto], precision: str, further: tuple[str, ...], tmp_path: Path
+) -> None:
+    onnx.save(make(), path := tmp_path / "model.onnx")
+    model = tessella.compile(path, places=[f"{ARCH}/{precision}", *further])
+    shape = tuple(map(int, model.inputs[0].shape))
+    x = np.random.default_rng(6).standard_normal(shape, np.float32)
+    explanation = model.explain()
+    assert [op["kernel"] for op in explanation.ops if op["fallback"]] == []
+    assert all(op["place"].startswith(f"{ARCH}/{precision}/") for op in explanation.ops)
+    assert [c["op"] for c in explanation.conversions] == ["place.cast"] * 2
+    [expected] = run_onnxruntime(make(), {"x": x})
+    found = model(x)
+    assert found.dtype == np.float32
+    # operands and result are rounded; the sum is of about as many numbers as a row of weights has
+    scale = float(np.abs(expected).max())
+    error = float(np.abs(found - expected).max())
+    assert 0 < error < 4 * EPSILONS[precision] * scale
+
+
+def test_a_precision_without_native_code_is_refused(tmp_path: Path) -> None:
+    onnx.save(gemm(), path := tmp_path / "model.onnx")
+    with pytest.raises(OptionError, match=f"no kernel on {ARCH} computes with f8E4M3FN"):
+        tessella.compile(path, places=[f"{ARCH}/f8E4M3FN"])
+
+
+def test_the_own_precision_goes_first(tmp_path: Path) -> None:
+    onnx.save(gemm(), path := tmp_path / "model.onnx")
+    for places in ([f"{ARCH}/f16", f"{ARCH}/f32"], [f"{ARCH}/f16", ARCH]):
+        ops = tessella.compile(path, places=places).explain().ops
+        assert {op["place"].split("/")[1] for op in ops} == {"f32"}
