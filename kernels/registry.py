@@ -118,8 +118,8 @@ class Kernel:
         place = stated or (own if is_float(type.element_type) else _any_precision(own))
         device, precision, layout = place.device.data, place.precision.data, place.layout
         if precision == "any" and device != "any":
-            kept = stored is None or not is_float(type.element_type)
-            precision = precision_of(type.element_type) if kept else stored
+            own_precision = precision_of(type.element_type)
+            precision = stored if stored and is_float(type.element_type) else own_precision
         return PlaceAttr.get(device, precision, layout.for_rank(len(type.get_shape())))
 
 
