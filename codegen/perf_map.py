@@ -38,7 +38,9 @@ def function_sizes(image: bytes) -> dict[str, int]:
     if image[:6] != b"\x7fELF\x02\x01":
         return {}
     start, step, count, _ = _SECTIONS.unpack_from(image)
-    sections = [_SECTION.unpack_from(image, start + i * step) for i in range(count)]
+    sections: list[tuple[int, ...]] = [
+        _SECTION.unpack_from(image, start + i * step) for i in range(count)
+    ]
     sizes: dict[str, int] = {}
     for _, kind, offset, size, link, entry in sections:
         if kind != _SYMTAB:

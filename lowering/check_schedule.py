@@ -33,7 +33,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         min(s.lanes, s.vectors, s.row_tile, s.unroll, *(size for _, size in s.blocks)) > 0,
     )
     yield "two lanes or more of a vector", s.vector is None or s.lanes > 1
-    yield "lanes that are a power of two", s.lanes & (s.lanes - 1) == 0
+    yield (
+        "lanes that are a power of two beside rows",
+        s.rows is None or s.lanes & (s.lanes - 1) == 0,
+    )
     yield f"at most {LANES} lanes", s.lanes <= LANES
     yield f"at most {TILE} vectors in a tile", s.vectors * s.row_tile <= TILE
     yield f"at most {UNROLL} points in a step", s.unroll <= UNROLL

@@ -30,7 +30,7 @@ BROKEN = [
     ("[n, m] reduce [k] unroll 0", "numbers above 0"),
     ("[n, m] reduce [k] vector n 8 by 0 blocks [n 16]", "numbers above 0"),
     ("[n, m] reduce [k] vector n 1 by 2", "two lanes or more"),
-    ("[n, m] reduce [k] vector n 3 by 1", "a power of two"),
+    ("[n, m] reduce [k] vector n 3 by 1 rows m 2", "a power of two"),
     ("[n, m] reduce [k] vector n 2147483648 by 1", "at most 64 lanes"),
     ("[n, m] reduce [k] vector n 8 by 100 rows m 20", "512 vectors in a tile"),
     ("[n, m] reduce [k] unroll 100000", "1024 points in a step"),

@@ -92,7 +92,8 @@ func.func @shared(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x3x3xf32>) -> tens
 // -----
 
 // What no native kernel can do runs in NumPy, which is a fallback. Integers are served whatever the
-// precision of a place is; other floats where a place leaves the precision open.
+// precision of a place is; other floats where a place leaves the precision open, or else in the
+// precision that it names.
 
 // CHECK-LABEL: func.func @elements
 // CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#u8_nchw, #u8_nchw, #u8_nchw]}
@@ -100,8 +101,8 @@ func.func @shared(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x3x3xf32>) -> tens
 // CHECK-NEXT:    nn.sqrt %d {kernel = "sqrt", places = [#f64_nchw, #f64_nchw]}
 
 // ARM-LABEL: func.func @elements
-// ARM:           nn.add %i, %i {kernel = "add", places = [#arm_i64_nchw,
-// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#host_f64_nchw, #host_f64_nchw], fallback = "host"}
+// ARM:           nn.add %i, %i {kernel = "add", places = [#i64_nchw,
+// ARM-NEXT:      nn.sqrt %d {kernel = "sqrt", places = [#f32_nchw, #f32_nchw]}
 func.func @elements(%u: tensor<3xui8>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
   %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   %2 = nn.add %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>

@@ -83,7 +83,7 @@ func.func @movement(%x: tensor<1x8x6x6xf32>) {
 // -----
 
 // What no native kernel can do runs in NumPy, which is a fallback. Integers are served whatever the precision of a
-// place is; other floats where a place leaves the precision open.
+// place is; other floats where a place leaves the precision open, or else in the precision that it names.
 
 // CHECK-LABEL: func.func @elements
 // CHECK-NEXT:    nn.add %u, %u {kernel = "add", places = [#x86_u8_nchw, #x86_u8_nchw, #x86_u8_nchw]}
@@ -94,8 +94,8 @@ func.func @movement(%x: tensor<1x8x6x6xf32>) {
 
 // ARM-LABEL: func.func @elements
 // ARM:           nn.add %i, %i {kernel = "add", places = [#arm_i64_nchw,
-// ARM-NEXT:      nn.sqrt %d {kernel = "host", places = [#host_f64_nchw,
-// ARM-NEXT:      nn.less %d, %d {kernel = "host", places = [#host_f64_nchw,
+// ARM-NEXT:      nn.sqrt %d {kernel = "sqrt", places = [#arm_f32_nchw,
+// ARM-NEXT:      nn.less %d, %d {kernel = "less", places = [#arm_f32_nchw,
 func.func @elements(%u: tensor<3xui8>, %e: tensor<0x4xf32>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
   %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   %1 = nn.relu %e : (tensor<0x4xf32>) -> tensor<0x4xf32>
