@@ -15,9 +15,8 @@ from tessella.dialects.tile.flat import Flat
 LONG = 1024
 """Values of an accumulator from which on it is summed in parts."""
 PART = 256
-"""Values of a partial sum. For a product of 16384 summands that is 1.2 times the error of parts of
-128, as ONNX Runtime has them; each part takes a store and two loads for each accumulator, 1% to 2%
-of its multiply-adds."""
+"""Values of a partial sum. Products of 1024 to 16384 summands then have ONNX Runtime's error
+(`tests/kernels/test_accuracy.py`). Each part takes a store and two loads for each accumulator."""
 LARGEST = 512
 """Values of a partial sum where PART does not divide the range, or a window is not cut."""
 
