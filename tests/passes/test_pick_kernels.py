@@ -538,8 +538,8 @@ def test_the_greedy_grade_is_slower_than_the_choice_for_the_whole() -> None:
 # ** time **
 
 SECONDS = 0.6
-"""What a pick may take, on this thread: other tests may run beside it, on machines whose speed drifts.
-Alone it takes 0.25 to 0.35 s."""
+"""What a pick may take, on this thread: other tests may run beside it, and its speed
+drifts. Alone it takes 0.25 to 0.35 s."""
 
 HEAVY = {"vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"}
 
