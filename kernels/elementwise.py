@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IndexType, IntegerType, f32, f64
+from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.arith import CASTS
 from tessella.dialects.elements import arithmetic_of, element_of, is_unsigned
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import NnOp, dtype_of, is_float, tensor_type
-from tessella.dialects.tile import IndexOp
 from tessella.kernels.builder import KernelBuilder, Scalars
 from tessella.kernels.registry import native
 from tessella.runtime.host.values import saturate
@@ -265,13 +264,6 @@ def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
     if more < 0:
         return s.op(CASTS["arith.trunci"](x, to))
     return s.op(CASTS["arith.extui" if unsigned else "arith.extsi"](x, to))
-
-
-def index_scalar(s: Scalars, x: SSAValue) -> SSAValue:
-    """An integer scalar as an index."""
-    if isinstance(x.owner, IndexOp):
-        return x
-    return s.op(arith.IndexCastOp(x, IndexType()))
 
 
 def _relu(_: NnOp, s: Scalars, a: Args) -> SSAValue:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tessella.dialects import rt
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
@@ -57,11 +57,6 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
         if op.sym_name.data == name:
             return op
     raise InternalError(f"the module has no function @{name}")
-
-
-def place_owner(op: Operation) -> NnOp | None:
-    """The op as one that names a kernel, or None."""
-    return op if isinstance(op, NnOp) and op.places is not None else None
 
 
 def bits_of(array: Array) -> Array:

@@ -63,11 +63,6 @@ def dtype_named(name: str) -> DType:
     return np.dtype(name) if element is None else DTYPES[element.name]
 
 
-def is_narrow(dtype: DType) -> bool:
-    """Whether values of a dtype are computed with in a wider one."""
-    return dtype in _NARROW
-
-
 def computing(element: Element) -> DType:
     """The dtype in which NumPy computes with values of an element."""
     if element.is_float:
