@@ -36,8 +36,15 @@ def in_child(check, seconds=60):
     if status != 0:
         os._exit(1)  # the other threads never end
 
+reached = threading.Event()
+
 def start(work):
+    "Begin work in another thread."
     threading.Thread(target=work, daemon=True).start()
+
+def start_until_reached(work):
+    start(work)
+    assert reached.wait(60), "the other thread never came to where the fork is to happen"
 """
 
 COMPILING = """
@@ -61,8 +68,6 @@ os._exit(0)
 """
 
 TRACING = """
-reached = threading.Event()
-
 @tessella.jit
 def held(x):
     if threading.current_thread() is not threading.main_thread():
@@ -73,8 +78,7 @@ def held(x):
 def check():
     np.testing.assert_array_equal(held(x), x + 1)
 
-start(lambda: held(x))
-reached.wait()
+start_until_reached(lambda: held(x))
 in_child(check)
 os._exit(0)
 """
@@ -85,19 +89,17 @@ import importlib.abc, importlib.machinery
 class Slow(importlib.abc.MetaPathFinder):
     "Finds one module, slowly, in the middle of the import of another."
     def find_spec(self, name, path, target=None):
-        if name == "tessella.passes.pick.selection":
+        if name == "tessella.driver.model":
             reached.set()
             time.sleep(1)
 
-reached = threading.Event()
 sys.meta_path.insert(0, Slow())
 
 def check():
     np.testing.assert_array_equal(tessella.jit(lambda x: x + 1)(x), x + 1)
 
 import tessella.support.fork
-start(lambda: tessella.compile)
-reached.wait()
+start_until_reached(lambda: tessella.compile)
 in_child(check)
 os._exit(0)
 """
@@ -117,9 +119,7 @@ def check():
         assert not gc.isenabled()
     assert gc.isenabled()
 
-reached = threading.Event()
-start(hold)
-reached.wait()
+start_until_reached(hold)
 in_child(check)
 os._exit(0)
 """
