@@ -21,9 +21,9 @@ from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.runtime.program import TensorSpec
 from tests.codegen.harness import RUNNABLE as EVERY_WIDTH
 from tests.frontends.tile import points
+from tests.generators.schedules import prepare
+from tests.generators.tile_statements import statement
 from tests.lowering.guarded import Case, Memory, compare, conv, matmul, normal, pool
-from tests.lowering.schedules import prepare
-from tests.lowering.statements import statement
 from tests.native import Array
 from tests.sampling import sample, sampled
 

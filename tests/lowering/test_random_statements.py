@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tessella.targets import Target
 from tests.codegen.harness import RUNNABLE
-from tests.lowering.schedules import Fences, prepare
-from tests.lowering.statements import statement
+from tests.generators.schedules import Fences, prepare
+from tests.generators.tile_statements import statement
 from tests.sampling import sampled
 
 every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)

@@ -30,9 +30,9 @@ from tessella.passes.tile_split_indices import TileSplitIndicesPass
 from tessella.support.errors import InvalidModelError
 from tessella.targets import Target
 from tests.codegen.harness import RUNNABLE, call_text
+from tests.generators.schedules import Fences
+from tests.generators.tile_statements import statement
 from tests.lowering import reference
-from tests.lowering.schedules import Fences
-from tests.lowering.statements import statement
 from tests.native import Array
 from tests.sampling import sampled
 

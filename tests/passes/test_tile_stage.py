@@ -18,7 +18,7 @@ from tessella.dialects.tile.flat import Flat, flatten, simplify
 from tessella.driver.build import Lowered, lower
 from tessella.driver.options import make_options
 from tessella.passes.tile.plan import Access, plan_accesses
-from tests.lowering.programs import Program, programs
+from tests.generators.nn_programs import Program, programs
 from tests.sampling import sampled
 
 Statement = tuple[ContractOp, Schedule, Flat]

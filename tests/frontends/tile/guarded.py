@@ -14,7 +14,7 @@ import numpy as np
 import tessella
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
-from tests.frontends.tile.sketches import Sketch, sketch
+from tests.generators.tile_programs import Sketch, sketch
 from tests.lowering.guarded import guarded_runtime
 from tests.sampling import sampled
 

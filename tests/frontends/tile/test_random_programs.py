@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tessella import tile
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
-from tests.frontends.tile.sketches import Sketch, long_sketches, sketches
+from tests.generators.tile_programs import Sketch, long_sketches, sketches
 from tests.native import RUNNABLE
 from tests.sampling import sampled
 

@@ -25,8 +25,8 @@ from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.patterns import PATTERNS
 from tessella.passes.patterns.nodes import Node, Value, op
 from tessella.passes.pick_kernels import PickKernelsPass
+from tests.generators.pattern_programs import Unsuited, inputs, spelled
 from tests.passes.harness import apply
-from tests.passes.patterns.spelled import Unsuited, inputs, spelled
 from tests.sampling import sampled
 
 PROGRAMS = sampled(80)

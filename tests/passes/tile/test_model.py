@@ -25,7 +25,7 @@ from tessella.passes.tile.model import Estimate, Model
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
-from tests.lowering.statements import statement
+from tests.generators.tile_statements import statement
 from tests.passes.tile_statements import contraction
 from tests.sampling import sampled
 

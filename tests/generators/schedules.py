@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -26,8 +25,9 @@ from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
 from tessella.passes.tile.vectors import reduces, transposing_rows, vectorises
 from tessella.targets import Target
 from tests.codegen.harness import call_text
+from tests.generators.choices import Choices
+from tests.generators.tile_statements import Statement
 from tests.lowering import reference
-from tests.lowering.statements import Statement
 from tests.native import Array
 
 UNROLLS = (1, 1, 1, 2, 3, 4, 16, 64)
@@ -58,11 +58,11 @@ class Plan:
 # ** drawing **
 
 
-class Planner:
+class Planner(Choices):
     """Draws schedules of one statement."""
 
     def __init__(self, random: Random, op: ContractOp, kernel: KernelOp, target: Target) -> None:
-        self.random = random
+        super().__init__(random)
         self.op = op
         self.kernel = kernel
         self.flat = simplify(flatten(op))
@@ -72,7 +72,7 @@ class Planner:
     def draw(self) -> Plan:
         """A valid schedule: the vector index is one that could be chosen, all else is as it comes.
         Or the one that is chosen."""
-        if self.random.randrange(5) == 4:
+        if self.chance(20):
             choice = best_schedule(self.op, self.kernel, self.target)
             return Plan(choice.schedule, choice.layouts)
         vector = self.one_of(*self.lane_indices() * 5, None)
@@ -88,12 +88,6 @@ class Planner:
         if not {vector, tile.rows} - {None} <= set(flat.ranges):
             return Plan(self.finish(self.flat, None, self.tile(None)), {})
         return Plan(self.finish(flat, vector, tile), layouts)
-
-    def one_of(self, *choices: Any) -> Any:
-        return choices[self.random.randrange(len(choices))]
-
-    def between(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
 
     def lane_indices(self) -> list[str]:
         """The indices that can run over lanes, by the predicates of ``passes/tile/vectors.py``."""
@@ -142,7 +136,7 @@ class Planner:
 
     def partial(self, flat: Flat, vector: str | None, width: int) -> tuple[str, int] | None:
         """Partial sums over a reduced index; over all of one that keeps its name."""
-        if self.op.aggregation.data != "+" or not flat.reduced or self.random.randrange(2):
+        if self.op.aggregation.data != "+" or not flat.reduced or self.coin():
             return None
         name = self.one_of(*flat.reduced)
         step = width if name == vector else 1
@@ -153,7 +147,7 @@ class Planner:
         """Blocks of indices that keep no name; of the vector index, whole tiles."""
         found: list[tuple[str, int]] = []
         for name in flat.free:
-            if name not in flat.pinned and self.random.randrange(4) == 3 and len(found) < 2:
+            if name not in flat.pinned and self.chance(25) and len(found) < 2:
                 step = width if name == vector else 1
                 size = step * self.between(1, -(-flat.ranges[name] // step))
                 found.append((name, size))

@@ -20,6 +20,7 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import NnOp, PyValue, dtype_of, shape_of
 from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Value
 from tessella.support.errors import ShapeError
+from tests.generators.choices import Choices
 from tests.native import Array, GraphBuilder
 
 Shapes = Sequence[tuple[int, ...]]
@@ -43,8 +44,7 @@ def inputs(random: Random, dtype: npt.DTypeLike) -> dict[str, Array]:
 
 
 def _array(random: Random, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-    rng = np.random.default_rng(random.getrandbits(32))
-    return np.asarray(rng.standard_normal(shape), dtype)
+    return np.asarray(Choices(random).generator().standard_normal(shape), dtype)
 
 
 def spelled(random: Random, arrays: Mapping[str, Array], *nodes: Node) -> Graph:

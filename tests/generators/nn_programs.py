@@ -20,6 +20,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import NnOp, PyValue, element_type, tensor
+from tests.generators.choices import Choices
 from tests.native import Array, GraphBuilder
 
 DTypes = npt.DTypeLike
@@ -95,11 +96,11 @@ def build(g: GraphBuilder, step: Step, values: Sequence[SSAValue]) -> SSAValue:
     return g.op(step.kind, [values[i] for i in step.operands], **step.settings)
 
 
-class Sketch:
-    """A program on its way, with the arrays that its values have for its inputs."""
+class Sketch(Choices):
+    """A program that grows by steps, with the arrays that its values have for its inputs."""
 
     def __init__(self, random: Random, dtype: DTypes, *, exact: bool) -> None:
-        self.random = random
+        super().__init__(random)
         self.dtype = np.dtype(dtype)
         self.exact = exact
         shapes = [self.shape() for _ in range(self.between(1, 2))]
@@ -117,19 +118,9 @@ class Sketch:
             sizes[sizes.index(max(sizes))] //= 2
         return tuple(sizes)
 
-    def one_of(self, *choices: Any) -> Any:
-        return self.random.choice(choices)
-
-    def coin(self) -> bool:
-        return self.random.random() < 0.5
-
-    def between(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
-
     def numbers(self, shape: Sequence[int], reach: int = 4) -> Array:
         """Small integers."""
-        rng = np.random.default_rng(self.random.getrandbits(32))
-        return np.asarray(rng.integers(-reach, reach + 1, tuple(shape)).astype(self.dtype))
+        return self.integers(shape, -reach, reach).astype(self.dtype)
 
     def pick(self, wanted: Callable[[Array], bool] = lambda a: True) -> int | None:
         """A value of the program's dtype, rather a late one."""
@@ -377,8 +368,7 @@ def gather(s: Sketch) -> None:
     axis = s.between(0, len(shape) - 1)
     count = s.one_of((), (1,), (3,), (2, 2))
     extent = shape[axis]
-    rng = np.random.default_rng(s.random.getrandbits(32))
-    indices = np.asarray(rng.integers(-extent, extent, count))
+    indices = s.integers(count, -extent, extent - 1)
     if math.prod(shape) // extent * indices.size <= MOST_ELEMENTS:
         s.op(nn.GatherOp, x, s.add(Step(nn.WeightOp, array=indices)), axis=axis)
 

@@ -23,6 +23,7 @@ from tessella.dialects.place import PlaceAttr, placed, precision_of
 from tessella.dialects.tile import Access, Linear
 from tessella.dialects.tile.access import print_access
 from tessella.driver.stage_file import stage_context
+from tests.generators.choices import Choices
 from tests.native import Array
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
@@ -109,11 +110,11 @@ class Body:
         return f"{{\n{head}{lines}    tile.yield {self.last} : {self.element}\n  }}"
 
 
-class Sketch:
-    """A statement on its way."""
+class Sketch(Choices):
+    """A statement that grows part by part."""
 
     def __init__(self, random: Random) -> None:
-        self.random = random
+        super().__init__(random)
         self.element: Attribute = self.one_of(*ELEMENTS)
         self.ranges: dict[str, int] = {}
         self.free = [self.index(n, SIZES) for n in "xyzw"[: self.one_of(0, 1, 1, 2, 2, 2, 3, 3, 4)]]
@@ -132,16 +133,6 @@ class Sketch:
         self.arrays: dict[str, Array] = {}
 
     # ** choices **
-
-    def one_of(self, *choices: Any) -> Any:
-        return choices[self.random.randrange(len(choices))]
-
-    def between(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
-
-    def chance(self, percent: int) -> bool:
-        """True in so many of a hundred cases; a smaller statement comes of False."""
-        return self.random.randrange(100) >= 100 - percent
 
     def shuffled(self, names: Sequence[str]) -> list[str]:
         """In any order, but mostly the lanes' index is the last."""
@@ -270,9 +261,8 @@ class Sketch:
 
     def numbers(self, shape: Sequence[int], element: Attribute) -> Array:
         """Small integers; powers of two where they are multiplied."""
-        rng = np.random.default_rng(self.random.getrandbits(32))
         choices = [-1, 1, 1, 2] if self.kind == "*" else [-3, -2, -1, 0, 1, 2, 3]
-        return np.asarray(rng.choice(choices, tuple(shape)).astype(dtype_of(element)))
+        return np.asarray(self.generator().choice(choices, tuple(shape)).astype(dtype_of(element)))
 
     def operand(
         self, names: Sequence[str], element: Attribute, *, padded: bool = False
@@ -314,8 +304,7 @@ class Sketch:
         shape = (self.one_of(3, 7), self.ranges[name] + self.between(0, 1))
         table, type = self.argument(self.numbers(shape, self.element), self.element)
         forms, at_shape = self.access([n for n in self.ranges if n != name], padded=False)
-        rng = np.random.default_rng(self.random.getrandbits(32))
-        at, at_type = self.argument(np.asarray(rng.integers(0, shape[0], at_shape)), i64)
+        at, at_type = self.argument(self.integers(at_shape, 0, shape[0] - 1), i64)
         row = body.define(f"arith.index_cast {body.argument(i64)} : i64 to index")
         column = body.define(f'tile.index "{name}"')
         element = body.define(f"tile.extract {table}[{row}, {column}] : {type} -> {self.element}")

@@ -5,7 +5,6 @@ Their numbers are small integers, so that sums and products are exact in any ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -19,6 +18,7 @@ from tessella.frontends.tile.syntax import Contraction
 from tessella.support.errors import TileError
 from tests.frontends.tile import points
 from tests.frontends.tile.points import Array
+from tests.generators.choices import Choices
 
 DTYPES = "float32 float32 float32 float64 int32 int64 int8 bool".split()
 MOST_POINTS = 20_000
@@ -26,17 +26,17 @@ LARGEST = 1 << 22
 """Of the numbers in a program: float32 holds sums of such numbers exactly."""
 
 
-@dataclass
-class Sketch:
-    """A program on its way, with the value of everything in it."""
+class Sketch(Choices):
+    """A program that grows by statements, with the value of everything in it."""
 
-    random: Random
-    largest: int = 6
-    """Of the sizes of inputs."""
-    inputs: list[str] = field(default_factory=list[str])
-    arrays: list[Array] = field(default_factory=list[Array])
-    statements: list[str] = field(default_factory=list[str])
-    scope: dict[str, Any] = field(default_factory=dict[str, Any])
+    def __init__(self, random: Random, largest: int = 6) -> None:
+        super().__init__(random)
+        self.largest = largest
+        """Of the sizes of inputs."""
+        self.inputs: list[str] = []
+        self.arrays: list[Array] = []
+        self.statements: list[str] = []
+        self.scope: dict[str, Any] = {}
 
     @property
     def source(self) -> str:
@@ -54,28 +54,14 @@ class Sketch:
         arrays = [f"{a.dtype}{list(a.shape)}" for a in self.arrays]
         return f"\n{self.source}\n{', '.join(arrays)}\n"
 
-    # ** choices **
-
-    def one_of(self, *choices: Any) -> Any:
-        return self.random.choice(choices)
-
-    def between(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
-
-    def chance(self, percent: int) -> bool:
-        return self.random.random() * 100 < percent
-
     # ** tensors **
 
     def input(self, shape: tuple[int, ...], dtype: str, *, unit: bool = False) -> str:
         """A new input; with ``unit``, of ones and minus ones."""
         name = f"A{len(self.inputs)}"
-        rng = np.random.default_rng(self.random.getrandbits(32))
         low, high = (0, 1) if dtype == "bool" else (-2, 3)
-        values = (
-            rng.choice([-1, 1], shape) if unit else rng.integers(low, high, shape, endpoint=True)
-        )
-        array = np.asarray(values).astype(dtype)
+        values = 2 * self.integers(shape, 0, 1) - 1 if unit else self.integers(shape, low, high)
+        array = values.astype(dtype)
         dims = [f"{name}D{i}" for i in range(len(shape))]
         self.inputs.append(f"{name}[{', '.join(dims)}]")
         self.arrays.append(array)
