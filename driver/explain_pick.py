@@ -18,10 +18,16 @@ from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
 from tessella.driver.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.kernels.cost import CALL, bytes_of, moving
-from tessella.kernels.registry import Kernel, picked_kernel
+from tessella.kernels.registry import Kernel, accepts, picked_kernel
 from tessella.passes.pick.by_cost import TOLERANCE
 from tessella.passes.pick.by_grade import site_grade
-from tessella.passes.pick.candidates import Candidates, Request, Site, layouts_in_play
+from tessella.passes.pick.candidates import (
+    Candidates,
+    Request,
+    Site,
+    layouts_in_play,
+    main_precision,
+)
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
 from tessella.passes.pick_kernels import PICK
@@ -55,8 +61,9 @@ class Explainer:
         """The entry of an op, and the candidates that were not picked."""
         place = place_of(op.results[0].type)
         kernel = picked_kernel(op)
-        cost = kernel_seconds(kernel, op, op.places[-1], self.target) if op.places else None
-        others = self._others(op, kernel, place)
+        at = _run_at(op)
+        cost = None if at is None else kernel_seconds(kernel, op, at, self.target)
+        others = self._others(op, kernel)
         return {
             "op": op.name,
             "node": op.node,
@@ -86,14 +93,14 @@ class Explainer:
             return 0.0
         return step_seconds((type(op), end), op.source, start, self.target)
 
-    def _others(self, op: NnOp, kernel: Kernel, place: PlaceAttr | None) -> list[_Option]:
+    def _others(self, op: NnOp, kernel: Kernel) -> list[_Option]:
         """The candidates that were not picked."""
         found = self.found.get(op)
         listed = found.placed(op, self.layouts) if found is not None else []
         return [
             self._option(op, c.site, c.place)
             for c in listed
-            if (c.kernel, c.place) != (kernel, place)
+            if c.kernel is not kernel or not accepts(c.wants, op.places or ())
         ]
 
     def _spare(self, op: NnOp) -> list[_Option]:
@@ -147,6 +154,14 @@ class Explainer:
         ranks = self.found[op].ranks
         later = site is not None and ranks.get(other.site, 0) > ranks[site]
         return later and other.site.kernel.cost is None and TOLERANCE * other.cost > cost
+
+
+def _run_at(op: NnOp) -> PlaceAttr | None:
+    """The place that the kernel is priced at: the last result's, in the precision that it reads."""
+    if not op.places:
+        return None
+    last = op.places[-1]
+    return PlaceAttr.get(last.device.data, main_precision(op), last.layout)
 
 
 def _rejected(site: Site, place: PlaceAttr, reason: str) -> Rejected:

@@ -11,14 +11,15 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.elementwise import with_code
 from tessella.kernels.linear import batch_forms, multiply
-from tessella.kernels.reduction import first_over_second, inner_type, needs, softmax_along
+from tessella.kernels.reduction import first_over_second, inner_type, softmax_along
 from tessella.kernels.registry import native
 
 Args = Sequence[SSAValue]
 
 
-@native(AttentionOp, "attention", NCHW, applies=needs("exp"))
+@native(AttentionOp, "attention", NCHW, elements=with_code("exp"))
 def attention(
     k: KernelBuilder,
     op: AttentionOp,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from xdsl.dialects.arith import CmpfOp, CmpiOp
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import CASTS, ConstantOp
-from tessella.dialects.elements import arithmetic_of, element_of
+from tessella.dialects.elements import attribute_of, element_of, find_element
 from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.dialects.tile import (
@@ -25,9 +25,12 @@ from tessella.dialects.tile import (
     scalar_region,
     yielded,
 )
+from tessella.support.elements import ELEMENTS, Element, widens
 
 Body = Callable[["Scalars", Sequence[SSAValue]], SSAValue]
 Form = Linear | str | int
+
+F32, F64 = attribute_of("f32"), attribute_of("f64")
 
 
 class Scalars:
@@ -45,14 +48,9 @@ class Scalars:
         """A constant of an element type (or `index`)."""
         return self.op(ConstantOp(number(value, type)))
 
-    def widened(self, x: SSAValue) -> SSAValue:
-        """An element in the type that kernels compute in."""
-        to = arithmetic_of(x.type)
-        return x if to == x.type else self.op(CASTS["arith.extf"](x, to))
-
-    def narrowed(self, x: SSAValue, to: Attribute) -> SSAValue:
-        """What has been computed as an element of a type."""
-        return x if to == x.type else self.op(CASTS["arith.truncf"](x, to))
+    def cast(self, x: SSAValue, to: Attribute) -> SSAValue:
+        """Convert an element to another type, as `nn.cast` does."""
+        return x if x.type == to else self.op(_conversion(self, x, to))
 
     def like(self, value: float, other: SSAValue) -> SSAValue:
         """A constant of another value's type."""
@@ -67,36 +65,40 @@ class Scalars:
         return self.op(ExtractOp(source, coordinates))
 
 
-def computed_type(value: SSAValue) -> Attribute:
-    """The type in which kernels compute with a tensor's elements."""
-    return arithmetic_of(tensor_type(value).element_type)
+def _conversion(s: Scalars, x: SSAValue, to: Attribute) -> Operation:
+    """The last op of a conversion."""
+    start, end = element_of(x.type), element_of(to)
+    if start.narrow and not (end.is_float and end.bits > start.bits):
+        x, start = s.cast(x, F32), ELEMENTS["f32"]
+    if end.kind == "boolean":
+        zero = s.like(0, x)
+        return CmpfOp(x, zero, "une") if start.is_float else CmpiOp(x, zero, "ne")
+    if end.narrow and not start.is_float:
+        # a float that has all of the integers, or nearly all of 64 bits: it is rounded once
+        x, start = s.cast(x, F32 if start.bits < 32 else F64), ELEMENTS["f64"]
+    return CASTS[_cast_name(start, end)](x, to)
 
 
-def _computed(
-    block: Block, args: Sequence[SSAValue], body: Body, moved: Attribute | None
-) -> SSAValue:
-    """What a body makes of elements that are widened first; an element of the type ``moved`` that
-    it only passes on stays as it is."""
-    s = Scalars(block)
-    wide = [s.widened(x) for x in args]
-    result = body(s, wide)
-    for x, w in zip(args, wide, strict=True):
-        if w is result and x.type == moved:
-            result = x
-    for x, w in zip(args, wide, strict=True):
-        if w is not x and w is not result and w.first_use is None:
-            assert isinstance(w.owner, Operation)
-            Rewriter.erase_op(w.owner)
-    return result
+def _cast_name(start: Element, end: Element) -> str:
+    """The op of `arith` that converts an element to another one, which is no boolean."""
+    unsigned = start.kind != "signed"
+    if start.is_float and end.is_float:
+        return "arith.truncf" if end.bits < start.bits else "arith.extf"
+    if start.is_float:
+        return "arith.fptoui" if end.kind == "unsigned" else "arith.fptosi"
+    if end.is_float:
+        return "arith.uitofp" if unsigned else "arith.sitofp"
+    more = end.bits - (1 if start.kind == "boolean" else start.bits)
+    if more == 0:
+        return "arith.bitcast"
+    if more < 0:
+        return "arith.trunci"
+    return "arith.extui" if unsigned else "arith.extsi"
 
 
-def _narrowing(start: Attribute, to: Attribute) -> Region:
-    return scalar_region([start], lambda block, args: Scalars(block).narrowed(args[0], to))
-
-
-def _wide(type: Tensor) -> Tensor:
-    """The tensor with elements of the type that kernels compute in."""
-    element, place = arithmetic_of(type.element_type), place_of(type)
+def _of_element(type: Tensor, element: Attribute) -> Tensor:
+    """The tensor with other elements."""
+    place = place_of(type)
     if place is None:
         return TensorType(element, type.get_shape())
     precision = element_of(element).name
@@ -135,11 +137,21 @@ class KernelBuilder:
         derived: Callable[[SSAValue, Sequence[int], Callable[[Array], Array]], SSAValue | None],
     ) -> None:
         self._block = block
+        self.computes: str | None = None
+        """The element that the kernel which adds statements computes in: narrower ones are widened
+        when they are read, and stored as the types say. None is for those that only move."""
         self.constant = constant
         self.derived = derived
         self.reshaped = reshaped
         self.splat = splat
         """The value of an operand whose elements are equal and known, else None."""
+
+    def computed(self, type: Attribute) -> Attribute:
+        """The type in which the kernel computes with elements of a type."""
+        element = find_element(type)
+        if element is None or self.computes is None or not widens(element.name, self.computes):
+            return type
+        return attribute_of(self.computes)
 
     def result_type(self, op: NnOp, result: int = 0) -> Tensor:
         """The type of an op's result, at the place its kernel gives it."""
@@ -162,17 +174,18 @@ class KernelBuilder:
         """Add a statement; ``free`` and ``reduced`` give the ranges of the indices by name."""
         indices = [Index(n, r) for n, r in free.items()]
         indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
-        types = [tensor_type(value).element_type for value, _ in inputs]
         type, forms = out
-        is_map = aggregation == "="
-        # an operand that is only moved is not widened
-        moved = type.element_type if is_map else None
-        region = scalar_region(types, lambda block, args: _computed(block, args, body, moved))
+        region = scalar_region(
+            [tensor_type(value).element_type for value, _ in inputs],
+            lambda block, args: self._widened(Scalars(block), args, body),
+        )
         made, post = yielded(region.block).type, None
-        if made != type.element_type and init is None and default is None:
-            type = _wide(type)
         if made != type.element_type:
-            post = _narrowing(made, type.element_type)
+            if init is None and default is None:
+                type = _of_element(type, made)
+            else:
+                to = type.element_type
+                post = scalar_region([made], lambda block, args: Scalars(block).cast(args[0], to))
         op = ContractOp(
             aggregation,
             indices,
@@ -187,12 +200,15 @@ class KernelBuilder:
         self._block.add_op(op)
         return op.res
 
-    def narrowed(self, value: SSAValue, type: Tensor) -> SSAValue:
+    def _widened(self, s: Scalars, args: Sequence[SSAValue], body: Body) -> SSAValue:
+        return body(s, [s.cast(x, self.computed(x.type)) for x in args])
+
+    def stored(self, value: SSAValue, type: Tensor) -> SSAValue:
         """A result of the kernel as it is stored."""
         if tensor_type(value).element_type == type.element_type:
             return value
         to = type.element_type
-        return self.map([value], type, lambda s, args: s.narrowed(args[0], to))
+        return self.map([value], type, lambda s, args: s.cast(args[0], to))
 
     def map(self, inputs: Sequence[SSAValue], type: Tensor, body: Body) -> SSAValue:
         """An elementwise statement over the output's index space, operands broadcast as NumPy
@@ -216,7 +232,9 @@ class KernelBuilder:
         def scalar(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
             rest = iter(args)
             full = [
-                next(rest) if number is None else s.constant(number, computed_type(v))
+                next(rest)
+                if number is None
+                else s.constant(number, self.computed(tensor_type(v).element_type))
                 for v, number in zip(operands, known, strict=True)
             ]
             return body(s, full)

@@ -7,35 +7,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IntegerType, f32, f64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
 
-from tessella.dialects.arith import CASTS
-from tessella.dialects.elements import arithmetic_of, element_of, is_unsigned
+from tessella.dialects.elements import is_unsigned
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import NnOp, dtype_of, is_float, tensor_type
 from tessella.kernels.builder import KernelBuilder, Scalars
+from tessella.kernels.elements import COMPARED, FLOATING, FLOATS, NATIVE, SAME, T, Table, rows
 from tessella.kernels.registry import native
 from tessella.runtime.host.values import saturate
+from tessella.support.elements import ELEMENTS
 from tessella.targets.vectormath import supports
 
 Args = Sequence[SSAValue]
 ScalarBody = Callable[[Any, Scalars, Args], SSAValue]
 """The scalar semantics of an op: ``body(op, scalars, arguments)``."""
 
-Elements = Callable[[Attribute], bool]
-
 BOOL = IntegerType(1)
 
 
-def _declare(op: type[ew.ElementwiseOp], body: ScalarBody, elements: Elements) -> None:
-    """Register the kernel of an elementwise op for the elements that it can compute with."""
+def _declare(op: type[ew.ElementwiseOp], body: ScalarBody, elements: Table) -> None:
+    """Register the kernel of an elementwise op."""
 
-    def applies(candidate: NnOp) -> str | None:
-        element = tensor_type(candidate.operands[0]).element_type
-        return None if elements(element) else f"there is no native code for {op.name} of {element}"
-
-    @native(op, op.name.removeprefix("nn."), applies=applies)
+    @native(op, op.name.removeprefix("nn."), elements=elements)
     def lower(k: KernelBuilder, concrete: ew.ElementwiseOp, *operands: SSAValue) -> SSAValue:
         return k.elementwise(operands, concrete, lambda s, args: body(concrete, s, args))
 
@@ -236,116 +231,87 @@ def _is_inf(_: NnOp, s: Scalars, a: Args) -> SSAValue:
 
 
 def _cast(op: ew.CastOp, s: Scalars, a: Args) -> SSAValue:
-    return cast_scalar(s, a[0], tensor_type(op.res).element_type)
-
-
-def cast_scalar(s: Scalars, x: SSAValue, to: Attribute) -> SSAValue:
-    """Convert a scalar to another element type, as `nn.cast` does."""
-    start = x.type
-    if start == to:
-        return x
-    if to == BOOL:
-        if is_float(start):
-            return s.op(arith.CmpfOp(x, _zero(s, x), "une"))
-        return s.op(arith.CmpiOp(x, _zero(s, x), "ne"))
-    if is_float(start) and is_float(to):
-        narrows = element_of(to).bits < element_of(start).bits
-        return s.op(CASTS["arith.truncf" if narrows else "arith.extf"](x, to))
-    if is_float(start):
-        return s.op(CASTS["arith.fptoui" if is_unsigned(to) else "arith.fptosi"](x, to))
-    unsigned = start == BOOL or is_unsigned(start)
-    if is_float(to):
-        # a float that has all of the integers, or nearly all of 64 bits: it is rounded once
-        wide = to if arithmetic_of(to) == to else f32 if element_of(start).bits < 32 else f64
-        return s.narrowed(s.op(CASTS["arith.uitofp" if unsigned else "arith.sitofp"](x, wide)), to)
-    more = element_of(to).bits - (1 if start == BOOL else element_of(start).bits)
-    if more == 0:
-        return s.op(CASTS["arith.bitcast"](x, to))
-    if more < 0:
-        return s.op(CASTS["arith.trunci"](x, to))
-    return s.op(CASTS["arith.extui" if unsigned else "arith.extsi"](x, to))
+    return s.cast(a[0], tensor_type(op.res).element_type)
 
 
 def _relu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     return _max(s, a[0], _zero(s, a[0]))
 
 
-def any_element(_: Attribute) -> bool:
-    """All elements that generated kernels know."""
-    return True
+def with_code(*functions: str) -> Table:
+    """The table of kernels on floats of which there is vector code of all these functions of
+    `math`."""
+
+    def has_code(name: str) -> bool:
+        bits = ELEMENTS[ELEMENTS[name].arithmetic].bits
+        return all(supports(f"math.{f}", bits) for f in functions)
+
+    return rows(filter(has_code, FLOATS))
 
 
-def vector_code_of(*functions: str) -> Elements:
-    """The elements of which there is vector code of all these functions of `math`."""
+LOGICAL = rows(["bool"])
+CHOSEN = rows(NATIVE, ("bool", T), computes=T)
+CONVERTED = tuple(row for to in NATIVE for row in rows(NATIVE, writes=(to,)))
 
-    def has_code(element: Attribute) -> bool:
-        bits = element_of(arithmetic_of(element)).bits
-        return is_float(element) and all(supports(f"math.{f}", bits) for f in functions)
-
-    return has_code
-
-
-ANY = any_element
-
-BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Elements]] = {
-    ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), ANY),
-    ew.SubOp: (_either(arith.SubfOp, arith.SubiOp), ANY),
-    ew.MulOp: (_either(arith.MulfOp, arith.MuliOp), ANY),
-    ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp, arith.DivUIOp), ANY),
-    ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp), ANY),
-    ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp), ANY),
-    ew.PowOp: (_pow, vector_code_of("powf")),
-    ew.EqualOp: (_compare("oeq", "eq"), ANY),
-    ew.LessOp: (_compare("olt", "slt"), ANY),
-    ew.LessEqualOp: (_compare("ole", "sle"), ANY),
-    ew.GreaterOp: (_compare("ogt", "sgt"), ANY),
-    ew.GreaterEqualOp: (_compare("oge", "sge"), ANY),
-    ew.AndOp: (_pure(arith.AndIOp), ANY),
-    ew.OrOp: (_pure(arith.OrIOp), ANY),
-    ew.XorOp: (_pure(arith.XOrIOp), ANY),
-    ew.NotOp: (_not, ANY),
-    ew.WhereOp: (lambda _, s, a: _select(s, *a), ANY),
-    ew.CastOp: (_cast, ANY),
-    ew.AbsOp: (_abs, ANY),
-    ew.NegOp: (_neg, ANY),
-    ew.SignOp: (_sign, ANY),
-    ew.ReluOp: (_relu, ANY),
-    ew.ClipOp: (_clip, ANY),
-    ew.IsNanOp: (_is_nan, ANY),
-    ew.IsInfOp: (_is_inf, ANY),
-    ew.SqrtOp: (_pure(math.SqrtOp), ANY),
-    ew.ReciprocalOp: (_reciprocal, ANY),
-    ew.FloorOp: (_pure(math.FloorOp), ANY),
-    ew.CeilOp: (_pure(math.CeilOp), ANY),
-    ew.RoundOp: (_pure(math.RoundEvenOp), ANY),
-    ew.ExpOp: (_pure(math.ExpOp), vector_code_of("exp")),
-    ew.LogOp: (_pure(math.LogOp), vector_code_of("log")),
-    ew.SinOp: (_pure(math.SinOp), vector_code_of("sin")),
-    ew.CosOp: (_pure(math.CosOp), vector_code_of("cos")),
-    ew.TanOp: (_pure(math.TanOp), vector_code_of("tan")),
-    ew.AsinOp: (_pure(math.AsinOp), vector_code_of("asin")),
-    ew.AcosOp: (_pure(math.AcosOp), vector_code_of("acos")),
-    ew.AtanOp: (_pure(math.AtanOp), vector_code_of("atan")),
-    ew.SinhOp: (_pure(math.SinhOp), vector_code_of("sinh")),
-    ew.CoshOp: (_pure(math.CoshOp), vector_code_of("cosh")),
-    ew.TanhOp: (_pure(math.TanhOp), vector_code_of("tanh")),
-    ew.AsinhOp: (_pure(math.AsinhOp), vector_code_of("asinh")),
-    ew.AcoshOp: (_pure(math.AcoshOp), vector_code_of("acosh")),
-    ew.AtanhOp: (_pure(math.AtanhOp), vector_code_of("atanh")),
-    ew.ErfOp: (_pure(math.ErfOp), vector_code_of("erf")),
-    ew.SigmoidOp: (lambda _, s, a: _sigmoid_of(s, a[0]), vector_code_of("exp")),
-    ew.SiluOp: (lambda _, s, a: _mul(s, a[0], _sigmoid_of(s, a[0])), vector_code_of("exp")),
-    ew.SoftplusOp: (_softplus, vector_code_of("exp", "log1p")),
-    ew.SoftsignOp: (_softsign, ANY),
-    ew.HardSwishOp: (_hard_swish, ANY),
-    ew.HardSigmoidOp: (_hard_sigmoid, ANY),
-    ew.GeluOp: (_gelu, vector_code_of("erf")),
-    ew.GeluTanhOp: (_gelu_tanh, vector_code_of("tanh")),
-    ew.LeakyReluOp: (_leaky_relu, ANY),
-    ew.EluOp: (_elu, vector_code_of("expm1")),
-    ew.CeluOp: (_celu, vector_code_of("expm1")),
-    ew.SeluOp: (_selu, vector_code_of("expm1")),
-    ew.ThresholdedReluOp: (_thresholded_relu, ANY),
+BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Table]] = {
+    ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), SAME),
+    ew.SubOp: (_either(arith.SubfOp, arith.SubiOp), SAME),
+    ew.MulOp: (_either(arith.MulfOp, arith.MuliOp), SAME),
+    ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp, arith.DivUIOp), SAME),
+    ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp), SAME),
+    ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp), SAME),
+    ew.PowOp: (_pow, with_code("powf")),
+    ew.EqualOp: (_compare("oeq", "eq"), COMPARED),
+    ew.LessOp: (_compare("olt", "slt"), COMPARED),
+    ew.LessEqualOp: (_compare("ole", "sle"), COMPARED),
+    ew.GreaterOp: (_compare("ogt", "sgt"), COMPARED),
+    ew.GreaterEqualOp: (_compare("oge", "sge"), COMPARED),
+    ew.AndOp: (_pure(arith.AndIOp), LOGICAL),
+    ew.OrOp: (_pure(arith.OrIOp), LOGICAL),
+    ew.XorOp: (_pure(arith.XOrIOp), LOGICAL),
+    ew.NotOp: (_not, LOGICAL),
+    ew.WhereOp: (lambda _, s, a: _select(s, *a), CHOSEN),
+    ew.CastOp: (_cast, CONVERTED),
+    ew.AbsOp: (_abs, SAME),
+    ew.NegOp: (_neg, SAME),
+    ew.SignOp: (_sign, SAME),
+    ew.ReluOp: (_relu, SAME),
+    ew.ClipOp: (_clip, SAME),
+    ew.IsNanOp: (_is_nan, rows(FLOATS, writes=("bool",))),
+    ew.IsInfOp: (_is_inf, rows(FLOATS, writes=("bool",))),
+    ew.SqrtOp: (_pure(math.SqrtOp), FLOATING),
+    ew.ReciprocalOp: (_reciprocal, FLOATING),
+    ew.FloorOp: (_pure(math.FloorOp), FLOATING),
+    ew.CeilOp: (_pure(math.CeilOp), FLOATING),
+    ew.RoundOp: (_pure(math.RoundEvenOp), FLOATING),
+    ew.ExpOp: (_pure(math.ExpOp), with_code("exp")),
+    ew.LogOp: (_pure(math.LogOp), with_code("log")),
+    ew.SinOp: (_pure(math.SinOp), with_code("sin")),
+    ew.CosOp: (_pure(math.CosOp), with_code("cos")),
+    ew.TanOp: (_pure(math.TanOp), with_code("tan")),
+    ew.AsinOp: (_pure(math.AsinOp), with_code("asin")),
+    ew.AcosOp: (_pure(math.AcosOp), with_code("acos")),
+    ew.AtanOp: (_pure(math.AtanOp), with_code("atan")),
+    ew.SinhOp: (_pure(math.SinhOp), with_code("sinh")),
+    ew.CoshOp: (_pure(math.CoshOp), with_code("cosh")),
+    ew.TanhOp: (_pure(math.TanhOp), with_code("tanh")),
+    ew.AsinhOp: (_pure(math.AsinhOp), with_code("asinh")),
+    ew.AcoshOp: (_pure(math.AcoshOp), with_code("acosh")),
+    ew.AtanhOp: (_pure(math.AtanhOp), with_code("atanh")),
+    ew.ErfOp: (_pure(math.ErfOp), with_code("erf")),
+    ew.SigmoidOp: (lambda _, s, a: _sigmoid_of(s, a[0]), with_code("exp")),
+    ew.SiluOp: (lambda _, s, a: _mul(s, a[0], _sigmoid_of(s, a[0])), with_code("exp")),
+    ew.SoftplusOp: (_softplus, with_code("exp", "log1p")),
+    ew.SoftsignOp: (_softsign, FLOATING),
+    ew.HardSwishOp: (_hard_swish, FLOATING),
+    ew.HardSigmoidOp: (_hard_sigmoid, FLOATING),
+    ew.GeluOp: (_gelu, with_code("erf")),
+    ew.GeluTanhOp: (_gelu_tanh, with_code("tanh")),
+    ew.LeakyReluOp: (_leaky_relu, FLOATING),
+    ew.EluOp: (_elu, with_code("expm1")),
+    ew.CeluOp: (_celu, with_code("expm1")),
+    ew.SeluOp: (_selu, with_code("expm1")),
+    ew.ThresholdedReluOp: (_thresholded_relu, FLOATING),
 }
 
 for _op, (_body, _elements) in BODIES.items():

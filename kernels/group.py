@@ -17,6 +17,7 @@ from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type
 from tessella.dialects.tile import KernelOp, ReturnOp, weight_of
 from tessella.kernels.builder import KernelBuilder
+from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import picked_kernel, why_misplaced
 from tessella.support.errors import InternalError, InvalidModelError
 
@@ -91,10 +92,12 @@ class GroupLowering(ABC):
                 f"{op.name} ({op.node}): {reason or f'{kernel.name} has no lowering'}",
                 hint="pick-kernels picks a kernel for each op",
             )
+        row = kernel.row(elements_of(op))
+        self.builder.computes = None if row is None else row.computes
         results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
         listed = [results] if isinstance(results, SSAValue) else list(results)
         for i, (result, made) in enumerate(zip(op.results, listed, strict=True)):
-            value = self.builder.narrowed(made, self.builder.result_type(op, i))
+            value = self.builder.stored(made, self.builder.result_type(op, i))
             self.values[result] = value
             value.name_hint = value.name_hint or result.name_hint
         self.names.append(kernel.name)

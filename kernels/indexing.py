@@ -12,6 +12,7 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import indexing
 from tessella.dialects.nn.core import shape_of
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.elements import GATHERED
 from tessella.kernels.registry import native
 
 
@@ -23,7 +24,7 @@ def coordinate(s: Scalars, value: SSAValue, extent: int) -> SSAValue:
     return s.op(arith.SelectOp(negative, wrapped, index))
 
 
-@native(indexing.GatherOp, "gather", NCHW)
+@native(indexing.GatherOp, "gather", NCHW, elements=GATHERED)
 def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue) -> SSAValue:
     """R[a.., i.., b..] = D[a.., I[i..], b..]."""
     axis: int = op.settings["axis"]
@@ -44,7 +45,7 @@ def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSA
     return k.contract("=", free, {}, [(indices, list(middle))], (type, list(names)), body)
 
 
-@native(indexing.GatherElementsOp, "gather_elements", NCHW)
+@native(indexing.GatherElementsOp, "gather_elements", NCHW, elements=GATHERED)
 def gather_elements(
     k: KernelBuilder, op: indexing.GatherElementsOp, data: SSAValue, indices: SSAValue
 ) -> SSAValue:
@@ -61,7 +62,7 @@ def gather_elements(
     return k.contract("=", free, {}, [(indices, list(names))], (type, list(names)), body)
 
 
-@native(indexing.GatherNdOp, "gather_nd", NCHW)
+@native(indexing.GatherNdOp, "gather_nd", NCHW, elements=GATHERED)
 def gather_nd(
     k: KernelBuilder, op: indexing.GatherNdOp, data: SSAValue, indices: SSAValue
 ) -> SSAValue:

@@ -10,6 +10,7 @@ from tessella.dialects.nn.core import NnOp, dtype_of, shape_of
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder
 from tessella.kernels.cost import copying, no_cost
+from tessella.kernels.elements import MOVED
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import VIEW_KERNEL, native
 from tessella.runtime.host.values import saturate
@@ -20,7 +21,7 @@ def _no_lowering(k: KernelBuilder, op: NnOp, x: SSAValue) -> SSAValue:
     return x
 
 
-native(movement.ReshapeOp, VIEW_KERNEL, NCHW, cost=no_cost)(_no_lowering)
+native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)(_no_lowering)
 
 
 def _names(rank: int) -> list[Form]:
@@ -35,7 +36,7 @@ def _move(k: KernelBuilder, op: NnOp, x: SSAValue, forms: list[Form]) -> SSAValu
     return k.contract("=", free, {}, [(x, forms)], (type, _names(len(shape))), first)
 
 
-@native(movement.TransposeOp, "transpose", NCHW, operands={0: ANY_LAYOUT})
+@native(movement.TransposeOp, "transpose", NCHW, elements=MOVED, operands={0: ANY_LAYOUT})
 def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAValue:
     """R[.., d_i, ..] = X[.., d_i at perm[i], ..]."""
     perm = op.settings["perm"]
@@ -45,7 +46,7 @@ def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAVal
     return _move(k, op, x, forms)
 
 
-@native(movement.ChannelShuffleOp, "channel_shuffle", cost=copying)
+@native(movement.ChannelShuffleOp, "channel_shuffle", elements=MOVED, cost=copying)
 def channel_shuffle(k: KernelBuilder, op: movement.ChannelShuffleOp, x: SSAValue) -> SSAValue:
     """R[n, j * G + i, ..] = X[n, i * C + j, ..] for G groups of C channels."""
     type, groups = k.result_type(op), op.settings["groups"]
@@ -60,7 +61,7 @@ def channel_shuffle(k: KernelBuilder, op: movement.ChannelShuffleOp, x: SSAValue
     )
 
 
-@native(movement.SliceOp, "slice", cost=copying)
+@native(movement.SliceOp, "slice", elements=MOVED, cost=copying)
 def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
     """R[d] = X[start + step * d]."""
     settings = op.settings
@@ -69,7 +70,7 @@ def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
     return _move(k, op, x, forms)
 
 
-@native(movement.ExpandOp, "expand", cost=copying)
+@native(movement.ExpandOp, "expand", elements=MOVED, cost=copying)
 def expand(k: KernelBuilder, op: movement.ExpandOp, x: SSAValue) -> SSAValue:
     """X broadcast to a shape."""
     return k.map([x], k.result_type(op), first)
@@ -80,7 +81,7 @@ def _constant_mode(op: NnOp) -> str | None:
     return None if mode == "constant" else f"padding with mode {mode!r} has no native kernel"
 
 
-@native(movement.PadOp, "pad", applies=_constant_mode, cost=copying)
+@native(movement.PadOp, "pad", elements=MOVED, applies=_constant_mode, cost=copying)
 def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
     """R[d] = X[d - low], a constant where that is outside."""
     settings, type = op.settings, k.result_type(op)
@@ -97,7 +98,7 @@ def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
     )
 
 
-@native(movement.ConcatOp, "concat", cost=copying)
+@native(movement.ConcatOp, "concat", elements=MOVED, cost=copying)
 def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAValue:
     """One map for each operand, into its part of the result."""
     axis: int = op.settings["axis"]
@@ -115,7 +116,7 @@ def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAVal
     return result
 
 
-@native(movement.TileOp, "tile", cost=copying)
+@native(movement.TileOp, "tile", elements=MOVED, cost=copying)
 def tile(k: KernelBuilder, op: movement.TileOp, x: SSAValue) -> SSAValue:
     """R[r * n + d] = X[d]."""
     shape, type = shape_of(x), k.result_type(op)

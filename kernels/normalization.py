@@ -13,7 +13,9 @@ from tessella.dialects.nn import normalization
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
-from tessella.kernels.reduction import inner_type, kept_shape, needs, reduce_axes, scaled
+from tessella.kernels.elements import FLOATING
+from tessella.kernels.elementwise import with_code
+from tessella.kernels.reduction import inner_type, kept_shape, reduce_axes, scaled
 from tessella.kernels.registry import native
 
 Args = Sequence[SSAValue]
@@ -112,7 +114,7 @@ def _trailing(x: SSAValue, value: SSAValue) -> tuple[SSAValue, list[Form]]:
     ]
 
 
-@native(normalization.LayerNormOp, "layer_norm", NCHW, applies=needs())
+@native(normalization.LayerNormOp, "layer_norm", NCHW, elements=FLOATING)
 def layer_norm(
     k: KernelBuilder,
     op: normalization.LayerNormOp,
@@ -128,7 +130,7 @@ def layer_norm(
     return _affine(k, op, x, moments, axes, parameters, settings["epsilon"])
 
 
-@native(normalization.RmsNormOp, "rms_norm", NCHW, applies=needs())
+@native(normalization.RmsNormOp, "rms_norm", NCHW, elements=FLOATING)
 def rms_norm(
     k: KernelBuilder, op: normalization.RmsNormOp, x: SSAValue, scale: SSAValue
 ) -> SSAValue:
@@ -141,7 +143,7 @@ def rms_norm(
     return _affine(k, op, x, [mean], axes, [_trailing(x, scale)], settings["epsilon"])
 
 
-@native(normalization.InstanceNormOp, "instance_norm", NCHW, applies=needs())
+@native(normalization.InstanceNormOp, "instance_norm", NCHW, elements=FLOATING)
 def instance_norm(
     k: KernelBuilder,
     op: normalization.InstanceNormOp,
@@ -156,7 +158,7 @@ def instance_norm(
     return _affine(k, op, x, moments, axes, parameters, op.settings["epsilon"])
 
 
-@native(normalization.BatchNormOp, "batch_norm", applies=needs())
+@native(normalization.BatchNormOp, "batch_norm", elements=FLOATING)
 def batch_norm(
     k: KernelBuilder,
     op: normalization.BatchNormOp,
@@ -172,7 +174,7 @@ def batch_norm(
     return _affine(k, op, x, [mean, variance], axes, parameters, op.settings["epsilon"])
 
 
-@native(normalization.LrnOp, "lrn", NHWC, applies=needs("powf"))
+@native(normalization.LrnOp, "lrn", NHWC, elements=with_code("powf"))
 def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
     """S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size * S)^-beta."""
     settings, names, type = op.settings, _names(x), k.result_type(op)

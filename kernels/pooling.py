@@ -8,8 +8,9 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import BLOCKED, NCHW, NHWC
 from tessella.dialects.nn import pooling
-from tessella.dialects.nn.core import Array, NnOp, dtype_of, is_float, shape_of, tensor_type
-from tessella.kernels.builder import Form, KernelBuilder, computed_type
+from tessella.dialects.nn.core import Array, dtype_of, shape_of
+from tessella.kernels.builder import Form, KernelBuilder
+from tessella.kernels.elements import FLOATING
 from tessella.kernels.linear import spatial_names, window_forms
 from tessella.kernels.registry import native
 
@@ -64,13 +65,7 @@ def window_counts(op: pooling.AvgPoolOp) -> Array:
     return total
 
 
-def _average_limits(op: NnOp) -> str | None:
-    return (
-        None if is_float(tensor_type(op.operands[0]).element_type) else "integers are not averaged"
-    )
-
-
-@native(pooling.AvgPoolOp, "avg_pool", NHWC, NCHW, BLOCKED, applies=_average_limits)
+@native(pooling.AvgPoolOp, "avg_pool", NHWC, NCHW, BLOCKED, elements=FLOATING)
 def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
     """The sum of each window, then times the reciprocal of its count."""
     total, names = _window(k, op, x, "+")
@@ -81,7 +76,7 @@ def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
     if (scales == scales.flat[0]).all():
         scale = float(scales.flat[0])
         return k.map([total], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(scale, a[0]))))
-    factors = k.constant(scales.astype(dtype_of(computed_type(total))), "window_scale")
+    factors = k.constant(scales.astype(dtype_of(total.type)), "window_scale")
     return k.contract(
         "=",
         ranges,

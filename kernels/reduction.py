@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math as numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import reduction
-from tessella.dialects.nn.core import NnOp, Tensor, is_float, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
-from tessella.kernels.elementwise import vector_code_of
+from tessella.kernels.elements import FLOATING
+from tessella.kernels.elementwise import with_code
 from tessella.kernels.registry import native
 
 
@@ -93,23 +94,7 @@ _declare(reduction.ReduceMaxOp, ">")
 _declare(reduction.ReduceMinOp, "<")
 
 
-def _float_only(op: NnOp) -> str | None:
-    element = tensor_type(op.operands[0]).element_type
-    return None if is_float(element) else f"{element} is not averaged natively"
-
-
-def needs(*functions: str) -> Callable[[NnOp], str | None]:
-    """A predicate: floats of which there is vector code of all these functions of `math`."""
-    has_code = vector_code_of(*functions)
-
-    def applies(op: NnOp) -> str | None:
-        element = tensor_type(op.operands[0]).element_type
-        return None if has_code(element) else f"there is no native code for {op.name} of {element}"
-
-    return applies
-
-
-@native(reduction.ReduceMeanOp, "reduce_mean", applies=_float_only)
+@native(reduction.ReduceMeanOp, "reduce_mean", elements=FLOATING)
 def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SSAValue:
     """The sum, then times the reciprocal of the count."""
     axes: tuple[int, ...] = op.settings["axes"]
@@ -162,13 +147,13 @@ def softmax_along(
     )
 
 
-@native(reduction.SoftmaxOp, "softmax", NCHW, applies=needs("exp"))
+@native(reduction.SoftmaxOp, "softmax", NCHW, elements=with_code("exp"))
 def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
     """E = exp(X - max X), then E / sum E, along one axis."""
     return softmax_along(k, x, op.settings["axis"], k.result_type(op))
 
 
-@native(reduction.LogSoftmaxOp, "log_softmax", NCHW, applies=needs("exp", "log"))
+@native(reduction.LogSoftmaxOp, "log_softmax", NCHW, elements=with_code("exp", "log"))
 def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SSAValue:
     """S = X - max X, then S - log(sum exp S), along one axis."""
     axis = op.settings["axis"]

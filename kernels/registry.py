@@ -10,7 +10,7 @@ CPU:
 ``register`` takes any other: also one of a device that no machine here has, which can be picked and
 printed, and not built:
 
-    register(Kernel("image", nn.ConvOp, "opencl", (IMAGE,), "f16", cost=on_the_gpu))
+    register(Kernel("image", nn.ConvOp, "opencl", (IMAGE,), rows(["f16"]), cost=on_the_gpu))
 
 Every op has a kernel `host`, its NumPy semantics, without a declaration. ``@host`` adds another
 NumPy kernel beside it.
@@ -18,19 +18,19 @@ NumPy kernel beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from xdsl.ir import SSAValue
 
-from tessella.dialects.elements import element_of
 from tessella.dialects.layout import BLOCKED, NCHW, Layout
-from tessella.dialects.nn.core import NnOp, is_float, tensor_type
-from tessella.dialects.place import PlaceAttr, precision_of
+from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.place import PlaceAttr
 from tessella.kernels.cost import Cost, host_seconds
+from tessella.kernels.elements import SAME, Elements, Table, elements_of
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError
@@ -67,8 +67,9 @@ class Kernel:
     layouts: tuple[Layout, ...] = ()
     """The layouts it runs in; without any, it runs in each that all operands share. ``BLOCKED`` is
     each with channels in blocks that a place asks for."""
-    precision: str | None = None
-    """The precision it computes in; None is that of the op."""
+    elements: Table | None = None
+    """What it reads, computes and writes. None is all that the op takes, computed as NumPy's
+    kernels do."""
     applies: Predicate = always
     """Answers with a sentence where the kernel does not apply."""
     cost: Cost | None = None
@@ -92,16 +93,43 @@ class Kernel:
         """Whether the kernel serves places of a device."""
         return device == self.device or (self.device == CPU and device in CPUS)
 
+    @cached_property
+    def _rows(self) -> Mapping[Hashable, Elements]:
+        return {row.key: row for row in self.elements or ()}
+
+    def row(self, found: Elements | None) -> Elements | None:
+        """The row of the kernel's table for what an op reads and writes; None where there is
+        none."""
+        return found if self.elements is None or found is None else self._rows.get(found.key)
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """The elements that it reads."""
+        return tuple(dict.fromkeys(name for row in self.elements or () for name in row.reads))
+
     def wants(
         self, op: NnOp, device: str, layout: Layout, precision: str | None = None
     ) -> list[PlaceAttr]:
         """The places of the op's operands and results where the kernel runs at a device and in a
-        layout; ``precision`` is that in which floats are stored, without one they stay as they
-        are."""
-        own = PlaceAttr.get(device, self.precision or precision or "any", layout)
+        layout; ``precision`` is that in which floats that are read are stored, without one they
+        stay as they are."""
+        found = elements_of(op, precision)
+        if found is None:
+            raise InternalError(f"{op.name} ({op.node}) does not take {precision}")
         count = len(op.results)
         numbered = (*enumerate(op.operands), *enumerate(op.results, -count))
-        return [self._want(value, self._stated(i, own), own, precision) for i, value in numbered]
+        return [
+            self._want(len(shape_of(value)), i, PlaceAttr.get(device, element, layout))
+            for (i, value), element in zip(numbered, (*found.reads, *found.writes), strict=True)
+        ]
+
+    def _want(self, rank: int, number: int, own: PlaceAttr) -> PlaceAttr:
+        """The place of one value: the stated one, else the kernel's."""
+        place = self._stated(number, own) or own
+        device, precision = place.device.data, place.precision.data
+        if precision == "any" and device != "any":
+            precision = own.precision.data
+        return PlaceAttr.get(device, precision, place.layout.for_rank(rank))
 
     def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
         """The place of an operand or result that is stated apart."""
@@ -109,22 +137,6 @@ class Kernel:
         if isinstance(place, Layout):
             place = PlaceAttr.get(own.device.data, "any", place)
         return place.resolved(own) if place is not None and number < 0 else place
-
-    def _want(
-        self, value: SSAValue, stated: PlaceAttr | None, own: PlaceAttr, stored: str | None
-    ) -> PlaceAttr:
-        """The place of one value: the stated one, else the kernel's."""
-        type = tensor_type(value)
-        place = stated or (own if is_float(type.element_type) else _any_precision(own))
-        device, precision, layout = place.device.data, place.precision.data, place.layout
-        if precision == "any" and device != "any":
-            own_precision = precision_of(type.element_type)
-            precision = stored if stored and is_float(type.element_type) else own_precision
-        return PlaceAttr.get(device, precision, layout.for_rank(len(type.get_shape())))
-
-
-def _any_precision(place: PlaceAttr) -> PlaceAttr:
-    return PlaceAttr.get(place.device.data, "any", place.layout)
 
 
 _KERNELS: dict[str, list[Kernel]] = {}
@@ -170,9 +182,10 @@ def devices_with_kernels() -> Sequence[str]:
     return tuple(dict.fromkeys((*cpus, *sorted(registered - {CPU}), "host")))
 
 
-def has_precision(precision: str) -> bool:
-    """Whether a kernel is registered that computes in a precision of its own."""
-    return any(k.precision == precision for kernels in _KERNELS.values() for k in kernels)
+def readable_elements(device: str) -> Sequence[str]:
+    """The elements that the kernels of a device read, those of NumPy aside."""
+    listed = (k for kernels in _KERNELS.values() for k in kernels if k.runs_on(device))
+    return tuple(dict.fromkeys(name for kernel in listed for name in kernel.readable))
 
 
 def serves(needed: str, device: str) -> bool:
@@ -207,9 +220,18 @@ def why_misplaced(op: NnOp) -> str | None:
     kernel, places = picked_kernel(op), op.places
     if places is None:
         return f"{kernel.name} needs a place for each operand and result"
-    if any(_accepts(wants, places) for wants in _all_wants(kernel, op, places)):
+    found = elements_of(op)
+    if kernel.row(found) is None:
+        return why_unreadable(kernel, found)
+    if any(accepts(wants, places) for wants in _all_wants(kernel, op, places)):
         return None
     return f"{kernel.name} does not run at {', '.join(map(str, places))}"
+
+
+def why_unreadable(kernel: Kernel, found: Elements | None) -> str:
+    """Why a kernel does not read and write these elements, in a sentence."""
+    known = ", ".join(kernel.readable)
+    return f"it reads {known}, not {found.storage}" if found else "the op has none of its elements"
 
 
 def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
@@ -223,18 +245,15 @@ def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
 def _all_wants(
     kernel: Kernel, op: NnOp, places: Sequence[PlaceAttr]
 ) -> Iterator[Sequence[PlaceAttr]]:
-    """What a kernel wants in each of its layouts, and in the other precisions that it has."""
+    """What a kernel wants in each of its layouts."""
     # a result of low rank is row-major, whatever layout the kernel runs in
     layouts = layouts_among(kernel, [place.layout for place in places])
     for device in filter(kernel.runs_on, dict.fromkeys(place.device.data for place in places)):
-        for layout in layouts:
-            wants = kernel.wants(op, device, layout)
-            yield wants
-            if kernel.precision is None:
-                yield list(map(_any_precision, wants))
+        yield from (kernel.wants(op, device, layout) for layout in layouts)
 
 
-def _accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
+def accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
+    """Whether values at these places are where a kernel wants them."""
     return all(want.accepts(place) for want, place in zip(wants, places, strict=True))
 
 
@@ -242,19 +261,21 @@ def native(
     op: type[NnOp],
     name: str,
     *layouts: Layout,
+    elements: Table = SAME,
     applies: Predicate = always,
     operands: Mapping[int, Layout] | None = None,
     cost: Cost | None = None,
 ) -> Callable[[Lowering], Lowering]:
     """Register a generated kernel of an op, which runs in each of the layouts (in every one that
-    the operands share where none is given); ``operands`` gives the layouts of single operands that
-    differ."""
+    the operands share where none is given); ``elements`` is its table, ``operands`` gives the
+    layouts of single operands that differ."""
 
     def declare(lower: Lowering) -> Lowering:
         def predicate(candidate: Any) -> str | None:
             return generated_limits(candidate) or applies(candidate)
 
-        register(Kernel(name, op, CPU, layouts, None, predicate, cost, lower, dict(operands or {})))
+        own = dict(operands or {})
+        register(Kernel(name, op, CPU, layouts, elements, predicate, cost, lower, own))
         return lower
 
     return declare
@@ -276,11 +297,5 @@ def host(
 
 def generated_limits(op: NnOp) -> str | None:
     """What generated kernels cannot do for any op."""
-    for value in (*op.operands, *op.results):
-        type = tensor_type(value)
-        element = type.element_type
-        if 0 in type.get_shape():
-            return "a tensor has no elements"
-        if not element_of(element).is_native:
-            return f"there is no native code for elements of {element}"
-    return None
+    empty = any(0 in shape_of(value) for value in (*op.operands, *op.results))
+    return "a tensor has no elements" if empty else None

@@ -31,7 +31,6 @@ from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
 from tessella.dialects.tile import CallOp, KernelOp, SegmentOp, ViewOp, same_memory
-from tessella.kernels.elementwise import cast_scalar
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import VIEW_KERNEL
 from tessella.lowering.structure import structure
@@ -206,9 +205,7 @@ def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallO
     group.names, group.nodes = ["cast"], [op.name]
     type = tensor_type(op.res)
     result = group.builder.map(
-        [group.argument(op.source)],
-        type,
-        lambda s, args: cast_scalar(s, args[0], type.element_type),
+        [group.argument(op.source)], type, lambda s, args: s.cast(args[0], type.element_type)
     )
     return group.call([result], table)
 

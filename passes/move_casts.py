@@ -24,9 +24,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
-from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.nn.traits import MovesElements
-from tessella.dialects.place import CastOp, PlaceAttr, place_of
+from tessella.dialects.place import CastOp, PlaceAttr, place_of, precision_of
+from tessella.kernels.elements import Elements
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
@@ -51,24 +52,30 @@ class MoveCastsPass(ProgramPass):
 
 def _moved(cast: CastOp) -> CastOp | None:
     """The cast that takes this one's place behind or before an op; None where it stays."""
-    op = cast.source.owner
-    if _passes(op) and cast.source.has_one_use() and _size(op.operands[0]) < _size(op.results[0]):
+    op, (start, end) = cast.source.owner, map(_precision, (cast.source, cast.res))
+    if _passes(op, end) and cast.source.has_one_use() and _growth(op) > 0:
         return _hoist(cast, op)
     op = cast.res.get_user_of_unique_use()
-    if _passes(op) and _size(op.results[0]) < _size(op.operands[0]):
+    if _passes(op, start) and _growth(op) < 0:
         return _sink(cast, op)
     return None
 
 
-def _passes(op: object) -> TypeGuard[NnOp]:
-    """Whether an op does the same in any precision."""
+def _passes(op: object, precision: str) -> TypeGuard[NnOp]:
+    """Whether an op does the same in a precision."""
     if not isinstance(op, NnOp) or op.get_trait(MovesElements) != MovesElements():
         return False
-    return len(op.operands) == 1 and picked_kernel(op).precision is None
+    elements = Elements((precision,), precision, (precision,))
+    return len(op.operands) == 1 and picked_kernel(op).row(elements) is not None
 
 
-def _size(value: SSAValue) -> int:
-    return math.prod(shape_of(value))
+def _precision(value: SSAValue) -> str:
+    return precision_of(tensor_type(value).element_type)
+
+
+def _growth(op: NnOp) -> int:
+    """By how many elements the result has more than the operand."""
+    return math.prod(shape_of(op.results[0])) - math.prod(shape_of(op.operands[0]))
 
 
 def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:

@@ -37,7 +37,7 @@ class Element:
     """Bits of a float's exponent."""
 
     narrow: bool = False
-    """Whether kernels compute in f32 with values of this element."""
+    """Whether values of this element are only stored: arithmetic with them is in f32."""
 
     @property
     def is_float(self) -> bool:
@@ -60,7 +60,8 @@ class Element:
 
     @property
     def arithmetic(self) -> str:
-        """The name of the element in which kernels compute and accumulate values of this one."""
+        """The name of the element in which values of this one are computed and accumulated, where
+        a kernel does not say otherwise."""
         return "f32" if self.narrow else self.name
 
     @property
@@ -113,6 +114,7 @@ FLOATS = tuple(element.name for element in _TABLE if element.is_float)
 
 
 def widens(start: str, end: str) -> bool:
-    """Whether an element has all numbers of another, smaller one of its kind."""
+    """Whether an element has all numbers of another, smaller one: both floats, or integers."""
     a, b = ELEMENTS[start], ELEMENTS[end]
-    return a.kind == b.kind and a.bits < b.bits
+    kinds = (a.kind, b.kind) == ("unsigned", "signed") or (a.kind == b.kind)
+    return kinds and a.bits < b.bits

@@ -37,7 +37,6 @@ from tessella.frontends.tile.expression import BOOL, Cast, Compute, Constant, Re
 from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
 from tessella.kernels.builder import Scalars, broadcast_access
-from tessella.kernels.elementwise import cast_scalar
 from tessella.runtime.program import TensorSpec
 from tessella.runtime.weights import WeightStore
 
@@ -213,7 +212,7 @@ class _Builder:
                         values.append(s.constant(step.value, element_type(step.dtype)))
                     case Cast():
                         to = element_type(step.dtype)
-                        values.append(cast_scalar(s, values[step.argument], to))
+                        values.append(s.cast(values[step.argument], to))
                     case Compute():
                         values.append(step.function.body(s, [values[i] for i in step.arguments]))
             return values[scalars.result]
@@ -354,7 +353,7 @@ def _combination(statement: BoundContraction) -> Body:
     compared = element_type(statement.compared)
 
     def body(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
-        first = [cast_scalar(s, x, compared) for x in args[:2]]
+        first = [s.cast(x, compared) for x in args[:2]]
         if not statement.combination:
             return first[0]
         if statement.combination != "?":

@@ -11,12 +11,13 @@ from typing import Any
 from xdsl.dialects import arith
 from xdsl.dialects import math as scalar_math
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import is_float
 from tessella.kernels.builder import Scalars
-from tessella.kernels.elementwise import BODIES, any_element
+from tessella.kernels.elements import NATIVE
+from tessella.kernels.elementwise import BODIES
 
 Number = int | float
 Body = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
@@ -38,8 +39,8 @@ class ScalarFunction:
     """Whether it gives booleans, not the type of its arguments."""
     conditions: int = 0
     """How many of its first arguments are conditions, which become booleans."""
-    has_code: Callable[[Attribute], bool] = any_element
-    """Whether there is native code of it for elements of a type."""
+    reads: Sequence[str] = NATIVE
+    """The elements that there is native code of it for."""
 
 
 def _of(op: type[ew.ElementwiseOp]) -> Body:
@@ -73,7 +74,8 @@ def _comparison(body: Body, number: Callable[[Any, Any], Any]) -> ScalarFunction
 
 def _smooth(op: type[ew.ElementwiseOp], number: Callable[[Any], Any]) -> ScalarFunction:
     """A function of floats."""
-    return ScalarFunction(1, _of(op), number, "f", floating=True, has_code=BODIES[op][1])
+    reads = [row.reads[0] for row in BODIES[op][1]]
+    return ScalarFunction(1, _of(op), number, "f", floating=True, reads=reads)
 
 
 def _rounding(op: Callable[..., Operation], number: Callable[[Any], int]) -> ScalarFunction:

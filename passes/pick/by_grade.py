@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
+from tessella.kernels.elements import elements_of
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate, Candidates, Site, candidate
 from tessella.passes.pick.grade import Grade, grade
@@ -37,11 +38,12 @@ def pick_by_grade(
 
 def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
     """The grade of a kernel, where it would run, for an op."""
-    values = (*op.operands, *op.results)
-    match = all(
-        want.precision.data == precision_of(tensor_type(value).element_type)
-        for want, value in zip(site.kernel.wants(op, site.device, NCHW), values, strict=True)
-    )
+    found = elements_of(op)
+    precision = site.precision if site.kernel.row(found) is None else None
+    wants = site.kernel.wants(op, site.device, NCHW, precision)
+    match = [want.precision.data for want in wants] == [
+        precision_of(tensor_type(value).element_type) for value in (*op.operands, *op.results)
+    ]
     return grade(site.place(op), places, values_match=match)
 
 

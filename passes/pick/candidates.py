@@ -8,9 +8,12 @@ holds:
 3. `host`: a NumPy kernel, which every op has.
 
 The last two are fallbacks. `host` after another place adds nothing: NumPy is always the last
-fallback. The precision of an op's values changes only where a place names the one of the kernel, or
-where the places at a CPU all name others, and no kernel has one of those: then generated kernels
-read and write the first of them.
+fallback.
+
+The precision of a place permits kernels that read or write that element for the op. Ops that read
+no floats run at all precisions: how integers are stored, the model says. The floats that an op
+reads are stored in another precision where a kernel does not read their own, or no place at its
+device takes that, in the first one that a place names and the kernel reads.
 """
 
 from __future__ import annotations
@@ -18,21 +21,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block
-
-from tessella.dialects.elements import attribute_of
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
-from tessella.dialects.nn.core import NnOp, Tensor, is_float, shape_of, tensor_type
+from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.split import unreadable
-from tessella.kernels.registry import CPU, CPUS, Kernel, kernels_of, layouts_among
+from tessella.kernels.elements import Elements, elements_of
+from tessella.kernels.registry import (
+    CPU,
+    CPUS,
+    Kernel,
+    kernels_of,
+    layouts_among,
+    why_unreadable,
+)
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
-from tessella.support.elements import ELEMENTS, FLOATS
-from tessella.support.errors import ShapeError
+from tessella.support.elements import FLOATS
 
 STEPS = ("exact", "layout", "host")
 
@@ -46,13 +52,12 @@ class Site:
     device: str
     layout: Layout | None
     precision: str | None = None
-    """The precision that the op's floats are stored in; without one, they stay as they are."""
+    """The precision that the floats which the op reads are stored in; without one, they stay as
+    they are."""
 
-    def place(self, op: NnOp, precision: str | None = None) -> PlaceAttr:
-        """Where the kernel runs an op; ``precision`` is that in which the op computes, which is
-        found where it is not given."""
-        own = self.kernel.precision or self.precision or precision or computing_precision(op)
-        own = own or precision_of(tensor_type(op.results[0]).element_type)
+    def place(self, op: NnOp) -> PlaceAttr:
+        """Where the kernel runs an op."""
+        own = self.precision or main_precision(op)
         return PlaceAttr.get(self.device, own, self.layout or ANY_LAYOUT)
 
 
@@ -103,12 +108,12 @@ class Candidates:
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
         """The kernels with their places: one that runs in any layout is there in each that is in
         play at its device."""
-        ranked, precision = _has_layouts(op), computing_precision(op)
+        ranked = _has_layouts(op)
         result: list[Candidate] = []
         for site, rank in self.ranks.items():
             shared = layouts.get(site.device, ()) if ranked else ()
             orders = (site.layout,) if site.layout else shared or (NCHW,)
-            result += [candidate(site, op, order, self.step, rank, precision) for order in orders]
+            result += [candidate(site, op, order, self.step, rank) for order in orders]
         return result
 
 
@@ -123,23 +128,23 @@ class Request:
 
     def candidates(self, op: NnOp) -> Candidates:
         """The candidates of an op."""
-        wanted, precision = requested(self.places), computing_precision(op)
+        wanted, storage = requested(self.places), Storage(op)
         by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
         rejected: list[Rejection] = []
-        for site in self._sites(op, wanted, precision):
-            step, rank, reason = _step(site, wanted, site.precision or precision)
+        for site in self._sites(op, wanted, storage):
+            step, rank, reason = _step(site, wanted, storage)
             reason = reason or site.kernel.applies(op) or _unreadable(site, op)
             if step != "exact" and not self.fallback:
                 reason = reason or f"a fallback ({step}), and those are refused"
             if reason is None:
                 by_step[step][site] = rank
             else:
-                rejected.append(Rejection(site, site.place(op, precision), reason))
+                rejected.append(Rejection(site, site.place(op), reason))
         chosen = next((step for step in STEPS if by_step[step]), STEPS[-1])
         rejected += [
             Rejection(
                 site,
-                site.place(op, precision),
+                site.place(op),
                 f"a fallback ({step}) that is not needed",
                 True,
             )
@@ -148,18 +153,47 @@ class Request:
         ]
         return Candidates(by_step[chosen], chosen, rejected)
 
-    def _sites(self, op: NnOp, wanted: Sequence[PlaceAttr], own: str | None) -> Iterator[Site]:
+    def _sites(self, op: NnOp, wanted: Sequence[PlaceAttr], storage: Storage) -> Iterator[Site]:
         """The op's kernels where they could run. One for every CPU is there for each CPU that is
         asked for, or for this machine's where none is."""
         asked = [self.arch if p.device.data == "any" else p.device.data for p in wanted]
         cpus = [device for device in dict.fromkeys(asked) if device in CPUS]
-        stored = {device: _stored_precision(op, own, device, wanted) for device in cpus}
         for kernel in kernels_of(op):
-            casts = kernel.precision is None and kernel.lower is not None
             for device in (cpus or [self.arch]) if kernel.device == CPU else [kernel.device]:
-                precision = stored.get(device) if casts else None
+                at = [p.precision.data for p in wanted if p.device.data in (device, "any")]
+                precision = storage.precision(kernel, at)
                 for layout in _layouts(kernel, op, wanted):
                     yield Site(kernel, device, layout, precision)
+
+
+class Storage:
+    """The elements of an op, as they are or with its floats stored in another precision."""
+
+    def __init__(self, op: NnOp) -> None:
+        self._op = op
+        self._known: dict[str | None, Elements | None] = {}
+
+    def elements(self, precision: str | None) -> Elements | None:
+        """What the op reads and writes; None where it does not take floats of the precision."""
+        if precision not in self._known:
+            self._known[precision] = elements_of(self._op, precision)
+        return self._known[precision]
+
+    def precision(self, kernel: Kernel, asked: Sequence[str]) -> str | None:
+        """The precision in which a kernel has the op's floats stored, of those that places ask
+        for; None where they stay as they are."""
+        own = self.elements(None)
+        if own is None or kernel.elements is None or not own.floats_read:
+            return None
+        if kernel.row(own) is not None and (not asked or _permits(asked, own)):
+            return None
+        named = (p for p in asked if p in FLOATS)
+        return next((p for p in named if kernel.row(self.elements(p)) is not None), None)
+
+
+def _permits(asked: Sequence[str], found: Elements) -> bool:
+    """Whether one of the precisions is that of an element that is read or written."""
+    return not found.floats_read or any(p in ("any", *found.reads, *found.writes) for p in asked)
 
 
 def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[Layout | None]:
@@ -169,55 +203,22 @@ def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[
     return (*layouts_among(kernel, split), *(() if kernel.layouts else (None,)))
 
 
-def _stored_precision(
-    op: NnOp, own: str | None, device: str, places: Sequence[PlaceAttr]
-) -> str | None:
-    """The precision that an op's floats are cast to at a CPU, as no place takes their own."""
-    if own is None:
-        return None
-    asked = [p.precision.data for p in places if p.device.data in (device, "any")]
-    special = {k.precision for k in kernels_of(op) if k.runs_on(device)} - {None}
-    if own in asked or "any" in asked or special.intersection(asked):
-        return None
-    named = (p for p in asked if p in FLOATS and ELEMENTS[p].is_native)
-    return next((p for p in named if _can_store(op, p)), None)
+def main_precision(op: NnOp) -> str:
+    """The precision of the floats that an op reads, else of those that it writes, else of its first
+    result."""
+    elements = [tensor_type(value).element_type for value in (*op.operands, *op.results)]
+    first = next(filter(is_float, elements), tensor_type(op.results[0]).element_type)
+    return precision_of(first)
 
 
-def _can_store(op: NnOp, precision: str) -> bool:
-    """Whether an op on floats of another precision has results of that precision."""
-    element = attribute_of(precision)
-
-    def stored(type: Tensor) -> Tensor:
-        return TensorType(element, type.get_shape()) if is_float(type.element_type) else type
-
-    block = Block(arg_types=[stored(tensor_type(value)) for value in op.operands])
-    copy = op.clone(dict(zip(op.operands, block.args, strict=True)))
-    try:
-        found = [type.element_type for type in copy.infer()]
-    except ShapeError:
-        return False
-    return found == [stored(tensor_type(result)).element_type for result in op.results]
-
-
-def computing_precision(op: NnOp) -> str | None:
-    """The precision of the op's floating-point values, or None where it has none."""
-    for value in (*op.results, *op.operands):
-        element = tensor_type(value).element_type
-        if is_float(element):
-            return precision_of(element)
-    return None
-
-
-def _step(
-    site: Site, places: Sequence[PlaceAttr], precision: str | None
-) -> tuple[str, int, str | None]:
+def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[str, int, str | None]:
     """The step at which a kernel serves the places, and which of them; or why it does not."""
     reason = f"no place asks for {site.device}"
     in_any_layout: int | None = None
     for rank, place in enumerate(places):
         if place.device.data not in (site.device, "any"):
             continue
-        wrong = _wrong_precision(site.kernel, place, precision)
+        wrong = _wrong_precision(site, place, storage)
         if wrong is None:
             if site.layout is None or place.layout in (ANY_LAYOUT, site.layout):
                 return "exact", rank, None
@@ -229,26 +230,21 @@ def _step(
     return "host", len(places), None if site.device == "host" else reason
 
 
-def _wrong_precision(kernel: Kernel, place: PlaceAttr, precision: str | None) -> str | None:
-    """Why a kernel does not serve a place's precision for an op that computes in ``precision``."""
-    own, wanted = kernel.precision, place.precision.data
-    if precision is None:
-        return None if own is None or own in FLOATS else f"it computes in {own}"
-    if own in (None, precision):
-        fits = wanted in ("any", precision)
-        return None if fits else f"it computes in {precision}, and {place} asks for {wanted}"
-    if own in FLOATS and wanted == own:
+def _wrong_precision(site: Site, place: PlaceAttr, storage: Storage) -> str | None:
+    """Why a kernel does not serve a place's precision for an op."""
+    found = storage.elements(site.precision)
+    if found is None or site.kernel.row(found) is None:
+        return why_unreadable(site.kernel, found)
+    if _permits([place.precision.data], found):
         return None
-    return f"it computes in {own}, the op in {precision}" + (
-        f", and no place names {own}" if own in FLOATS else ""
-    )
+    return f"it reads {found.storage}, and {place} asks for {place.precision.data}"
 
 
 def _unreadable(site: Site, op: NnOp) -> str | None:
     """Why the statements of a kernel do not fit a layout that splits dimensions."""
     if site.layout is None or not site.layout.is_split or site.kernel.lower is None:
         return None
-    scratch = scratch_kernel(exact_key(op), op, site.kernel, site.device, site.layout)
+    scratch = scratch_kernel(exact_key(op), op, site.kernel, site.place(op))
     statements = (s for s in scratch.body.block.ops if isinstance(s, ContractOp))
     return next((reason for s in statements if (reason := unreadable(s)) is not None), None)
 
@@ -262,7 +258,7 @@ def candidate(
     site: Site, op: NnOp, layout: Layout, step: str, rank: int, precision: str | None = None
 ) -> Candidate:
     """A kernel for an op; ``layout`` counts where it runs in any, ``precision`` as in ``Site``."""
-    place = site.place(op, precision)
+    place = site.place(op)
     if site.layout is None:
         place = PlaceAttr.get(place.device.data, place.precision.data, layout)
     wants = site.kernel.wants(op, site.device, place.layout, site.precision)

@@ -52,12 +52,13 @@ class OpCost:
         (cost, scale), op = self._key, self.op
         if place.layout.is_split:  # an extent that was rounded may not fall into the digits
             cost, scale = exact_key(op), 1.0
-        layout = place.layout if layout_matters(kernel, op) else NCHW
-        key = (cost, kernel, layout, self.target)
+        if not layout_matters(kernel, op):
+            place = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
+        key = (cost, kernel, place, self.target)
         if key not in _ESTIMATES:
             if len(_ESTIMATES) >= MAX_KEPT:
                 _ESTIMATES.clear()
-            scratch = scratch_kernel(cost, op, kernel, place.device.data, layout)
+            scratch = scratch_kernel(cost, op, kernel, place)
             _ESTIMATES[key] = tile_seconds(scratch, self.target)
         return CALL + scale * _ESTIMATES[key]
 

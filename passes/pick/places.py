@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessella.dialects.place import PlaceAttr
-from tessella.kernels.registry import CPUS, devices_with_kernels, has_precision
-from tessella.support.elements import ELEMENTS
+from tessella.kernels.registry import CPUS, devices_with_kernels, readable_elements
 from tessella.support.errors import OptionError
 
 
 def check_served(places: Sequence[PlaceAttr]) -> None:
     """Raise OptionError for a place at whose device no kernel of any op runs, and for a precision
-    that generated kernels cannot compute with."""
+    that none at a CPU reads."""
     known = devices_with_kernels()
     for place in places:
         if place.device.data not in (*known, "any"):
@@ -26,13 +25,12 @@ def check_served(places: Sequence[PlaceAttr]) -> None:
 
 
 def _check_precision(place: PlaceAttr) -> None:
-    element = ELEMENTS.get(place.precision.data)
-    if element is None or element.is_native or has_precision(element.name):
-        return
-    if place.device.data in CPUS:
+    device, precision = place.device.data, place.precision.data
+    known = readable_elements(device)
+    if device in CPUS and precision not in (*known, "any"):
         raise OptionError(
-            f"no kernel on {place.device.data} computes with {element.name}",
-            expected=f"one of {', '.join(e.name for e in ELEMENTS.values() if e.is_native)}",
+            f"no kernel on {device} reads {precision}",
+            expected=f"one of {', '.join(known)}",
             found=str(place),
             hint="tensors of it can be stored and cast, on the host",
         )

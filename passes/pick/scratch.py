@@ -11,20 +11,21 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Block, SSAValue
 
-from tessella.dialects.layout import NCHW, Layout
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor, tensor_type, type_of
-from tessella.dialects.place import PlaceAttr, precision_of
+from tessella.dialects.place import PlaceAttr, placed, precision_of
 from tessella.dialects.tile import KernelOp, weight_of
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import Kernel
 from tessella.passes.pick.cost_key import CostKey, Value
 from tessella.passes.tile_fuse_maps import fuse_maps
+from tessella.support.elements import FLOATS
 
 
-def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, target: str, layout: Layout) -> KernelOp:
-    """What a kernel makes of an op of this key at a target and in a layout."""
-    scratch = _picked(key, op, kernel, target, layout)
+def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
+    """What a kernel makes of an op of this key at a place, in whose precision its floats are."""
+    scratch = _picked(key, op, kernel, place)
     group = _Scratch()
     for value in scratch.operands:
         group.values.setdefault(value, group.argument(value))
@@ -72,11 +73,18 @@ _SOURCES: dict[str, Callable[[Tensor], SSAValue]] = {
 }
 
 
-def _picked(key: CostKey, op: NnOp, kernel: Kernel, target: str, layout: Layout) -> NnOp:
+def _picked(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
     """An op of the key with a picked kernel, on tensors at the places that it wants."""
-    wants = zip(kernel.wants(op, target, layout), key.values, strict=True)
-    places = [want.resolved(_row_major(value, target)) for want, value in wants]
-    types = [Tensor(v.element, v.shape, p) for v, p in zip(key.values, places, strict=True)]
+    device, precision = place.device.data, place.precision.data
+    wants = kernel.wants(op, device, place.layout, precision if precision in FLOATS else None)
+    places = [
+        want.resolved(_row_major(value, device))
+        for want, value in zip(wants, key.values, strict=True)
+    ]
+    types = [
+        placed(tensor(value.element, value.shape), at)
+        for value, at in zip(key.values, places, strict=True)
+    ]
     sources = [_SOURCES[v.kind](type) for v, type in zip(key.operands, types, strict=False)]
     kept = {k: v for k, v in op.attributes.items() if k not in ("places", "node", "fallback")}
     return type(op).create(
@@ -87,5 +95,5 @@ def _picked(key: CostKey, op: NnOp, kernel: Kernel, target: str, layout: Layout)
     )
 
 
-def _row_major(value: Value, target: str) -> PlaceAttr:
-    return PlaceAttr.get(target, precision_of(value.element), NCHW)
+def _row_major(value: Value, device: str) -> PlaceAttr:
+    return PlaceAttr.get(device, precision_of(value.element), NCHW)

@@ -73,7 +73,7 @@ def test_a_model_is_stored_in_the_precision_of_its_place(
 
 def test_a_precision_without_native_code_is_refused(tmp_path: Path) -> None:
     onnx.save(gemm(), path := tmp_path / "model.onnx")
-    with pytest.raises(OptionError, match=f"no kernel on {ARCH} computes with f8E4M3FN"):
+    with pytest.raises(OptionError, match=f"no kernel on {ARCH} reads f8E4M3FN"):
         tessella.compile(path, places=[f"{ARCH}/f8E4M3FN"])
 
 

@@ -26,6 +26,7 @@ from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.driver.options import make_options
 from tessella.driver.stage_file import StageSource, save_stage
+from tessella.kernels.elements import rows
 from tessella.kernels.registry import Kernel, kernels_of, registered
 from tessella.support.errors import UnsupportedError
 from tests.native import FixedSource
@@ -44,16 +45,16 @@ def in_precision(
     """Kernels that compute in a precision whatever the op's is: the generated ones."""
     layouts = () if layout == ANY_LAYOUT else (layout,)
     kernels = [
-        replace(k, name=f"{k.name}.{precision}", precision=precision, layouts=layouts, cost=cheap)
+        replace(k, name=f"{k.name}.{precision}", elements=rows([precision]), layouts=layouts)
         for k in map(generated, ops)
     ]
-    return registered(*kernels)
+    return registered(*(replace(k, cost=cheap) for k in kernels))
 
 
 def in_precision_on_host(precision: str, *ops: type[NnOp]) -> AbstractContextManager[None]:
     """NumPy's kernels in a precision."""
-    name = f"host.{precision}"
-    return registered(*(Kernel(name, op, "host", (NCHW,), precision, cost=cheap) for op in ops))
+    name, elements = f"host.{precision}", rows([precision])
+    return registered(*(Kernel(name, op, "host", (NCHW,), elements, cost=cheap) for op in ops))
 
 
 def generated(op: type[NnOp]) -> Kernel:
@@ -134,11 +135,11 @@ def test_a_convolution_in_another_precision() -> None:
         operands = [g.inputs["x"], g.weight(w), g.weight(b, "b")]
         return g.graph(g.op(nn.ReluOp, [g.op(nn.ConvOp, operands, **CONV)]))
 
-    wide: dict[str, Any] = {"name": "conv.f64", "precision": "f64", "layouts": (NHWC,)}
+    wide: dict[str, Any] = {"name": "conv.f64", "elements": rows(["f64"]), "cost": cheap}
     weights = {1: PlaceAttr.get(ARCH, "f64", NCHW)}
-    conv = replace(generated(nn.ConvOp), operands=weights, **wide)
+    conv = replace(generated(nn.ConvOp), layouts=(NHWC,), operands=weights, **wide)
     with registered(conv), in_precision("f64", nn.ReluOp):
-        model = compiled(make, f"{ARCH}/f64")
+        model = compiled(make, f"{ARCH}/f64/nhwc")
         found = model(x)
     assert re.findall(r"tile.call @([a-z0-9_.]*)_", model.as_text("tile")) == [
         *("relayout", "cast", "conv.f64_relu.f64", "cast", "relayout")

@@ -28,6 +28,7 @@ from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
 from tessella.kernels import registry
 from tessella.kernels.cost import CALL, bytes_of, moving
+from tessella.kernels.elements import T, rows
 from tessella.kernels.registry import Kernel, picked_kernel, registered
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.pick import kernel_cost
@@ -138,7 +139,9 @@ def test_a_kernel_runs_in_each_of_its_layouts() -> None:
 def device(precision: str = "f32", **operands: Layout) -> Kernel:
     own = {int(name.removeprefix("at")): layout for name, layout in operands.items()}
     cost = constant_cost(1e-7)
-    return Kernel("image", nn.ConvOp, "opencl", (IMAGE,), precision, cost=cost, operands=own)
+    return Kernel(
+        "image", nn.ConvOp, "opencl", (IMAGE,), rows([precision]), cost=cost, operands=own
+    )
 
 
 def test_a_kernel_of_a_missing_target_is_picked_and_printed() -> None:
@@ -235,8 +238,8 @@ def test_a_precision_changes_only_where_a_place_names_it() -> None:
 
 
 def test_integers_keep_their_precision() -> None:
-    cost = constant_cost(1e-9)
-    kernel = Kernel("gather16", nn.GatherOp, "opencl", (NCHW,), "f16", cost=cost)
+    cost, stored = constant_cost(1e-9), rows(["f16"], (T, "i64"))
+    kernel = Kernel("gather16", nn.GatherOp, "opencl", (NCHW,), stored, cost=cost)
     g = GraphBuilder(x=sample(0, 4, 8), i=np.array([0, 2]))
     graph = g.graph(g.op(nn.GatherOp, [g.inputs["x"], g.inputs["i"]], axis=0))
     with registered(kernel):

@@ -71,6 +71,7 @@ def test_what_widens() -> None:
             for sign in "iu"
             for a, b in itertools.combinations((2, 4, 8, 16, 32, 64), 2)
         ),
+        *((f"u{a}", f"i{b}") for a, b in itertools.combinations((2, 4, 8, 16, 32, 64), 2)),
     }
     assert {pair for pair in itertools.product(ELEMENTS, ELEMENTS) if widens(*pair)} == wider
 

@@ -11,6 +11,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.kernels import load, registry
+from tessella.kernels.elements import rows
 from tessella.kernels.registry import Kernel
 from tessella.passes.pick.grade import grade, place_score, valid_place
 from tessella.passes.pick_kernels import PickKernelsPass
@@ -164,7 +165,8 @@ def at(place: str) -> Kernel:
     """A kernel of the place's name that runs there."""
     p = parse_place(place)
     target, precision = p.device.data, p.precision.data
-    return Kernel(place, nn.ConvOp, target, (p.layout,), precision, cost=lambda op, target: 1e-3)
+    elements = rows([precision])
+    return Kernel(place, nn.ConvOp, target, (p.layout,), elements, cost=lambda op, target: 1e-3)
 
 
 def conv() -> Graph:
