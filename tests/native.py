@@ -12,9 +12,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella import targets
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import NnOp, type_of
-from tessella.dialects.nn.interpret import interpret
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.runtime.weights import WeightStore

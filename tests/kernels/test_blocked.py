@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
 from tessella.dialects.layout import NCHW, Layout, Piece
-from tessella.dialects.nn.interpret import interpret
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.kernels.linear import fc

@@ -13,8 +13,8 @@ import pytest
 from tessella.dialects import nn
 from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.nn.interpret import interpret
 from tessella.driver.build import lower
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.dialects.nn.interpret import interpret
+from tessella.dialects.interpret import interpret
 from tessella.driver.compile import compile_source
 from tests.native import RUNNABLE, FixedSource, GraphBuilder
 from tests.sampling import sampled

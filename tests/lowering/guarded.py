@@ -21,8 +21,8 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp, PyValue, element_type
-from tessella.dialects.nn.interpret import interpret
 from tessella.driver.model import Model
 from tessella.runtime import arena, program
 from tests.native import RUNNABLE, Array, GraphBuilder, build

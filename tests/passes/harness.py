@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.passes import ModulePass
 
 from tessella.dialects.graph import CompileContext, Graph, main_function
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.nn.interpret import interpret
 from tests.native import Array, GraphBuilder
 
 __all__ = ["GraphBuilder", "apply", "check", "names", "ops", "sample"]

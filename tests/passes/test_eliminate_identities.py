@@ -13,9 +13,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.checks import BOOL
 from tessella.dialects.nn.core import NnOp, tensor
-from tessella.dialects.nn.interpret import interpret
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tests.native import Array
 from tests.passes.harness import GraphBuilder, apply, names, ops, sample

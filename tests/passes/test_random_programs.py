@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.passes import ModulePass
 
-from tessella.dialects.nn.interpret import interpret
+from tessella.dialects.interpret import interpret
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_batch_norm import FoldBatchNormPass
 from tessella.passes.fold_constants import FoldConstantsPass

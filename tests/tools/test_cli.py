@@ -16,6 +16,7 @@ from onnx import helper
 import tessella
 from tessella import targets
 from tessella.driver.stages import IR_STAGES, STAGES
+from tessella.runtime import host
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.tools import cli
@@ -367,3 +368,27 @@ def test_main_returns_errors_it_does_not_raise_them(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(cli, "_run", fail)
     assert main([]) == 2
+
+
+@pytest.mark.parametrize("stage", ["nn", "placed", "tile"])
+def test_run_interprets_a_stage(model: str, stage: str, capsys: Out) -> None:
+    main(["run", model, "--output", "y=@y.npy"])
+    assert main(["run", model, "--interpret", stage, "--expected", "y=@y.npy"]) == 0
+    assert "as expected" in capsys.readouterr().out
+
+
+def test_run_interprets_with_kernels_of_its_own_meaning(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    """A NumPy kernel that is wrong shows at `nn`, where it runs, and not at `tile`."""
+    main(["run", model, "--output", "y=@y.npy"])
+    monkeypatch.setitem(host.KERNELS, "nn.softmax", lambda x, *, axis: np.zeros_like(x))
+    assert main(["run", model, "--interpret", "nn", "--expected", "y=@y.npy"]) == 1
+    assert main(["run", model, "--interpret", "tile", "--expected", "y=@y.npy"]) == 0
+
+
+def test_run_does_not_go_back(model: str, capsys: Out) -> None:
+    main(["compile", model, "--to", "tile"])
+    assert main(["run", "model.tile", "--interpret", "tile"]) == 0
+    assert main(["run", "model.tile", "--interpret", "nn"]) == 2
+    assert "past the stage 'nn' already" in capsys.readouterr().err

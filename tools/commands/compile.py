@@ -11,7 +11,13 @@ from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import IR_STAGES, STAGES
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
-from tessella.tools.commands.shared import add_model, add_options, open_graph, options_of
+from tessella.tools.commands.shared import (
+    add_model,
+    add_options,
+    check_stage_ahead,
+    open_graph,
+    options_of,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +40,7 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
     options = options_of(args)
     graph = open_graph(open_source(args.model), args.shape)
-    if STAGES.index(args.to) < STAGES.index(graph.stage):
-        raise OptionError(
-            f"the model is past the stage {args.to!r} already", found=f"stage {graph.stage!r}"
-        )
+    check_stage_ahead(graph, args.to)
     stop = min(args.to, IR_STAGES[-1], key=STAGES.index)
     lowered = lower(graph, options, start=graph.stage, stop=stop)
     if output == "-":

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tessella.dialects.graph import ValueInfo
+from tessella.dialects.graph import Graph, Source, ValueInfo
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
+from tessella.driver.build import lower
 from tessella.driver.model import Model
+from tessella.driver.stages import IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import (
@@ -21,10 +24,14 @@ from tessella.tools.commands.shared import (
     add_model,
     add_options,
     assignments,
+    check_stage_ahead,
     missing_shape,
     options_of,
     shapes_of,
 )
+
+INTERPRETED = IR_STAGES[:3]
+"""The stages that NumPy can run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rtol", type=float, default=1e-4, help="relative tolerance (1e-4)")
     parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (1e-5)")
     parser.add_argument("--seed", type=int, default=0, help="of random inputs (0)")
+    parser.add_argument(
+        "--interpret",
+        choices=INTERPRETED,
+        metavar="STAGE",
+        help=f"lower no further than to this stage ({', '.join(INTERPRETED)}), and run that in "
+        "NumPy: ops by their NumPy kernels, statements point by point",
+    )
     add_options(parser)
 
 
@@ -64,8 +78,7 @@ def run(args: argparse.Namespace) -> int:
     files = _files("--output", args.output, names)
     wanted = {n: read_array(f) for n, f in _files("--expected", args.expected, names).items()}
     feeds = _feeds(source.inputs, args)
-    model = Model(source, options_of(args))
-    outputs = dict(zip(names, model.run(None, feeds), strict=True))
+    outputs = dict(zip(names, _outputs(source, feeds, args), strict=True))
     for name, array in outputs.items():
         print(f"{name}: {summary(array)}")
     for name, file in files.items():
@@ -77,6 +90,18 @@ def run(args: argparse.Namespace) -> int:
     for name, text in differences.items():
         print(f"{name}: as expected" if text is None else f"{name}: {text}")
     return int(any(text is not None for text in differences.values()))
+
+
+def _outputs(
+    source: Source, feeds: Mapping[str, Array], args: argparse.Namespace
+) -> Sequence[Array]:
+    if args.interpret is None:
+        return Model(source, options_of(args)).run(None, feeds)
+    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    check_stage_ahead(graph, args.interpret)
+    lowered = lower(graph, options_of(args), start=graph.stage, stop=args.interpret)
+    reached = Graph(lowered.stages[args.interpret], lowered.weights, args.interpret)
+    return interpret(reached, feeds)
 
 
 def _feeds(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:

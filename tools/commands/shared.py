@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tessella.dialects.graph import Graph, Source, ValueInfo
 from tessella.driver.options import Options, make_options
+from tessella.driver.stages import STAGES
 from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES
 from tessella.support.errors import InputError, OptionError
 
@@ -114,3 +115,11 @@ def open_graph(source: Source, options: Iterable[str]) -> Graph:
         if info.name not in shapes:
             raise missing_shape(info)
     return source.graph(shapes)
+
+
+def check_stage_ahead(graph: Graph, stage: str) -> None:
+    """Raise OptionError for a stage that a program is past already."""
+    if STAGES.index(stage) < STAGES.index(graph.stage):
+        raise OptionError(
+            f"the model is past the stage {stage!r} already", found=f"stage {graph.stage!r}"
+        )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from tessella.dialects.nn.interpret import interpret
+from tessella.dialects.interpret import interpret
 from tessella.frontends.onnx import OnnxSource
 
 Array = npt.NDArray[Any]

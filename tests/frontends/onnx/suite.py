@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 
 from tessella.dialects.graph import Graph
-from tessella.dialects.nn.interpret import interpret
+from tessella.dialects.interpret import interpret
 from tessella.frontends.onnx import OnnxSource
 from tessella.frontends.onnx.call import UnknownValueError
 from tessella.runtime.elements import element_of, tagged, widened

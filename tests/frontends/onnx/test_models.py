@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tessella.dialects.graph import signature
-from tessella.dialects.nn.interpret import interpret
+from tessella.dialects.interpret import interpret
 from tessella.frontends.onnx import OnnxSource, check
 from tests import models
 

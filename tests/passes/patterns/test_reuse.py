@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.dialects.nn.interpret import interpret
+from tessella.dialects.interpret import interpret
 from tessella.passes.base import PATTERN
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_batch_norm import FoldBatchNormPass

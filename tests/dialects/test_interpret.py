@@ -12,12 +12,12 @@ from xdsl.dialects import test as test_dialect
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tessella.dialects import interpret as interpreter
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph, finish_main, make_main
+from tessella.dialects.interpret import interpret
 from tessella.dialects.layout import NCHW, NHWC, Layout, Piece, pack
-from tessella.dialects.nn import interpret as interpreter
 from tessella.dialects.nn.core import Tensor, tensor
-from tessella.dialects.nn.interpret import interpret
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, placed
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
@@ -174,7 +174,7 @@ def test_values_die_after_their_last_use(monkeypatch: pytest.MonkeyPatch) -> Non
     graph = program.finish(y=value)
     alive: list[weakref.ref[Array]] = []
     most = 0
-    run = interpreter._run_op
+    run = interpreter.Interpreter.op
 
     def counted(*args: Any) -> list[Array]:
         nonlocal most
@@ -184,6 +184,6 @@ def test_values_die_after_their_last_use(monkeypatch: pytest.MonkeyPatch) -> Non
         most = max(most, sum(ref() is not None for ref in alive))
         return results
 
-    monkeypatch.setattr(interpreter, "_run_op", counted)
+    monkeypatch.setattr(interpreter.Interpreter, "op", counted)
     interpret(graph, {"x": sample(0, (2, 3))})
     assert most <= 2

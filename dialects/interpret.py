@@ -1,0 +1,167 @@
+"""The meaning of a program: ops run one by one by their NumPy kernels, statements point by point.
+
+The oracle of the tests, and of `tessella bisect`. It reads the stages `nn`, `placed` and `tile`,
+and the IR between them: of places it heeds the precision, of schedules nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tessella.dialects import tile
+from tessella.dialects.graph import Graph, main_function, signature
+from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
+from tessella.dialects.nn.evaluate import splat_array, weight_array
+from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
+from tessella.dialects.rt import LaunchOp
+from tessella.dialects.symbols import callee_of
+from tessella.dialects.tile.evaluate import contract
+from tessella.runtime.elements import dtype_name, tagged
+from tessella.runtime.host import run
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import InputError, InternalError
+
+Values = Mapping[SSAValue, Array]
+OpRunner = Callable[["Interpreter", Operation, Values], list[Array]]
+
+
+def interpret(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
+    """The outputs of ``@main`` for inputs by name.
+
+    Raises InputError where names, shapes or element types are not those of ``@main``.
+    """
+    arrays = _in_order(graph, inputs)
+    return Interpreter(graph.weights).block(main_function(graph.module).body.block, arrays)
+
+
+def _in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
+    """The inputs in the order of @main's arguments, checked."""
+    infos, _ = signature(graph.module)
+    names = [info.name for info in infos]
+    if set(names) != set(inputs):
+        raise InputError("wrong inputs", expected=str(names), found=str(list(inputs)))
+    for info in infos:
+        array = tagged(inputs[info.name])
+        found = dtype_name(array.dtype)
+        if (found, array.shape) != (info.dtype, info.shape):
+            raise InputError(
+                f"wrong array for the input {info.name!r}",
+                expected=f"{info.dtype} {info.shape}",
+                found=f"{found} {array.shape}",
+            )
+    return [tagged(inputs[name]) for name in names]
+
+
+class Interpreter:
+    """Runs the ops of a program one by one."""
+
+    def __init__(self, weights: WeightStore) -> None:
+        self.weights = weights
+
+    def block(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
+        """The operands of the block's terminator; a value's array dies after its last use."""
+        values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+        *body, terminator = block.ops
+        reads = {op: {v for inner in op.walk() for v in inner.operands} for op in body}
+        last_use = {value: op for op in body for value in reads[op]}
+        last_use |= dict.fromkeys(terminator.operands, terminator)
+        for op in body:
+            values.update(zip(op.results, self.op(op, values), strict=True))
+            for value in (*reads[op], *op.results):
+                if last_use.get(value, op) is op:
+                    values.pop(value, None)
+        return [values[value] for value in terminator.operands]
+
+    def op(self, op: Operation, values: Values) -> list[Array]:
+        """The results of an op, for the arrays of what it reads."""
+        results = _runner(op)(self, op, values)
+        for result, array in zip(op.results, results, strict=True):
+            expected = dtype_of(result.type), shape_of(result)
+            if expected != (array.dtype, array.shape):
+                raise InternalError(
+                    f"{op.name}: the NumPy kernel and the type of the result differ",
+                    expected=f"{expected}",
+                    found=f"{array.dtype}, {array.shape}",
+                )
+        return results
+
+
+def _runner(op: Operation) -> OpRunner:
+    if type(op) in _RUNNERS:
+        return _RUNNERS[type(op)]
+    if isinstance(op, NnOp):
+        return _run_nn
+    if op.regions:
+        return _run_region
+    raise InternalError(f"no interpretation of {op.name}")
+
+
+def _operands(op: Operation, values: Values) -> list[Array]:
+    return [values[value] for value in op.operands]
+
+
+def _run_nn(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return cast(NnOp, op).evaluate(*_operands(op, values))
+
+
+def _run_region(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    """A group: its block's arguments are the operands, its terminator's operands the results."""
+    return self.block(op.regions[0].block, _operands(op, values))
+
+
+def _run_weight(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return [weight_array(cast(WeightOp, op), self.weights)]
+
+
+def _run_splat(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return [np.array(splat_array(cast(SplatOp, op)))]
+
+
+def _run_move(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return _operands(op, values)
+
+
+def _run_cast(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    """The elements of the result, as `nn.cast` converts them."""
+    dtype = dtype_of(op.results[0].type)
+    return run("nn.cast", _operands(op, values), {"to": dtype}, [dtype])
+
+
+def _run_call(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    """A call of a kernel or segment."""
+    symbol = cast(SymbolRefAttr, op.properties["callee"])
+    callee = callee_of(op, symbol, tile.KernelOp, tile.SegmentOp)
+    return self.block(callee.body.block, _operands(op, values))
+
+
+def _run_view(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return [x.reshape(shape_of(op.results[0])) for x in _operands(op, values)]
+
+
+def _run_empty(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    """Any elements: they are written before they are read."""
+    return [np.zeros(shape_of(op.results[0]), dtype_of(op.results[0].type))]
+
+
+def _run_contract(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return [contract(cast(tile.ContractOp, op), values)]
+
+
+_RUNNERS: dict[type[Operation], OpRunner] = {
+    WeightOp: _run_weight,
+    SplatOp: _run_splat,
+    CopyOp: _run_move,
+    RelayoutOp: _run_move,
+    CastOp: _run_cast,
+    LaunchOp: _run_call,
+    tile.CallOp: _run_call,
+    tile.ViewOp: _run_view,
+    tile.EmptyOp: _run_empty,
+    tile.ContractOp: _run_contract,
+}

@@ -1,0 +1,223 @@
+"""What a statement means: all points of its index space at once, in NumPy, whatever its schedule.
+
+Sums of floats are computed in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Block, SSAValue
+
+from tessella.dialects.nn.core import Array, dtype_of, shape_of
+from tessella.dialects.tile.access import Access, Linear
+from tessella.dialects.tile.ops import ContractOp, ExtractOp, IndexOp, YieldOp, yielded
+from tessella.dialects.tile.scalars import evaluate, scalar_dtype
+from tessella.runtime.elements import converted
+from tessella.support.errors import ExecutionError, InternalError
+
+_MOST = 1 << 22
+"""Points that are computed at once."""
+
+Arrays = Mapping[SSAValue, Array]
+Spans = Mapping[str, tuple[int, int]]
+"""Where each index starts and stops."""
+Points = Mapping[str, Array]
+"""For each index its values, along an axis of its own."""
+
+_AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum}
+
+
+def contract(op: ContractOp, arrays: Arrays) -> Array:
+    """The result of a statement for the arrays of the values that it reads.
+
+    Raises ExecutionError where a coordinate of `tile.extract` is out of range.
+    """
+    with np.errstate(all="ignore"):
+        return _Statement(op, arrays).run()
+
+
+class _Statement:
+    def __init__(self, op: ContractOp, arrays: Arrays) -> None:
+        self.op = op
+        self.arrays = arrays
+        indices = sorted(op.index_list, key=lambda index: index.reduced)
+        self.ranges = {index.name: int(index.range) for index in indices}
+        self.free = {i.name: (0, int(i.range)) for i in indices if not i.reduced}
+        self.kind = scalar_dtype(yielded(op.combine.block).type)
+        sums = op.aggregation.data in ("+", "*") and self.kind.kind == "f"
+        self.total_kind = np.dtype(np.float64) if sums else self.kind
+
+    def run(self) -> Array:
+        totals = converted(self._totals(), self.kind)
+        points = _points(self.free)
+        if self.op.post_block is not None:
+            posts, _ = self._elements(self.op.post_inputs, self.op.post_accesses, points)
+            totals = self._body(self.op.post_block, [totals, *posts], points)
+        return self._stored(np.broadcast_to(totals, [stop for _, stop in self.free.values()]))
+
+    def _stored(self, totals: Array) -> Array:
+        """The output with the totals of the points that it has."""
+        op, shape = self.op, shape_of(self.op.res)
+        result = np.zeros(shape, dtype_of(op.res.type))
+        if op.init is not None:
+            result[...] = self.arrays[op.init]
+        position, inside = _position(op.out_access, shape, _points(self.free))
+        where = np.broadcast_to(inside, totals.shape)
+        result.reshape(-1)[np.broadcast_to(position, totals.shape)[where]] = totals[where]
+        return result
+
+    def _totals(self) -> Array:
+        """What is aggregated for each point of the free indices."""
+        shape = [stop for _, stop in self.free.values()]
+        totals = np.full(shape, self._identity(), self.total_kind)
+        for spans in self._blocks({name: (0, size) for name, size in self.ranges.items()}):
+            slot = tuple(slice(*spans[name]) for name in self.free)
+            found = self._block(spans)
+            if not self.op.is_map:
+                found = _AGGREGATIONS[self.op.aggregation.data](totals[slot], found)
+            totals[slot] = found
+        return totals
+
+    def _identity(self) -> Any:
+        """What an element holds before any point."""
+        op, kind = self.op, self.kind
+        if op.is_map:
+            default = op.default
+            number = default.value.data if isinstance(default, FloatAttr | IntegerAttr) else 0
+            return converted(np.asarray(number), kind)
+        if op.aggregation.data in ("+", "*"):
+            return kind.type(op.aggregation.data == "*")
+        if kind.kind == "f":
+            return kind.type(-np.inf if op.aggregation.data == ">" else np.inf)
+        low, high = (False, True) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        return kind.type(low if op.aggregation.data == ">" else high)
+
+    def _blocks(self, spans: Spans) -> Iterator[Spans]:
+        """Parts of the index space that are small enough."""
+        sizes = {name: stop - start for name, (start, stop) in spans.items()}
+        if not all(sizes.values()):
+            return
+        if self._weight(sizes) <= _MOST:
+            yield spans
+            return
+        name = max(sizes, key=sizes.__getitem__)
+        start, stop = spans[name]
+        middle = (start + stop) // 2
+        yield from self._blocks({**spans, name: (start, middle)})
+        yield from self._blocks({**spans, name: (middle, stop)})
+
+    def _weight(self, sizes: Mapping[str, int]) -> int:
+        """The elements that a block takes: of a product, those of each factor."""
+        if not self.op.is_multiply_add:
+            return math.prod(sizes.values())
+        names = [{n for form in forms for n, _ in form.terms} for forms in self.op.input_accesses]
+        return max(math.prod(sizes[name] for name in group) for group in [*names, set(self.free)])
+
+    def _block(self, spans: Spans) -> Array:
+        """What is aggregated over one block, for its free indices."""
+        points = _points(spans)
+        elements, inside = self._elements(self.op.inputs, self.op.input_accesses, points)
+        for form, extent in self.op.where_list:
+            value = _value(form, points)
+            inside = inside & (value >= 0) & (value < extent)
+        shape = [stop - start for start, stop in spans.values()]
+        if self.op.is_multiply_add and (
+            inside.all() or all(np.isfinite(x).all() for x in elements)
+        ):
+            return self._product(elements, inside, shape)
+        combined = self._body(self.op.combine.block, elements, points)
+        if not inside.all():
+            combined = np.where(inside, combined, self._identity())
+        combined = np.broadcast_to(combined, shape)
+        if self.op.is_map:
+            return combined
+        axes = tuple(range(len(self.free), len(shape)))
+        aggregate = _AGGREGATIONS[self.op.aggregation.data]
+        return aggregate.reduce(combined, axis=axes, dtype=self.total_kind)
+
+    def _product(self, elements: Sequence[Array], inside: Array, shape: Sequence[int]) -> Array:
+        """A sum of products: NumPy's einsum."""
+        a, b = (x.astype(np.float64) for x in elements)
+        a = a if inside.all() else np.where(inside, a, 0.0)
+        axes = [[d for d, size in enumerate(x.shape) if size > 1] for x in (a, b)]
+        known = {*axes[0], *axes[1]}
+        free = [d for d in range(len(self.free)) if d in known]
+        squeezed = (
+            x.reshape([x.shape[d] for d in group]) for x, group in zip((a, b), axes, strict=True)
+        )
+        first, second = squeezed
+        einsum: Callable[..., Array] = np.einsum
+        total = einsum(first, axes[0], second, axes[1], free, optimize=True)
+        counted = math.prod(
+            n for d, n in enumerate(shape) if d >= len(self.free) and d not in known
+        )
+        kept = [shape[d] if d in known else 1 for d in range(len(self.free))]
+        return np.broadcast_to(total.reshape(kept) * counted, shape[: len(self.free)])
+
+    def _elements(
+        self, values: Sequence[SSAValue], accesses: Sequence[Access], points: Points
+    ) -> tuple[list[Array], Array]:
+        """The elements that are read, and at which points all of them are inside."""
+        elements: list[Array] = []
+        inside = np.asarray(True)
+        for value, forms in zip(values, accesses, strict=True):
+            array = self.arrays[value].reshape(-1)
+            position, here = _position(forms, shape_of(value), points)
+            if not array.size:
+                array, position = np.zeros(1, array.dtype), np.zeros_like(position)
+            elements.append(array[position])
+            inside = inside & here
+        return elements, inside
+
+    def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
+        """What a body yields, for the elements of all points."""
+        values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+        for op in block.ops:
+            if isinstance(op, YieldOp):
+                return values[op.value]
+            if isinstance(op, IndexOp):
+                values[op.res] = points[op.index.data]
+            elif isinstance(op, ExtractOp):
+                values[op.res] = self._extracted(op, [values[x] for x in op.coordinates])
+            else:
+                values[op.results[0]] = evaluate(op, [values[x] for x in op.operands])
+        raise InternalError("a body without tile.yield")
+
+    def _extracted(self, op: ExtractOp, coordinates: Sequence[Array]) -> Array:
+        for coordinate, extent in zip(coordinates, shape_of(op.source), strict=True):
+            if ((coordinate < 0) | (coordinate >= extent)).any():
+                raise ExecutionError(
+                    "an index is out of range",
+                    expected=f"0 to {extent - 1}",
+                    found=f"{coordinate.min()} to {coordinate.max()}",
+                )
+        return self.arrays[op.source][tuple(coordinates)]
+
+
+def _points(spans: Spans) -> Points:
+    rank = len(spans)
+    return {
+        name: np.arange(*span).reshape([-1 if d == axis else 1 for d in range(rank)])
+        for axis, (name, span) in enumerate(spans.items())
+    }
+
+
+def _value(form: Linear, points: Points) -> Array:
+    start = np.asarray(form.constant, np.int64)
+    return sum((points[name] * c for name, c in form.terms), start)
+
+
+def _position(forms: Access, shape: Sequence[int], points: Points) -> tuple[Array, Array]:
+    """Where elements are in a row-major array, and at which points they are inside it."""
+    rank = next((x.ndim for x in points.values()), 0)
+    position, inside = np.zeros([1] * rank, np.int64), np.ones([1] * rank, bool)
+    for form, extent in zip(forms, shape, strict=True):
+        value = _value(form, points)
+        inside = inside & (value >= 0) & (value < extent)
+        position = position * extent + np.clip(value, 0, max(extent - 1, 0))
+    return position, inside
