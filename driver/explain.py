@@ -159,6 +159,8 @@ def _row(op: str, node: str, kernel: str, place: PlaceAttr | None, group: int) -
         "node": node,
         "kernel": kernel,
         "place": str(place) if place is not None else "",
+        "storage": "",
+        "arithmetic": "",
         "group": group,
         "cost": None,
         "saved": 0.0,

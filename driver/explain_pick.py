@@ -18,6 +18,7 @@ from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
 from tessella.driver.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.kernels.cost import CALL, bytes_of, moving
+from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import Kernel, accepts, picked_kernel
 from tessella.passes.pick.by_cost import TOLERANCE
 from tessella.passes.pick.by_grade import site_grade
@@ -61,6 +62,7 @@ class Explainer:
         """The entry of an op, and the candidates that were not picked."""
         place = place_of(op.results[0].type)
         kernel = picked_kernel(op)
+        row = kernel.row(elements_of(op))
         at = _run_at(op)
         cost = None if at is None else kernel_seconds(kernel, op, at, self.target)
         others = self._others(op, kernel)
@@ -69,6 +71,8 @@ class Explainer:
             "node": op.node,
             "kernel": op.kernel or "",
             "place": str(place) if place is not None else "",
+            "storage": row.storage if row is not None else "",
+            "arithmetic": row.computes if row is not None else "",
             "cost": cost,
             "saved": min(cost or 0.0, self._saved(op)),
             "group": group,

@@ -8,7 +8,10 @@ from html import escape
 
 from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick, Rejected, duration
 
-OPS = ("op", "node", "kernel", "place", "cost", "group", "fallback", "runner-up")
+OPS = (
+    *("op", "node", "kernel", "place", "storage", "arithmetic"),
+    *("cost", "group", "fallback", "runner-up"),
+)
 CONVERSIONS = ("op", "value", "from", "to", "bytes", "cost", "for")
 FUSIONS = ("op", "node", "pattern", "consumed")
 FALLBACKS = ("op", "node", "kernel", "place", "fallback")
@@ -103,8 +106,8 @@ def _time_rows(ops: Sequence[Entry], conversions: Sequence[Conversion]) -> Rows:
 def _op_row(e: Entry) -> tuple[str, ...]:
     other = e["runner_up"]
     second = f"{other['kernel']} at {other['place']}, {duration(other['cost'])}" if other else ""
-    fixed = (e["op"], e["node"], e["kernel"], e["place"], duration(e["cost"]), str(e["group"]))
-    return (*fixed, e["fallback"] or "", second)
+    picked = (e["op"], e["node"], e["kernel"], e["place"], e["storage"], e["arithmetic"])
+    return (*picked, duration(e["cost"]), str(e["group"]), e["fallback"] or "", second)
 
 
 def _conversion_row(c: Conversion) -> tuple[str, ...]:

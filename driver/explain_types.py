@@ -23,12 +23,16 @@ class RunnerUp(TypedDict):
 
 class Entry(TypedDict):
     """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
-    ``saved`` what of that is saved as it takes its operand in registers."""
+    ``saved`` what of that is saved as it takes its operand in registers. ``storage`` names the
+    elements that are read and written, ``u8 i8 -> i32``, and ``arithmetic`` the one that the kernel
+    computes and accumulates in; both are empty where that is not known."""
 
     op: str
     node: str
     kernel: str
     place: str
+    storage: str
+    arithmetic: str
     cost: float | None
     saved: float
     group: int

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
@@ -54,6 +55,24 @@ def test_entries() -> None:
     assert (sums["kernel"], sums["fallback"]) == ("host", "host")
     assert rows["kernel"] == VIEW_KERNEL
     assert all(entry["cost"] is not None and entry["cost"] >= 0 for entry in (conv, relu, sums))
+
+
+def test_storage_and_arithmetic_are_named_apart() -> None:
+    g = GraphBuilder(x=sample(0, 4, 40).astype(np.float16), i=np.array([1]))
+    a = g.op(nn.GatherOp, [g.inputs["x"], g.inputs["i"]], axis=0)
+    b = g.op(nn.ExpOp, [a])
+    c = g.op(nn.LessOp, [a, b])
+    d = g.op(nn.CumsumOp, [b], axis=1, exclusive=False, reverse=False)
+    graph = g.graph(c, d)
+    found = explain(lower(graph, make_options(), stop="placed").stages)
+    assert [(op["kernel"], op["storage"], op["arithmetic"]) for op in found.ops] == [
+        ("gather", "f16 i64 -> f16", "f16"),
+        ("exp", "f16", "f32"),
+        ("less", "f16 -> bool", "f32"),
+        ("host", "f16", "f32"),
+    ]
+    header, *_ = str(found).splitlines()
+    assert header.split()[3:7] == ["place", "storage", "arithmetic", "cost"]
 
 
 def test_groups_are_numbered_as_they_run() -> None:
