@@ -266,7 +266,7 @@ def test_check_of_no_model(capsys: Out, tmp_path: Path) -> None:
 def test_explain(model: str, capsys: Out) -> None:
     assert main(["explain", model]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split()[:6] == ["op", "node", "kernel", "place", "cost", "group"]
+    assert header.split()[:6] == ["op", "node", "kernel", "place", "storage", "arithmetic"]
     assert any(row.startswith("nn.conv") for row in rows)
     assert "kernels picked by cost, exact" in rows[-1]
     assert main(["explain", model, "--json", "--places", "host"]) == 0
