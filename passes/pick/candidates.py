@@ -38,7 +38,7 @@ from tessella.kernels.registry import (
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
-from tessella.support.elements import FLOATS
+from tessella.support.elements import ELEMENTS, FLOATS
 
 STEPS = ("exact", "layout", "host")
 
@@ -187,6 +187,8 @@ class Storage:
             return None
         if kernel.row(own) is not None and (not asked or _permits(asked, own)):
             return None
+        if not all(ELEMENTS[name].is_native for name in own.floats_read):
+            return None  # no code casts them
         named = (p for p in asked if p in FLOATS)
         return next((p for p in named if kernel.row(self.elements(p)) is not None), None)
 

@@ -189,6 +189,20 @@ def test_elements_that_are_only_stored_run_in_numpy(name: str) -> None:
     np.testing.assert_array_equal(found, widened(w).astype(np.float32))
 
 
+@pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", "i4", "u2"])
+def test_inputs_of_elements_that_are_only_stored(name: str) -> None:
+    x = converted(np.array([[1.0, 2, 1], [0, 1, 3]]), DTYPES[name])
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        return g.graph(g.op(nn.AddOp, [g.inputs["x"], g.inputs["x"]]))
+
+    model = compile_source(FixedSource(make))
+    assert [op["kernel"] for op in model.explain().ops] == ["host"]
+    [wanted] = interpret(make(), {"x": x})
+    np.testing.assert_array_equal(model(x), wanted)
+
+
 @pytest.mark.parametrize("name", NATIVE)
 def test_code_for_neon_is_emitted(name: str) -> None:
     def make() -> Graph:
