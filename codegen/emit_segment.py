@@ -12,7 +12,7 @@ from tessella.support.errors import InternalError, InvalidModelError
 
 SEGMENT_PARAMETERS = (
     "ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, "
-    f"ptr noundef align {rt.ARENA_ALIGNMENT} %weights, "
+    "ptr noundef %weights, "
     f"ptr noundef align {rt.ARENA_ALIGNMENT} %arena, i64 %thread, i64 %threads"
 )
 
@@ -26,9 +26,7 @@ def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
         w.line("store ptr %context, ptr %buffers, align 8")
     for array, arguments in (("%inputs", segment.inputs), ("%outputs", segment.outputs)):
         for slot, argument in enumerate(arguments):
-            address = w.gep(array, "ptr", constant(I64, slot))
-            w.buffers[argument] = pointer = w.name()
-            w.line(f"{pointer} = load ptr, ptr {address}, align 8")
+            _load_pointer(w, argument, array, slot)
 
 
 def bind_threads(w: Writer, function: rt.KernelOp | rt.SegmentOp) -> None:
@@ -37,22 +35,24 @@ def bind_threads(w: Writer, function: rt.KernelOp | rt.SegmentOp) -> None:
     w.values[function.threads] = Value(I64, "%threads")
 
 
-def _offset(w: Writer, result: SSAValue, base: str, offset: int) -> None:
-    w.buffers[result] = w.gep(base, "i8", constant(I64, offset))
+def _load_pointer(w: Writer, buffer: SSAValue, table: str, slot: int) -> None:
+    address = w.gep(table, "ptr", constant(I64, slot))
+    w.buffers[buffer] = pointer = w.name()
+    w.line(f"{pointer} = load ptr, ptr {address}, align 8")
 
 
 def _arena(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.ArenaOp)
-    _offset(w, op.res, "%arena", op.offset.value.data)
+    w.buffers[op.res] = w.gep("%arena", "i8", constant(I64, op.offset.value.data))
 
 
 def _weight(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.WeightOp)
-    if op.offset is None:
+    if op.slot is None:
         raise InvalidModelError(
-            f"nobody says where the weight @{op.weight_name} lies", hint="plan-weights does"
+            f"the weight @{op.weight_name} has no slot", hint="plan-weights chooses it"
         )
-    _offset(w, op.res, "%weights", op.offset.value.data)
+    _load_pointer(w, op.res, "%weights", op.slot.value.data)
 
 
 def _call(w: Writer, op: Operation) -> None:

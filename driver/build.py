@@ -22,7 +22,7 @@ from tessella.codegen.symbols import nameless
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
-from tessella.dialects.nn.evaluate import splat_array, weight_array
+from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
@@ -35,14 +35,9 @@ from tessella.driver.plugged import blamed
 from tessella.driver.stages import IR_STAGES
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_weights
-from tessella.runtime.program import (
-    HostStep,
-    NativeStep,
-    Program,
-    Step,
-    TensorSpec,
-    pack_weights,
-)
+from tessella.runtime import sharing
+from tessella.runtime.elements import full
+from tessella.runtime.program import Constant, HostStep, NativeStep, Program, Step, TensorSpec
 from tessella.runtime.weights import WeightStore
 from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError, OptionError
@@ -219,14 +214,17 @@ class _Assembler:
             op.sym_name.data: op.arena_size for op in self.module.ops if isinstance(op, SegmentOp)
         }
         self.numbers: dict[SSAValue, int] = {}
+        weights = buffer_weights(self.module)
+        slots = {w.slot.value.data: w.weight_name for w in weights if w.slot is not None}
+        self.weights = [lowered.weights[slots[slot]] for slot in sorted(slots)]
+        """By slot: those of the segments, then the constants of the host."""
 
     def program(self) -> Program:
         for argument in self.main.body.block.args:
             self._number(argument)
         steps: list[Step] = []
-        constants: dict[int, object] = {}
+        constants: dict[int, Constant] = {}
         results: tuple[int, ...] = ()
-        weights = self.lowered.weights
         for op in self.main.body.block.ops:
             inputs = tuple(self.numbers[v] for v in op.operands)
             if isinstance(op, CopyOp):
@@ -236,9 +234,11 @@ class _Assembler:
             outputs = tuple(self._number(r) for r in op.results)
             match op:
                 case SplatOp():
-                    constants[outputs[0]] = splat_array(op)
+                    one = full((), op.number, dtype_of(op.res.type))
+                    constants[outputs[0]] = self._constant(op.res, one)
                 case WeightOp():
-                    constants[outputs[0]] = weight_array(op, weights)
+                    array = weight_array(op, self.lowered.weights)
+                    constants[outputs[0]] = self._constant(op.res, array)
                 case LaunchOp():
                     steps.append(self._native(op, inputs, outputs))
                 case NnOp():
@@ -252,13 +252,12 @@ class _Assembler:
                     results = inputs
                 case _:
                     raise InternalError(f"{op.name} is no step of a program")
-        block = self._weights()
         return Program(
             inputs=len(self.main.body.block.args),
             steps=tuple(steps),
             results=results,
-            constants=constants,  # pyright: ignore[reportArgumentType]
-            weights=block,
+            constants=constants,
+            weights=sharing.packed(self.weights),
             nodes=self._nodes(),
             keep=self.library,
         )
@@ -267,6 +266,10 @@ class _Assembler:
         function = picked_kernel(op).function or op.name
         dtypes = tuple(map(dtype_of, op.result_types))
         return HostStep(function, op.node, inputs, outputs, op.settings, dtypes)
+
+    def _constant(self, value: SSAValue, array: Array) -> Constant:
+        self.weights.append(array)
+        return Constant(len(self.weights) - 1, TensorSpec(shape_of(value), array.dtype))
 
     def _number(self, value: SSAValue) -> int:
         return self.numbers.setdefault(value, len(self.numbers))
@@ -287,11 +290,3 @@ class _Assembler:
             for op in self.module.ops
             if isinstance(op, KernelOp) and op.code is not None and op.nodes is not None
         }
-
-    def _weights(self) -> Array:
-        """The block that the segments read, as `plan-weights` has laid it out."""
-        weights = list(buffer_weights(self.module))
-        offsets = {w.weight_name: w.offset.value.data for w in weights if w.offset is not None}
-        arrays = {name: self.lowered.weights[name] for name in offsets}
-        ends = [offset + arrays[name].nbytes for name, offset in offsets.items()]
-        return pack_weights(arrays, offsets, max(ends, default=0))

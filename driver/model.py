@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from tessella.driver import program_cache
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
+from tessella.runtime.arena import Workspace
 from tessella.runtime.elements import dtype_name, dtype_named, tagged
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
@@ -103,6 +105,7 @@ class Model(Compiled):
         self._options = options
         self._progress = progress
         self._programs: ProgramTable[Executable] = ProgramTable(MAX_EXECUTABLES)
+        self._workspaces: deque[Workspace] = deque()
         self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
         self._signatures = [_Signature(i.name, dtype_named(i.dtype), i.shape) for i in self.inputs]
@@ -230,7 +233,12 @@ class Model(Compiled):
                     )
 
     def _executable(self, key: tuple[tuple[int, ...], ...]) -> Executable:
-        return self._programs.get(key, lambda: self._compile(key))
+        return self._programs.get(key, lambda: self._made(key))
+
+    def _made(self, key: tuple[tuple[int, ...], ...]) -> Executable:
+        executable = self._compile(key)
+        executable.program.workspaces = self._workspaces
+        return executable
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Executable:
         source, options = self._source, self._options

@@ -16,6 +16,7 @@ from tessella.codegen import llvm
 from tessella.codegen.link import link
 from tessella.driver.options import Options
 from tessella.runtime import stored
+from tessella.runtime.arena import aligned
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
@@ -45,7 +46,7 @@ def key(model: str | None, shapes: Shapes, options: Options) -> str | None:
 
 def fetch(key: str | None) -> Program | None:
     """The program, if it was made before."""
-    data = None if key is None else FOLDER.get(key)
+    data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
     return None if data is None else stored.restore(data, link)
 
 

@@ -5,8 +5,8 @@ verifier sees the op and what it names in the module: that calls agree with kern
 launches, buffers with the arena, and views with memory. It does not see
 
 - which stage the file is of, and so which ops may be there, and that `@main` is its program;
-- the file of weights: that each is there, has the size that the text states, and lies beside the
-  others in the block that segments read;
+- the file of weights: that each is there, has the size that the text states, and has a slot of
+  its own in the table that segments read;
 - whether tensors that no kernel has touched yet have a place in memory.
 
 What the loops of a kernel do inside is not checked: see ``stage_file``.
@@ -63,7 +63,7 @@ def faults(stage: str, module: ModuleOp, weights: WeightStore) -> Iterator[Fault
     yield from _program(module)
     yield from _memory_orders(module)
     yield from _weights(module, weights)
-    yield from _weight_offsets(module)
+    yield from _weight_slots(module)
 
 
 def _program(module: ModuleOp) -> Iterator[Fault]:
@@ -151,25 +151,16 @@ def _fits(op: WeightOp | rt.WeightOp, array: Array) -> bool:
     return dtype_of(tensor) == array.dtype and array.shape in shapes
 
 
-def _weight_offsets(module: ModuleOp) -> Iterator[Fault]:
-    """The weights lie one after another in one block."""
-    known: dict[str, int] = {}
-    end = 0
-    for op in sorted(buffer_weights(module), key=_offset):
-        offset = _offset(op)
-        if op.weight_name not in known:
-            known[op.weight_name], expected = offset, end
-            end += rt.aligned(rt.buffer_bytes(op.res.type))
-        else:
-            expected = known[op.weight_name]
-        if offset != expected:
+def _weight_slots(module: ModuleOp) -> Iterator[Fault]:
+    """The weights have the slots 0, 1, .. in the order in which segments first name them."""
+    slots: dict[str, int] = {}
+    for op in buffer_weights(module):
+        expected = slots.setdefault(op.weight_name, len(slots))
+        found = None if op.slot is None else op.slot.value.data
+        if found != expected:
             yield Fault(
                 op,
-                f"the weight @{op.weight_name} is not where the one before it ends",
-                expected=f"the offset {expected}",
-                found=f"{offset}",
+                f"the weight @{op.weight_name} is in the wrong slot",
+                expected=f"slot {expected}",
+                found=f"{found}",
             )
-
-
-def _offset(op: rt.WeightOp) -> int:
-    return -1 if op.offset is None else op.offset.value.data

@@ -6,6 +6,7 @@ import ctypes
 import math
 import mmap
 import sys
+from collections import defaultdict
 from typing import Any, cast
 
 import numpy as np
@@ -45,44 +46,70 @@ def _huge(size: int) -> Array:
     return block[start : start + size]
 
 
+class Workspace:
+    """Memory for one call at a time, of any of several programs: an arena as large as the largest
+    has needed so far, and recyclers for outputs."""
+
+    def __init__(self) -> None:
+        self._arena = aligned(0)
+        self._address = 0
+        self._recyclers: defaultdict[int, Recycler] = defaultdict(Recycler)
+
+    def arena(self, size: int) -> int:
+        """The address of at least so many bytes; it stays until one asks for more. Raises
+        ResourceError."""
+        if size > self._arena.size or not self._address:
+            self._address, self._arena = 0, aligned(0)  # not both at a time
+            self._arena = aligned(size)
+            self._address = address(self._arena)
+        return self._address
+
+    def recycler(self, number: int) -> Recycler:
+        """The recycler for the outputs of this number."""
+        return self._recyclers[number]
+
+
 class Recycler:
-    """Arrays of one shape and dtype for one user at a time; the memory of an array that nobody
-    refers to any more is used again.
+    """Arrays for one user at a time; memory that no array refers to any more is used again.
 
     A fresh array of some size comes from the system page by page, which takes longer than to
     write it. At most ``KEPT`` blocks are kept: for the array at work and the one before it.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.shape, self.dtype = shape, dtype
-        self.size = math.prod(shape) * dtype.itemsize
-        self._kept: list[tuple[Array, int]] = [(np.empty(0, np.uint8), 0)]
-        """Memory, and where in it the array starts. The first is never handed out: it shows how
-        many references memory has that nobody uses, which depends on the version of Python."""
+    def __init__(self) -> None:
+        self._kept: list[tuple[Array, int, int]] = [(np.empty(0, np.uint8), 0, -1)]
+        """Memory, where in it arrays start, and how large they can be. The first is never handed
+        out: it shows how many references memory has that nobody uses, which depends on the version
+        of Python."""
 
-    def array(self) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array with any values; aligned where it is large, as a vector that lies across two
         lines of the cache is stored at half the speed."""
-        if self.size < LARGE:
-            return np.empty(self.shape, self.dtype)
-        memory, start = self._memory()
-        return np.ndarray(self.shape, self.dtype, memory, start)
+        size = math.prod(shape) * dtype.itemsize
+        if size < LARGE:
+            return np.empty(shape, dtype)
+        memory, start = self._memory(size)
+        return np.ndarray(shape, dtype, memory, start)
 
-    def _memory(self) -> tuple[Array, int]:
-        unused = 0
-        for memory, start in self._kept:
+    def _memory(self, size: int) -> tuple[Array, int]:
+        unused, small = 0, 0
+        for i, (memory, start, room) in enumerate(self._kept):
             # arrays on it, and their views, refer to the memory itself: NumPy keeps no chains
             count = sys.getrefcount(memory)
             if count == unused:
-                return memory, start
+                if size <= room:
+                    return memory, start
+                small = i
             unused = unused or count
-        block = aligned(self.size)
+        if small:
+            del self._kept[small]
+        block = aligned(size)
         memory = block.base
         assert isinstance(memory, np.ndarray)
-        found = memory, address(block) - address(memory)
+        start = address(block) - address(memory)
         if len(self._kept) <= KEPT:
-            self._kept.append(found)
-        return found
+            self._kept.append((memory, start, size))
+        return memory, start
 
 
 def address(array: Array) -> int:

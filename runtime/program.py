@@ -1,7 +1,7 @@
 """A compiled program: steps over numbered values, and how they run.
 
 A step is a native segment or a NumPy kernel by name. Values are numbered: the inputs first, then
-what steps give.
+what steps give. The weights are arrays of bytes in a table, which other programs may read too.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import functools
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import host
-from tessella.runtime.arena import Recycler, address, aligned
+from tessella.runtime.arena import Workspace, address
 from tessella.support.errors import ExecutionError, ResourceError
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 
 CONTEXT_SLOTS = 16
 _SEGMENT = ctypes.CFUNCTYPE(
@@ -37,8 +38,23 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A value that is a weight as a whole. A weight of one element stands for as many as there
+    are."""
+
+    slot: int
+    spec: TensorSpec
+
+    def array(self, weights: Sequence[Array]) -> Array:
+        """Its elements, in the memory of the weight, and not to be written to."""
+        flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.shape
+        return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)
+
+
+@dataclass(frozen=True)
 class NativeStep:
-    """Run a segment: ``void (context, inputs, outputs, weights, arena, thread, threads)``."""
+    """Run a segment: ``void (context, inputs, outputs, weights, arena, thread, threads)``, where
+    the three in the middle are arrays of pointers."""
 
     name: str
     address: int
@@ -73,13 +89,15 @@ class Program:
     inputs: int
     steps: tuple[Step, ...]
     results: tuple[int, ...]
-    constants: Mapping[int, Array]
-    weights: Array
-    """Bytes, aligned to 64."""
+    constants: Mapping[int, Constant]
+    weights: Sequence[Array]
+    """The bytes of each, aligned to 64 (``sharing``); segments read them by their slots."""
     nodes: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
     """The nodes whose check fails with a code."""
     keep: object = None
     """What owns the code that the steps' addresses point to."""
+    workspaces: deque[Workspace] = field(default_factory=deque[Workspace])
+    """Memory for calls, which other programs may use as well."""
 
     def __post_init__(self) -> None:
         self._frames: deque[_Frame] = deque()
@@ -87,9 +105,10 @@ class Program:
         self._values: list[Any] = [None] * (max([self.inputs - 1, *known]) + 1)
         native = [step for step in self.steps if isinstance(step, NativeStep)]
         read = {i for step in native for i in step.inputs}
-        for i, constant in self.constants.items():
+        self._fixed = {i: c.array(self.weights) for i, c in self.constants.items()}
+        for i, array in self._fixed.items():
             # native code knows no strides, which those of equal elements have
-            self._values[i] = np.require(constant, None, ["C", "A"]) if i in read else constant
+            self._values[i] = np.require(array, None, ["C", "A"]) if i in read else array
         self._fresh = {i for step in native for i in step.outputs}
         self._apart = self._fresh.issuperset(self.results) and _distinct(self.results)
         """Whether no result can share memory with anything."""
@@ -102,12 +121,10 @@ class Program:
         """
         values = self._values.copy()
         values[: self.inputs] = arrays
+        workspace = _popped(self.workspaces) or Workspace()
+        frame = _popped(self._frames) or _Frame(self)
         try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = _Frame(self)
-        try:
-            for step in frame.steps:
+            for step in frame.steps(workspace):
                 step.run(values)
             results = [values[i] for i in self.results]
             return results if self._apart else self._owned(results, arrays)
@@ -115,11 +132,12 @@ class Program:
             raise ResourceError(f"there is not enough memory: {error}") from error
         finally:
             self._frames.append(frame)
+            self.workspaces.append(workspace)
 
     def _owned(self, results: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
         """Results that the caller may write to: never the memory of an input, of a constant or of
         one another, of which a NumPy kernel may have made a view."""
-        taken = [*inputs, *self.constants.values()]
+        taken = [*inputs, *self._fixed.values()]
         for result in results:
             shared = any(np.may_share_memory(result, other) for other in taken)
             taken.append(result.copy() if shared else result)
@@ -127,27 +145,50 @@ class Program:
 
 
 class _Frame:
-    """What a call has to itself: an arena, and the steps bound to it. The next call reuses it."""
+    """What a call has to itself: the steps, bound to a workspace. The next call reuses it."""
 
     def __init__(self, program: Program) -> None:
-        sizes = [step.arena_bytes for step in program.steps if isinstance(step, NativeStep)]
-        self.arena = aligned(max(sizes, default=0))
-        self.steps = [
-            _NativeCall(step, program, address(self.arena))
-            if isinstance(step, NativeStep)
-            else _HostCall(step)
-            for step in program.steps
-        ]
+        self._program = program
+        self._size = max(
+            (s.arena_bytes for s in program.steps if isinstance(s, NativeStep)), default=0
+        )
+        pointers = map(address, program.weights)
+        self._weights = (ctypes.c_void_p * len(program.weights))(*pointers)
+        self._bound_to: tuple[Workspace, int] | None = None
+        self._steps: list[_NativeCall | _HostCall] = []
+
+    def steps(self, workspace: Workspace) -> list[_NativeCall | _HostCall]:
+        """The steps, which use the workspace."""
+        arena = workspace.arena(self._size)
+        if self._bound_to != (workspace, arena):
+            weights = ctypes.addressof(self._weights)
+            self._steps = [
+                _NativeCall(step, self._program.nodes, weights, workspace, arena)
+                if isinstance(step, NativeStep)
+                else _HostCall(step)
+                for step in self._program.steps
+            ]
+            self._bound_to = workspace, arena
+        return self._steps
 
 
 class _NativeCall:
     """A segment with its context and arrays of pointers."""
 
-    def __init__(self, step: NativeStep, program: Program, arena: int) -> None:
+    def __init__(
+        self,
+        step: NativeStep,
+        nodes: Mapping[int, Sequence[str]],
+        weights: int,
+        workspace: Workspace,
+        arena: int,
+    ) -> None:
         self.step = step
-        self.nodes = program.nodes
-        recyclers = [Recycler(spec.shape, spec.dtype) for spec in step.specs]
-        self.outputs = list(zip(step.outputs, recyclers, strict=True))
+        self.nodes = nodes
+        self.outputs = [
+            (i, workspace.recycler(i), spec.shape, spec.dtype)
+            for i, spec in zip(step.outputs, step.specs, strict=True)
+        ]
         self.context = (ctypes.c_int64 * CONTEXT_SLOTS)()
         count = len(step.inputs)
         self.pointers = (ctypes.c_void_p * (count + len(step.outputs) + 1))()
@@ -157,7 +198,7 @@ class _NativeCall:
             ctypes.addressof(self.context),
             start,
             start + count * ctypes.sizeof(ctypes.c_void_p),
-            address(program.weights),
+            weights,
             arena,
             0,
             1,
@@ -169,8 +210,8 @@ class _NativeCall:
         for i in self.step.inputs:
             pointers[slot] = address(values[i])
             slot += 1
-        for i, recycler in self.outputs:
-            values[i] = output = recycler.array()
+        for i, recycler, shape, dtype in self.outputs:
+            values[i] = output = recycler.array(shape, dtype)
             pointers[slot] = address(output)
             slot += 1
         self.segment()
@@ -213,10 +254,9 @@ def _distinct(numbers: Sequence[int]) -> bool:
     return len(set(numbers)) == len(numbers)
 
 
-def pack_weights(arrays: Mapping[str, Array], offsets: Mapping[str, int], size: int) -> Array:
-    """One aligned block of bytes with each array at its offset."""
-    block = aligned(size)
-    for name, offset in offsets.items():
-        flat = np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8)
-        block[offset : offset + flat.size] = flat
-    return block
+def _popped(queue: deque[T]) -> T | None:
+    """The last of a queue that other threads take from, too; None where there is none."""
+    try:
+        return queue.pop()
+    except IndexError:
+        return None

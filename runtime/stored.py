@@ -14,9 +14,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from tessella.runtime.arena import ALIGNMENT, aligned
+from tessella.runtime import sharing
+from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.elements import dtype_name, dtype_named
-from tessella.runtime.program import HostStep, NativeStep, Program, Step, TensorSpec
+from tessella.runtime.program import Constant, HostStep, NativeStep, Program, Step, TensorSpec
 
 Array = npt.NDArray[Any]
 Part = tuple[int, int]
@@ -55,11 +56,6 @@ class _Parts:
         self._end += size + padding
         return start, size
 
-    def array(self, array: Array) -> dict[str, Any]:
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        at = self.add(flat.data)
-        return {"dtype": dtype_name(array.dtype), "shape": array.shape, "at": at}
-
 
 def dump(
     program: Program, images: Mapping[str, bytes], symbols: Mapping[str, str]
@@ -71,8 +67,8 @@ def dump(
         "results": program.results,
         "nodes": {str(code): list(names) for code, names in program.nodes.items()},
         "steps": [_step(step) for step in program.steps],
-        "constants": {str(i): parts.array(array) for i, array in program.constants.items()},
-        "weights": parts.add(program.weights.data),
+        "constants": {str(i): [c.slot, *_spec(c.spec)] for i, c in program.constants.items()},
+        "weights": [parts.add(array.data) for array in program.weights],
         "code": [[name, symbols[name], parts.add(image)] for name, image in images.items()],
     }
     head = json.dumps(text).encode()
@@ -80,29 +76,23 @@ def dump(
     return [len(head).to_bytes(LENGTH), head, *parts.buffers]
 
 
-def restore(data: bytes, link: Link) -> Program:
-    """The program that ``dump`` was given."""
+def restore(data: memoryview, link: Link) -> Program:
+    """The program that ``dump`` was given, for bytes that start at a multiple of ``ALIGNMENT`` and
+    are the program's from now on."""
     end = LENGTH + int.from_bytes(data[:LENGTH])
-    text = json.loads(data[LENGTH:end])
-    parts = memoryview(data)[end:]
+    text = json.loads(bytes(data[LENGTH:end]))
 
     def part(at: Part) -> memoryview:
-        return parts[at[0] : at[0] + at[1]]
-
-    def array(entry: Mapping[str, Any]) -> Array:
-        flat = np.frombuffer(part(entry["at"]), np.uint8).copy()
-        return flat.view(dtype_named(entry["dtype"])).reshape(entry["shape"])
+        return data[end + at[0] : end + at[0] + at[1]]
 
     images = {name: bytes(part(at)) for name, _, at in text["code"]}
     code = link(images, {name: symbol for name, symbol, _ in text["code"]})
-    weights = aligned(text["weights"][1])
-    weights[:] = np.frombuffer(part(text["weights"]), np.uint8)
     return Program(
         inputs=text["inputs"],
         steps=tuple(_restored(entry, code) for entry in text["steps"]),
         results=tuple(text["results"]),
-        constants={int(i): array(entry) for i, entry in text["constants"].items()},
-        weights=weights,
+        constants={int(i): _restored_constant(c) for i, c in text["constants"].items()},
+        weights=sharing.adopted([np.frombuffer(part(at), np.uint8) for at in text["weights"]]),
         nodes={int(number): names for number, names in text["nodes"].items()},
         keep=code,
     )
@@ -110,7 +100,7 @@ def restore(data: bytes, link: Link) -> Program:
 
 def _step(step: Step) -> dict[str, Any]:
     if isinstance(step, NativeStep):
-        specs = [[spec.shape, dtype_name(spec.dtype)] for spec in step.specs]
+        specs = list(map(_spec, step.specs))
         return {
             "segment": step.name,
             "arena": step.arena_bytes,
@@ -131,13 +121,27 @@ def _step(step: Step) -> dict[str, Any]:
 def _restored(entry: Mapping[str, Any], code: Code) -> Step:
     inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
     if "segment" in entry:
-        specs = tuple(TensorSpec(tuple(s), dtype_named(d)) for s, d in entry["specs"])
+        specs = tuple(map(_restored_spec, entry["specs"]))
         name = entry["segment"]
         return NativeStep(name, code.address(name), entry["arena"], inputs, outputs, specs)
     settings = {name: _restored_value(value) for name, value in entry["settings"].items()}
     named = entry["dtypes"]
     dtypes = None if named is None else tuple(map(dtype_named, named))
     return HostStep(entry["kernel"], entry["node"], inputs, outputs, settings, dtypes)
+
+
+def _spec(spec: TensorSpec) -> tuple[tuple[int, ...], str]:
+    return spec.shape, dtype_name(spec.dtype)
+
+
+def _restored_spec(entry: Sequence[Any]) -> TensorSpec:
+    shape, name = entry
+    return TensorSpec(tuple(shape), dtype_named(name))
+
+
+def _restored_constant(entry: Sequence[Any]) -> Constant:
+    slot, *spec = entry
+    return Constant(slot, _restored_spec(spec))
 
 
 def _value(value: Any) -> Any:

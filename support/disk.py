@@ -12,21 +12,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import logging
 import os
 import secrets
 import stat
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+
+from tessella.support.errors import ResourceError
+
+Buffer = bytes | memoryview
 
 MAGIC = b"tessella"
 DIGEST = 32
 HEADER = len(MAGIC) + DIGEST
-
-Buffer = bytes | bytearray | memoryview
 
 _OFF = ("off", "0")
 _PART = ".part"
@@ -80,14 +82,21 @@ class Folder:
 
     def get(self, key: str) -> bytes | None:
         """The content of an entry, if there is one that can be trusted."""
+        content = self.read(key, lambda size: memoryview(bytearray(size)))
+        return None if content is None else bytes(content)
+
+    def read(self, key: str, room: Callable[[int], memoryview]) -> memoryview | None:
+        """The content of an entry, in memory of the size that ``room`` is called with."""
         file = self._file(key)
         if file is None:
             return None
         try:
             with _opened(file) as stream:
-                header, content = stream.read(HEADER), stream.read()
+                header = stream.read(HEADER)
+                content = room(max(0, os.fstat(stream.fileno()).st_size - HEADER))
+                stream.readinto(content)
                 _mark_used(stream)
-        except (OSError, ValueError, MemoryError):
+        except (OSError, ValueError, MemoryError, ResourceError):
             return None
         if header != _header(key, (content,)):
             _log.info("a damaged entry is dropped: %s", file)
@@ -165,7 +174,7 @@ def _header(key: str, content: Sequence[Buffer]) -> bytes:
 
 
 @contextlib.contextmanager
-def _opened(file: Path) -> Generator[IO[bytes]]:
+def _opened(file: Path) -> Generator[io.BufferedReader]:
     """A file of this user's that nobody else can have written. Raises OSError, ValueError."""
     # nor a pipe, which would keep us waiting
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -180,7 +189,7 @@ def _is_trusted(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _mark_used(stream: IO[bytes]) -> None:
+def _mark_used(stream: io.BufferedReader) -> None:
     with contextlib.suppress(OSError):
         if os.fstat(stream.fileno()).st_mtime < time.time() - _FRESH:
             os.utime(stream.fileno())

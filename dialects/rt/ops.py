@@ -74,13 +74,6 @@ def aligned(size: int) -> int:
     return -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
 
 
-def _check_offset(what: str, offset: int) -> None:
-    if offset < 0 or offset % ARENA_ALIGNMENT:
-        raise VerifyException(
-            f"{what}: expected an offset that is a multiple of {ARENA_ALIGNMENT}, found {offset}"
-        )
-
-
 @irdl_op_definition
 class ContextOp(IRDLOperation):
     """The context of the call: `%c = rt.context : memref<16xi64>`. Slot 0 is the status."""
@@ -167,23 +160,28 @@ class ArenaOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_buffer("rt.arena", self.res.type)
-        _check_offset("rt.arena", self.offset.value.data)
+        start = self.offset.value.data
+        if start < 0 or start % ARENA_ALIGNMENT:
+            raise VerifyException(
+                "rt.arena: expected an offset that is a multiple of "
+                f"{ARENA_ALIGNMENT}, found {start}"
+            )
 
 
 @irdl_op_definition
 class WeightOp(IRDLOperation):
-    """A weight's buffer: `%w = rt.weight @conv1.w at 4096 : memref<9408xf32>`.
+    """A weight's buffer: `%w = rt.weight @conv1.w slot 3 : memref<9408xf32>`.
 
-    The offset is in bytes from the first of all weights; `plan-weights` chooses it.
+    The slot is in the table of pointers to the program's weights; `plan-weights` chooses it.
     """
 
     name = "rt.weight"
     symbol = prop_def(FlatSymbolRefAttr)
-    offset = opt_prop_def(IntegerAttr[I64])
+    slot = opt_prop_def(IntegerAttr[I64])
     res = result_def(MemRefType)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$symbol (`at` $offset^)? attr-dict `:` type($res)"
+    assembly_format = "$symbol (`slot` $slot^)? attr-dict `:` type($res)"
 
     def __init__(self, symbol: str, type: MemRefType) -> None:
         super().__init__(properties={"symbol": SymbolRefAttr(symbol)}, result_types=[type])
@@ -194,5 +192,7 @@ class WeightOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_buffer("rt.weight", self.res.type)
-        if self.offset is not None:
-            _check_offset("rt.weight", self.offset.value.data)
+        if self.slot is not None and self.slot.value.data < 0:
+            raise VerifyException(
+                f"rt.weight: expected a slot of 0 or more, found {self.slot.value.data}"
+            )

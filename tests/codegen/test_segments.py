@@ -34,8 +34,8 @@ rt.kernel @add(%a: memref<100xf32>, %b: memref<100xf32>) outs(%c: memref<100xf32
 rt.segment @"seg ment"(%a: memref<100xf32>, %b: memref<100xf32>)
     outs(%o: memref<100xf32>, %p: memref<100xf32>) threads(%i, %n)
     attributes {arena_bytes = 1024 : i64} {
-  %v = rt.weight @"first.w" at 0 : memref<100xf32>
-  %w = rt.weight @second at 448 : memref<100xf32>
+  %v = rt.weight @"first.w" slot 1 : memref<100xf32>
+  %w = rt.weight @second slot 0 : memref<100xf32>
   %t = rt.arena 128 : memref<100xf32>
   rt.call @add(%a, %w : memref<100xf32>, memref<100xf32>) outs(%t : memref<100xf32>)
     threads(%i, %n)
@@ -65,24 +65,21 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     library = link({name: optimize_and_emit(text, target) for name, text in texts.items()})
     rng = np.random.default_rng(0)
     a, b, v, w = (rng.normal(size=100).astype(np.float32) for _ in range(4))
-    weights, arena, context = _aligned(256), _aligned(256), np.zeros(16, np.int64)
-    weights[:100], weights[112:212] = v, w
+    arena, context = _aligned(256), np.zeros(16, np.int64)
     o, p = np.zeros(100, np.float32), np.zeros(100, np.float32)
     pointer, i64 = ctypes.c_void_p, ctypes.c_int64
     run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment"))
-    data = (array.ctypes.data for array in (weights, arena))
-    run(context.ctypes.data, _pointers(a, b), _pointers(o, p), *data, 0, 1)
+    data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
+    run(context.ctypes.data, *data, 0, 1)
     np.testing.assert_array_equal(o, a + w + v)
     np.testing.assert_array_equal(p, b)
     np.testing.assert_array_equal(arena[32:132], a + w)
     assert context[1] == 7
 
 
-def test_weights_lie_where_they_are_said_to_lie() -> None:
-    moved = SOURCE.replace('@"first.w" at 0', '@"first.w" at 4096')
-    assert "ptr %weights, i64 4096" in emit(parse(moved), get("avx2"))["seg ment"]
-    with pytest.raises(InvalidModelError, match=r"where the weight @first\.w lies"):
-        emit(parse(moved.replace(" at 4096", "")), get("avx2"))
+def test_a_weight_without_a_slot_is_refused() -> None:
+    with pytest.raises(InvalidModelError, match=r"the weight @first\.w has no slot"):
+        emit(parse(SOURCE.replace(" slot 1", "")), get("avx2"))
 
 
 def test_the_thread_numbers_are_passed_on_as_they_are_written() -> None:

@@ -17,7 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 import tessella
 from tessella.driver import build, program_cache
 from tessella.runtime import stored
-from tessella.runtime.program import HostStep, Program
+from tessella.runtime.program import Constant, HostStep, Program, TensorSpec
+from tessella.runtime.sharing import packed
 from tessella.support.errors import InvalidModelError
 from tests.hostile.models import X, Y, mixed
 
@@ -242,24 +243,24 @@ def test_settings_come_back() -> None:
     }
     step = HostStep("nn.abs", "node", (0,), (1,), settings, (np.dtype(np.int8),))
     strided = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
-    constants = {2: strided, 3: np.array(True), 4: np.zeros((0, 2), np.float64)}
-    weights = np.arange(100, dtype=np.uint8)
-    program = Program(1, (step,), (1,), constants, weights, {3: ["n"]})
-    parts = stored.dump(program, {}, {})
-    again = stored.restore(b"".join(parts), lambda images, symbols: None)  # pyright: ignore
+    arrays = [np.arange(100), strided, np.array(True), np.zeros((0, 2), np.float64)]
+    constants = {i: Constant(i, TensorSpec(arrays[i].shape, arrays[i].dtype)) for i in (1, 2, 3)}
+    program = Program(1, (step,), (1,), constants, packed(arrays), {3: ["n"]})
+    data = memoryview(b"".join(stored.dump(program, {}, {})))
+    again = stored.restore(data, lambda images, symbols: None)  # pyright: ignore
     assert again.steps == program.steps
     assert repr(again.steps) == repr(program.steps)
-    for i, array in constants.items():
-        np.testing.assert_array_equal(again.constants[i], array)
-        assert again.constants[i].dtype == array.dtype
-    np.testing.assert_array_equal(again.weights, weights)
+    assert again.constants == constants
+    for i, constant in constants.items():
+        np.testing.assert_array_equal(constant.array(again.weights), arrays[i])
+    assert again.weights[0].tobytes() == arrays[0].tobytes()
     assert again.nodes == program.nodes
 
 
 def test_what_has_no_form_is_not_stored() -> None:
     step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
     with pytest.raises(stored.NotStorableError):
-        stored.dump(Program(1, (step,), (1,), {}, np.zeros(0, np.uint8)), {}, {})
+        stored.dump(Program(1, (step,), (1,), {}, []), {}, {})
 
 
 def test_the_next_process_does_without_the_compiler(cache: Path, tmp_path: Path) -> None:

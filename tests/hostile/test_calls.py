@@ -17,7 +17,8 @@ from onnx import helper
 
 import tessella
 from tessella import Model, Spec, TessellaError, ops
-from tessella.runtime.program import HostStep, NativeStep, Program
+from tessella.runtime.program import Constant, HostStep, NativeStep, Program, TensorSpec
+from tessella.runtime.sharing import packed
 from tessella.support.errors import (
     InputError,
     InvalidModelError,
@@ -285,13 +286,13 @@ def test_a_result_as_the_next_input(model: Model) -> None:
 def test_native_steps_read_constants_as_whole_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A constant of equal elements is one element with strides of 0, which native code ignores."""
     seen: list[Array] = []
-    splat = np.broadcast_to(np.float32(2), (4, 8))
+    splat = Constant(0, TensorSpec((4, 8), np.dtype(np.float32)))
     step = NativeStep("s", 0, 0, (0,), (), ())
-    program = Program(0, (step,), (), {0: splat}, np.zeros(64, np.uint8))
+    program = Program(0, (step,), (), {0: splat}, packed([np.full(1, 2, np.float32)]))
     monkeypatch.setattr("tessella.runtime.program._NativeCall.run", lambda _, v: seen.extend(v))
     program.run([])
     assert seen[0].flags.c_contiguous
-    assert seen[0].tolist() == splat.tolist()
+    assert seen[0].tolist() == [[2.0] * 8] * 4
 
 
 # ** memory **
@@ -304,8 +305,8 @@ def test_memory_that_is_not_there() -> None:
         (HostStep("nn.expand", "wide", (0,), (1,), {"shape": (1 << 50,)}),
          HostStep("nn.add", "sum", (1, 1), (2,), {})),
         (2,),
-        {0: np.ones(1, np.float32)},
-        np.zeros(0, np.uint8),
+        {0: Constant(0, TensorSpec((1,), np.dtype(np.float32)))},
+        packed([np.ones(1, np.float32)]),
     )  # fmt: skip
     with pytest.raises(ResourceError, match="memory"):
         big.run([])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.runtime.arena import ALIGNMENT, HUGE_PAGE, KEPT, Recycler, address, aligned
+from tessella.runtime.arena import ALIGNMENT, HUGE_PAGE, KEPT, Recycler, Workspace, address, aligned
 
 F32 = np.dtype(np.float32)
 SHAPE = (64, 33)
@@ -27,31 +27,64 @@ def test_address() -> None:
 
 
 def test_memory_is_used_again_when_nobody_refers_to_it() -> None:
-    recycler = Recycler(SHAPE, F32)
-    first = recycler.array()
+    recycler = Recycler()
+    first = recycler.array(SHAPE, F32)
     where = address(first)
     assert (first.shape, first.dtype) == (SHAPE, F32)
     assert where % ALIGNMENT == 0
     del first
-    assert address(recycler.array()) == where
+    assert address(recycler.array(SHAPE, F32)) == where
 
 
 def test_memory_is_not_used_again_while_somebody_refers_to_it() -> None:
-    recycler = Recycler(SHAPE, F32)
-    arrays = [recycler.array() for _ in range(KEPT + 2)]
+    recycler = Recycler()
+    arrays = [recycler.array(SHAPE, F32) for _ in range(KEPT + 2)]
     assert len({address(a) for a in arrays}) == len(arrays)
     views = [a[3:, ::2] for a in arrays]
     memory = [a.data for a in arrays]
     for i in range(len(arrays)):
         arrays[i][...] = i
     del arrays
-    recycler.array()[...] = -1
+    recycler.array(SHAPE, F32)[...] = -1
     assert all((view == i).all() for i, view in enumerate(views))
     del views
-    recycler.array()[...] = -1
+    recycler.array(SHAPE, F32)[...] = -1
     assert all((np.asarray(m) == i).all() for i, m in enumerate(memory))
 
 
 def test_small_arrays_are_fresh() -> None:
-    recycler = Recycler((3,), F32)
-    assert recycler.array().base is None
+    recycler = Recycler()
+    assert recycler.array((3,), F32).base is None
+
+
+def test_memory_serves_arrays_of_other_sizes() -> None:
+    recycler = Recycler()
+    large = recycler.array((2, *SHAPE), F32)
+    where = address(large)
+    del large
+    assert address(recycler.array(SHAPE, F32)) == where
+    assert address(recycler.array((2, *SHAPE), F32)) == where
+
+
+def test_memory_that_is_too_small_makes_room() -> None:
+    """For as many blocks are kept whatever the sizes that come one after another."""
+    recycler = Recycler()
+    places = list[int]()
+    for rows in range(1, 9):
+        pair = [recycler.array((rows, *SHAPE), F32) for _ in range(KEPT)]
+        places = sorted(map(address, pair))
+        del pair
+    pair = [recycler.array((8, *SHAPE), F32) for _ in range(KEPT)]
+    assert sorted(map(address, pair)) == places
+
+
+def test_programs_of_one_workspace_have_one_arena() -> None:
+    workspace = Workspace()
+    first = workspace.arena(100)
+    assert first % ALIGNMENT == 0
+    assert workspace.arena(50) == first
+    grown = workspace.arena(100_000)
+    assert grown % ALIGNMENT == 0
+    assert workspace.arena(100) == grown
+    assert workspace.recycler(3) is workspace.recycler(3)
+    assert workspace.recycler(3) is not workspace.recycler(4)

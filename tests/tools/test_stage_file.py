@@ -226,8 +226,8 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%i, %n)
   %a = rt.arena 0 : memref<8xf32>
   %b = rt.arena 64 : memref<16xf32>
   %c = rt.arena 128 : memref<8xf32>
-  %w = rt.weight @w at 64 : memref<8xf32>
-  %v = rt.weight @v at 0 : memref<3xf32>
+  %w = rt.weight @w slot 0 : memref<8xf32>
+  %v = rt.weight @v slot 1 : memref<3xf32>
   rt.call @k(%w : memref<8xf32>) outs(%a : memref<8xf32>) scratch(%c : memref<8xf32>)
     threads(%i, %n)
   "memref.copy"(%a, %y) : (memref<8xf32>, memref<8xf32>) -> ()
@@ -347,16 +347,21 @@ FAULTS = {
     ),
     "a larger context": (LOOPS, "memref<16xi64>", "memref<17xi64>", "the context"),
     "a weight that is not there": (LOOPS, "rt.weight @w", "rt.weight @u", "@u is not in the file"),
-    "a larger weight": (LOOPS, "at 0 : memref<3xf32>", "at 0 : memref<4xf32>", "@v does not fit"),
-    "a weight over another": (LOOPS, "@w at 64", "@w at 0", "where the one before it ends"),
-    "a weight far away": (LOOPS, "@w at 64", "@w at 4611686018427387904", "the one before it ends"),
-    "a weight at an odd place": (LOOPS, "@w at 64", "@w at 32", "multiple of 64"),
-    "a weight nowhere": (LOOPS, "@w at 64", "@w", "expected: the offset 0"),
-    "a weight at two places": (
+    "a larger weight": (
         LOOPS,
-        "%v = rt.weight @v at 0 : memref<3",
-        "%v = rt.weight @w at 0 : memref<8",
-        "where the one before it ends",
+        "slot 1 : memref<3xf32>",
+        "slot 1 : memref<4xf32>",
+        "@v does not fit",
+    ),
+    "a weight in another's slot": (LOOPS, "@w slot 0", "@w slot 1", "expected: slot 0"),
+    "a weight far away": (LOOPS, "@v slot 1", "@v slot 4611686018427387904", "expected: slot 1"),
+    "a weight in a negative slot": (LOOPS, "@w slot 0", "@w slot -1", "a slot of 0 or more"),
+    "a weight nowhere": (LOOPS, "@w slot 0", "@w", "expected: slot 0"),
+    "a weight in two slots": (
+        LOOPS,
+        "%v = rt.weight @v slot 1 : memref<3",
+        "%v = rt.weight @w slot 1 : memref<8",
+        "expected: slot 0",
     ),
     "padding between steps": (
         TILE,

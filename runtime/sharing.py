@@ -1,0 +1,72 @@
+"""Constants that programs share: equal ones are in memory once, as long as a program reads them."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime.arena import ALIGNMENT, aligned
+
+Array = npt.NDArray[Any]
+Key = tuple[int, int]
+"""The size of an array in bytes, and a hash of some of them."""
+
+_SAMPLES = 1024
+"""Bytes of an array that are looked at before it is compared with another as a whole."""
+
+_shared: MutableMapping[Key, Array] = WeakValueDictionary()
+"""Arrays of bytes. Of several with one key the latest: the others are found no more."""
+
+
+def packed(arrays: Sequence[Array]) -> list[Array]:
+    """The bytes of each array, at a multiple of ``ALIGNMENT``; shared, and not to be written to.
+
+    Those that no program has yet are laid one after another in one block. Raises ResourceError.
+    """
+    missing: dict[Key, Array] = {}
+    chosen = [_first(bytes_of(array), _shared, missing) for array in arrays]
+    new = {id(flat): flat for flat in chosen if _shared.get(_key(flat)) is not flat}
+    block, end = aligned(sum(map(_room, new.values()))), 0
+    for number, flat in new.items():
+        view = block[end : end + flat.size]
+        view[:] = flat
+        new[number] = _shared[_key(view)] = view
+        end += _room(flat)
+    return [new.get(id(flat), flat) for flat in chosen]
+
+
+def adopted(flats: Sequence[Array]) -> list[Array]:
+    """For each of these arrays of bytes one that programs have and that is equal, or else itself.
+
+    They start at multiples of ``ALIGNMENT``, and are not written to any more.
+    """
+    return [_first(flat, _shared) for flat in flats]
+
+
+def bytes_of(array: Array) -> Array:
+    """The bytes of an array, in its own memory where it is contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _first(flat: Array, *tables: MutableMapping[Key, Array]) -> Array:
+    """An equal array of the tables; or else this one, which the last table has from now on."""
+    key = _key(flat)
+    for table in tables:
+        known = table.get(key)
+        if known is not None and np.array_equal(known, flat):
+            return known
+    tables[-1][key] = flat
+    return flat
+
+
+def _key(flat: Array) -> Key:
+    step = flat.size // _SAMPLES + 1
+    return flat.size, hash(flat[::step].tobytes())
+
+
+def _room(flat: Array) -> int:
+    return -(-flat.size // ALIGNMENT) * ALIGNMENT
