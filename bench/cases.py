@@ -251,6 +251,16 @@ def _convolution_name(x: Shape, w: Shape, attributes: Attributes) -> str:
     return f"{w[2]}x{w[3]}{f'/{stride}' if stride > 1 else ''} {x[1]}->{w[0]} of {x[2]}x{x[3]}"
 
 
+def _images() -> Iterator[Case]:
+    """3x3 convolutions of few channels over large images, as segmentation and image restoration
+    have them. At sides of 160 and 224, planes lie a multiple of 4 KiB apart."""
+    for channels, side in ((16, 112), (32, 112), (32, 160), (32, 224), (48, 224), (32, 225)):
+        x, w = (1, channels, side, side), (channels, channels, 3, 3)
+        attributes: Attributes = {"strides": [1, 1], "pads": [1, 1, 1, 1]}
+        build = functools.partial(convolution, x, w, "Relu", **attributes)
+        yield Case("images", _convolution_name(x, w, attributes), build)
+
+
 def _memory() -> Iterator[Case]:
     """Shapes of ResNet-50 (the first pooling, the sums of blocks, the last mean), of Inception (the
     average pooling), of VGG and of MobileNet."""
@@ -307,6 +317,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "gemv": lambda: _matmuls("gemv", ((1, 4096, 4096),), cold=True),
     "batched": _batched,
     "resnet50": _resnet50,
+    "images": _images,
     "depthwise": _depthwise,
     "memory": _memory,
     "relayout": _relayout,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,7 +10,8 @@ from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, i32
 from xdsl.ir import SSAValue
 
-from tessella.dialects.arith import CmpiOp, SelectOp
+from tessella.dialects.arith import CmpiOp, SelectOp, element_of
+from tessella.dialects.nn.core import number
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
 from tessella.lowering.aggregate import horizontal
@@ -50,6 +51,23 @@ class Loads:
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """An operand's vector, or the one element that its lanes share."""
         return self._loaders[self.plan.operands[operand].access](operand, point, row, u, mask)
+
+    def load_or_zero(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
+        """As ``load``, with zero in the lanes that do not count."""
+        value, plan = self.load(operand, point, row, u, mask), self.plan.operands[operand]
+        if mask is None or (plan.guards and plan.access in (Access.CONTIGUOUS, Access.PACKED)):
+            return value
+        return self.bodies.cached(
+            ("or zero", value.ssa, mask.ssa), lambda: self._or_zero(value, mask)
+        )
+
+    def _or_zero(self, value: Val, mask: Val) -> Val:
+        element = element_of(value.ssa.type)
+        zero = self.e.constant(number(0, element), element)
+        if not (mask.varying or value.varying):
+            return Val(self.e.op(SelectOp(mask.ssa, value.ssa, zero)))
+        spread, zeros = self.e.spread(value), self.bodies.spread_constant(zero)
+        return Val(self.e.op(SelectOp(self.e.spread(mask), spread, zeros)), varying=True)
 
     @cached_property
     def _loaders(self) -> dict[Access, Callable[[int, Point, int, int, Val | None], Val]]:
@@ -92,7 +110,7 @@ class Loads:
             return None
         if not mask.varying:
             return mask
-        held = [self._holds(c, point, row, u) for c in own]
+        held = [self._holds(c, point, row, u) for c in self._active(own, point)]
         return self._all([self._any(h) if h.varying else h for h in held])
 
     def _any(self, mask: Val) -> Val:
@@ -136,7 +154,7 @@ class Loads:
         """A vector of an operand from the element ``first`` on, of which ``size`` elements may be
         read."""
         guards = self.plan.operands[operand].guards
-        masks = [self._holds(c, point, row, u, first) for c in guards]
+        masks = [self._holds(c, point, row, u, first) for c in self._active(guards, point)]
         if size < self.s.lanes:
             masks.append(Val(self.e.lane_mask(size), varying=True))
         return self._vector_now(self.buffers[operand], start + first, self._all(masks), 0).ssa
@@ -160,10 +178,16 @@ class Loads:
 
     def mask(self, point: Point, row: int, u: int) -> Val | None:
         """Whether the point counts, where that is not known already; None where it does."""
-        masks: list[Val] = [self._holds(c, point, row, u) for c in self.plan.constraints.masks]
+        active = self._active(self.plan.constraints.masked, point)
+        masks = [self._holds(c, point, row, u) for c in active]
         if self.plan.sums_lanes and (tail := point.tail_of(u)):
             masks.append(Val(self.e.lane_mask(tail), varying=True))
         return self._all(masks)
+
+    def _active(self, constraints: Sequence[Constraint], point: Point) -> Iterator[Constraint]:
+        """Those of the constraints that masks have to keep here."""
+        lanes = self.plan.constraints.lanes
+        return (c for c in constraints if point.masked or c not in lanes)
 
     def _all(self, masks: Sequence[Val]) -> Val | None:
         """Whether all hold, made once for the masks."""

@@ -26,6 +26,9 @@ class Point:
     offsets: tuple[Pos, ...]
     rows: tuple[int, ...] = (0,)
     edge: bool = False
+    """Whether constraints on the rows have to be checked."""
+    masked: bool = False
+    """Whether constraints on the lanes have to be checked."""
     vectors: int = 1
     tail: int = 0
     """Lanes of the last vector that count; 0 where all do."""

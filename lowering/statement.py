@@ -30,7 +30,7 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import plan_accesses
-from tessella.passes.tile.tiles import Tiles, overlaps, split
+from tessella.passes.tile.tiles import Tiles, edges_as_loops, overlaps, split
 from tessella.support.sizes import Size
 
 FEW = 0.75
@@ -111,9 +111,13 @@ class Statement:
     def _split(self, name: str, extent: Size) -> Iterator[Tiles]:
         sizes = {self.s.rows: self.s.row_tile, self.s.vector: self.s.width}
         clean: tuple[Size, Size] = (0, extent)
-        if name == self.s.rows:
-            clean = self.constraints.clean_rows(self.flat, name)
-        return self._tiles(name, extent, sizes.get(name, 1), clean)
+        if name in sizes:
+            # where a block begins is not known
+            blocked = any(name == each for each, _ in self.s.blocks)
+            low, high = self.constraints.inside(self.flat, name)
+            clean = (low, high) if (low, high) == clean or not blocked else (0, 0)
+        tiles = self._tiles(name, extent, sizes.get(name, 1), clean)
+        return edges_as_loops(tiles) if name == self.s.vector else tiles
 
     def _tiles(
         self, name: str, extent: Size, size: int, clean: tuple[Size, Size]
@@ -126,7 +130,8 @@ class Statement:
             return replace(point, rows=tuple(range(tiles.size)), edge=tiles.edge)
         if name == self.s.vector:
             full, tail = divmod(tiles.size, self.s.lanes)
-            return replace(point, vectors=full + (tail > 0), tail=tail)
+            vectors = full + (tail > 0)
+            return replace(point, vectors=vectors, tail=tail, masked=tiles.edge)
         return point
 
     def _run(self, name: str, tiles: Tiles, body: Callable[[Pos], None]) -> None:
@@ -290,7 +295,7 @@ class Statement:
     @cached_property
     def _edges_are_few(self) -> bool:
         assert self.s.rows is not None
-        low, high = self.constraints.clean_rows(self.flat, self.s.rows)
+        low, high = self.constraints.inside(self.flat, self.s.rows)
         return (high - low) // self.s.row_tile * self.s.row_tile >= FEW * self.flat.ranges[
             self.s.rows
         ]
@@ -419,12 +424,13 @@ class Statement:
         for row in rows:
             for u in range(point.vectors):
                 mask = self.loads.mask(point, row, u)
-                args = [self.loads.load(n, point, row, u, mask) for n in range(self.flat.inputs)]
+                load = self.loads.load_or_zero if fused else self.loads.load
+                args = [load(n, point, row, u, mask) for n in range(self.flat.inputs)]
                 slot = row * width + u
                 if fused:
                     old = results[slot].ssa
                     wide = [self._widened(x) for x in args]
-                    results[slot] = self._kept(mask, self._fma(wide, old), old)
+                    results[slot] = Val(self._fma(wide, old), self.s.vector is not None)
                     continue
                 block, tail = self.op.combine.block, point.tail_of(u)
                 value = self.bodies.run(block, args, point.indices, row, u, tail)

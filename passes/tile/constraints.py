@@ -23,17 +23,26 @@ class Constraints:
     bounds: tuple[Constraint, ...]
     """On one reduced index and at most one plain free index: they bound the reduced index's
     loop."""
+    lanes: tuple[Constraint, ...]
+    """On the vector index and at most one reduced index: edge tiles mask lanes, others need no
+    check."""
     masks: tuple[Constraint, ...]
     """The rest: checked at each point."""
 
-    def clean_rows(self, flat: Flat, rows: str | None) -> tuple[Size, Size]:
-        """The row indices at which every rows constraint holds, whatever the reduced index is."""
-        if rows is None:
-            return 0, 0
-        low, high = 0, flat.ranges[rows]
-        for c in self.rows:
-            scale = c.form.coefficient(rows)
-            rest = c.form.substitute({rows: type(c.form)()})
+    @property
+    def masked(self) -> tuple[Constraint, ...]:
+        """Those that masks keep, in edge tiles or everywhere."""
+        return (*self.lanes, *self.masks)
+
+    def inside(self, flat: Flat, name: str) -> tuple[Size, Size]:
+        """The values of an index of the register tile at which every constraint that its edge tiles
+        check holds, whatever the reduced index is."""
+        low, high = 0, flat.ranges[name]
+        for c in (*self.rows, *self.lanes):
+            scale = c.form.coefficient(name)
+            if not scale:
+                continue
+            rest = c.form.substitute({name: type(c.form)()})
             least, greatest = rest.bounds(flat.ranges)
             low = max(low, -(least // scale))
             high = min(high, (c.extent - 1 - greatest) // scale + 1)
@@ -59,6 +68,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
             )
     rows: list[Constraint] = []
     bounds: list[Constraint] = []
+    lanes: list[Constraint] = []
     masks: list[Constraint] = []
     for c in flat.constraints:
         names = {n for n, _ in c.form.terms}
@@ -67,7 +77,10 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         positive = all(k > 0 for _, k in c.form.terms)
         # an index whose loop is unrolled has no bounds, and the other way round
         unrolled, bounded = (reduced_indices(group, flat) for group in (rows, bounds))
-        if schedule.vector in names or len(reduced) != 1 or not positive:
+        vectors = schedule.vector in names and schedule.vector in flat.free
+        if vectors and names - reduced == {schedule.vector} and len(reduced) < 2 and positive:
+            lanes.append(c)
+        elif schedule.vector in names or len(reduced) != 1 or not positive:
             masks.append(c)
         elif (
             schedule.rows in names
@@ -80,4 +93,4 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
             bounds.append(c)
         else:
             masks.append(c)
-    return Constraints(tuple(rows), tuple(bounds), tuple(masks))
+    return Constraints(tuple(rows), tuple(bounds), tuple(lanes), tuple(masks))

@@ -110,6 +110,7 @@ class Model:
             self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
         )
         wait = self._wait
+        masks = self._masks(s) if s.vector is not None and self.flat.constraints else 0.0
         each_point = self.page_cycles(s) + LOOP_CYCLES / s.unroll
         for rows, vectors, tiles in self._tiles(s, outer):
             count = tiles * points
@@ -118,7 +119,7 @@ class Model:
             latency += count * wait
             core += count * (
                 max(work, load, wait)
-                + self._masks(s, vectors)
+                + vectors * masks
                 + each_point
                 + LOAD_CYCLES * load * self.target.load_ports
             )
@@ -193,10 +194,15 @@ class Model:
     def _post_ops(self) -> float:
         return _cost(self.op, "post") if self.op.post_block is not None else 0.0
 
-    def _masks(self, s: Schedule, vectors: int) -> float:
-        """To find out which lanes count."""
-        masks = sum(s.vector in {n for n, _ in c.form.terms} for c in self.flat.constraints)
-        return masks * vectors * MASK_CYCLES
+    def _masks(self, s: Schedule) -> float:
+        """To find out which lanes of a vector count, on the average of all tiles."""
+        assert s.vector is not None
+        held = self.plan(s).constraints
+        low, high = held.inside(self.flat, s.vector)
+        tiles = -(-self.flat.ranges[s.vector] // s.width)
+        edges = 1.0 - max(0, high // s.width - -(-low // s.width)) / tiles
+        everywhere = sum(s.vector in {n for n, _ in c.form.terms} for c in held.masks)
+        return (edges * len(held.lanes) + everywhere) * MASK_CYCLES
 
     def page_cycles(self, s: Schedule) -> float:
         """To find the pages of operands that a point of the innermost reduction loops goes to: of

@@ -59,7 +59,7 @@ class OperandPlan:
     """Elements side by side in memory from the start of a tile: vectors that end within them need
     no mask."""
     guards: tuple[Constraint, ...] = ()
-    """The masked constraints that keep this operand inside its tensor."""
+    """The constraints kept by masks that keep this operand inside its tensor."""
 
     @property
     def by_vector(self) -> bool:
@@ -143,6 +143,7 @@ class AccessPlan:
         for kind, group in (
             ("unrolled on boundary rows", self.constraints.rows),
             ("loop bound", self.constraints.bounds),
+            ("mask in edge tiles", self.constraints.lanes),
             ("mask", self.constraints.masks),
         ):
             yield from (f"constraint 0 <= {c.form} < {c.extent}: {kind}" for c in group)
@@ -180,7 +181,7 @@ def _operand(
         element=element.name,
         bits=element.bits,
         room=a.room.get(vector or "", 0),
-        guards=tuple(c for c in constraints.masks if number in c.operands),
+        guards=tuple(c for c in constraints.masked if number in c.operands),
     )
 
 

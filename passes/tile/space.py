@@ -201,11 +201,18 @@ class TileFamily:
 
     def _reduction(self) -> tuple[str, ...]:
         """The reduced indices: those whose loops constraints bound outside, as the others unroll;
-        along which rows share what they load inside, so that it is held for as short as can be."""
+        along which rows share what they load inside, so that it is held for as short as can be.
+        Among these, those that step farther in memory run outside."""
         model = self._model
         lowest = Schedule((), (), self.vector, rows=self.rows)
         bounded, shared = model.bounded(lowest), model.shared(lowest)
-        return tuple(sorted(self._flat.reduced, key=lambda n: (n not in bounded, n in shared)))
+        inputs = self._flat.accesses[: self._flat.inputs]
+
+        def position(name: str) -> tuple[bool, bool, int]:
+            step = max((abs(a.stride(name)) for a in inputs), default=0)
+            return name not in bounded, name in shared, -step
+
+        return tuple(sorted(self._flat.reduced, key=position))
 
     def _square_blocks(self) -> tuple[tuple[str, int], ...]:
         """Squares run in blocks, so that what is read of a line stays in cache until all of the

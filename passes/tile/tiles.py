@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat
@@ -15,7 +16,7 @@ OVERLAPPED = 16
 
 @dataclass(frozen=True)
 class Tiles:
-    """Equal tiles from ``start`` to ``stop``, run by a loop; or one tile, unrolled at ``start``."""
+    """Equal tiles from ``start`` to ``stop``, run by a loop; or one tile, at ``start``."""
 
     start: Size
     size: int
@@ -57,6 +58,16 @@ def split(range_: Size, tile: int, clean: tuple[Size, Size], *, overlap: bool) -
             edge = start < low or start + size > high
             yield Tiles(start, size, start + size, edge)
             start += size
+
+
+def edges_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
+    """Equal edge tiles side by side as one loop."""
+    for (edge, _), group in groupby(tiles, lambda each: (each.edge, each.size)):
+        if not edge:
+            yield from group
+            continue
+        same = list(group)
+        yield replace(same[0], stop=same[-1].stop)
 
 
 def parts(extent: Size, size: int, *, overlap: bool) -> list[tuple[int, Size]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.passes.tile.tiles import parts, split
+from tessella.passes.tile.tiles import edges_as_loops, parts, split
 
 
 @given(
@@ -41,6 +41,16 @@ def test_the_last_of_full_tiles_lies_over_the_one_before() -> None:
     assert (loop.start, loop.size, loop.count, loop.stop) == (0, 8, 5, 35)
     (alone,) = split(5, 8, (0, 5), overlap=True)
     assert (alone.size, alone.count, alone.overlap) == (5, 1, 0)
+
+
+def test_edge_tiles_of_one_size_are_one_loop() -> None:
+    tiles = list(edges_as_loops(split(75, 16, (20, 50), overlap=False)))
+    assert [(t.start, t.size, t.stop, t.edge) for t in tiles] == [
+        (0, 16, 32, True),
+        (32, 16, 48, False),
+        (48, 16, 64, True),
+        (64, 11, 75, True),
+    ]
 
 
 @given(extent=st.integers(1, 99), size=st.integers(1, 99))
