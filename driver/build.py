@@ -10,7 +10,6 @@ from time import perf_counter
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from tessella import targets
 from tessella.codegen import perf_map
@@ -26,12 +25,11 @@ from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
-from tessella.dialects.verify import verify
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import Progress, quiet
 from tessella.driver.options import Options
 from tessella.driver.pipeline import pipeline
-from tessella.driver.plugged import blamed
+from tessella.driver.run_passes import After, PassRunner, check, nothing
 from tessella.driver.stages import IR_STAGES
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_weights
@@ -39,7 +37,6 @@ from tessella.runtime import sharing
 from tessella.runtime.elements import full
 from tessella.runtime.program import Constant, HostStep, NativeStep, Program, Step, TensorSpec
 from tessella.runtime.weights import WeightStore
-from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
 from tessella.targets import Target
@@ -85,11 +82,13 @@ def lower(
     stop: str = "loops",
     progress: Progress = quiet,
     compilation: Compilation | None = None,
+    after: After = nothing,
 ) -> Lowered:
     """Run the pipeline from one stage to another. The graph's module and weights are used up.
 
     A ``compilation`` gets the text of each kernel as soon as there is one; whoever gives it has
-    the module verified.
+    the module verified. ``after`` is called with each pass that has run, and with the program then.
+    A pass that crashes raises InternalError, or PluginError: see ``crash``.
     """
     target = targets.resolve(options.target)
 
@@ -102,36 +101,17 @@ def lower(
     module = graph.module
     lowered = Lowered({start: module}, graph.weights, options)
     first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
+    runner = PassRunner(ctx, lowered.timings, progress, after)
     for stage, passes in pipeline(options)[first:last]:
         lowered.stages[_before(stage)] = module
-        module = module.clone()
         if stage == "tile":
             check_buildable(module, options.arch)
         if stage == "loops" and compilation is not None and len(module.body.block.ops) > _MANY:
             prepare()
-        for step in passes:
-            progress(step.name)
-            began = perf_counter()
-            with no_collection(), blamed(step) as plugin:
-                step.apply(ctx, module)
-                if plugin is not None:
-                    module.verify()
-            lowered.timings[step.name] = (
-                lowered.timings.get(step.name, 0.0) + perf_counter() - began
-            )
-            if KNOBS.verify:
-                _verify(module, step.name)
-        lowered.stages[stage] = module
+        lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:
-        _verify(module, "lowering")
+        check(module, "lowering")
     return lowered
-
-
-def _verify(module: ModuleOp, after: str) -> None:
-    try:
-        verify(module)
-    except VerifyException as error:
-        raise InternalError(f"after {after}, the program does not verify: {error}") from error
 
 
 def _before(stage: str) -> str:
@@ -167,7 +147,7 @@ def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Bui
     texts = lowered.llvm()
     compilation.add_all(texts)
     if not KNOBS.verify:
-        _verify(module, "lowering")  # while others are at work
+        check(module, "lowering")  # while others are at work
     began = perf_counter()
     numbers = count(1)
     objects = compilation.objects(

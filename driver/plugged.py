@@ -43,13 +43,18 @@ def extended(stages: Stages) -> Stages:
     return result
 
 
+def plugin_of(step: ModulePass) -> Plugin | None:
+    """The plugin that a pass is from."""
+    return next((plugin for plugin in plugins(PASSES) if plugin.name == step.name), None)
+
+
 @contextmanager
 def blamed(step: ModulePass) -> Generator[Plugin | None]:
     """The plugin that a pass is from; PluginError for what the pass raises in the block.
 
     Errors that a pass raises on purpose, which are TessellaErrors, are left as they are.
     """
-    plugin = next((plugin for plugin in plugins(PASSES) if plugin.name == step.name), None)
+    plugin = plugin_of(step)
     try:
         yield plugin
     except Exception as error:

@@ -6,6 +6,7 @@
 | `TESSELLA_FULL_TRACEBACK` | 1: the command line shows Python's traceback of an error |
 | `TESSELLA_LOG_PASSES` | 1: say on stderr which passes are skipped, and why |
 | `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
+| `TESSELLA_CRASH_DIR` | where a pass that crashes leaves what repeats it, or `off` |
 | `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
 | `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: it runs in this one |
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
@@ -49,6 +50,10 @@ class Knobs:
 
     debug_passes: tuple[str, ...] = field(default_factory=lambda: _names("TESSELLA_DEBUG_PASSES"))
     """The debug passes to run in the pipeline."""
+
+    crash_dir: str = field(default_factory=lambda: os.environ.get("TESSELLA_CRASH_DIR", ""))
+    """Where a pass that crashes leaves what repeats it; by default where the system keeps temporary
+    files."""
 
     plugins: bool = field(default_factory=lambda: os.environ.get("TESSELLA_PLUGINS") != "0")
     """Use what other installed packages add."""

@@ -20,6 +20,9 @@ os.environ["XDG_CACHE_HOME"] = _CACHE.name
 # Everything is compiled anew, except where a test says otherwise.
 os.environ["TESSELLA_CACHE"] = "off"
 
+# A pass that crashes on purpose leaves nothing behind.
+os.environ["TESSELLA_CRASH_DIR"] = "off"
+
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("slow", settings.get_profile("tessella"), max_examples=100)

@@ -10,19 +10,20 @@ import argparse
 import os
 import sys
 import traceback
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from tessella import __version__
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
+from tessella.support.versions import versions
 
 COMMANDS = {
     "run": "compile a model, run it once, show or check its outputs",
     "check": "list all that is not supported in a model",
     "explain": "show which kernel runs each op, and where",
+    "bisect": "find the pass that changes what a model computes",
     "compile": "write a model at a stage of compilation",
     "targets": "list the machines that code can be made for",
     "cache": "show or clear what is kept on disk",
@@ -55,11 +56,14 @@ def _run(argv: Sequence[str]) -> int:
     chosen = next((word for word in argv if not word.startswith("-")), None)
     module = _command(chosen)
     parser = argparse.ArgumentParser(prog="tessella", description="A compiler for tensor programs.")
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=versions())
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text)
+        command = commands.add_parser(
+            name, help=text, description=text, formatter_class=RawDescriptionHelpFormatter
+        )
         if name == chosen and module is not None:
+            command.epilog = getattr(module, "EPILOG", None)
             module.add_arguments(command)
     args = parser.parse_args(argv)
     assert module is not None
@@ -83,16 +87,6 @@ def _run(argv: Sequence[str]) -> int:
 def _command(name: str | None) -> ModuleType | None:
     """The module of a command. Only that is imported: others need more, and time."""
     return import_module(f"tessella.tools.commands.{name}") if name in COMMANDS else None
-
-
-def _version() -> str:
-    parts = [f"tessella {__version__}"]
-    for package in ("xdsl", "llvmlite", "numpy", "onnx"):
-        try:
-            parts.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            parts.append(f"no {package}")
-    return ", ".join(parts)
 
 
 if __name__ == "__main__":

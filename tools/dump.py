@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tessella.dialects.printing import to_text
+from tessella.tools.ir_diff import ir_diff
 
 
 class Dumper:
@@ -35,9 +36,11 @@ class Dumper:
         text = "(unchanged)" if self.text == old else self.text
         if self.between and self.left:
             print(f"IR after {step.name}:\n{text}\n")
-        if self.after_all or (self.after_change and self.text != old):
-            title = f"// -----// IR Dump After {type(step).__name__} ({step.name}) //----- //"
+        title = f"// -----// IR Dump After {type(step).__name__} ({step.name}) //----- //"
+        if self.after_all:
             print(f"{title}\n{text}\n", file=sys.stderr)
+        elif self.after_change and self.text != old:
+            print(title, *ir_diff(old, self.text), "", sep="\n", file=sys.stderr)
 
     def _print(self, module: ModuleOp) -> str:
         wanted = self.between or self.after_all or self.after_change

@@ -270,7 +270,7 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "--print-between-passes": ("print the IR after each pass but the last, to stdout", _FLAG),
     "--mlir-print-ir-after-all": ("print the IR after each pass, to stderr", _FLAG),
     "--mlir-print-ir-after-change": (
-        "print the IR after each pass that changed it, to stderr",
+        "print what each pass changed in the IR, as diff -u does, to stderr",
         _FLAG,
     ),
     "--places": (

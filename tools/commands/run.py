@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from tessella.dialects.graph import Graph, Source, ValueInfo
+from tessella.dialects.graph import Graph, Source
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.driver.build import lower
@@ -15,19 +15,17 @@ from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import (
     difference,
-    make_array,
     read_array,
     summary,
     write_array,
 )
+from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     assignments,
     check_stage_ahead,
-    missing_shape,
     options_of,
-    shapes_of,
 )
 
 INTERPRETED = IR_STAGES[:3]
@@ -37,13 +35,7 @@ INTERPRETED = IR_STAGES[:3]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model(parser)
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=@FILE.npy|randn|zeros|ones",
-        help="an input; randn where not given",
-    )
+    add_inputs(parser)
     parser.add_argument(
         "--output",
         action="append",
@@ -60,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rtol", type=float, default=1e-4, help="relative tolerance (1e-4)")
     parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (1e-5)")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (0)")
     parser.add_argument(
         "--interpret",
         choices=INTERPRETED,
@@ -77,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     names = [info.name for info in source.outputs]
     files = _files("--output", args.output, names)
     wanted = {n: read_array(f) for n, f in _files("--expected", args.expected, names).items()}
-    feeds = _feeds(source.inputs, args)
+    feeds = feeds_of(source.inputs, args)
     outputs = dict(zip(names, _outputs(source, feeds, args), strict=True))
     for name, array in outputs.items():
         print(f"{name}: {summary(array)}")
@@ -102,21 +93,6 @@ def _outputs(
     lowered = lower(graph, options_of(args), start=graph.stage, stop=args.interpret)
     reached = Graph(lowered.stages[args.interpret], lowered.weights, args.interpret)
     return interpret(reached, feeds)
-
-
-def _feeds(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:
-    given = assignments("--input", args.input, [info.name for info in inputs])
-    shapes = shapes_of(inputs, args.shape)
-    feeds: dict[str, Array] = {}
-    for info in inputs:
-        value = given.get(info.name, "randn")
-        if value.startswith("@"):
-            feeds[info.name] = read_array(value[1:])
-        elif info.name in shapes:
-            feeds[info.name] = make_array(info, value, shapes[info.name], args.seed)
-        else:
-            raise missing_shape(info)
-    return feeds
 
 
 def _files(option: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:

@@ -13,7 +13,9 @@
 
 // CHANGE-NOT: (cse)
 // CHANGE: IR Dump After PlanArenaPass (plan-arena)
-// CHANGE-NEXT: builtin.module
+// CHANGE-NEXT: @@ -1,
+// CHANGE: -{{.*}}memref.alloc
+// CHANGE: +{{.*}}rt.arena 0
 
 // BETWEEN: IR after cse:
 // BETWEEN-NEXT: (unchanged)

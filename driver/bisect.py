@@ -1,0 +1,101 @@
+"""The first pass of the pipeline that changes what a program computes.
+
+The program is kept as it is after each pass; which of them to run in NumPy is found by halving: a
+dozen passes take four runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.passes import ModulePass
+
+from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
+from tessella.dialects.nn.core import Array
+from tessella.driver.build import lower
+from tessella.driver.options import Options
+from tessella.driver.plugged import plugin_of
+from tessella.support.errors import TessellaError
+from tessella.support.plugins import Plugin
+
+LAST = "tile"
+"""The last stage that is run in NumPy."""
+
+Verdict = Callable[[Sequence[Array]], str | None]
+"""What is wrong with the outputs of a program; None where nothing is."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A program at some point of the pipeline."""
+
+    graph: Graph
+    step: ModulePass | None = None
+    """The pass that has just run; None at the beginning."""
+
+    @property
+    def plugin(self) -> Plugin | None:
+        """The plugin that the pass is from."""
+        return None if self.step is None else plugin_of(self.step)
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """The pass that changes a result, and how."""
+
+    number: int
+    """Of the pass, counted from 1."""
+    before: State
+    after: State
+    difference: str
+
+
+def states(graph: Graph, options: Options) -> list[State]:
+    """The program as it is, and after each pass to the stage `tile`. The graph is used up."""
+    found = [State(Graph(graph.module.clone(), graph.weights.copy(), graph.stage))]
+
+    def keep(step: ModulePass, now: Graph) -> None:
+        copy = Graph(now.module.clone(), now.weights.copy(), now.stage)
+        found.append(State(copy, step))
+
+    lower(graph, options, start=graph.stage, stop=LAST, after=keep)
+    return found
+
+
+def bisect(
+    found: Sequence[State],
+    feeds: Mapping[str, Array],
+    verdict: Verdict,
+    ran: Callable[[State, str | None], None] = lambda state, wrong: None,
+) -> Culprit | None:
+    """The first pass after which the verdict on the outputs is bad; None where that of the last
+    state is good. That of the first is good; ``ran`` is called with each state that has been run,
+    and with the verdict."""
+
+    def judged(number: int) -> str | None:
+        wrong = _judged(found[number], feeds, verdict)
+        ran(found[number], wrong)
+        return wrong
+
+    good, bad = 0, len(found) - 1
+    difference = judged(bad) if bad else None
+    if difference is None:
+        return None
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        wrong = judged(middle)
+        if wrong is None:
+            good = middle
+        else:
+            bad, difference = middle, wrong
+    return Culprit(bad, found[good], found[bad], difference)
+
+
+def _judged(state: State, feeds: Mapping[str, Array], verdict: Verdict) -> str | None:
+    """The verdict on a state's outputs; a program that cannot be run is bad."""
+    try:
+        return verdict(interpret(state.graph, feeds))
+    except (TessellaError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        return f"the program cannot be run: {type(error).__name__}: {error}"

@@ -1,0 +1,56 @@
+"""A pass that crashes is an error that names it, and that tells where what repeats it has been
+written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from xdsl.passes import ModulePass
+
+from tessella.dialects.graph import Graph
+from tessella.driver.plugged import blamed
+from tessella.support.errors import InternalError, PluginError, TessellaError
+from tessella.support.plugins import Plugin
+
+
+@contextmanager
+def reproduced(step: ModulePass, before: Callable[[], Graph]) -> Generator[Plugin | None]:
+    """The plugin that a pass is from. Where the pass crashes in the block, InternalError, or
+    PluginError, that tells where the program ``before`` it has been written.
+
+    Errors that a pass raises on purpose are left as they are.
+    """
+    try:
+        with blamed(step) as plugin:
+            yield plugin
+    except Exception as error:
+        if not _is_crash(error):
+            raise
+        from tessella.driver import reproducer  # which is seldom needed
+
+        folder = reproducer.write(step, before, error)
+        repeat = "" if folder is None else f"{reproducer.command(step, folder)} repeats it"
+        raise _explained(step, error, repeat, folder) from (error.__cause__ or error)
+
+
+def _is_crash(error: Exception) -> bool:
+    own = InternalError | PluginError
+    return not isinstance(error, MemoryError | TessellaError) or isinstance(error, own)
+
+
+def _explained(
+    step: ModulePass, error: Exception, repeat: str, folder: Path | None
+) -> TessellaError:
+    """The error with the pass, and with what repeats it."""
+    if isinstance(error, PluginError):
+        hint = "; ".join(filter(None, [error.hint, repeat]))
+        return PluginError(error.what, where=error.where, found=error.found, hint=hint)
+    own = isinstance(error, InternalError)
+    what = error.what if own else f"{type(error).__name__}: {error}"
+    return InternalError(
+        f"the pass {step.name!r} crashed: {what}",
+        where=error.where if own else None,
+        hint=f"{repeat}; report it, with the files in {folder}" if folder else None,
+    )

@@ -1,0 +1,74 @@
+"""What repeats the crash of a pass, as files: the program before it, as `tessella-opt` reads it,
+with the command and the versions; and the traceback.
+
+They are in a folder of their own, in ``TESSELLA_CRASH_DIR`` or where the system keeps temporary
+files; ``TESSELLA_CRASH_DIR=off`` writes none.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from xdsl.passes import ModulePass
+
+from tessella import targets
+from tessella.dialects.graph import Graph
+from tessella.driver.stage_file import save_stage
+from tessella.runtime.weights import WeightStore
+from tessella.support.knobs import KNOBS
+from tessella.support.versions import versions
+
+MOST_BYTES = 256 << 20
+"""Weights that are written: a program with more is written without them."""
+
+_MOST_FOLDERS = 16  # of one process
+_folders: dict[str, Path] = {}
+"""By the crash."""
+
+
+def command(step: ModulePass, folder: Path) -> str:
+    """The command that repeats a crash."""
+    text = shlex.quote(str(step.pipeline_pass_spec()))
+    return f"tessella-opt {shlex.quote(str(folder / 'before.mlir'))} -p {text}"
+
+
+def write(step: ModulePass, before: Callable[[], Graph], error: Exception) -> Path | None:
+    """The folder of a crash, which is written once in a process; None where it cannot be."""
+    frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
+    key = f"{step.pipeline_pass_spec()} {type(error).__name__} {frames[-1] if frames else ''}"
+    if key in _folders:
+        return _folders[key]
+    if KNOBS.crash_dir == "off" or len(_folders) >= _MOST_FOLDERS:
+        return None
+    try:
+        folder = _written(step, before(), error)
+    except Exception:  # the crash is what has to be told
+        return None
+    return _folders.setdefault(key, folder)
+
+
+def _written(step: ModulePass, graph: Graph, error: Exception) -> Path:
+    if KNOBS.crash_dir:
+        Path(KNOBS.crash_dir).mkdir(parents=True, exist_ok=True)
+    prefix = f"tessella-crash-{step.name}-"
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=KNOBS.crash_dir or None))
+    weights = graph.weights if graph.weights.nbytes() <= MOST_BYTES else WeightStore()
+    path = folder / "before.mlir"
+    save_stage(path, graph.module, weights)
+    path.write_text(f"{_header(step)}\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
+    (folder / "traceback.txt").write_text("".join(traceback.format_exception(error)), "utf-8")
+    return folder
+
+
+def _header(step: ModulePass) -> str:
+    """The command and the versions, as comments."""
+    lines = [
+        f"tessella-opt before.mlir -p {shlex.quote(str(step.pipeline_pass_spec()))}",
+        f"{versions()}, python {platform.python_version()}, on {targets.host().name}",
+    ]
+    return "\n".join(f"// {line}" for line in lines)

@@ -1,0 +1,76 @@
+"""Passes on a program, one after another: timed, watched, and repeatable where one crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.graph import CompileContext, Graph
+from tessella.dialects.verify import verify
+from tessella.driver.compiling import Progress
+from tessella.driver.crash import reproduced
+from tessella.support.collector import no_collection
+from tessella.support.errors import InternalError
+from tessella.support.knobs import KNOBS
+
+After = Callable[[ModulePass, Graph], None]
+"""Called with a pass that has run, and with the program then, which is not to be changed."""
+
+
+def nothing(step: ModulePass, graph: Graph) -> None:
+    """Watch no pass."""
+
+
+@dataclass(frozen=True)
+class PassRunner:
+    """Runs passes in a context."""
+
+    ctx: CompileContext
+    timings: MutableMapping[str, float]
+    """Seconds by pass, to which those of each run are added."""
+    progress: Progress
+    """Called with the name of each pass before it runs."""
+    after: After
+
+    def run(self, stage: str, steps: Sequence[ModulePass], module: ModuleOp) -> ModuleOp:
+        """What the passes that lead to a stage make of a copy of a module."""
+        start = Graph(module, self.ctx.weights.copy())
+        module = module.clone()
+        for i, step in enumerate(steps):
+            self.progress(step.name)
+            began = perf_counter()
+            with no_collection(), reproduced(step, partial(_replayed, start, steps[:i])) as plugin:
+                step.apply(self.ctx, module)
+                if plugin is not None:
+                    module.verify()
+                self._count(step, perf_counter() - began)
+                if KNOBS.verify:
+                    check(module, step.name)
+            self.after(step, Graph(module, self.ctx.weights, stage))
+        return module
+
+    def _count(self, step: ModulePass, seconds: float) -> None:
+        self.timings[step.name] = self.timings.get(step.name, 0.0) + seconds
+
+
+def check(module: ModuleOp, after: str) -> None:
+    """Raise InternalError for a module that does not verify."""
+    try:
+        verify(module)
+    except VerifyException as error:
+        raise InternalError(f"after {after}, the program does not verify: {error}") from error
+
+
+def _replayed(start: Graph, steps: Sequence[ModulePass]) -> Graph:
+    """What passes make of a program, which stays as it is."""
+    graph = Graph(start.module.clone(), start.weights.copy())
+    ctx = CompileContext(graph.weights)
+    for step in steps:
+        step.apply(ctx, graph.module)
+    return graph

@@ -1,0 +1,19 @@
+"""The versions that a report needs."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+_PACKAGES = ("tessella", "xdsl", "llvmlite", "numpy", "onnx")
+
+
+def versions() -> str:
+    """Of tessella and of what it is built on, in a line."""
+    return ", ".join(map(_version, _PACKAGES))
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"no {package}"

@@ -1,0 +1,169 @@
+"""`tessella bisect`: the first pass of the pipeline that changes what a model computes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from tessella.dialects.graph import Source
+from tessella.dialects.interpret import interpret
+from tessella.dialects.nn.core import Array
+from tessella.dialects.printing import to_text
+from tessella.driver import bisect
+from tessella.driver.bisect import Culprit, State
+from tessella.driver.model import Model
+from tessella.driver.options import Options
+from tessella.driver.stage_file import save_stage
+from tessella.frontends.compile import open_source
+from tessella.support.errors import OptionError
+from tessella.tools.commands.compare import add_tolerance, beyond_rounding
+from tessella.tools.commands.inputs import add_inputs, feeds_of
+from tessella.tools.commands.shared import add_model, add_options, check_stage_ahead, options_of
+from tessella.tools.ir_diff import ir_diff
+
+EPILOG = """\
+The program is run in NumPy after each pass that halving the list asks for: ops by their NumPy
+kernels, statements point by point. Where no pass up to the stage `tile` changes a result, native
+code is compared too. The exit code is 1 where something changes a result, else 0.
+
+  tessella bisect model.onnx
+  tessella bisect model.onnx --input x=@x.npy --target avx2
+  tessella bisect model.onnx -o culprit       # before.mlir and after.mlir, with their weights
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_model(parser)
+    add_inputs(parser)
+    add_tolerance(parser)
+    parser.add_argument(
+        "-o", dest="output", metavar="FOLDER", help="write the program before and after the pass"
+    )
+    parser.add_argument(
+        "--lines", type=int, default=40, metavar="N", help="lines of what the pass changed (40)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where nothing changes a result beyond rounding, else 1."""
+    source, options = open_source(args.model), options_of(args)
+    feeds = feeds_of(source.inputs, args)
+    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    check_stage_ahead(graph, bisect.LAST)
+    found = bisect.states(graph, options)
+    expected = interpret(found[0].graph, feeds)
+    names = [info.name for info in source.outputs]
+
+    def verdict(outputs: Sequence[Array]) -> str | None:
+        return _differences(names, outputs, expected, args.tolerance)
+
+    culprit = bisect.bisect(found, feeds, verdict, _tell)
+    if culprit is not None:
+        if args.output is not None:
+            _write(culprit, Path(args.output))
+        _report(_of_pass(culprit, len(found) - 1, args.lines), args.json)
+        return 1
+    return _native(source, options, feeds, verdict, len(found) - 1, args.json)
+
+
+def _native(
+    source: Source,
+    options: Options,
+    feeds: Mapping[str, Array],
+    verdict: bisect.Verdict,
+    passes: int,
+    as_json: bool,
+) -> int:
+    """What the native code makes of a program that all passes leave as it is."""
+    wrong = verdict(Model(source, options).run(None, feeds))
+    same = f"none of {passes} passes to the stage {bisect.LAST!r} changes a result beyond rounding"
+    if wrong is None:
+        _report({"pass": None, "native": None, "text": f"{same}, nor does native code"}, as_json)
+        return 0
+    text = (
+        f"{same}, but native code does: the fault is in the loops, in what is made of them, or in "
+        f"the memory that they use\n{_indented(wrong)}"
+    )
+    _report({"pass": None, "native": wrong, "text": text}, as_json)
+    return 1
+
+
+def _of_pass(culprit: Culprit, passes: int, lines: int) -> Mapping[str, object]:
+    """What there is to say about a pass that changes a result."""
+    step, plugin = culprit.after.step, culprit.after.plugin
+    assert step is not None
+    changed = list(ir_diff(_text(culprit.before), _text(culprit.after)))
+    spec = str(step.pipeline_pass_spec())
+    stage = culprit.after.graph.stage
+    text = [
+        f"the pass {step.name!r}, number {culprit.number} of {passes}, on the way to the stage "
+        f"{stage!r}, changes a result beyond rounding",
+        *([f"  it is from the package {plugin.package!r}: {plugin.value}"] if plugin else []),
+        _indented(culprit.difference),
+        "what it changed:",
+        *(f"  {line}" for line in islice(changed, lines)),
+        *([f"  ... {len(changed) - lines} lines more: --lines"] if len(changed) > lines else []),
+    ]
+    return {
+        "pass": step.name,
+        "spec": spec,
+        "number": culprit.number,
+        "passes": passes,
+        "stage": stage,
+        "package": plugin.package if plugin else None,
+        "difference": culprit.difference,
+        "changed": changed,
+        "text": "\n".join(text),
+    }
+
+
+def _report(found: Mapping[str, object], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({k: v for k, v in found.items() if k != "text"}, indent=2))
+    else:
+        print(found["text"])
+
+
+def _differences(
+    names: Sequence[str],
+    outputs: Sequence[Array],
+    expected: Sequence[Array],
+    tolerance: float | None,
+) -> str | None:
+    """How outputs differ beyond rounding; None where they do not."""
+    found = (
+        (name, beyond_rounding(y, wanted, tolerance))
+        for name, y, wanted in zip(names, outputs, expected, strict=True)
+    )
+    return "\n".join(f"{name}: {text}" for name, text in found if text is not None) or None
+
+
+def _tell(state: State, wrong: str | None) -> None:
+    """Progress: one line for each state that has been run."""
+    name = "the beginning" if state.step is None else state.step.name
+    print(f"after {name}: {'as before' if wrong is None else 'different'}", file=sys.stderr)
+
+
+def _text(state: State) -> str:
+    return to_text(state.graph.module)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _write(culprit: Culprit, folder: Path) -> None:
+    """The program before and after the pass, as `tessella-opt` reads it."""
+    try:
+        for name, state in (("before", culprit.before), ("after", culprit.after)):
+            folder.mkdir(parents=True, exist_ok=True)
+            save_stage(folder / f"{name}.mlir", state.graph.module, state.graph.weights)
+    except OSError as error:
+        raise OptionError(f"cannot write: {error.strerror or error}", where=str(folder)) from error

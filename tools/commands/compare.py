@@ -1,0 +1,52 @@
+"""Whether two arrays differ beyond rounding."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+import numpy as np
+
+from tessella.dialects.nn.core import Array
+from tessella.runtime.elements import element_of, widened
+from tessella.tools.commands.arrays import difference
+
+ROUNDING: Mapping[str, float] = {
+    "f64": 1e-9,
+    "f32": 1e-4,
+    "f16": 1e-2,
+    "bf16": 5e-2,
+    "f8E4M3FN": 0.5,
+    "f8E5M2": 0.5,
+}
+"""What rounding may do to a network's values, in parts of the largest, by element."""
+
+
+def add_tolerance(parser: argparse.ArgumentParser) -> None:
+    """How much values may differ."""
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="T",
+        help="how much floats may differ: T * (|expected| + the largest |expected|); by default "
+        "1e-4 for float32, 1e-2 for float16, 5e-2 for bfloat16, 1e-9 for float64. Other elements "
+        "have to be equal",
+    )
+
+
+def beyond_rounding(found: Array, expected: Array, tolerance: float | None = None) -> str | None:
+    """How an array differs from what was expected beyond rounding; None where it does not."""
+    element = element_of(expected.dtype)
+    if tolerance is None:
+        tolerance = ROUNDING.get(element.name if element is not None else "", 0.0)
+    if found.dtype == expected.dtype:
+        found, expected = widened(found), widened(expected)
+    return difference(found, expected, tolerance, tolerance * _largest(expected))
+
+
+def _largest(array: Array) -> float:
+    """The largest finite magnitude of floats; 0 for other elements."""
+    if array.dtype.kind != "f":
+        return 0.0
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max(initial=0.0))

@@ -1,0 +1,39 @@
+"""The inputs of a model on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from tessella.dialects.graph import ValueInfo
+from tessella.dialects.nn.core import Array
+from tessella.tools.commands.arrays import make_array, read_array
+from tessella.tools.commands.shared import assignments, missing_shape, shapes_of
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say what a model is run with."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy|randn|zeros|ones",
+        help="an input; randn where not given",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (0)")
+
+
+def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:
+    """The arrays by the name of the input. Raises InputError where a shape is missing."""
+    given = assignments("--input", args.input, [info.name for info in inputs])
+    shapes = shapes_of(inputs, args.shape)
+    feeds: dict[str, Array] = {}
+    for info in inputs:
+        value = given.get(info.name, "randn")
+        if value.startswith("@"):
+            feeds[info.name] = read_array(value[1:])
+        elif info.name in shapes:
+            feeds[info.name] = make_array(info, value, shapes[info.name], args.seed)
+        else:
+            raise missing_shape(info)
+    return feeds
