@@ -13,6 +13,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES
 from tessella.frontends.onnx.registry import Converter, Rule, converts
 from tessella.frontends.onnx.tensors import element_name
+from tessella.runtime.elements import widened
 
 _UNARY: dict[str, tuple[type[nn.NnOp], int, int]] = {
     "Abs": (nn.AbsOp, 1, 13),
@@ -147,7 +148,7 @@ def _bound(call: Call, index: int) -> float | SSAValue | None:
     array = None if value is None else call.build.static(value)
     if array is None or array.size != 1:
         return value
-    number = array.reshape(-1)[0].item()
+    number = widened(array).reshape(-1)[0].item()
     return float(number) if float(number) == number else value
 
 

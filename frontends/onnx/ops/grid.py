@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import shape_of
+from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.movement import part
 from tessella.frontends.onnx.registry import converts, only
@@ -46,18 +47,25 @@ def grid_sample(call: Call) -> SSAValue:
         raise ShapeError("there is nothing to sample", found=str(x.type))
     spatial = shape_of(grid)[1:-1]
     count = math.prod(spatial)
-    points = call.reshape(grid, (n, 1, count, rank))
+    wide = np.float64 if np.float64 in map(_dtype, (x, grid)) else np.float32
+    points = call.reshape(call.cast(grid, wide), (n, 1, count, rank))
     taps = [
         _taps(call, call.reshape(part(call, points, 3, rank - 1 - d, 1), (n, 1, count)), size)
         for d, size in enumerate(sizes)
     ]
     data = call.reshape(x, (n, channels, math.prod(sizes)))
+    if call.text("mode") != "nearest":
+        data = call.cast(data, wide)
     total: SSAValue | None = None
     for corner in itertools.product(*taps):
         term = _term(call, data, corner, sizes, count)
         total = term if total is None else call.add(total, term)
     assert total is not None
-    return call.reshape(total, (n, channels, *spatial))
+    return call.reshape(call.cast(total, _dtype(x)), (n, channels, *spatial))
+
+
+def _dtype(value: SSAValue) -> np.dtype[Any]:
+    return dtype_of(value.type)
 
 
 def _term(

@@ -3,45 +3,64 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.ops.windows import window
+from tessella.frontends.onnx.ops.windows import Window, window
 from tessella.frontends.onnx.registry import converts, only
 from tessella.support.errors import ShapeError
 
 
 @converts("Col2Im", 18, 18, note="image_shape and block_shape known at import")
 def col2im(call: Call) -> SSAValue:
-    """A transposed convolution in which each column has a kernel of one 1 at its place."""
+    """The elements of each column, added to those of the image at their places."""
     x, image = call.x, call.static_ints(1, "image_shape")
     block = call.static_ints(2, "block_shape")
     settings = window(call, block, image)
     rank, points = len(image), math.prod(block)
     n, columns, blocks = shape_of(x) if len(shape_of(x)) == 3 else (0, 0, 0)
     reach = [(k - 1) * d + 1 for k, d in zip(block, settings.dilations, strict=True)]
-    room = [
-        size + settings.pads[d] + settings.pads[rank + d] - reach[d] for d, size in enumerate(image)
-    ]
+    low, high = settings.pads[:rank], settings.pads[rank:]
+    padded = [size + a + b for size, a, b in zip(image, low, high, strict=True)]
+    room = [size - r for size, r in zip(padded, reach, strict=True)]
     counts = [space // s + 1 for space, s in zip(room, settings.strides, strict=True)]
     if min(room) < 0 or points < 1 or columns % points or math.prod(counts) != blocks:
         raise ShapeError("columns and image do not fit", found=f"{x.type}, {image} by {block}")
-    call.build.check_made(columns, points)
-    kernels = np.eye(points, dtype=dtype_of(x.type)).reshape(points, 1, *block)
-    return call.emit(
-        nn.ConvTransposeOp,
-        call.reshape(x, (n, columns, *counts)),
-        call.constant(np.tile(kernels, (columns // points, 1, *[1] * rank))),
-        strides=settings.strides,
-        pads=settings.pads,
-        dilations=settings.dilations,
-        output_pads=tuple(space % s for space, s in zip(room, settings.strides, strict=True)),
-        groups=columns // points,
+    call.build.check_made(points, blocks)
+    channels, size = columns // points, math.prod(padded)
+    places = _places(padded, block, counts, settings)
+    shape = (n, channels, points * blocks)
+    total = call.emit(
+        nn.ScatterElementsOp,
+        call.build.splat(0, (n, channels, size), dtype_of(x.type)),
+        call.expand(call.constant(places), shape),
+        call.reshape(x, shape),
+        axis=2,
+        reduction="add",
     )
+    y = call.reshape(total, (n, channels, *padded))
+    if not any(settings.pads):
+        return y
+    starts, sizes = (0, 0, *low), (n, channels, *image)
+    return call.emit(nn.SliceOp, y, starts=starts, sizes=sizes, steps=(1,) * len(sizes))
+
+
+def _places(
+    padded: Sequence[int], block: Sequence[int], counts: Sequence[int], settings: Window
+) -> Array:
+    """Where in the padded image each element of a block is, for all blocks: int64 [elements]."""
+    steps = zip(settings.dilations, settings.strides, strict=True)
+    inside = np.indices(tuple(block)).reshape(len(block), -1, 1)
+    starts = np.indices(tuple(counts)).reshape(len(counts), 1, -1)
+    place = np.zeros((), np.int64)
+    for d, (dilation, stride) in enumerate(steps):
+        place = place * padded[d] + inside[d] * dilation + starts[d] * stride
+    return place.reshape(-1)
 
 
 @converts("MaxUnpool", 9, 22, note="output_shape known at import")

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.model import DTYPES, Node
 from tessella.frontends.onnx.ops.linear import convolution, product
@@ -74,6 +74,8 @@ def quantize(call: Call) -> SSAValue:
     elif code:
         dtype = DTYPES[element_name(code)]
     scale = _along(call, call.operand(1), call.x)
+    if not is_float(scale.type):
+        scale = call.cast(scale, np.float32)
     x = call.emit(nn.DivOp, call.cast(call.x, dtype_of(scale.type)), scale)
     return _rounded(call, x, None if zero is None else _along(call, zero, call.x), dtype)
 

@@ -178,3 +178,39 @@ def test_what_is_not_finite_stays_in_its_window(settings: dict[str, Any], size: 
     assert same.mean() > 0.3
     np.testing.assert_allclose(found[same], expected[same], rtol=1e-4, atol=1e-5)
     assert not np.isfinite(found[abs(touched - expected) > 1e-2]).any()
+
+
+@pytest.mark.parametrize(
+    "blocks, settings",
+    [(9, {}), (16, {"pads": [1, 0, 0, 1]}), (25, {"pads": [2] * 4, "dilations": [2, 2]})],
+)
+def test_columns_that_are_not_finite_stay_in_their_elements(
+    blocks: int, settings: dict[str, Any]
+) -> None:
+    x = rng.standard_normal((2, 2 * 3 * 3, blocks)).astype(np.float32)
+    x[0, 4, 5], x[1, 7, 2], x[1, 0, 3] = NAN, INF, 1e30
+    feeds = {"x": x, "image": np.array([5, 5]), "block": np.array([3, 3])}
+    proto = one_node("Col2Im", feeds, opset=18, constants=["image", "block"], **settings)
+    found, wanted = compiled(proto, {"x": x})[0], runtime(proto, {"x": x})[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("types", [("float32", "float64"), ("float16", "float32")])
+def test_a_grid_of_another_type(types: tuple[str, str], mode: str) -> None:
+    x = rng.standard_normal((2, 3, 5, 4)).astype(types[0])
+    feeds = {"x": x, "grid": rng.uniform(-1.2, 1.2, (2, 3, 6, 2)).astype(types[1])}
+    (y,) = compiled(one_node("GridSample", feeds, opset=20, mode=mode), feeds)
+    singles = {name: array.astype(np.float32) for name, array in feeds.items()}
+    want = runtime(one_node("GridSample", singles, opset=20, mode=mode), singles)[0]
+    assert y.dtype == x.dtype
+    np.testing.assert_allclose(y, want.astype(x.dtype), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [np.array(2, np.float32), np.array(3, np.int32)])
+def test_integers_are_quantized(scale: Array) -> None:
+    opset = 18 if scale.dtype == np.float32 else 19
+    feeds = {"x": np.arange(-4, 20, dtype=np.int32), "scale": scale, "zero": np.array(1, np.uint8)}
+    proto = one_node("QuantizeLinear", feeds, opset=opset, constants=["scale", "zero"])
+    wanted = np.clip(np.rint(feeds["x"] / scale) + 1, 0, 255)
+    np.testing.assert_array_equal(compiled(proto, {"x": feeds["x"]})[0], wanted)

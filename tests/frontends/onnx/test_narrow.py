@@ -110,3 +110,14 @@ def test_constants_of_options_and_files(dtype: np.dtype[Any], tmp_path: Any) -> 
     np.testing.assert_array_equal(plain(found), plain(expected))
     onnx.save(proto, tmp_path / "m.onnx")
     assert load_model(tmp_path / "m.onnx").graph.name == "test"
+
+
+@HALVES
+def test_bounds_that_are_constants(dtype: np.dtype[Any]) -> None:
+    nodes = [node("Clip", ["x", "low", "high"], ["y"])]
+    proto = model(nodes, [value("x", [5], dtype)], [value("y", [5], dtype)])
+    bounds = {"low": np.asarray(-1, dtype), "high": np.asarray(2, dtype)}
+    proto.graph.initializer.extend([tensor(n, a, raw=True) for n, a in bounds.items()])
+    x = np.array([-3, -1, 0.5, 2, 9], dtype)
+    (y,) = tessella.compile(proto).run(None, {"x": x})
+    assert plain(y).tolist() == [-1, -1, 0.5, 2, 2]
