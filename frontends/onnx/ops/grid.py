@@ -1,4 +1,4 @@
-"""GridSample: x read at computed positions, as gathers of the elements around them."""
+"""GridSample: x read at computed positions, as gathers of the elements around them; AffineGrid."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.movement import part
 from tessella.frontends.onnx.registry import converts, only
+from tessella.runtime.elements import converted
 from tessella.support.errors import ShapeError
 
 _CUBIC = -0.75
@@ -62,6 +63,31 @@ def grid_sample(call: Call) -> SSAValue:
         total = term if total is None else call.add(total, term)
     assert total is not None
     return call.reshape(call.cast(total, _dtype(x)), (n, channels, *spatial))
+
+
+@converts("AffineGrid", 20, 20, note="size known at import")
+def affine_grid(call: Call) -> SSAValue:
+    """Each point of a grid from -1 to 1, times the matrix of its image: [n, .., rank]."""
+    theta, size = call.x, call.static_ints(1, "size")
+    n, *spatial = size[0], *size[2:]
+    rank = len(spatial)
+    if rank not in (2, 3) or shape_of(theta) != (n, rank, rank + 1):
+        raise ShapeError("theta does not fit the size", found=f"{theta.type} and {size}")
+    call.build.check_made(*spatial, rank + 1)
+    aligned = call.flag("align_corners")
+    axes = [_coordinates(extent, aligned) for extent in spatial]
+    points = np.stack([x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")][::-1], axis=1)
+    base = np.concatenate([points, np.ones((len(points), 1))], axis=1)
+    weights = call.constant(converted(base, _dtype(theta)))
+    moved = call.emit(nn.MatmulOp, weights, theta, transpose_b=True)
+    return call.reshape(moved, (n, *spatial, rank))
+
+
+def _coordinates(size: int, aligned: bool) -> Array:
+    """From -1 to 1: of the first and last element, or of their outer edges."""
+    if aligned:
+        return -1 + 2 / max(size - 1, 1) * np.arange(size)
+    return (2 * np.arange(size) + 1) / size - 1
 
 
 def _dtype(value: SSAValue) -> np.dtype[Any]:

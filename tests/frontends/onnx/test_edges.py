@@ -214,3 +214,15 @@ def test_integers_are_quantized(scale: Array) -> None:
     proto = one_node("QuantizeLinear", feeds, opset=opset, constants=["scale", "zero"])
     wanted = np.clip(np.rint(feeds["x"] / scale) + 1, 0, 255)
     np.testing.assert_array_equal(compiled(proto, {"x": feeds["x"]})[0], wanted)
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("size", [(1, 1, 3, 4), (2, 3, 4, 5), (1, 2, 2, 3, 4), (2, 1, 3, 2, 2)])
+def test_grids_of_one_image_and_of_several(size: tuple[int, ...], aligned: int) -> None:
+    """The body that ONNX gives squeezes a batch of one away."""
+    rank = len(size) - 2
+    theta = rng.standard_normal((size[0], rank, rank + 1)).astype(np.float32)
+    feeds = {"theta": theta, "size": np.array(size)}
+    proto = one_node("AffineGrid", feeds, opset=20, constants=["size"], align_corners=aligned)
+    found, wanted = compiled(proto, {"theta": theta})[0], runtime(proto, {"theta": theta})[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
