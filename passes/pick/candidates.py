@@ -12,8 +12,9 @@ fallback.
 
 The precision of a place permits kernels that read or write that element for the op. Ops that read
 no floats run at all precisions: how integers are stored, the model says. The floats that an op
-reads are stored in another precision where a kernel does not read their own, or no place at its
-device takes that, in the first one that a place names and the kernel reads.
+reads are stored in another precision, the first one that a place names and the kernel reads, where
+no place at its device takes their own; or, if that is wider, where the kernel does not read their
+own.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from tessella.kernels.registry import (
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
-from tessella.support.elements import ELEMENTS, FLOATS
+from tessella.support.elements import ELEMENTS, FLOATS, widens
 
 STEPS = ("exact", "layout", "host")
 
@@ -185,12 +186,19 @@ class Storage:
         own = self.elements(None)
         if own is None or kernel.elements is None or not own.floats_read:
             return None
-        if kernel.row(own) is not None and (not asked or _permits(asked, own)):
+        permitted = not asked or _permits(asked, own)
+        if permitted and kernel.row(own) is not None:
             return None
         if not all(ELEMENTS[name].is_native for name in own.floats_read):
             return None  # no code casts them
-        named = (p for p in asked if p in FLOATS)
+        # where the op's own elements may stay, no other kernel is worth losing digits for
+        named = (p for p in asked if p in FLOATS and (not permitted or _holds(p, own)))
         return next((p for p in named if kernel.row(self.elements(p)) is not None), None)
+
+
+def _holds(precision: str, found: Elements) -> bool:
+    """Whether a precision has all the floats that are read."""
+    return all(widens(name, precision) for name in found.floats_read)
 
 
 def _permits(asked: Sequence[str], found: Elements) -> bool:

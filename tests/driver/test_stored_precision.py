@@ -82,3 +82,13 @@ def test_the_own_precision_goes_first(tmp_path: Path) -> None:
     for places in ([f"{ARCH}/f16", f"{ARCH}/f32"], [f"{ARCH}/f16", ARCH]):
         ops = tessella.compile(path, places=places).explain().ops
         assert {op["place"].split("/")[1] for op in ops} == {"f32"}
+
+
+@pytest.mark.parametrize("name", ["arccos", "sin", "arctan"])
+def test_digits_are_not_lost_where_a_place_takes_them_all(name: str) -> None:
+    """Native code of these is for f32 alone: where f64 may stay, NumPy computes it."""
+    x = np.linspace(-1, 1, 40)
+    function = getattr(np, name)
+    np.testing.assert_array_equal(tessella.jit(lambda x: function(x))(x), function(x))
+    asked = tessella.jit(lambda x: function(x), places=[f"{ARCH}/f32"])
+    np.testing.assert_allclose(asked(x), function(x), rtol=1e-6, atol=1e-6)
