@@ -2,7 +2,7 @@
 
     #nhwc = #place.at<x86, f32, nhwc>
     builtin.module {
-      %y = nn.relu %x {..} : (tensor<1x8x5x5xf32, #nhwc>) -> tensor<1x8x5x5xf32, #nhwc>
+      %y = nn.relu %x {..} : tensor<1x8x5x5xf32, #nhwc>
 
 xDSL reads aliases and never prints them. An alias is the layout's name, after the device and
 the precision where places of that layout differ in them; a number tells packed layouts apart.

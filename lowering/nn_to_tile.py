@@ -1,6 +1,6 @@
 """Lower the native ops of segments to kernels over index spaces; equal kernels are one.
 
-    %y = nn.relu %x {kernel = "relu", ...} : (tensor<4xf32, #p>) -> tensor<4xf32, #p>
+    %y = nn.relu %x {kernel = "relu", ...} : tensor<4xf32, #p>
     ->
     tile.kernel @relu_0(%x: tensor<4xf32, #p>) -> (tensor<4xf32, #p>) {
       %r = tile.contract = [d0: 4] (%x[d0]) -> [d0] {...} : ...

@@ -1,13 +1,13 @@
 """Remove ops that change nothing, that repeat another op, or that nobody reads.
 
-    %1 = nn.reshape %x {shape = array<i64: 8>}
-    %2 = nn.reshape %1 {shape = array<i64: 2, 4>}
+    %1 = nn.reshape %x shape [8]
+    %2 = nn.reshape %1 shape [2, 4]
     %3 = nn.splat 1.0 : f32 : tensor<f32>
     %4 = nn.mul %2, %3
     %5 = nn.exp %4
     %6 = nn.exp %4
     ->
-    %4 = nn.reshape %x {shape = array<i64: 2, 4>}
+    %4 = nn.reshape %x shape [2, 4]
     %5 = nn.exp %4
 
 Every rule is exact, to the sign of zero: ``x + -0.0`` and ``x - 0.0`` are x, but ``x + 0.0`` is

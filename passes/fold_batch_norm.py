@@ -9,7 +9,7 @@
 and likewise where a constant for each channel is added, subtracted, multiplied or divided by:
 
     %1 = nn.conv %x, %w
-    %2 = nn.mul %1, %c : (tensor<1x8x4x4xf32>, tensor<8x1x1xf32>)
+    %2 = nn.mul %1, %c
     ->
     %2 = nn.conv %x, %w * %c
 

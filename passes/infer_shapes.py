@@ -1,12 +1,12 @@
 """Recompute the types of all results from those of the arguments, in order.
 
     func.func @main(%x: tensor<4x8xf32>) -> tensor<?x8xf32> {
-      %1 = nn.relu %x : (tensor<4x8xf32>) -> tensor<?x8xf32>
+      %1 = nn.relu %x : tensor<?x8xf32>
       func.return %1 : tensor<?x8xf32>
     }
     ->
     func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
-      %1 = nn.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %1 = nn.relu %x : tensor<4x8xf32>
       func.return %1 : tensor<4x8xf32>
     }
 

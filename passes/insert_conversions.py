@@ -1,10 +1,10 @@
 """Give every value its place, and convert where a kernel wants another one.
 
-    %y = nn.conv %x {places = [#place.at<x86, f32, nhwc>, ...]} : (tensor<..>, ..) -> tensor<..>
+    %y = nn.conv %x {places = [#place.at<x86, f32, nhwc>, ...]} : tensor<..>
     ->
     %1 = place.relayout %x : tensor<.., #place.at<x86, f32, nchw>>
            -> tensor<.., #place.at<x86, f32, nhwc>>
-    %y = nn.conv %1 {...} : (tensor<.., #place.at<x86, f32, nhwc>>, ..) -> ...
+    %y = nn.conv %1 {...} : ...
 
 Inputs and outputs of the program are row-major. A constant is placed where its user wants it: it
 costs nothing. Equal conversions of a value are shared, and inverse ones cancel: what was converted

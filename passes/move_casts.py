@@ -1,11 +1,11 @@
 """Cast where a tensor has fewest elements: before an op that repeats them, behind one that drops
 some.
 
-    %1 = nn.expand %x : (tensor<1xf32, #f32>) -> tensor<64xf32, #f32>
+    %1 = nn.expand %x : tensor<64xf32, #f32>
     %2 = place.cast %1 : tensor<64xf32, #f32> -> tensor<64xf32, #f64>
     ->
     %1 = place.cast %x : tensor<1xf32, #f32> -> tensor<1xf32, #f64>
-    %2 = nn.expand %1 : (tensor<1xf32, #f64>) -> tensor<64xf32, #f64>
+    %2 = nn.expand %1 : tensor<64xf32, #f64>
 
 An op lets a cast pass if it only moves elements of one operand (``MovesElements``), with a kernel
 for all precisions, and nobody else reads what is between them. Changes of layout go where they cost

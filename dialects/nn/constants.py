@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     FlatSymbolRefAttr,
@@ -23,7 +24,6 @@ from tessella.support.errors import ShapeError
 class ConstantOp(NnOp):
     """An op without operands whose result is known at compile time."""
 
-    assembly_format = "attr-dict `:` type($res)"
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
@@ -42,7 +42,7 @@ class WeightOp(ConstantOp):
 
     name = "nn.weight"
     symbol = prop_def(FlatSymbolRefAttr)
-    assembly_format = "$symbol attr-dict `:` type($res)"
+    LEADING: ClassVar[str | None] = "symbol"
 
     def __init__(self, symbol: str, type: Tensor) -> None:
         super().__init__(properties={"symbol": SymbolRefAttr(symbol)}, result_types=[type])
@@ -54,7 +54,7 @@ class SplatOp(ConstantOp):
 
     name = "nn.splat"
     value = prop_def(Attribute)
-    assembly_format = "$value attr-dict `:` type($res)"
+    LEADING: ClassVar[str | None] = "value"
 
     def __init__(self, value: float, type: Tensor) -> None:
         element = type.element_type

@@ -32,10 +32,20 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.assembly import (
+    parse_operands,
+    parse_settings,
+    parse_types,
+    print_operands,
+    print_settings,
+    print_types,
+)
 from tessella.dialects.elements import attribute_of, dtype_of, is_float
 from tessella.dialects.place import PlaceAttr, logical, place_of, placed, verify_place
 from tessella.runtime import elements, host
@@ -52,13 +62,16 @@ class ByRank:
     """A default that follows from the rank of the first operand; `text` says how."""
 
     text: str
-    of: Callable[[int], Sequence[int]]
+    of: Callable[[int], int | tuple[int, ...]]
 
     def __repr__(self) -> str:
         return self.text
 
 
 Defaults = Mapping[str, PyValue | ByRank]
+
+LAST_AXIS = ByRank("-1", lambda rank: max(rank - 1, 0))
+"""The last dimension of the first operand, counted from the front."""
 
 _MAX_RANK = 64  # NumPy's limit
 _MAX_ELEMENTS = 1 << 59  # of 8 bytes each: what an address can tell apart, with room to spare
@@ -178,21 +191,20 @@ def to_python(attribute: Attribute) -> Any:
 class NnOp(IRDLOperation):
     """Base of all ops of the `nn` dialect.
 
-    ``%y = nn.relu %x {node = "relu1"} : (tensor<4xf32>) -> tensor<4xf32>``
+    ``%y = nn.softmax %x axis 1 {node = "softmax1"} : tensor<2x4xf32>``
 
-    Discardable attributes: ``node`` (where it came from: an ONNX node's name), and once picked
-    ``kernel`` (its kernel's name), ``places`` (the places it wants: of each operand, then of
-    each result) until the types have them, and ``fallback`` where the kernel serves none of the
-    places asked for.
+    The text leaves out properties that have their default. Discardable attributes: ``node`` (where
+    the op came from: an ONNX node's name), and once picked ``kernel`` (its kernel's name),
+    ``places`` (the places it wants: of each operand, then of each result) until the types have
+    them, and ``fallback`` where the kernel serves none of the places asked for.
     """
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
 
     RESULTS: ClassVar[int] = 1
     DEFAULTS: ClassVar[Defaults] = {}
-    """Properties that users may leave out, with the values of ONNX where it has the op. Frontends
-    fill them in: the IR names all."""
+    """Properties that users and the text of the IR may leave out, with the values of ONNX where it
+    has the op. In memory an op has all of its properties."""
+    LEADING: ClassVar[str | None] = None
+    """The property that the text of the IR has first, without its name."""
 
     @abstractmethod
     def infer(self) -> Sequence[Tensor]:
@@ -229,6 +241,48 @@ class NnOp(IRDLOperation):
             op.drop_all_references()
             raise
         return op
+
+    @classmethod
+    def defaults(cls, rank: int) -> dict[str, Attribute]:
+        """The properties that may be left out, for a first operand of this rank."""
+        return {
+            name: to_attribute(value.of(rank) if isinstance(value, ByRank) else value)
+            for name, value in cls.DEFAULTS.items()
+        }
+
+    def print(self, printer: Printer) -> None:
+        defaults = self._defaults_of(self.operands)
+        given = self.properties
+        order = self.get_irdl_definition().properties
+        shown = {k: given[k] for k in order if k in given and given[k] != defaults.get(k)}
+        if self.LEADING is not None and self.LEADING in shown:
+            printer.print_string(" ")
+            printer.print_attribute(shown.pop(self.LEADING))
+        print_operands(printer, self.operands)
+        rest = print_settings(printer, shown)
+        printer.print_op_attributes({**rest, **self.attributes})
+        print_types(printer, self.result_types)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        known = cls.get_irdl_definition().properties
+        leading = {} if cls.LEADING is None else {cls.LEADING: parser.parse_attribute()}
+        operands = parse_operands(parser)
+        properties = {**leading, **parse_settings(parser, known.keys())}
+        attributes = parser.parse_optional_attr_dict()
+        properties |= {k: attributes.pop(k) for k in list(attributes) if k in known}
+        return cls.create(
+            operands=operands,
+            result_types=parse_types(parser),
+            properties={**cls._defaults_of(operands), **properties},
+            attributes=attributes,
+        )
+
+    @classmethod
+    def _defaults_of(cls, operands: Sequence[SSAValue]) -> dict[str, Attribute]:
+        """The defaults; none where the first operand is not a tensor."""
+        first = operands[0].type if operands else None
+        return cls.defaults(first.get_num_dims()) if isinstance(first, TensorType) else {}
 
     def infer_types(self) -> None:
         """Give the results the inferred types; a place that a result already has is kept."""

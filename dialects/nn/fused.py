@@ -15,8 +15,12 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.assembly import parse_operand, parse_types, print_types
 
 
 @irdl_op_definition
@@ -36,7 +40,7 @@ class YieldOp(IRDLOperation):
 class FusedOp(IRDLOperation):
     """Ops that become one kernel; the region's arguments stand for the operands.
 
-    ``%y = nn.fused %x, %w {^bb0(%a: .., %b: ..): .. nn.yield %r : ..} : (..) -> ..``
+    ``%y = nn.fused(%a = %x, %b = %w) {.. nn.yield %r : tensor<4xf32>} : tensor<4xf32>``
     """
 
     name = "nn.fused"
@@ -44,12 +48,39 @@ class FusedOp(IRDLOperation):
     body = region_def("single_block")
     res = var_result_def(base(TensorType))
     traits = traits_def(IsolatedFromAbove(), Pure())
-    assembly_format = "$inputs $body attr-dict `:` functional-type($inputs, $res)"
 
     def __init__(
         self, inputs: Sequence[SSAValue], types: Sequence[Attribute], body: Region
     ) -> None:
         super().__init__(operands=[list(inputs)], result_types=[list(types)], regions=[body])
+
+    def print(self, printer: Printer) -> None:
+        def binding(pair: tuple[SSAValue, SSAValue]) -> None:
+            printer.print_operand(pair[0])
+            printer.print_string(" = ")
+            printer.print_operand(pair[1])
+
+        printer.print_string("(")
+        printer.print_list(zip(self.body.block.args, self.inputs, strict=False), binding)
+        printer.print_string(") ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_op_attributes(self.attributes)
+        print_types(printer, self.result_types)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FusedOp:
+        def binding() -> tuple[Parser.Argument, SSAValue]:
+            argument = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            value = parse_operand(parser)
+            return argument.resolve(value.type), value
+
+        bindings = parser.parse_comma_separated_list(parser.Delimiter.PAREN, binding)
+        body = parser.parse_region([argument for argument, _ in bindings])
+        attributes = parser.parse_optional_attr_dict()
+        op = cls([value for _, value in bindings], parse_types(parser), body)
+        op.attributes.update(attributes)
+        return op
 
     @property
     def yielded(self) -> YieldOp:

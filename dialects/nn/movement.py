@@ -102,7 +102,9 @@ class TransposeOp(MovementOp):
 
     name = "nn.transpose"
     traits = traits_def(MovesElements())
-    DEFAULTS: ClassVar[Defaults] = {"perm": ByRank("reversed", lambda rank: range(rank)[::-1])}
+    DEFAULTS: ClassVar[Defaults] = {
+        "perm": ByRank("reversed", lambda rank: tuple(range(rank)[::-1]))
+    }
     perm = prop_def(DenseArrayBase[I64])
 
     def infer(self) -> Sequence[Tensor]:

@@ -26,6 +26,7 @@ from tessella.dialects.nn.checks import (
     check_shape,
 )
 from tessella.dialects.nn.core import (
+    LAST_AXIS,
     Defaults,
     NnOp,
     Tensor,
@@ -54,7 +55,7 @@ class NormalizationOp(NnOp):
 class TrailingNormOp(NormalizationOp):
     """A normalization over all dimensions from `axis` on; the other operands broadcast to x."""
 
-    DEFAULTS: ClassVar[Defaults] = {"axis": -1, "epsilon": 1e-5}
+    DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS, "epsilon": 1e-5}
     axis = prop_def(IntegerAttr[I64])
     epsilon = prop_def(FloatAttr[Float64Type])
 

@@ -10,7 +10,16 @@ from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_de
 from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_axes, check_float, check_number
-from tessella.dialects.nn.core import ByRank, Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import (
+    LAST_AXIS,
+    ByRank,
+    Defaults,
+    NnOp,
+    Tensor,
+    shape_of,
+    tensor,
+    tensor_type,
+)
 from tessella.support.errors import ShapeError
 
 
@@ -24,7 +33,7 @@ class ReduceOp(NnOp):
     """A reduction over `axes`; no axes reduce nothing. Of no elements it is the identity."""
 
     DEFAULTS: ClassVar[Defaults] = {
-        "axes": ByRank("all", range),
+        "axes": ByRank("all", lambda rank: tuple(range(rank))),
         "keepdims": False,
     }
     x = operand_def(base(TensorType))
@@ -139,7 +148,7 @@ class SoftmaxOp(AlongAxisOp):
     """e^x / sum(e^x) along an axis."""
 
     name = "nn.softmax"
-    DEFAULTS: ClassVar[Defaults] = {"axis": -1}
+    DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS}
 
     def infer(self) -> Sequence[Tensor]:
         check_float(self, self.x)
@@ -151,7 +160,7 @@ class LogSoftmaxOp(AlongAxisOp):
     """x - log(sum(e^x)) along an axis."""
 
     name = "nn.log_softmax"
-    DEFAULTS: ClassVar[Defaults] = {"axis": -1}
+    DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS}
 
     def infer(self) -> Sequence[Tensor]:
         check_float(self, self.x)
@@ -180,7 +189,7 @@ class TopkOp(NnOp):
     """
 
     name = "nn.topk"
-    DEFAULTS: ClassVar[Defaults] = {"axis": -1, "largest": True}
+    DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS, "largest": True}
     RESULTS: ClassVar[int] = 2
     x = operand_def(base(TensorType))
     k = prop_def(IntegerAttr[I64])

@@ -144,7 +144,7 @@ class Settings:
         Raises OptionError for a setting that is missing, ShapeError for an axis out of range.
         """
         defaults = {
-            name: tuple(value.of(rank)) if isinstance(value, ByRank) else value
+            name: value.of(rank) if isinstance(value, ByRank) else value
             for name, value in self._op.DEFAULTS.items()
         }
         every = {**defaults, **values}

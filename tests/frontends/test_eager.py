@@ -468,7 +468,7 @@ def test_defaults_are_values_of_the_properties(name: str) -> None:
     properties = kind.get_irdl_definition().properties
     assert kind.DEFAULTS.keys() <= properties.keys()
     for setting, value in kind.DEFAULTS.items():
-        given = tuple(value.of(4)) if isinstance(value, ByRank) else value
+        given = value.of(4) if isinstance(value, ByRank) else value
         attribute = to_attribute(given)
         assert properties[setting].constr.verifies(attribute)
         assert to_python(attribute) == given

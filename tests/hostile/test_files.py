@@ -79,7 +79,7 @@ def test_a_splat_that_native_code_reads(folder: Path, tmp_path: Path, stage: str
 
 RELAYOUT = """builtin.module {{
   func.func @main(%x: {a} {{nn.name = "x"}}) -> ({a} {{nn.name = "y"}}) {{
-    %r = nn.relu %x {{node = "r", kernel = "relu", places = [{p}, {p}]}} : ({a}) -> {a}
+    %r = nn.relu %x {{node = "r", kernel = "relu", places = [{p}, {p}]}} : {a}
     %b = place.relayout %r : {a} -> {b}
     %c = place.relayout %b : {b} -> {a}
     func.return %c : {a}

@@ -105,8 +105,7 @@ MUTATIONS = {
     "a constant that is computed": (
         TILE,
         "%w = nn.weight @w : tensor<6xf32>",
-        '%s = nn.splat 1.0 : f32 : tensor<6xf32>\n  %w = nn.relu %s {node = "r"}'
-        " : (tensor<6xf32>) -> tensor<6xf32>",
+        '%s = nn.splat 1.0 : f32 : tensor<6xf32>\n  %w = nn.relu %s {node = "r"} : tensor<6xf32>',
         "operand 1 has to be a weight",
     ),
     "an argument with another mark": (TILE, "tile.constant", "tile.constat", "no tile.constat"),
@@ -179,11 +178,11 @@ def test_a_broken_contract_does_not_verify(what: str) -> None:
 
 NOT_A_VIEW = TILE.replace(
     "tile.view %y : tensor<4x6xf32> -> tensor<24xf32>",
-    'nn.reshape %y {node = "r", shape = array<i64: 24>} : (tensor<4x6xf32>) -> tensor<24xf32>',
+    'nn.reshape %y shape [24] {node = "r"} : tensor<24xf32>',
 )
 ADD = TILE.replace(
     "tile.view %y : tensor<4x6xf32> -> tensor<24xf32>",
-    'nn.add %x, %x {node = "a"} : (tensor<24xf32>, tensor<24xf32>) -> tensor<24xf32>',
+    'nn.add %x, %x {node = "a"} : tensor<24xf32>',
 )
 RETURNED = TILE.replace("tile.return %e", "tile.return %x")
 
@@ -216,7 +215,7 @@ def test_an_op_that_uses_its_own_result(
     path = tmp_path / "m.mlir"
     path.write_text(
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
-        '  %y = nn.relu %y {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>\n'
+        '  %y = "nn.relu"(%y) {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>\n'
         "  func.return %y : tensor<4xf32>\n}\n"
     )
     assert main([str(path), "-p", "outline-segments"]) == 1

@@ -156,13 +156,12 @@ class VandalPass(DebugPass):
 
 TEXT = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = nn.fused %0 {
-  ^bb0(%y: tensor<4xf32>):
-    %3 = nn.relu %y : (tensor<4xf32>) -> tensor<4xf32>
-    %4 = nn.neg %3 : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.relu %x : tensor<4xf32>
+  %1 = nn.fused(%y = %0) {
+    %3 = nn.relu %y : tensor<4xf32>
+    %4 = nn.neg %3 : tensor<4xf32>
     nn.yield %4 : tensor<4xf32>
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   func.return %1 : tensor<4xf32>
 }
 """

@@ -14,11 +14,11 @@ from tessella.tools.expectations import read_expectations
 from tessella.tools.opt import main
 
 FINE = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = nn.relu %a : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.relu %a : tensor<4xf32>
   func.return %a : tensor<4xf32>
 }
 """
-WRONG = FINE.replace("-> tensor<4xf32>\n", "-> tensor<5xf32>\n")
+WRONG = FINE.replace(": tensor<4xf32>\n  func", ": tensor<5xf32>\n  func")
 
 Out = pytest.CaptureFixture[str]
 

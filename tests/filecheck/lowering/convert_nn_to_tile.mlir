@@ -20,8 +20,8 @@
 #p = #place.at<x86, f32, nchw>
 !t = tensor<4xf32, #p>
 tile.segment @segment_0(%x: !t) -> (!t) {
-  %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : (!t) -> !t
-  %b = nn.relu %a {node = "second", kernel = "relu", places = [#p, #p]} : (!t) -> !t
+  %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : !t
+  %b = nn.relu %a {node = "second", kernel = "relu", places = [#p, #p]} : !t
   tile.return %b : !t
 }
 
@@ -43,10 +43,10 @@ tile.segment @segment_0(%x: !t) -> (!t) {
 !t = tensor<4xf32, #p>
 !u = tensor<5xf32, #p>
 tile.segment @segment_0(%x: !t, %y: !u) -> () {
-  %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : (!t) -> !t
-  %b = nn.relu %y {node = "second", kernel = "relu", places = [#p, #p]} : (!u) -> !u
-  %c = nn.leaky_relu %x {node = "third", kernel = "leaky_relu", alpha = 0.1 : f64, places = [#p, #p]} : (!t) -> !t
-  %d = nn.leaky_relu %x {node = "fourth", kernel = "leaky_relu", alpha = 0.2 : f64, places = [#p, #p]} : (!t) -> !t
+  %a = nn.relu %x {node = "first", kernel = "relu", places = [#p, #p]} : !t
+  %b = nn.relu %y {node = "second", kernel = "relu", places = [#p, #p]} : !u
+  %c = nn.leaky_relu %x alpha 0.1 {node = "third", kernel = "leaky_relu", places = [#p, #p]} : !t
+  %d = nn.leaky_relu %x alpha 0.2 {node = "fourth", kernel = "leaky_relu", places = [#p, #p]} : !t
   tile.return
 }
 
@@ -76,13 +76,12 @@ tile.segment @segment_0(%x: !t, %y: !u) -> () {
 tile.segment @segment_0(%x: !t, %y: !y) -> (!t) {
   %w = nn.weight @w : !w
   %s = nn.splat 2.0 : f32 : !v
-  %z = nn.fused %x, %w, %s, %y {
-  ^bb0(%i: !t, %j: !w, %k: !v, %l: !y):
-    %a = nn.matmul %i, %j {kernel = "matmul", transpose_b = false, places = [#p, #p, #p]} : (!t, !w) -> !t
-    %b = nn.add %a, %k {kernel = "add", places = [#p, #p, #p]} : (!t, !v) -> !t
-    %c = nn.mul %l, %b {kernel = "mul", places = [#p, #p, #p]} : (!y, !t) -> !t
+  %z = nn.fused(%i = %x, %j = %w, %k = %s, %l = %y) {
+    %a = nn.matmul %i, %j {kernel = "matmul", places = [#p, #p, #p]} : !t
+    %b = nn.add %a, %k {kernel = "add", places = [#p, #p, #p]} : !t
+    %c = nn.mul %l, %b {kernel = "mul", places = [#p, #p, #p]} : !t
     nn.yield %c : !t
-  } : (!t, !w, !v, !y) -> !t
+  } : !t
   tile.return %z : !t
 }
 
@@ -106,8 +105,8 @@ tile.segment @segment_0(%x: !t, %y: !y) -> (!t) {
 tile.segment @segment_0(%x: !t) -> (!r, !t, !v) {
   %r = nn.splat 1.0 : f32 : !r
   %s = nn.splat 2.0 : f32 : !w
-  %a = nn.matmul %x, %s {kernel = "matmul", transpose_b = false, places = [#p, #p, #p]} : (!t, !w) -> !t
-  %b = nn.reshape %r {kernel = "view", shape = array<i64: 4>, places = [#p, #p]} : (!r) -> !v
+  %a = nn.matmul %x, %s {kernel = "matmul", places = [#p, #p, #p]} : !t
+  %b = nn.reshape %r shape [4] {kernel = "view", places = [#p, #p]} : !v
   tile.return %r, %a, %b : !r, !t, !v
 }
 
@@ -133,8 +132,8 @@ tile.segment @segment_0(%x: !t) -> (!r, !t, !v) {
 !v = tensor<2x12xf32, #p>
 tile.segment @segment_0(%x: !t) -> (!u, !v) {
   %a = place.relayout %x : !t -> !u
-  %b = nn.mul %x, %x {kernel = "mul", places = [#p, #p, #p]} : (!t, !t) -> !t
-  %c = nn.reshape %b {kernel = "view", places = [#p, #p], shape = array<i64: 2, 12>} : (!t) -> !v
+  %b = nn.mul %x, %x {kernel = "mul", places = [#p, #p, #p]} : !t
+  %c = nn.reshape %b shape [2, 12] {kernel = "view", places = [#p, #p]} : !v
   tile.return %a, %c : !u, !v
 }
 
@@ -159,8 +158,8 @@ tile.segment @segment_0(%x: !t) -> (!u, !v) {
 !z = tensor<1x4x3x2xf32, #q>
 tile.segment @segment_0(%x: !x) -> (!z) {
   %w = nn.weight @w : !w
-  %a = nn.conv %x, %w {kernel = "conv", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64, places = [#q, #p, #q]} : (!x, !w) -> !y
-  %b = nn.avg_pool %a {kernel = "avg_pool", kernel_shape = array<i64: 2, 1>, strides = array<i64: 1, 1>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, ceil_mode = false, count_include_pad = false, places = [#q, #q]} : (!y) -> !z
+  %a = nn.conv %x, %w groups 2 {kernel = "conv", places = [#q, #p, #q]} : !y
+  %b = nn.avg_pool %a kernel_shape [2, 1] pads [1, 0, 1, 0] {kernel = "avg_pool", places = [#q, #q]} : !z
   tile.return %b : !z
 }
 
@@ -183,7 +182,7 @@ tile.segment @segment_0(%x: !x) -> (!z) {
 !w = tensor<4x6x4xf32, #p>
 !y = tensor<1x6x15xf32, #q>
 tile.segment @segment_0(%x: !x, %w: !w) -> (!y) {
-  %y = nn.conv_transpose %x, %w {strides = array<i64: 3>, pads = array<i64: 1, 0>, dilations = array<i64: 1>, output_pads = array<i64: 0>, groups = 1 : i64, kernel = "conv_transpose", places = [#q, #p, #q]} : (!x, !w) -> !y
+  %y = nn.conv_transpose %x, %w strides [3] pads [1, 0] {kernel = "conv_transpose", places = [#q, #p, #q]} : !y
   tile.return %y : !y
 }
 
@@ -207,7 +206,7 @@ tile.segment @segment_0(%x: !x, %w: !w) -> (!y) {
 !w = tensor<4x6x2xf32, #p>
 !y = tensor<1x6x11xf32, #q>
 tile.segment @segment_0(%x: !x, %w: !w) -> (!y) {
-  %y = nn.conv_transpose %x, %w {strides = array<i64: 3>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, output_pads = array<i64: 0>, groups = 1 : i64, kernel = "col2im", places = [#q, #p, #q]} : (!x, !w) -> !y
+  %y = nn.conv_transpose %x, %w strides [3] {kernel = "col2im", places = [#q, #p, #q]} : !y
   tile.return %y : !y
 }
 
@@ -221,6 +220,6 @@ tile.segment @segment_0(%x: !x, %w: !w) -> (!y) {
 #p = #place.at<x86, f32, nchw>
 !t = tensor<4xf32, #p>
 func.func @main(%x: !t) -> !t {
-  %a = nn.relu %x {kernel = "relu", places = [#p, #p]} : (!t) -> !t
+  %a = nn.relu %x {kernel = "relu", places = [#p, #p]} : !t
   func.return %a : !t
 }

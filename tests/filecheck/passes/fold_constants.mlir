@@ -12,10 +12,10 @@
 func.func @splats() -> (tensor<100000x200000xf32>, tensor<100000x200000xi1>, tensor<200000x100000xf32>, tensor<200000x200000xf32>) {
   %a = nn.splat 0.5 : f32 : tensor<100000x200000xf32>
   %b = nn.splat 0.25 : f32 : tensor<200000xf32>
-  %v1 = nn.add %a, %b : (tensor<100000x200000xf32>, tensor<200000xf32>) -> tensor<100000x200000xf32>
-  %v2 = nn.less %v1, %b : (tensor<100000x200000xf32>, tensor<200000xf32>) -> tensor<100000x200000xi1>
-  %v3 = nn.transpose %v1 {perm = array<i64: 1, 0>} : (tensor<100000x200000xf32>) -> tensor<200000x100000xf32>
-  %v4 = nn.concat %v3, %v3 {axis = 1 : i64} : (tensor<200000x100000xf32>, tensor<200000x100000xf32>) -> tensor<200000x200000xf32>
+  %v1 = nn.add %a, %b : tensor<100000x200000xf32>
+  %v2 = nn.less %v1, %b : tensor<100000x200000xi1>
+  %v3 = nn.transpose %v1 : tensor<200000x100000xf32>
+  %v4 = nn.concat %v3, %v3 axis 1 : tensor<200000x200000xf32>
   func.return %v1, %v2, %v3, %v4 : tensor<100000x200000xf32>, tensor<100000x200000xi1>, tensor<200000x100000xf32>, tensor<200000x200000xf32>
 }
 
@@ -38,12 +38,12 @@ func.func @splats() -> (tensor<100000x200000xf32>, tensor<100000x200000xi1>, ten
 func.func @weights() -> (tensor<8xf32>, tensor<8x2xf32>, tensor<2x16xf32>) {
   %v0 = nn.splat 1.0 : f32 : tensor<4xf32>
   %v5 = nn.splat 2.0 : f32 : tensor<4xf32>
-  %v1 = nn.concat %v0, %v5 {axis = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
-  %w = nn.reshape %v1 {shape = array<i64: 8, 1>} : (tensor<8xf32>) -> tensor<8x1xf32>
-  %v2 = nn.expand %w {node = "the node", shape = array<i64: 8, 2>} : (tensor<8x1xf32>) -> tensor<8x2xf32>
+  %v1 = nn.concat %v0, %v5 axis 0 : tensor<8xf32>
+  %w = nn.reshape %v1 shape [8, 1] : tensor<8x1xf32>
+  %v2 = nn.expand %w shape [8, 2] {node = "the node"} : tensor<8x2xf32>
   %a = nn.splat 1.0 : f32 : tensor<2x8xf32>
   %b = nn.splat 2.0 : f32 : tensor<2x8xf32>
-  %sum = nn.concat %a, %b {axis = 1 : i64} : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x16xf32>
+  %sum = nn.concat %a, %b axis 1 : tensor<2x16xf32>
   func.return %v1, %v2, %sum : tensor<8xf32>, tensor<8x2xf32>, tensor<2x16xf32>
 }
 
@@ -61,9 +61,9 @@ func.func @weights() -> (tensor<8xf32>, tensor<8x2xf32>, tensor<2x16xf32>) {
 func.func @unknown(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %w = nn.weight @w : tensor<4xf32>
   %s = nn.splat 2.0 : f32 : tensor<4xf32>
-  %v1 = nn.mul %w, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %v2 = nn.mul %x, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %v3 = nn.neg %v2 : (tensor<4xf32>) -> tensor<4xf32>
+  %v1 = nn.mul %w, %s : tensor<4xf32>
+  %v2 = nn.mul %x, %s : tensor<4xf32>
+  %v3 = nn.neg %v2 : tensor<4xf32>
   func.return %v1, %v3 : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -78,8 +78,8 @@ func.func @unknown(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 func.func @left_alone() -> (tensor<4xf32>, tensor<2xf32>) {
   %s = nn.splat 2.0 : f32 : tensor<4xf32>
   %i = nn.splat 4 : i64 : tensor<2xi64>
-  %v1 = nn.neg %s {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
-  %v2 = nn.gather %s, %i {axis = 0 : i64} : (tensor<4xf32>, tensor<2xi64>) -> tensor<2xf32>
+  %v1 = nn.neg %s {kernel = "neg"} : tensor<4xf32>
+  %v2 = nn.gather %s, %i : tensor<2xf32>
   func.return %v1, %v2 : tensor<4xf32>, tensor<2xf32>
 }
 
@@ -94,8 +94,8 @@ func.func @left_alone() -> (tensor<4xf32>, tensor<2xf32>) {
 // CHECK-NEXT:    func.return
 func.func @small() -> (tensor<f32>, tensor<2x2xf32>, tensor<2xi64>) {
   %v0 = nn.splat 1.0 : f32 : tensor<2x3xf32>
-  %v1 = nn.reduce_sum %v0 {axes = array<i64: 0, 1>, keepdims = false} : (tensor<2x3xf32>) -> tensor<f32>
-  %v2 = nn.matmul %v0, %v0 {transpose_b = true} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
-  %v3 = nn.arg_max %v0 {axis = 1 : i64, keepdims = false, select_last_index = true} : (tensor<2x3xf32>) -> tensor<2xi64>
+  %v1 = nn.reduce_sum %v0 : tensor<f32>
+  %v2 = nn.matmul %v0, %v0 transpose_b true : tensor<2x2xf32>
+  %v3 = nn.arg_max %v0 axis 1 select_last_index true : tensor<2xi64>
   func.return %v1, %v2, %v3 : tensor<f32>, tensor<2x2xf32>, tensor<2xi64>
 }

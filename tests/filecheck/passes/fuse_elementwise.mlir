@@ -3,18 +3,17 @@
 // A producer and the elementwise ops behind it are one group; what it reads becomes its operands.
 
 // CHECK-LABEL: func.func @chain
-// CHECK-NEXT:    %c = nn.fused %x, %w, %skip {
-// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: tensor<2x3xf32>, %[[W:.*]]: tensor<3x4xf32>, %[[S:.*]]: tensor<2x4xf32>):
+// CHECK-NEXT:    %c = nn.fused(%[[X:.*]] = %x, %[[W:.*]] = %w, %[[S:.*]] = %skip) {
 // CHECK-NEXT:      %a = nn.matmul %[[X]], %[[W]] {kernel = "matmul"
 // CHECK-NEXT:      %b = nn.add %a, %[[S]] {kernel = "add"}
 // CHECK-NEXT:      %[[C:.*]] = nn.relu %b {kernel = "relu"}
 // CHECK-NEXT:      nn.yield %[[C]] : tensor<2x4xf32>
-// CHECK-NEXT:    } : (tensor<2x3xf32>, tensor<3x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT:    } : tensor<2x4xf32>
 // CHECK-NEXT:    func.return %c
 func.func @chain(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %skip: tensor<2x4xf32>) -> tensor<2x4xf32> {
-  %a = nn.matmul %x, %w {kernel = "matmul", transpose_b = false} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
-  %b = nn.add %a, %skip {kernel = "add"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %c = nn.relu %b {kernel = "relu"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = nn.matmul %x, %w {kernel = "matmul"} : tensor<2x4xf32>
+  %b = nn.add %a, %skip {kernel = "add"} : tensor<2x4xf32>
+  %c = nn.relu %b {kernel = "relu"} : tensor<2x4xf32>
   func.return %c : tensor<2x4xf32>
 }
 
@@ -25,17 +24,16 @@ func.func @chain(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %skip: tensor<2x4xf32
 
 // CHECK-LABEL: func.func @operands
 // CHECK-NEXT:    %w = nn.weight @w
-// CHECK-NEXT:    %c = nn.fused %x, %w {
-// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: tensor<2x4xf32>, %[[W:.*]]: tensor<4xf32>):
+// CHECK-NEXT:    %c = nn.fused(%[[X:.*]] = %x, %[[W:.*]] = %w) {
 // CHECK-NEXT:      %a = nn.exp %[[X]] {
 // CHECK-NEXT:      %b = nn.sub %[[W]], %a {
 // CHECK-NEXT:      %[[C:.*]] = nn.mul %b, %[[X]] {
 // CHECK-NEXT:      nn.yield %[[C]]
 func.func @operands(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %w = nn.weight @w : tensor<4xf32>
-  %a = nn.exp %x {kernel = "exp"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %b = nn.sub %w, %a {kernel = "sub"} : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %c = nn.mul %b, %x {kernel = "mul"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = nn.exp %x {kernel = "exp"} : tensor<2x4xf32>
+  %b = nn.sub %w, %a {kernel = "sub"} : tensor<2x4xf32>
+  %c = nn.mul %b, %x {kernel = "mul"} : tensor<2x4xf32>
   func.return %c : tensor<2x4xf32>
 }
 
@@ -45,15 +43,14 @@ func.func @operands(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 // CHECK-LABEL: func.func @two_producers
 // CHECK-NEXT:    %a = nn.matmul %x, %w {
-// CHECK-NEXT:    %c = nn.fused %x, %v, %a {
-// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: tensor<2x3xf32>, %[[V:.*]]: tensor<3x4xf32>, %[[A:.*]]: tensor<2x4xf32>):
+// CHECK-NEXT:    %c = nn.fused(%[[X:.*]] = %x, %[[V:.*]] = %v, %[[A:.*]] = %a) {
 // CHECK-NEXT:      %b = nn.matmul %[[X]], %[[V]] {
 // CHECK-NEXT:      %[[C:.*]] = nn.add %[[A]], %b {
 // CHECK-NEXT:      nn.yield %[[C]]
 func.func @two_producers(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %v: tensor<3x4xf32>) -> tensor<2x4xf32> {
-  %a = nn.matmul %x, %w {kernel = "matmul", transpose_b = false} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
-  %b = nn.matmul %x, %v {kernel = "matmul", transpose_b = false} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
-  %c = nn.add %a, %b {kernel = "add"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = nn.matmul %x, %w {kernel = "matmul"} : tensor<2x4xf32>
+  %b = nn.matmul %x, %v {kernel = "matmul"} : tensor<2x4xf32>
+  %c = nn.add %a, %b {kernel = "add"} : tensor<2x4xf32>
   func.return %c : tensor<2x4xf32>
 }
 
@@ -63,14 +60,14 @@ func.func @two_producers(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %v: tensor<3x
 
 // CHECK-LABEL: func.func @in_between
 // CHECK-NEXT:    %b = nn.softmax %x {
-// CHECK-NEXT:    %c = nn.fused %x, %b {
+// CHECK-NEXT:    %c = nn.fused({{.*}} = %x, {{.*}} = %b) {
 // CHECK:           nn.yield
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.return %c, %b
 func.func @in_between(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
-  %a = nn.relu %x {kernel = "relu"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %b = nn.softmax %x {kernel = "softmax", axis = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %c = nn.add %a, %b {kernel = "add"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = nn.relu %x {kernel = "relu"} : tensor<2x4xf32>
+  %b = nn.softmax %x {kernel = "softmax"} : tensor<2x4xf32>
+  %c = nn.add %a, %b {kernel = "add"} : tensor<2x4xf32>
   func.return %c, %b : tensor<2x4xf32>, tensor<2x4xf32>
 }
 
@@ -81,10 +78,10 @@ func.func @in_between(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>)
 // CHECK-LABEL: func.func @second_use
 // CHECK-NOT:     nn.fused
 func.func @second_use(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
-  %a = nn.exp %x {kernel = "exp"} : (tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.relu %a {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
-  %c = nn.neg %x {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
-  %d = nn.mul %c, %c {kernel = "mul"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.exp %x {kernel = "exp"} : tensor<4xf32>
+  %b = nn.relu %a {kernel = "relu"} : tensor<4xf32>
+  %c = nn.neg %x {kernel = "neg"} : tensor<4xf32>
+  %d = nn.mul %c, %c {kernel = "mul"} : tensor<4xf32>
   func.return %a, %b, %d : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -95,8 +92,8 @@ func.func @second_use(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tenso
 // CHECK-LABEL: func.func @broadcast
 // CHECK-NOT:     nn.fused
 func.func @broadcast(%x: tensor<4xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> {
-  %a = nn.exp %x {kernel = "exp"} : (tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.add %a, %y {kernel = "add"} : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = nn.exp %x {kernel = "exp"} : tensor<4xf32>
+  %b = nn.add %a, %y {kernel = "add"} : tensor<2x4xf32>
   func.return %b : tensor<2x4xf32>
 }
 
@@ -107,8 +104,8 @@ func.func @broadcast(%x: tensor<4xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> 
 // CHECK-LABEL: func.func @not_elementwise
 // CHECK-NOT:     nn.fused
 func.func @not_elementwise(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
-  %a = nn.exp %x {kernel = "exp"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %b = nn.softmax %a {kernel = "softmax", axis = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = nn.exp %x {kernel = "exp"} : tensor<2x4xf32>
+  %b = nn.softmax %a {kernel = "softmax"} : tensor<2x4xf32>
   func.return %b : tensor<2x4xf32>
 }
 
@@ -119,16 +116,16 @@ func.func @not_elementwise(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 // CHECK-LABEL: func.func @kernels
 // CHECK-NOT:     nn.fused
 func.func @kernels(%x: tensor<2x4xf32>, %y: tensor<8xf32>) {
-  %a = nn.exp %x {kernel = "host"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %b = nn.relu %a {kernel = "relu"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %c = nn.exp %x {kernel = "exp"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %d = nn.relu %c {kernel = "host"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %e = nn.reshape %y {kernel = "view", shape = array<i64: 2, 4>} : (tensor<8xf32>) -> tensor<2x4xf32>
-  %f = nn.relu %e {kernel = "relu"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %g = nn.exp %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %h = nn.relu %g : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  %i, %j = nn.topk %x {kernel = "host", k = 4 : i64, axis = 1 : i64, largest = true} : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
-  %k = nn.relu %i {kernel = "relu"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = nn.exp %x {kernel = "host"} : tensor<2x4xf32>
+  %b = nn.relu %a {kernel = "relu"} : tensor<2x4xf32>
+  %c = nn.exp %x {kernel = "exp"} : tensor<2x4xf32>
+  %d = nn.relu %c {kernel = "host"} : tensor<2x4xf32>
+  %e = nn.reshape %y shape [2, 4] {kernel = "view"} : tensor<2x4xf32>
+  %f = nn.relu %e {kernel = "relu"} : tensor<2x4xf32>
+  %g = nn.exp %x : tensor<2x4xf32>
+  %h = nn.relu %g : tensor<2x4xf32>
+  %i, %j = nn.topk %x k 4 {kernel = "host"} : tensor<2x4xf32>, tensor<2x4xi64>
+  %k = nn.relu %i {kernel = "relu"} : tensor<2x4xf32>
   func.return
 }
 
@@ -143,10 +140,10 @@ func.func @kernels(%x: tensor<2x4xf32>, %y: tensor<8xf32>) {
 !a = tensor<1x8x2x2xf32, #nchw>
 !b = tensor<1x8x2x2xf32, #nhwc>
 func.func @places(%x: !a) {
-  %a = nn.exp %x {kernel = "exp"} : (!a) -> !a
+  %a = nn.exp %x {kernel = "exp"} : !a
   %b = place.relayout %a : !a -> !b
-  %c = nn.relu %b {kernel = "relu"} : (!b) -> !b
-  %d = nn.exp %x {kernel = "exp"} : (!a) -> !a
-  %e = nn.relu %d {kernel = "relu"} : (!a) -> !b
+  %c = nn.relu %b {kernel = "relu"} : !b
+  %d = nn.exp %x {kernel = "exp"} : !a
+  %e = nn.relu %d {kernel = "relu"} : !b
   func.return
 }

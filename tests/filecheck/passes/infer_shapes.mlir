@@ -3,13 +3,13 @@
 
 // CHECK-LABEL: func.func @main(%x: tensor<5x8xf32>) -> (tensor<5x4xf32>, tensor<5x2xi64>) {
 // CHECK-NEXT:    %w = nn.weight @w : tensor<8x4xf32>
-// CHECK-NEXT:    %v1 = nn.matmul %x, %w {transpose_b = false} : (tensor<5x8xf32>, tensor<8x4xf32>) -> tensor<5x4xf32>
-// CHECK-NEXT:    %v2, %v3 = nn.topk %v1 {{.*}} : (tensor<5x4xf32>) -> (tensor<5x2xf32>, tensor<5x2xi64>)
+// CHECK-NEXT:    %v1 = nn.matmul %x, %w : tensor<5x4xf32>
+// CHECK-NEXT:    %v2, %v3 = nn.topk %v1 k 2 : tensor<5x2xf32>, tensor<5x2xi64>
 // CHECK-NEXT:    func.return %v1, %v3 : tensor<5x4xf32>, tensor<5x2xi64>
 func.func @main(%x: tensor<5x8xf32>) -> (tensor<?x4xf32>, tensor<?x?xi64>) {
   %w = nn.weight @w : tensor<8x4xf32>
-  %v1 = nn.matmul %x, %w {transpose_b = false} : (tensor<5x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
-  %v2, %v3 = nn.topk %v1 {k = 2 : i64, axis = 1 : i64, largest = true} : (tensor<?x4xf32>) -> (tensor<?x?xf32>, tensor<?x?xi64>)
+  %v1 = nn.matmul %x, %w : tensor<?x4xf32>
+  %v2, %v3 = nn.topk %v1 k 2 : tensor<?x?xf32>, tensor<?x?xi64>
   func.return %v1, %v3 : tensor<?x4xf32>, tensor<?x?xi64>
 }
 
@@ -19,16 +19,14 @@ func.func @main(%x: tensor<5x8xf32>) -> (tensor<?x4xf32>, tensor<?x?xi64>) {
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    -> tensor<5x8xf32, #nchw> {
-// CHECK-NEXT:    %v1 = nn.fused %x {
-// CHECK-NEXT:    ^{{.*}}(%[[A:.*]]: tensor<5x8xf32, #nchw>):
-// CHECK-NEXT:      %[[R:.*]] = nn.relu %[[A]] : (tensor<5x8xf32, #nchw>) -> tensor<5x8xf32, #nchw>
+// CHECK-NEXT:    %v1 = nn.fused(%[[A:.*]] = %x) {
+// CHECK-NEXT:      %[[R:.*]] = nn.relu %[[A]] : tensor<5x8xf32, #nchw>
 // CHECK-NEXT:      nn.yield %[[R]] : tensor<5x8xf32, #nchw>
-// CHECK-NEXT:    } : (tensor<5x8xf32, #nchw>) -> tensor<5x8xf32, #nchw>
+// CHECK-NEXT:    } : tensor<5x8xf32, #nchw>
 func.func @main(%x: tensor<5x8xf32, #place.at<x86, f32, nchw>>) -> tensor<1x8xf32, #place.at<x86, f32, nchw>> {
-  %v1 = nn.fused %x {
-  ^bb0(%a: tensor<1x8xf32, #place.at<x86, f32, nchw>>):
-    %v2 = nn.relu %a : (tensor<1x8xf32, #place.at<x86, f32, nchw>>) -> tensor<1x8xf32, #place.at<x86, f32, nchw>>
+  %v1 = nn.fused(%a = %x) {
+    %v2 = nn.relu %a : tensor<1x8xf32, #place.at<x86, f32, nchw>>
     nn.yield %v2 : tensor<1x8xf32, #place.at<x86, f32, nchw>>
-  } : (tensor<5x8xf32, #place.at<x86, f32, nchw>>) -> tensor<1x8xf32, #place.at<x86, f32, nchw>>
+  } : tensor<1x8xf32, #place.at<x86, f32, nchw>>
   func.return %v1 : tensor<1x8xf32, #place.at<x86, f32, nchw>>
 }

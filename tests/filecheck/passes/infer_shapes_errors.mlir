@@ -4,8 +4,8 @@
 // CHECK-NEXT:   expected: 40, as (5, 8) has
 // CHECK-NEXT:   found: 8 in (8,)
 func.func @main(%x: tensor<5x8xf32>) -> tensor<8xf32> {
-  %1 = nn.relu %x : (tensor<5x8xf32>) -> tensor<1x8xf32>
-  %2 = nn.reshape %1 {node = "head", shape = array<i64: 8>} : (tensor<1x8xf32>) -> tensor<8xf32>
+  %1 = nn.relu %x : tensor<1x8xf32>
+  %2 = nn.reshape %1 shape [8] {node = "head"} : tensor<8xf32>
   func.return %2 : tensor<8xf32>
 }
 

@@ -7,7 +7,7 @@
 // CHECK-SAME:    (%x: tensor<1x8x6x6xf32, #f32_nchw>, %i: tensor<4xi64, #i64_nchw>)
 // CHECK-SAME:    -> (tensor<1x8x6x6xf32, #f32_nchw>, tensor<1x8x6x6xf32, #f32_nchw>)
 // CHECK-NEXT:    %[[X:.*]] = place.relayout %x : tensor<1x8x6x6xf32, #f32_nchw> -> tensor<1x8x6x6xf32, #nhwc>
-// CHECK-NEXT:    %a = nn.relu %[[X]] {kernel = "relu"} : (tensor<1x8x6x6xf32, #nhwc>) -> tensor<1x8x6x6xf32, #nhwc>
+// CHECK-NEXT:    %a = nn.relu %[[X]] {kernel = "relu"} : tensor<1x8x6x6xf32, #nhwc>
 // CHECK-NEXT:    %b = nn.neg %[[X]] {
 // CHECK-NEXT:    %c = nn.add %a, %b {
 // CHECK-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x8x6x6xf32, #nhwc> -> tensor<1x8x6x6xf32, #f32_nchw>
@@ -18,9 +18,9 @@
 #nhwc = #place.at<x86, f32, nhwc>
 !t = tensor<1x8x6x6xf32>
 func.func @shared(%x: !t, %i: tensor<4xi64>) -> (!t, !t) {
-  %a = nn.relu %x {kernel = "relu", places = [#nhwc, #nhwc]} : (!t) -> !t
-  %b = nn.neg %x {kernel = "neg", places = [#nhwc, #nhwc]} : (!t) -> !t
-  %c = nn.add %a, %b {kernel = "add", places = [#nhwc, #nhwc, #nhwc]} : (!t, !t) -> !t
+  %a = nn.relu %x {kernel = "relu", places = [#nhwc, #nhwc]} : !t
+  %b = nn.neg %x {kernel = "neg", places = [#nhwc, #nhwc]} : !t
+  %c = nn.add %a, %b {kernel = "add", places = [#nhwc, #nhwc, #nhwc]} : !t
   func.return %c, %c : !t, !t
 }
 
@@ -35,8 +35,8 @@ func.func @shared(%x: !t, %i: tensor<4xi64>) -> (!t, !t) {
 #nchw = #place.at<x86, f32, nchw>
 !t = tensor<1x8x6x6xf32>
 func.func @row_major(%x: !t) -> (!t, !t) {
-  %a = nn.relu %x {kernel = "relu", places = [#nchw, #nchw]} : (!t) -> !t
-  %b = nn.add %a, %x {kernel = "add", places = [#nchw, #nchw, #nchw]} : (!t, !t) -> !t
+  %a = nn.relu %x {kernel = "relu", places = [#nchw, #nchw]} : !t
+  %b = nn.add %a, %x {kernel = "add", places = [#nchw, #nchw, #nchw]} : !t
   func.return %b, %x : !t, !t
 }
 
@@ -59,10 +59,10 @@ func.func @row_major(%x: !t) -> (!t, !t) {
 #host = #place.at<host, f32, nchw>
 !t = tensor<1x8x6x6xf32>
 func.func @host(%x: !t) -> !t {
-  %a = nn.relu %x {kernel = "relu", places = [#nhwc, #nhwc]} : (!t) -> !t
-  %b = nn.neg %a {kernel = "host", places = [#host, #host]} : (!t) -> !t
-  %c = nn.abs %b {kernel = "host", places = [#host, #host]} : (!t) -> !t
-  %d = nn.add %c, %a {kernel = "add", places = [#nhwc, #nhwc, #nhwc]} : (!t, !t) -> !t
+  %a = nn.relu %x {kernel = "relu", places = [#nhwc, #nhwc]} : !t
+  %b = nn.neg %a {kernel = "host", places = [#host, #host]} : !t
+  %c = nn.abs %b {kernel = "host", places = [#host, #host]} : !t
+  %d = nn.add %c, %a {kernel = "add", places = [#nhwc, #nhwc, #nhwc]} : !t
   func.return %b : !t
 }
 
@@ -89,9 +89,9 @@ func.func @constants(%x: !t) -> !t {
   %w = nn.weight @w : !t
   %unused = nn.weight @unused : !t
   %s = nn.splat 1.0 : f32 : !t
-  %a = nn.add %x, %w {kernel = "add", places = [#nhwc, #nhwc, #nhwc]} : (!t, !t) -> !t
-  %b = nn.add %a, %w {kernel = "add", places = [#nchw, #nchw, #nchw]} : (!t, !t) -> !t
-  %c = nn.sub %a, %w {kernel = "sub", places = [#nhwc, #nhwc, #nhwc]} : (!t, !t) -> !t
+  %a = nn.add %x, %w {kernel = "add", places = [#nhwc, #nhwc, #nhwc]} : !t
+  %b = nn.add %a, %w {kernel = "add", places = [#nchw, #nchw, #nchw]} : !t
+  %c = nn.sub %a, %w {kernel = "sub", places = [#nhwc, #nhwc, #nhwc]} : !t
   func.return %s : !t
 }
 
@@ -103,22 +103,22 @@ func.func @constants(%x: !t) -> !t {
 // CHECK-LABEL: func.func @any
 // CHECK-NEXT:    %[[X:.*]] = place.relayout %x
 // CHECK-NEXT:    %a = nn.relu %[[X]] {
-// CHECK-NEXT:    %b = nn.transpose %a {kernel = "transpose", perm
-// CHECK-NEXT:    %c = nn.transpose %x {kernel = "transpose", perm
+// CHECK-NEXT:    %b = nn.transpose %a perm {{.*}} {kernel = "transpose"}
+// CHECK-NEXT:    %c = nn.transpose %x perm {{.*}} {kernel = "transpose"}
 // CHECK-NEXT:    %w = nn.weight @w : tensor<1x8x6x6xf32, #nchw>
-// CHECK-NEXT:    %d = nn.transpose %w {kernel = "transpose", perm
-// CHECK-NEXT:    %e = nn.neg %x : (tensor<1x8x6x6xf32, #nchw>) -> tensor<1x8x6x6xf32>
+// CHECK-NEXT:    %d = nn.transpose %w perm {{.*}} {kernel = "transpose"}
+// CHECK-NEXT:    %e = nn.neg %x : tensor<1x8x6x6xf32>
 // CHECK-NEXT:    func.return
 #nchw = #place.at<x86, f32, nchw>
 #nhwc = #place.at<x86, f32, nhwc>
 #any = #place.at<x86, f32, any>
 !t = tensor<1x8x6x6xf32>
 func.func @any(%x: !t) {
-  %a = nn.relu %x {kernel = "relu", places = [#nhwc, #nhwc]} : (!t) -> !t
-  %b = nn.transpose %a {kernel = "transpose", places = [#any, #nchw], perm = array<i64: 0, 2, 3, 1>} : (!t) -> tensor<1x6x6x8xf32>
-  %c = nn.transpose %x {kernel = "transpose", places = [#any, #nchw], perm = array<i64: 0, 2, 3, 1>} : (!t) -> tensor<1x6x6x8xf32>
+  %a = nn.relu %x {kernel = "relu", places = [#nhwc, #nhwc]} : !t
+  %b = nn.transpose %a perm [0, 2, 3, 1] {kernel = "transpose", places = [#any, #nchw]} : tensor<1x6x6x8xf32>
+  %c = nn.transpose %x perm [0, 2, 3, 1] {kernel = "transpose", places = [#any, #nchw]} : tensor<1x6x6x8xf32>
   %w = nn.weight @w : !t
-  %d = nn.transpose %w {kernel = "transpose", places = [#any, #nchw], perm = array<i64: 0, 2, 3, 1>} : (!t) -> tensor<1x6x6x8xf32>
-  %e = nn.neg %x : (!t) -> !t
+  %d = nn.transpose %w perm [0, 2, 3, 1] {kernel = "transpose", places = [#any, #nchw]} : tensor<1x6x6x8xf32>
+  %e = nn.neg %x : !t
   func.return
 }

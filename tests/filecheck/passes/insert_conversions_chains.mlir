@@ -13,12 +13,12 @@
 #host = #place.at<host, f32, nchw>
 func.func @inverse(%x: tensor<1x8x6x6xf32, #nchw>) -> (tensor<1x8x6x6xf32, #nchw>, tensor<1x8x6x6xf32, #nchw>) {
   %0 = place.relayout %x : tensor<1x8x6x6xf32, #nchw> -> tensor<1x8x6x6xf32, #nhwc>
-  %a = nn.relu %0 {kernel = "relu", places = [#nhwc, #nhwc]} : (tensor<1x8x6x6xf32, #nhwc>) -> tensor<1x8x6x6xf32, #nhwc>
+  %a = nn.relu %0 {kernel = "relu", places = [#nhwc, #nhwc]} : tensor<1x8x6x6xf32, #nhwc>
   %1 = place.relayout %a : tensor<1x8x6x6xf32, #nhwc> -> tensor<1x8x6x6xf32, #nchw>
   %2 = place.copy %1 : tensor<1x8x6x6xf32, #nchw> -> tensor<1x8x6x6xf32, #host>
   %3 = place.copy %2 : tensor<1x8x6x6xf32, #host> -> tensor<1x8x6x6xf32, #nchw>
   %4 = place.relayout %3 : tensor<1x8x6x6xf32, #nchw> -> tensor<1x8x6x6xf32, #nhwc>
-  %b = nn.neg %4 {kernel = "neg", places = [#nhwc, #nhwc]} : (tensor<1x8x6x6xf32, #nhwc>) -> tensor<1x8x6x6xf32, #nhwc>
+  %b = nn.neg %4 {kernel = "neg", places = [#nhwc, #nhwc]} : tensor<1x8x6x6xf32, #nhwc>
   %5 = place.relayout %0 : tensor<1x8x6x6xf32, #nhwc> -> tensor<1x8x6x6xf32, #nchw>
   func.return %3, %5 : tensor<1x8x6x6xf32, #nchw>, tensor<1x8x6x6xf32, #nchw>
 }
@@ -43,7 +43,7 @@ func.func @inverse(%x: tensor<1x8x6x6xf32, #nchw>) -> (tensor<1x8x6x6xf32, #nchw
 #image = #place.at<opencl, f16, image>
 func.func @device(%x: tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32> {
   %w = nn.weight @w : tensor<1x8x6x6xf32>
-  %a = nn.add %x, %w {kernel = "add", places = [#image, #image, #image]} : (tensor<1x8x6x6xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %a = nn.add %x, %w {kernel = "add", places = [#image, #image, #image]} : tensor<1x8x6x6xf32>
   func.return %a : tensor<1x8x6x6xf32>
 }
 
@@ -60,7 +60,7 @@ func.func @device(%x: tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32> {
 func.func @rounded(%x: tensor<4xf32, #full>) -> tensor<4xf32, #full> {
   %0 = place.cast %x : tensor<4xf32, #full> -> tensor<4xf16, #half>
   %1 = place.cast %0 : tensor<4xf16, #half> -> tensor<4xf32, #full>
-  %a = nn.relu %1 {kernel = "relu", places = [#full, #full]} : (tensor<4xf32, #full>) -> tensor<4xf32, #full>
+  %a = nn.relu %1 {kernel = "relu", places = [#full, #full]} : tensor<4xf32, #full>
   func.return %a : tensor<4xf32, #full>
 }
 
@@ -83,11 +83,11 @@ func.func @rounded(%x: tensor<4xf32, #full>) -> tensor<4xf32, #full> {
 func.func @widened(%x: !x) -> !x {
   %0 = place.cast %x : !x -> !z
   %1 = place.relayout %0 : !z -> !y
-  %a = nn.relu %1 {kernel = "relu", places = [#f64, #f64]} : (!y) -> !y
-  %b = nn.neg %1 {kernel = "neg", places = [#f64, #f64]} : (!y) -> !y
+  %a = nn.relu %1 {kernel = "relu", places = [#f64, #f64]} : !y
+  %b = nn.neg %1 {kernel = "neg", places = [#f64, #f64]} : !y
   %2 = place.relayout %1 : !y -> !z
   %3 = place.cast %2 : !z -> !x
-  %c = nn.abs %3 {kernel = "abs", places = [#f32, #f32]} : (!x) -> !x
+  %c = nn.abs %3 {kernel = "abs", places = [#f32, #f32]} : !x
   func.return %c : !x
 }
 
@@ -106,8 +106,8 @@ func.func @widened(%x: !x) -> !x {
 #f64 = #place.at<x86, f64, nhwc>
 !x = tensor<1x8x6x6xf32>
 func.func @narrow(%x: !x) -> !x {
-  %a = nn.relu %x {kernel = "relu", places = [#f64, #f64]} : (!x) -> !x
-  %b = nn.neg %x {kernel = "neg", places = [#f64, #f64]} : (!x) -> !x
+  %a = nn.relu %x {kernel = "relu", places = [#f64, #f64]} : !x
+  %b = nn.neg %x {kernel = "neg", places = [#f64, #f64]} : !x
   func.return %a : !x
 }
 
@@ -123,7 +123,7 @@ func.func @narrow(%x: !x) -> !x {
 !x = tensor<4xf32>
 func.func @splat(%x: !x) {
   %s = nn.splat 0.1 : f32 : !x
-  %a = nn.add %x, %s {kernel = "add", places = [#half, #half, #half]} : (!x, !x) -> !x
+  %a = nn.add %x, %s {kernel = "add", places = [#half, #half, #half]} : !x
   func.return
 }
 
@@ -132,14 +132,14 @@ func.func @splat(%x: !x) {
 // An operand whose place is `any` is left where it is, whatever it is: it is never converted.
 
 // CHECK-LABEL: func.func @never
-// CHECK-NEXT:    %a = nn.cumsum %i {{.*}} : (tensor<3xi64, #x86_i64_nchw>) -> tensor<3xi64, #host_i64_nchw>
-// CHECK-NEXT:    %b = nn.gather %x, %a {{.*}}, tensor<3xi64, #host_i64_nchw>) -> 
+// CHECK-NEXT:    %a = nn.cumsum %i axis 0 {{.*}} : tensor<3xi64, #host_i64_nchw>
+// CHECK-NEXT:    %b = nn.gather %x, %a 
 // CHECK-NEXT:    func.return %b
 #anywhere = #place.at<any, any, any>
 #here = #place.at<x86, f32, nchw>
 #ints = #place.at<host, i64, nchw>
 func.func @never(%x: tensor<4x8xf32>, %i: tensor<3xi64>) -> tensor<3x8xf32> {
-  %a = nn.cumsum %i {kernel = "host", places = [#anywhere, #ints], axis = 0 : i64, exclusive = false, reverse = false} : (tensor<3xi64>) -> tensor<3xi64>
-  %b = nn.gather %x, %a {kernel = "gather", places = [#here, #anywhere, #here], axis = 0 : i64} : (tensor<4x8xf32>, tensor<3xi64>) -> tensor<3x8xf32>
+  %a = nn.cumsum %i axis 0 {kernel = "host", places = [#anywhere, #ints]} : tensor<3xi64>
+  %b = nn.gather %x, %a {kernel = "gather", places = [#here, #anywhere, #here]} : tensor<3x8xf32>
   func.return %b : tensor<3x8xf32>
 }

@@ -13,9 +13,9 @@
 // CHECK-NEXT:    func.return %c, %b, %x
 // CHECK-NEXT:  }
 func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
-  %a = nn.add %x, %y {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.relu %a {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
-  %c = nn.neg %b {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.add %x, %y {kernel = "add"} : tensor<4xf32>
+  %b = nn.relu %a {kernel = "relu"} : tensor<4xf32>
+  %c = nn.neg %b {kernel = "neg"} : tensor<4xf32>
   func.return %c, %b, %x : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -33,7 +33,7 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %a = rt.launch @segment_0(%x)
 // CHECK-NEXT:    %b = place.copy %a
-// CHECK-NEXT:    %c, %d = nn.topk %b {kernel = "host"
+// CHECK-NEXT:    %c, %d = nn.topk %b k {{.*}} {kernel = "host"
 // CHECK-NEXT:    %f = place.copy %c
 // CHECK-NEXT:    %e = rt.launch @segment_1(%f)
 // CHECK-NEXT:    func.return %e, %d
@@ -43,11 +43,11 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 !g = tensor<2xf32, #place.at<host, f32, nchw>>
 !i = tensor<2xi64, #place.at<host, i64, nchw>>
 func.func @main(%x: !x) -> (!y, !i) {
-  %a = nn.relu %x {kernel = "relu"} : (!x) -> !x
+  %a = nn.relu %x {kernel = "relu"} : !x
   %b = place.copy %a : !x -> !h
-  %c, %d = nn.topk %b {kernel = "host", k = 2 : i64, axis = 0 : i64, largest = true} : (!h) -> (!g, !i)
+  %c, %d = nn.topk %b k 2 {kernel = "host"} : !g, !i
   %f = place.copy %c : !g -> !y
-  %e = nn.neg %f {kernel = "neg"} : (!y) -> !y
+  %e = nn.neg %f {kernel = "neg"} : !y
   func.return %e, %d : !y, !i
 }
 
@@ -68,10 +68,10 @@ func.func @main(%x: !x) -> (!y, !i) {
 // CHECK-NEXT:    func.return %d
 // CHECK-NOT:   @segment_2
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %a = nn.relu %x {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.exp %a {kernel = "host"} : (tensor<4xf32>) -> tensor<4xf32>
-  %c = nn.neg %x {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
-  %d = nn.add %b, %c {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.relu %x {kernel = "relu"} : tensor<4xf32>
+  %b = nn.exp %a {kernel = "host"} : tensor<4xf32>
+  %c = nn.neg %x {kernel = "neg"} : tensor<4xf32>
+  %d = nn.add %b, %c {kernel = "add"} : tensor<4xf32>
   func.return %d : tensor<4xf32>
 }
 
@@ -95,9 +95,9 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %w = nn.weight @w : tensor<4xf32>
   %v = nn.weight @v : tensor<4xf32>
   %s = nn.splat 1.0 : f32 : tensor<4xf32>
-  %a = nn.add %x, %w {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.add %a, %v {kernel = "add"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %c = nn.add %b, %v {kernel = "host"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.add %x, %w {kernel = "add"} : tensor<4xf32>
+  %b = nn.add %a, %v {kernel = "add"} : tensor<4xf32>
+  %c = nn.add %b, %v {kernel = "host"} : tensor<4xf32>
   func.return %c, %s : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -111,13 +111,12 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:    %a = nn.exp %x {
 // CHECK-NEXT:    rt.launch @segment_0(%a)
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %a = nn.exp %x {kernel = "host"} : (tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.fused %a {
-  ^bb0(%y: tensor<4xf32>):
-    %c = nn.relu %y {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
-    %d = nn.neg %c {kernel = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.exp %x {kernel = "host"} : tensor<4xf32>
+  %b = nn.fused(%y = %a) {
+    %c = nn.relu %y {kernel = "relu"} : tensor<4xf32>
+    %d = nn.neg %c {kernel = "neg"} : tensor<4xf32>
     nn.yield %d : tensor<4xf32>
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   func.return %b : tensor<4xf32>
 }
 
@@ -130,7 +129,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    %a = nn.exp %x {
 // CHECK-NEXT:    func.return %a
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %a = nn.exp %x {kernel = "host"} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.exp %x {kernel = "host"} : tensor<4xf32>
   func.return %a : tensor<4xf32>
 }
 
@@ -143,7 +142,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    func.return
 func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %a = nn.relu %x {kernel = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.relu %x {kernel = "relu"} : tensor<4xf32>
   func.return %a : tensor<4xf32>
 }
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

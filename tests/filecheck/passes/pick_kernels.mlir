@@ -8,18 +8,16 @@
 // CHECK-LABEL: func.func @chain
 // CHECK-SAME:    nn.pick = {strategy = "cost", exact = true, places = ["x86/f32/nhwc", "x86/f32", "x86", "host"], target = "avx512"}
 // CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#nhwc, #nchw, #nhwc]
-// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]} : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]} : tensor<1x64x56x56xf32>
 // CHECK-NEXT:    %d = nn.conv %c, %w {{.*}}kernel = "conv", places = [#nhwc,
 
 // ARM:           = #place.at<arm, f32,
 // ARM:           func.func @chain
 // ARM-NEXT:      %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#
 func.func @chain(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32> {
-  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
-  %c = nn.relu %a : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
-  %d = nn.conv %c, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
+  %a = nn.conv %x, %w pads [1, 1, 1, 1] : tensor<1x64x56x56xf32>
+  %c = nn.relu %a : tensor<1x64x56x56xf32>
+  %d = nn.conv %c, %w pads [1, 1, 1, 1] : tensor<1x64x56x56xf32>
   func.return %d : tensor<1x64x56x56xf32>
 }
 
@@ -30,8 +28,7 @@ func.func @chain(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tenso
 // CHECK-LABEL: func.func @between
 // CHECK-NEXT:    %a = nn.conv %x, %w {{.*}}kernel = "conv", places = [#nchw, #nchw, #nchw]
 func.func @between(%x: tensor<1x256x28x28xf32>, %w: tensor<8x256x1x1xf32>) -> tensor<1x8x28x28xf32> {
-  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x256x28x28xf32>, tensor<8x256x1x1xf32>) -> tensor<1x8x28x28xf32>
+  %a = nn.conv %x, %w : tensor<1x8x28x28xf32>
   func.return %a : tensor<1x8x28x28xf32>
 }
 
@@ -42,16 +39,14 @@ func.func @between(%x: tensor<1x256x28x28xf32>, %w: tensor<8x256x1x1xf32>) -> te
 
 // PLACED-LABEL: func.func @after
 // PLACED:         %a = nn.conv
-// PLACED-NEXT:    %b = nn.relu %a {kernel = "relu"} : (tensor<1x64x56x56xf32, #nhwc>) -> tensor<1x64x56x56xf32, #nhwc>
+// PLACED-NEXT:    %b = nn.relu %a {kernel = "relu"} : tensor<1x64x56x56xf32, #nhwc>
 // PLACED-NEXT:    %c = nn.slice %b
 // PLACED-NEXT:    %[[C:.*]] = place.relayout %c : tensor<1x64x2x2xf32, #nhwc> -> tensor<1x64x2x2xf32, #nchw>
 // PLACED-NEXT:    func.return %[[C]]
 func.func @after(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x2x2xf32> {
-  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
-  %b = nn.relu %a : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
-  %c = nn.slice %b {starts = array<i64: 0, 0, 8, 8>, sizes = array<i64: 1, 64, 2, 2>, steps = array<i64: 1, 1, 1, 1>}
-    : (tensor<1x64x56x56xf32>) -> tensor<1x64x2x2xf32>
+  %a = nn.conv %x, %w pads [1, 1, 1, 1] : tensor<1x64x56x56xf32>
+  %b = nn.relu %a : tensor<1x64x56x56xf32>
+  %c = nn.slice %b starts [0, 0, 8, 8] sizes [1, 64, 2, 2] : tensor<1x64x2x2xf32>
   func.return %c : tensor<1x64x2x2xf32>
 }
 
@@ -63,9 +58,8 @@ func.func @after(%x: tensor<1x64x56x56xf32>, %w: tensor<64x64x3x3xf32>) -> tenso
 // PLACED-NEXT:    %b = nn.tile %[[A]]
 // PLACED-NEXT:    func.return %b
 func.func @before(%x: tensor<1x64x14x14xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x112x112xf32> {
-  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x64x14x14xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x14x14xf32>
-  %b = nn.tile %a {repeats = array<i64: 1, 1, 8, 8>} : (tensor<1x64x14x14xf32>) -> tensor<1x64x112x112xf32>
+  %a = nn.conv %x, %w pads [1, 1, 1, 1] : tensor<1x64x14x14xf32>
+  %b = nn.tile %a repeats [1, 1, 8, 8] : tensor<1x64x112x112xf32>
   func.return %b : tensor<1x64x112x112xf32>
 }
 
@@ -81,11 +75,9 @@ func.func @before(%x: tensor<1x64x14x14xf32>, %w: tensor<64x64x3x3xf32>) -> tens
 // PLACED-NEXT:    %[[C:.*]] = place.relayout %c
 // PLACED-NEXT:    func.return %[[C]]
 func.func @shared(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x64x28x28xf32> {
-  %a = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x64x28x28xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x28x28xf32>
-  %b = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x64x28x28xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x28x28xf32>
-  %c = nn.add %a, %b : (tensor<1x64x28x28xf32>, tensor<1x64x28x28xf32>) -> tensor<1x64x28x28xf32>
+  %a = nn.conv %x, %w pads [1, 1, 1, 1] : tensor<1x64x28x28xf32>
+  %b = nn.conv %x, %w pads [1, 1, 1, 1] : tensor<1x64x28x28xf32>
+  %c = nn.add %a, %b : tensor<1x64x28x28xf32>
   func.return %c : tensor<1x64x28x28xf32>
 }
 
@@ -104,8 +96,8 @@ func.func @shared(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x3x3xf32>) -> tens
 // ARM:           nn.add %i, %i {kernel = "add", places = [#i64_nchw,
 // ARM-NEXT:      nn.sqrt %d {kernel = "sqrt", places = [#f32_nchw, #f32_nchw]}
 func.func @elements(%u: tensor<3xui8>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
-  %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
-  %2 = nn.add %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
-  %3 = nn.sqrt %d : (tensor<4xf64>) -> tensor<4xf64>
+  %0 = nn.add %u, %u : tensor<3xui8>
+  %2 = nn.add %i, %i : tensor<4xi64>
+  %3 = nn.sqrt %d : tensor<4xf64>
   func.return
 }

@@ -5,9 +5,9 @@
 // A kernel at one of the places, else one in any layout, else NumPy. What falls back says so.
 
 // CHECK-LABEL: func.func @steps
-// CHECK-NEXT:    %a = nn.max_pool %x {node = "pool", kernel = "max_pool", places = [#x86_nchw, #x86_nchw], fallback = "layout"
+// CHECK-NEXT:    %a = nn.max_pool %x {{.*}} {node = "pool", kernel = "max_pool", places = [#x86_nchw, #x86_nchw], fallback = "layout"
 // CHECK-NEXT:    %b = nn.relu %a {kernel = "relu", places = [#x86_nchw, #x86_nchw]}
-// CHECK-NEXT:    %c = nn.cumsum %b {node = "sums", kernel = "host", places = [#host_nchw, #host_nchw], fallback = "host"
+// CHECK-NEXT:    %c = nn.cumsum %b axis 1 {node = "sums", kernel = "host", places = [#host_nchw, #host_nchw], fallback = "host"
 
 // Where fallbacks are refused, every op without a kernel is named, with each candidate and why it
 // is out.
@@ -19,9 +19,8 @@
 // HOST:       1 unsupported thing in the model
 // HOST-NEXT:    - nn.cumsum (node 'sums'): host at host/f32/nchw: a fallback (host), and those are refused
 func.func @steps(%x: tensor<1x8x6x6xf32>) {
-  %a = nn.max_pool %x {node = "pool", kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
-    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %b = nn.relu %a : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %c = nn.cumsum %b {node = "sums", axis = 1 : i64, exclusive = false, reverse = false} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %a = nn.max_pool %x kernel_shape [1, 1] {node = "pool"} : tensor<1x8x6x6xf32>
+  %b = nn.relu %a : tensor<1x8x6x6xf32>
+  %c = nn.cumsum %b axis 1 {node = "sums"} : tensor<1x8x6x6xf32>
   func.return
 }

@@ -7,31 +7,29 @@
 // weights and vectors are row-major. Kernels that do with any layout take the one that flows in.
 
 // CHECK-LABEL: func.func @flow
-// CHECK-NEXT:    %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nhwc, #nchw, #nchw, #nhwc], strides
-// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]} : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+// CHECK-NEXT:    %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nhwc, #nchw, #nchw, #nhwc]}
+// CHECK-NEXT:    %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]} : tensor<1x8x6x6xf32>
 // CHECK-NEXT:    %d = nn.relu %x {kernel = "relu", places = [#nchw, #nchw]}
 
 // A place that names its target alone means f32 and nchw.
 // NCHW-LABEL: func.func @flow
 // NCHW-SAME:     nn.pick = {strategy = "grade", places = ["x86", "x86/f32/nhwc"], target = "host"}
-// NCHW-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nchw, #nchw, #nchw, #nchw], strides
+// NCHW-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nchw, #nchw, #nchw, #nchw]}
 
 // NumPy serves all ops where it is asked for first.
 // HOST-LABEL: func.func @flow
-// HOST-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "host", places = [#nchw, #nchw, #nchw, #nchw], strides
+// HOST-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "host", places = [#nchw, #nchw, #nchw, #nchw]}
 // HOST-NEXT:     %c = nn.relu %a {kernel = "host", places = [#nchw, #nchw]}
 
 // ARM-LABEL: func.func @flow
-// ARM-NEXT:      %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nhwc, #nchw, #nchw, #nhwc], strides
+// ARM-NEXT:      %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nhwc, #nchw, #nchw, #nhwc]}
 // ARM-NEXT:      %c = nn.relu %a {kernel = "relu", places = [#nhwc, #nhwc]}
 
 func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf32>) {
-  %a = nn.conv %x, %w, %b {node = "first", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x8x6x6xf32>, tensor<8x8x1x1xf32>, tensor<8xf32>) -> tensor<1x8x6x6xf32>
-  %c = nn.relu %a : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %d = nn.relu %x : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %e = nn.conv %x, %w {node = "second", strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x8x6x6xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x6x6xf32>
+  %a = nn.conv %x, %w, %b {node = "first"} : tensor<1x8x6x6xf32>
+  %c = nn.relu %a : tensor<1x8x6x6xf32>
+  %d = nn.relu %x : tensor<1x8x6x6xf32>
+  %e = nn.conv %x, %w {node = "second"} : tensor<1x8x6x6xf32>
   func.return
 }
 
@@ -43,7 +41,7 @@ func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf
 // CHECK-LABEL: func.func @first_operand
 // CHECK-NEXT:    %s = nn.splat 1.000000e+00 : f32 : tensor<1x8x6x6xf32>
 // CHECK-NEXT:    %w = nn.weight @w : tensor<8x1x1xf32>
-// CHECK-NEXT:    %a = nn.max_pool %x {kernel = "max_pool", places = [#nhwc, #nhwc]
+// CHECK-NEXT:    %a = nn.max_pool %x {{.*}} {kernel = "max_pool", places = [#nhwc, #nhwc]
 // CHECK-NEXT:    %b = nn.add %s, %a {kernel = "add", places = [#nhwc, #nhwc, #nhwc]}
 // CHECK-NEXT:    %c = nn.relu %y {kernel = "relu", places = [#nchw, #nchw]}
 // CHECK-NEXT:    %d = nn.add %c, %a {kernel = "add", places = [#nchw, #nchw, #nchw]}
@@ -53,13 +51,12 @@ func.func @flow(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %b: tensor<8xf
 func.func @first_operand(%x: tensor<1x8x6x6xf32>, %y: tensor<1x8x6x6xf32>) {
   %s = nn.splat 1.0 : f32 : tensor<1x8x6x6xf32>
   %w = nn.weight @w : tensor<8x1x1xf32>
-  %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
-    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %b = nn.add %s, %a : (tensor<1x8x6x6xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %c = nn.relu %y : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %d = nn.add %c, %a : (tensor<1x8x6x6xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %e = nn.relu %w : (tensor<8x1x1xf32>) -> tensor<8x1x1xf32>
-  %f = nn.add %e, %a : (tensor<8x1x1xf32>, tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %a = nn.max_pool %x kernel_shape [1, 1] : tensor<1x8x6x6xf32>
+  %b = nn.add %s, %a : tensor<1x8x6x6xf32>
+  %c = nn.relu %y : tensor<1x8x6x6xf32>
+  %d = nn.add %c, %a : tensor<1x8x6x6xf32>
+  %e = nn.relu %w : tensor<8x1x1xf32>
+  %f = nn.add %e, %a : tensor<1x8x6x6xf32>
   func.return
 }
 
@@ -68,15 +65,14 @@ func.func @first_operand(%x: tensor<1x8x6x6xf32>, %y: tensor<1x8x6x6xf32>) {
 // A reshape is a view of row-major memory. A transposition reads what there is, in any layout.
 
 // CHECK-LABEL: func.func @movement
-// CHECK:         %b = nn.transpose %a {kernel = "transpose", places = [#any, #nchw], perm
-// CHECK-NEXT:    %c = nn.reshape %a {kernel = "view", places = [#nchw, #nchw], shape
-// CHECK-NEXT:    %d = nn.reduce_max %a {kernel = "reduce_max", places = [#nhwc, #nhwc], axes
+// CHECK:         %b = nn.transpose %a {{.*}} {kernel = "transpose", places = [#any, #nchw]}
+// CHECK-NEXT:    %c = nn.reshape %a {{.*}} {kernel = "view", places = [#nchw, #nchw]}
+// CHECK-NEXT:    %d = nn.reduce_max %a {{.*}} {kernel = "reduce_max", places = [#nhwc, #nhwc]}
 func.func @movement(%x: tensor<1x8x6x6xf32>) {
-  %a = nn.max_pool %x {kernel_shape = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false}
-    : (tensor<1x8x6x6xf32>) -> tensor<1x8x6x6xf32>
-  %b = nn.transpose %a {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x8x6x6xf32>) -> tensor<1x6x6x8xf32>
-  %c = nn.reshape %a {shape = array<i64: 8, 36>} : (tensor<1x8x6x6xf32>) -> tensor<8x36xf32>
-  %d = nn.reduce_max %a {axes = array<i64: 2, 3>, keepdims = true} : (tensor<1x8x6x6xf32>) -> tensor<1x8x1x1xf32>
+  %a = nn.max_pool %x kernel_shape [1, 1] : tensor<1x8x6x6xf32>
+  %b = nn.transpose %a perm [0, 2, 3, 1] : tensor<1x6x6x8xf32>
+  %c = nn.reshape %a shape [8, 36] : tensor<8x36xf32>
+  %d = nn.reduce_max %a axes [2, 3] keepdims true : tensor<1x8x1x1xf32>
   func.return
 }
 
@@ -97,10 +93,10 @@ func.func @movement(%x: tensor<1x8x6x6xf32>) {
 // ARM-NEXT:      nn.sqrt %d {kernel = "sqrt", places = [#arm_f32_nchw,
 // ARM-NEXT:      nn.less %d, %d {kernel = "less", places = [#arm_f32_nchw,
 func.func @elements(%u: tensor<3xui8>, %e: tensor<0x4xf32>, %i: tensor<4xi64>, %d: tensor<4xf64>) {
-  %0 = nn.add %u, %u : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
-  %1 = nn.relu %e : (tensor<0x4xf32>) -> tensor<0x4xf32>
-  %2 = nn.add %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
-  %3 = nn.sqrt %d : (tensor<4xf64>) -> tensor<4xf64>
-  %4 = nn.less %d, %d : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xi1>
+  %0 = nn.add %u, %u : tensor<3xui8>
+  %1 = nn.relu %e : tensor<0x4xf32>
+  %2 = nn.add %i, %i : tensor<4xi64>
+  %3 = nn.sqrt %d : tensor<4xf64>
+  %4 = nn.less %d, %d : tensor<4xi1>
   func.return
 }

@@ -16,12 +16,11 @@
 // IR: nn.fused
 // IR: nn.add
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = nn.fused %0 {
-  ^bb0(%a: tensor<4xf32>):
-    %2 = nn.relu %a : (tensor<4xf32>) -> tensor<4xf32>
-    %3 = nn.add %2, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.relu %x : tensor<4xf32>
+  %1 = nn.fused(%a = %0) {
+    %2 = nn.relu %a : tensor<4xf32>
+    %3 = nn.add %2, %a : tensor<4xf32>
     nn.yield %3 : tensor<4xf32>
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   func.return %1 : tensor<4xf32>
 }

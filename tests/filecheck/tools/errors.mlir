@@ -5,9 +5,9 @@
 // CHECK: errors.mlir:8: error: nn.relu
 // CHECK-NEXT: %0 = nn.relu
 func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = nn.relu %a : (tensor<4xf32>) -> tensor<3xf32>
+  %0 = nn.relu %a : tensor<3xf32>
   // CHECK: errors.mlir:10: error: nn.neg
-  %1 = nn.neg %a : (tensor<4xf32>) -> tensor<3xf32>
+  %1 = nn.neg %a : tensor<3xf32>
   func.return %a : tensor<4xf32>
 }
 

@@ -4,10 +4,10 @@
 
 func.func @several(%a: tensor<4xf32>, %b: tensor<5xf32>) -> tensor<4xf32> {
   // expected-error@+1 {{shapes do not broadcast}}
-  %0 = nn.add %a, %b : (tensor<4xf32>, tensor<5xf32>) -> tensor<4xf32>
+  %0 = nn.add %a, %b : tensor<4xf32>
   // expected-error@below {{expected tensor<4xf32>, found tensor<3xf32>}}
-  %1 = nn.relu %a : (tensor<4xf32>) -> tensor<3xf32>
-  %2 = nn.relu %a : (tensor<4xf32>) -> tensor<4xi32> // expected-error {{found tensor<4xi32>}}
+  %1 = nn.relu %a : tensor<3xf32>
+  %2 = nn.relu %a : tensor<4xi32> // expected-error {{found tensor<4xi32>}}
   func.return %a : tensor<4xf32>
 }
 
@@ -15,14 +15,13 @@ func.func @several(%a: tensor<4xf32>, %b: tensor<5xf32>) -> tensor<4xf32> {
 
 // A comment may stand below, and two may share a line.
 func.func @nested(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = nn.fused %a {
-  ^bb0(%x: tensor<4xf32>):
-    %1 = nn.relu %x : (tensor<4xf32>) -> tensor<5xf32>
+  %0 = nn.fused(%x = %a) {
+    %1 = nn.relu %x : tensor<5xf32>
     // expected-error@above {{nn.relu}}
     nn.yield %x : tensor<4xf32>
-  } : (tensor<4xf32>) -> tensor<4xf32>
-  %2 = nn.neg %0 : (tensor<4xf32>) -> tensor<5xf32>
-  %3 = nn.neg %0 : (tensor<4xf32>) -> tensor<6xf32>
+  } : tensor<4xf32>
+  %2 = nn.neg %0 : tensor<5xf32>
+  %3 = nn.neg %0 : tensor<6xf32>
   // expected-error@-2 {{found tensor<5xf32>}} expected-error@-1 {{found tensor<6xf32>}}
   func.return %0 : tensor<4xf32>
 }
@@ -44,6 +43,6 @@ func.func @nested(%a: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: @fine
 // CHECK-NEXT: nn.relu
 func.func @fine(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = nn.relu %a : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.relu %a : tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }

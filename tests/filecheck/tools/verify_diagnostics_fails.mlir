@@ -4,7 +4,7 @@
 
 // CHECK: verify_diagnostics_fails.mlir:7: error: unexpected error: nn.relu
 func.func @unexpected(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = nn.relu %a : (tensor<4xf32>) -> tensor<3xf32>
+  %0 = nn.relu %a : tensor<3xf32>
   func.return %a : tensor<4xf32>
 }
 
@@ -23,7 +23,7 @@ func.func @elsewhere(%a: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: error: unexpected error: nn.relu
   // CHECK: error: expected error "nn.relu" was not produced
   // expected-error@+2 {{nn.relu}}
-  %0 = nn.relu %a : (tensor<4xf32>) -> tensor<3xf32>
+  %0 = nn.relu %a : tensor<3xf32>
   func.return %a : tensor<4xf32>
 }
 
@@ -34,7 +34,7 @@ func.func @otherwise(%a: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: error: unexpected error: nn.relu
   // CHECK: error: expected error "shapes do not broadcast" was not produced
   // expected-error@+1 {{shapes do not broadcast}}
-  %0 = nn.relu %a : (tensor<4xf32>) -> tensor<3xf32>
+  %0 = nn.relu %a : tensor<3xf32>
   func.return %a : tensor<4xf32>
 }
 

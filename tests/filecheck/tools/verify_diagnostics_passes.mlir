@@ -12,6 +12,6 @@
 !x = tensor<4xf32>
 // expected-error@unknown {{the kernel mixed mixes precisions}}
 func.func @main(%x: !x, %y: !x) -> !x {
-  %a = nn.add %x, %y {node = "sum", kernel = "mixed", places = [#f32, #f64, #f32]} : (!x, !x) -> !x
+  %a = nn.add %x, %y {node = "sum", kernel = "mixed", places = [#f32, #f64, #f32]} : !x
   func.return %a : !x
 }

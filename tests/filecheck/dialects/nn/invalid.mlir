@@ -2,7 +2,7 @@
 
 func.func @broadcast(%a: tensor<2x3xf32>, %b: tensor<2xf32>) {
   // expected-error@+1 {{shapes do not broadcast}}
-  %0 = nn.add %a, %b : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>
+  %0 = nn.add %a, %b : tensor<2x3xf32>
   func.return
 }
 
@@ -10,7 +10,7 @@ func.func @broadcast(%a: tensor<2x3xf32>, %b: tensor<2xf32>) {
 
 func.func @elements(%a: tensor<2xf32>, %b: tensor<2xf64>) {
   // expected-error@+1 {{nn.mul: element types differ}}
-  %0 = nn.mul %a, %b : (tensor<2xf32>, tensor<2xf64>) -> tensor<2xf32>
+  %0 = nn.mul %a, %b : tensor<2xf32>
   func.return
 }
 
@@ -18,7 +18,7 @@ func.func @elements(%a: tensor<2xf32>, %b: tensor<2xf64>) {
 
 func.func @booleans(%a: tensor<2xi1>) {
   // expected-error@+1 {{nn.neg takes numbers}}
-  %0 = nn.neg %a : (tensor<2xi1>) -> tensor<2xi1>
+  %0 = nn.neg %a : tensor<2xi1>
   func.return
 }
 
@@ -26,7 +26,7 @@ func.func @booleans(%a: tensor<2xi1>) {
 
 func.func @result(%a: tensor<2xf32>) {
   // expected-error@+1 {{nn.relu (relu1): result 0: expected tensor<2xf32>, found tensor<3xf32>}}
-  %0 = nn.relu %a {node = "relu1"} : (tensor<2xf32>) -> tensor<3xf32>
+  %0 = nn.relu %a {node = "relu1"} : tensor<3xf32>
   func.return
 }
 
@@ -34,23 +34,23 @@ func.func @result(%a: tensor<2xf32>) {
 
 func.func @dynamic(%a: tensor<?xf32>) {
   // expected-error@+1 {{expected static shapes}}
-  %0 = nn.relu %a : (tensor<?xf32>) -> tensor<?xf32>
+  %0 = nn.relu %a : tensor<?xf32>
   func.return
 }
 
 // -----
 
 func.func @missing_property(%a: tensor<2xf32>) {
-  // expected-error@+1 {{property 'alpha' expected}}
-  %0 = nn.leaky_relu %a : (tensor<2xf32>) -> tensor<2xf32>
+  // expected-error@+1 {{property 'axis' expected}}
+  %0 = nn.concat %a : tensor<2xf32>
   func.return
 }
 
 // -----
 
 func.func @property_type(%a: tensor<2x3xf32>) {
-  // expected-error@+2 {{Expected attribute i64 but got i32}}
-  %0 = nn.transpose %a {perm = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  // expected-error@+1 {{Expected attribute i64 but got i32}}
+  %0 = nn.transpose %a {perm = array<i32: 1, 0>} : tensor<3x2xf32>
   func.return
 }
 
@@ -66,7 +66,7 @@ func.func @splat() {
 
 func.func @inner(%a: tensor<2x3xf32>) {
   // expected-error@+1 {{the inner sizes differ}}
-  %0 = nn.matmul %a, %a {transpose_b = false} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = nn.matmul %a, %a : tensor<2x3xf32>
   func.return
 }
 
@@ -74,7 +74,7 @@ func.func @inner(%a: tensor<2x3xf32>) {
 
 func.func @channels(%x: tensor<1x3x8xf32>, %w: tensor<4x2x3xf32>) {
   // expected-error@+1 {{nn.conv: channels do not fit}}
-  %0 = nn.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1 : i64} : (tensor<1x3x8xf32>, tensor<4x2x3xf32>) -> tensor<1x4x6xf32>
+  %0 = nn.conv %x, %w : tensor<1x4x6xf32>
   func.return
 }
 
@@ -82,7 +82,7 @@ func.func @channels(%x: tensor<1x3x8xf32>, %w: tensor<4x2x3xf32>) {
 
 func.func @window(%x: tensor<1x3x2xf32>) {
   // expected-error@+1 {{a window is larger than the padded input}}
-  %0 = nn.max_pool %x {kernel_shape = array<i64: 3>, strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, ceil_mode = false} : (tensor<1x3x2xf32>) -> tensor<1x3x1xf32>
+  %0 = nn.max_pool %x kernel_shape [3] : tensor<1x3x1xf32>
   func.return
 }
 
@@ -90,7 +90,7 @@ func.func @window(%x: tensor<1x3x2xf32>) {
 
 func.func @axis(%x: tensor<2x3xf32>) {
   // expected-error@+1 {{nn.softmax: an axis is out of range expected: in [0, 2) found: [-1]}}
-  %0 = nn.softmax %x {axis = -1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = nn.softmax %x axis -1 : tensor<2x3xf32>
   func.return
 }
 
@@ -98,7 +98,7 @@ func.func @axis(%x: tensor<2x3xf32>) {
 
 func.func @twice(%x: tensor<2x3xf32>) {
   // expected-error@+1 {{an axis is given twice}}
-  %0 = nn.reduce_sum %x {axes = array<i64: 1, 1>, keepdims = true} : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  %0 = nn.reduce_sum %x axes [1, 1] keepdims true : tensor<2x1xf32>
   func.return
 }
 
@@ -106,7 +106,7 @@ func.func @twice(%x: tensor<2x3xf32>) {
 
 func.func @scale(%x: tensor<2x3xf32>, %s: tensor<2xf32>) {
   // expected-error@+1 {{shapes do not broadcast}}
-  %0 = nn.layer_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-05 : f64} : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>
+  %0 = nn.layer_norm %x, %s : tensor<2x3xf32>
   func.return
 }
 
@@ -114,7 +114,7 @@ func.func @scale(%x: tensor<2x3xf32>, %s: tensor<2xf32>) {
 
 func.func @attention(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %mask: tensor<2x5x7xf32>) {
   // expected-error@+1 {{nn.attention: the dimensions of mask do not broadcast to those of the scores expected: at most 5x7 found: 2x5x7}}
-  %0 = nn.attention %q, %k, %v, %mask {scale = 1.0 : f64, transposed_k = false, nan_as_zero = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<2x5x7xf32>) -> tensor<5x4xf32>
+  %0 = nn.attention %q, %k, %v, %mask scale 1.0 : tensor<5x4xf32>
   func.return
 }
 
@@ -122,7 +122,7 @@ func.func @attention(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf3
 
 func.func @elements_change(%x: tensor<2x3xf32>) {
   // expected-error@+1 {{nn.reshape: the number of elements changes expected: 6, as (2, 3) has found: 7 in (7,)}}
-  %0 = nn.reshape %x {shape = array<i64: 7>} : (tensor<2x3xf32>) -> tensor<7xf32>
+  %0 = nn.reshape %x shape [7] : tensor<7xf32>
   func.return
 }
 
@@ -130,7 +130,7 @@ func.func @elements_change(%x: tensor<2x3xf32>) {
 
 func.func @leaves(%x: tensor<4xf32>) {
   // expected-error@+1 {{nn.slice: the slice leaves x along axis 0 expected: indices in [0, 4) found: 1 to 4}}
-  %0 = nn.slice %x {starts = array<i64: 1>, sizes = array<i64: 2>, steps = array<i64: 3>} : (tensor<4xf32>) -> tensor<2xf32>
+  %0 = nn.slice %x starts [1] sizes [2] steps [3] : tensor<2xf32>
   func.return
 }
 
@@ -138,7 +138,7 @@ func.func @leaves(%x: tensor<4xf32>) {
 
 func.func @mode(%x: tensor<4xf32>) {
   // expected-error@+1 {{unknown mode expected: one of constant, reflect, edge, wrap found: 'mirror'}}
-  %0 = nn.pad %x {low = array<i64: 1>, high = array<i64: 1>, mode = "mirror", value = 0.0 : f64} : (tensor<4xf32>) -> tensor<6xf32>
+  %0 = nn.pad %x low [1] high [1] mode "mirror" : tensor<6xf32>
   func.return
 }
 
@@ -146,7 +146,7 @@ func.func @mode(%x: tensor<4xf32>) {
 
 func.func @indices(%x: tensor<4xf32>) {
   // expected-error@+1 {{nn.gather takes indices of type i64 or i32}}
-  %0 = nn.gather %x, %x {axis = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.gather %x, %x : tensor<4xf32>
   func.return
 }
 
@@ -154,7 +154,7 @@ func.func @indices(%x: tensor<4xf32>) {
 
 func.func @updates(%x: tensor<4x3xf32>, %i: tensor<2x1xi64>) {
   // expected-error@+1 {{nn.scatter_nd: an operand has the wrong shape expected: 2x3}}
-  %0 = nn.scatter_nd %x, %i, %x {reduction = "none"} : (tensor<4x3xf32>, tensor<2x1xi64>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %0 = nn.scatter_nd %x, %i, %x : tensor<4x3xf32>
   func.return
 }
 
@@ -162,10 +162,10 @@ func.func @updates(%x: tensor<4x3xf32>, %i: tensor<2x1xi64>) {
 
 func.func @group(%x: tensor<4xf32>) {
   // expected-error@+1 {{the operand types differ from those in the region}}
-  %0 = nn.fused %x {
+  %0 = "nn.fused"(%x) ({
   ^bb0(%a: tensor<5xf32>):
     nn.yield %a : tensor<5xf32>
-  } : (tensor<4xf32>) -> tensor<5xf32>
+  }) : (tensor<4xf32>) -> tensor<5xf32>
   func.return
 }
 
@@ -173,6 +173,6 @@ func.func @group(%x: tensor<4xf32>) {
 
 func.func @places(%x: tensor<4xf32>) {
   // expected-error@+1 {{nn.relu (nn.relu): expected 2 places, one for each operand and result, found 0}}
-  %0 = nn.relu %x {kernel = "host", places = []} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.relu %x {kernel = "host", places = []} : tensor<4xf32>
   func.return
 }

@@ -1,25 +1,25 @@
 // RUN: TESSELLA_ROUNDTRIP
 
 // CHECK-LABEL: func.func @products(
-// CHECK-NEXT:    %0 = nn.matmul %a, %b {transpose_b = false} : (tensor<2x3x4xf32>, tensor<4x5xf32>) -> tensor<2x3x5xf32>
-// CHECK-NEXT:    %1 = nn.matmul %a, %c {transpose_b = true} : (tensor<2x3x4xf32>, tensor<5x4xf32>) -> tensor<2x3x5xf32>
-// CHECK-NEXT:    %2 = nn.fc %a, %b, %d {transpose_w = false} : (tensor<2x3x4xf32>, tensor<4x5xf32>, tensor<5xf32>) -> tensor<2x3x5xf32>
+// CHECK-NEXT:    %0 = nn.matmul %a, %b : tensor<2x3x5xf32>
+// CHECK-NEXT:    %1 = nn.matmul %a, %c transpose_b true : tensor<2x3x5xf32>
+// CHECK-NEXT:    %2 = nn.fc %a, %b, %d : tensor<2x3x5xf32>
 // CHECK-NEXT:    func.return
 func.func @products(%a: tensor<2x3x4xf32>, %b: tensor<4x5xf32>, %c: tensor<5x4xf32>, %d: tensor<5xf32>) {
-  %0 = nn.matmul %a, %b {transpose_b = false} : (tensor<2x3x4xf32>, tensor<4x5xf32>) -> tensor<2x3x5xf32>
-  %1 = nn.matmul %a, %c {transpose_b = true} : (tensor<2x3x4xf32>, tensor<5x4xf32>) -> tensor<2x3x5xf32>
-  %2 = nn.fc %a, %b, %d {transpose_w = false} : (tensor<2x3x4xf32>, tensor<4x5xf32>, tensor<5xf32>) -> tensor<2x3x5xf32>
+  %0 = nn.matmul %a, %b : tensor<2x3x5xf32>
+  %1 = nn.matmul %a, %c transpose_b true : tensor<2x3x5xf32>
+  %2 = nn.fc %a, %b, %d : tensor<2x3x5xf32>
   func.return
 }
 
 // CHECK-LABEL: func.func @convolutions(
-// CHECK-NEXT:    %0 = nn.conv %x, %w {strides = array<i64: 1, 2>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x4x8x8xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x8x3xf32>
-// CHECK-NEXT:    %1 = nn.conv %x, %w, %b {strides = array<i64: 1, 2>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x4x8x8xf32>, tensor<6x2x3x3xf32>, tensor<6xf32>) -> tensor<1x6x8x3xf32>
-// CHECK-NEXT:    %2 = nn.conv_transpose %x, %v, %b {strides = array<i64: 1, 2>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, output_pads = array<i64: 0, 1>, groups = 2 : i64} : (tensor<1x4x8x8xf32>, tensor<4x3x3x3xf32>, tensor<6xf32>) -> tensor<1x6x8x18xf32>
+// CHECK-NEXT:    %0 = nn.conv %x, %w strides [1, 2] pads [1, 0, 1, 0] groups 2 : tensor<1x6x8x3xf32>
+// CHECK-NEXT:    %1 = nn.conv %x, %w, %b strides [1, 2] pads [1, 0, 1, 0] groups 2 : tensor<1x6x8x3xf32>
+// CHECK-NEXT:    %2 = nn.conv_transpose %x, %v, %b strides [1, 2] pads [1, 0, 1, 0] output_pads [0, 1] groups 2 : tensor<1x6x8x18xf32>
 // CHECK-NEXT:    func.return
 func.func @convolutions(%x: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>, %b: tensor<6xf32>, %v: tensor<4x3x3x3xf32>) {
-  %0 = nn.conv %x, %w {strides = array<i64: 1, 2>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x4x8x8xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x8x3xf32>
-  %1 = nn.conv %x, %w, %b {strides = array<i64: 1, 2>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x4x8x8xf32>, tensor<6x2x3x3xf32>, tensor<6xf32>) -> tensor<1x6x8x3xf32>
-  %2 = nn.conv_transpose %x, %v, %b {strides = array<i64: 1, 2>, pads = array<i64: 1, 0, 1, 0>, dilations = array<i64: 1, 1>, output_pads = array<i64: 0, 1>, groups = 2 : i64} : (tensor<1x4x8x8xf32>, tensor<4x3x3x3xf32>, tensor<6xf32>) -> tensor<1x6x8x18xf32>
+  %0 = nn.conv %x, %w strides [1, 2] pads [1, 0, 1, 0] groups 2 : tensor<1x6x8x3xf32>
+  %1 = nn.conv %x, %w, %b strides [1, 2] pads [1, 0, 1, 0] groups 2 : tensor<1x6x8x3xf32>
+  %2 = nn.conv_transpose %x, %v, %b strides [1, 2] pads [1, 0, 1, 0] output_pads [0, 1] groups 2 : tensor<1x6x8x18xf32>
   func.return
 }

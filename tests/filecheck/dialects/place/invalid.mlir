@@ -52,7 +52,7 @@ func.func private @layout(tensor<4xf32, #place.at<x86, f32, nwhc>>)
 
 func.func @wanted(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
   // expected-error@+1 {{nn.relu (relu1): operand 0 (%x): the kernel x86.relu wants x86/f32/nhwc, found x86/f32/nchw}}
-  %0 = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nhwc>>
+  %0 = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : tensor<4xf32, #place.at<x86, f32, nhwc>>
   func.return
 }
 
@@ -63,9 +63,9 @@ func.func @wanted(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
 
 func.func @fed(%x: tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, %w: tensor<8x8x1x1xf32, #place.at<x86, f32, nchw>>) {
   %0 = place.relayout %x : tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>> -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
-  %a = nn.relu %0 {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+  %a = nn.relu %0 {kernel = "relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
   // expected-error@+1 {{nn.add (sum): operand 1 (%x): the kernel add wants x86/f32/nhwc, found x86/f32/nchw}}
-  %b = nn.add %a, %x {node = "sum", kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>, tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>) -> tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
+  %b = nn.add %a, %x {node = "sum", kernel = "add", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : tensor<1x8x6x6xf32, #place.at<x86, f32, nhwc>>
   func.return
 }
 
@@ -73,7 +73,7 @@ func.func @fed(%x: tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, %w: tensor<8x
 
 func.func @target(%x: tensor<4xf32, #place.at<host, f32, nchw>>) {
   // expected-error@+1 {{nn.relu (nn.relu): operand 0 (%x): the kernel relu wants x86/f32/nchw, found host/f32/nchw}}
-  %a = nn.relu %x {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]} : (tensor<4xf32, #place.at<host, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
+  %a = nn.relu %x {kernel = "relu", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]} : tensor<4xf32, #place.at<x86, f32, nchw>>
   func.return
 }
 
@@ -81,7 +81,7 @@ func.func @target(%x: tensor<4xf32, #place.at<host, f32, nchw>>) {
 
 func.func @precision(%x: tensor<4xf32, #place.at<opencl, f32, image>>) {
   // expected-error@+1 {{nn.relu (nn.relu): operand 0 (%x): the kernel relu wants opencl/f16/image, found opencl/f32/image}}
-  %a = nn.relu %x {kernel = "relu", places = [#place.at<opencl, f16, image>, #place.at<opencl, f16, image>]} : (tensor<4xf32, #place.at<opencl, f32, image>>) -> tensor<4xf16, #place.at<opencl, f16, image>>
+  %a = nn.relu %x {kernel = "relu", places = [#place.at<opencl, f16, image>, #place.at<opencl, f16, image>]} : tensor<4xf16, #place.at<opencl, f16, image>>
   func.return
 }
 
@@ -89,7 +89,7 @@ func.func @precision(%x: tensor<4xf32, #place.at<opencl, f32, image>>) {
 
 func.func @not_placed(%x: tensor<4xf32>, %y: tensor<4xf32, #place.at<x86, f32, nchw>>) {
   // expected-error@+1 {{nn.add (nn.add): operand 0 (%x): the kernel add wants x86/f32/nchw, found no place}}
-  %a = nn.add %x, %y {kernel = "add", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]} : (tensor<4xf32>, tensor<4xf32, #place.at<x86, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
+  %a = nn.add %x, %y {kernel = "add", places = [#place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>, #place.at<x86, f32, nchw>]} : tensor<4xf32, #place.at<x86, f32, nchw>>
   func.return
 }
 
@@ -98,7 +98,7 @@ func.func @not_placed(%x: tensor<4xf32>, %y: tensor<4xf32, #place.at<x86, f32, n
 // A part that is `any` takes what there is.
 
 func.func @any(%x: tensor<4xf32, #place.at<host, f32, nchw>>) {
-  %a = nn.relu %x {kernel = "relu", places = [#place.at<any, any, any>, #place.at<x86, f32, nchw>]} : (tensor<4xf32, #place.at<host, f32, nchw>>) -> tensor<4xf32, #place.at<x86, f32, nchw>>
+  %a = nn.relu %x {kernel = "relu", places = [#place.at<any, any, any>, #place.at<x86, f32, nchw>]} : tensor<4xf32, #place.at<x86, f32, nchw>>
   func.return
 }
 

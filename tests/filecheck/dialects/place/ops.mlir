@@ -26,8 +26,8 @@ func.func private @nested(tensor<8x128xf32, #place.at<x86, f32, packed<[1 floord
 
 // An op on tensors at a place, and what its kernel wants.
 // CHECK:       func.func @placed
-// CHECK-NEXT:    %y = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#x86_f32_nhwc, #x86_f32_nhwc]} : (tensor<1x8x4x4xf32, #x86_f32_nhwc>) -> tensor<1x8x4x4xf32, #x86_f32_nhwc>
+// CHECK-NEXT:    %y = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#x86_f32_nhwc, #x86_f32_nhwc]} : tensor<1x8x4x4xf32, #x86_f32_nhwc>
 func.func @placed(%x: tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>) {
-  %y = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : (tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>) -> tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>
+  %y = nn.relu %x {node = "relu1", kernel = "x86.relu", places = [#place.at<x86, f32, nhwc>, #place.at<x86, f32, nhwc>]} : tensor<1x8x4x4xf32, #place.at<x86, f32, nhwc>>
   func.return
 }

@@ -204,6 +204,6 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32>) {
 // expected-error@+1 {{nn.relu does not belong into a body}}
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] {
 ^bb0(%v: f32):
-  %y = nn.relu %x : (tensor<3x10xf32>) -> tensor<3x10xf32>
+  %y = nn.relu %x : tensor<3x10xf32>
   tile.yield %v : f32
 } : (tensor<3x10xf32>) -> tensor<3xf32>

@@ -4,8 +4,8 @@
 // CHECK-NEXT:    %y = nn.silu %x {node = "b", nn.pattern = "silu", nn.consumed = ["nn.sigmoid@a", "nn.mul@b"]}
 // CHECK-NEXT:    func.return %y
 func.func @silu(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %s = nn.sigmoid %x {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
-  %y = nn.mul %s, %x {node = "b"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = nn.sigmoid %x {node = "a"} : tensor<4xf32>
+  %y = nn.mul %s, %x {node = "b"} : tensor<4xf32>
   func.return %y : tensor<4xf32>
 }
 
@@ -18,8 +18,8 @@ func.func @silu(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    nn.mul
 // CHECK-NEXT:    func.return
 func.func @gate(%x: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
-  %s = nn.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
-  %y = nn.mul %s, %z : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = nn.sigmoid %x : tensor<4xf32>
+  %y = nn.mul %s, %z : tensor<4xf32>
   func.return %y : tensor<4xf32>
 }
 
@@ -32,8 +32,8 @@ func.func @gate(%x: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    nn.mul
 // CHECK-NEXT:    func.return
 func.func @shared_gate(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %s = nn.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
-  %y = nn.mul %s, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = nn.sigmoid %x : tensor<4xf32>
+  %y = nn.mul %s, %x : tensor<4xf32>
   func.return %y, %s : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -54,21 +54,21 @@ func.func @hard_swish(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tenso
   %three = nn.splat 3.0 : f32 : tensor<f32>
   %six = nn.splat 6.0 : f32 : tensor<f32>
   %sixth = nn.splat 0.16666667 : f32 : tensor<f32>
-  %a1 = nn.add %x, %three {node = "a1"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %a2 = nn.clip %a1 {node = "a2", low = 0.0 : f64, high = 6.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %a3 = nn.div %a2, %six {node = "a3"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %a4 = nn.mul %x, %a3 {node = "a4"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b1 = nn.add %three, %x {node = "b1"} : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
-  %b2 = nn.max %b1, %zero {node = "b2"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b3 = nn.min %b2, %six {node = "b3"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b4 = nn.mul %b3, %x {node = "b4"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b5 = nn.mul %b4, %sixth {node = "b5"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c1 = nn.div %x, %six : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c2 = nn.add %c1, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c3 = nn.clip %c2 {low = 0.0 : f64, high = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %c4 = nn.mul %c3, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d1 = nn.hard_sigmoid %x {alpha = 0.16666667163372040 : f64, beta = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %d2 = nn.mul %x, %d1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a1 = nn.add %x, %three {node = "a1"} : tensor<4xf32>
+  %a2 = nn.clip %a1 low 0.0 high 6.0 {node = "a2"} : tensor<4xf32>
+  %a3 = nn.div %a2, %six {node = "a3"} : tensor<4xf32>
+  %a4 = nn.mul %x, %a3 {node = "a4"} : tensor<4xf32>
+  %b1 = nn.add %three, %x {node = "b1"} : tensor<4xf32>
+  %b2 = nn.max %b1, %zero {node = "b2"} : tensor<4xf32>
+  %b3 = nn.min %b2, %six {node = "b3"} : tensor<4xf32>
+  %b4 = nn.mul %b3, %x {node = "b4"} : tensor<4xf32>
+  %b5 = nn.mul %b4, %sixth {node = "b5"} : tensor<4xf32>
+  %c1 = nn.div %x, %six : tensor<4xf32>
+  %c2 = nn.add %c1, %half : tensor<4xf32>
+  %c3 = nn.clip %c2 low 0.0 high 1.0 : tensor<4xf32>
+  %c4 = nn.mul %c3, %x : tensor<4xf32>
+  %d1 = nn.hard_sigmoid %x alpha 0.1666666716337204 : tensor<4xf32>
+  %d2 = nn.mul %x, %d1 : tensor<4xf32>
   func.return %a4, %b5, %c4, %d2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -82,16 +82,16 @@ func.func @other_gates(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tens
   %two = nn.splat 2.0 : f32 : tensor<f32>
   %three = nn.splat 3.0 : f32 : tensor<f32>
   %six = nn.splat 6.0 : f32 : tensor<f32>
-  %a1 = nn.hard_sigmoid %x {alpha = 0.2 : f64, beta = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %a2 = nn.mul %x, %a1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b1 = nn.add %x, %three : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b2 = nn.clip %b1 {low = 0.0 : f64, high = 5.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %b3 = nn.div %b2, %six : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b4 = nn.mul %x, %b3 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %c1 = nn.add %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c2 = nn.clip %c1 {low = 0.0 : f64, high = 6.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %c3 = nn.div %c2, %six : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c4 = nn.mul %x, %c3 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a1 = nn.hard_sigmoid %x : tensor<4xf32>
+  %a2 = nn.mul %x, %a1 : tensor<4xf32>
+  %b1 = nn.add %x, %three : tensor<4xf32>
+  %b2 = nn.clip %b1 low 0.0 high 5.0 : tensor<4xf32>
+  %b3 = nn.div %b2, %six : tensor<4xf32>
+  %b4 = nn.mul %x, %b3 : tensor<4xf32>
+  %c1 = nn.add %x, %two : tensor<4xf32>
+  %c2 = nn.clip %c1 low 0.0 high 6.0 : tensor<4xf32>
+  %c3 = nn.div %c2, %six : tensor<4xf32>
+  %c4 = nn.mul %x, %c3 : tensor<4xf32>
   func.return %a2, %b4, %c4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -99,21 +99,21 @@ func.func @other_gates(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tens
 
 // CHECK-LABEL: func.func @bounds
 // CHECK:         %a = nn.relu %x {nn.pattern = "relu"
-// CHECK-NEXT:    %b2 = nn.clip %x {nn.pattern = "clip", nn.consumed = ["nn.max", "nn.min"], low = -1.000000e+00 : f64, high = 2.000000e+00 : f64}
-// CHECK-NEXT:    %c2 = nn.clip %x {{.*}} low = -1.000000e+00 : f64, high = 2.000000e+00 : f64}
-// CHECK-NEXT:    %d2 = nn.clip %x {{.*}} low = 0.000000e+00 : f64, high = 2.000000e+00 : f64}
+// CHECK-NEXT:    %b2 = nn.clip %x low -1.0 high 2.0 {nn.pattern = "clip", nn.consumed = ["nn.max", "nn.min"]}
+// CHECK-NEXT:    %c2 = nn.clip %x low -1.0 high 2.0 {
+// CHECK-NEXT:    %d2 = nn.clip %x low 0.0 high 2.0 {
 // CHECK-NEXT:    func.return
 func.func @bounds(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %minus = nn.splat -1.0 : f32 : tensor<f32>
   %zero = nn.splat 0.0 : f32 : tensor<f32>
   %two = nn.splat 2.0 : f32 : tensor<f32>
-  %a = nn.max %zero, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
-  %b1 = nn.max %x, %minus : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b2 = nn.min %b1, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c1 = nn.min %two, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
-  %c2 = nn.max %minus, %c1 : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
-  %d1 = nn.min %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %d2 = nn.relu %d1 : (tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.max %zero, %x : tensor<4xf32>
+  %b1 = nn.max %x, %minus : tensor<4xf32>
+  %b2 = nn.min %b1, %two : tensor<4xf32>
+  %c1 = nn.min %two, %x : tensor<4xf32>
+  %c2 = nn.max %minus, %c1 : tensor<4xf32>
+  %d1 = nn.min %x, %two : tensor<4xf32>
+  %d2 = nn.relu %d1 : tensor<4xf32>
   func.return %a, %b2, %c2, %d2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -130,33 +130,33 @@ func.func @no_bounds(%x: tensor<4xf32>, %low: tensor<4xf32>, %i: tensor<4xi64>) 
   %two = nn.splat 2.0 : f32 : tensor<f32>
   %one = nn.splat 1 : i64 : tensor<i64>
   %many = nn.splat 9007199254740993 : i64 : tensor<i64>
-  %a1 = nn.max %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %a2 = nn.min %a1, %minus : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b1 = nn.max %x, %low : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b2 = nn.min %b1, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %i1 = nn.max %i, %one : (tensor<4xi64>, tensor<i64>) -> tensor<4xi64>
-  %i2 = nn.min %i1, %many : (tensor<4xi64>, tensor<i64>) -> tensor<4xi64>
+  %a1 = nn.max %x, %two : tensor<4xf32>
+  %a2 = nn.min %a1, %minus : tensor<4xf32>
+  %b1 = nn.max %x, %low : tensor<4xf32>
+  %b2 = nn.min %b1, %two : tensor<4xf32>
+  %i1 = nn.max %i, %one : tensor<4xi64>
+  %i2 = nn.min %i1, %many : tensor<4xi64>
   func.return %a2, %b2, %i2 : tensor<4xf32>, tensor<4xf32>, tensor<4xi64>
 }
 
 // -----
 
 // CHECK-LABEL: func.func @leaky_relu
-// CHECK:         %a2 = nn.leaky_relu %x {nn.pattern = "leaky-relu", nn.consumed = ["nn.mul", "nn.max"], alpha = 2.500000e-01 : f64}
-// CHECK-NEXT:    %b3 = nn.leaky_relu %x {{.*}} alpha = 2.500000e-01 : f64}
-// CHECK-NEXT:    %c3 = nn.leaky_relu %x {{.*}} alpha = 4.000000e+00 : f64}
+// CHECK:         %a2 = nn.leaky_relu %x alpha 0.25 {nn.pattern = "leaky-relu", nn.consumed = ["nn.mul", "nn.max"]}
+// CHECK-NEXT:    %b3 = nn.leaky_relu %x alpha 0.25 {
+// CHECK-NEXT:    %c3 = nn.leaky_relu %x alpha 4.0 {
 // CHECK-NEXT:    func.return
 func.func @leaky_relu(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %zero = nn.splat 0.0 : f32 : tensor<f32>
   %quarter = nn.splat 0.25 : f32 : tensor<f32>
-  %a1 = nn.mul %x, %quarter : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %a2 = nn.max %a1, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b1 = nn.less %x, %zero : (tensor<4xf32>, tensor<f32>) -> tensor<4xi1>
-  %b2 = nn.mul %quarter, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
-  %b3 = nn.where %b1, %b2, %x : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %c1 = nn.greater %x, %zero : (tensor<4xf32>, tensor<f32>) -> tensor<4xi1>
-  %c2 = nn.div %x, %quarter : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c3 = nn.where %c1, %x, %c2 : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a1 = nn.mul %x, %quarter : tensor<4xf32>
+  %a2 = nn.max %a1, %x : tensor<4xf32>
+  %b1 = nn.less %x, %zero : tensor<4xi1>
+  %b2 = nn.mul %quarter, %x : tensor<4xf32>
+  %b3 = nn.where %b1, %b2, %x : tensor<4xf32>
+  %c1 = nn.greater %x, %zero : tensor<4xi1>
+  %c2 = nn.div %x, %quarter : tensor<4xf32>
+  %c3 = nn.where %c1, %x, %c2 : tensor<4xf32>
   func.return %a2, %b3, %c3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -171,16 +171,16 @@ func.func @other_slopes(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, ten
   %zero = nn.splat 0.0 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %four = nn.splat 4.0 : f32 : tensor<f32>
-  %a1 = nn.mul %x, %four : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %a2 = nn.max %a1, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b1 = nn.mul %x, %zero : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b2 = nn.max %b1, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %c1 = nn.less %x, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xi1>
-  %c2 = nn.mul %x, %four : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c3 = nn.where %c1, %c2, %x : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d1 = nn.less %x, %zero : (tensor<4xf32>, tensor<f32>) -> tensor<4xi1>
-  %d2 = nn.mul %x, %four : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %d3 = nn.where %d1, %x, %d2 : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a1 = nn.mul %x, %four : tensor<4xf32>
+  %a2 = nn.max %a1, %x : tensor<4xf32>
+  %b1 = nn.mul %x, %zero : tensor<4xf32>
+  %b2 = nn.max %b1, %x : tensor<4xf32>
+  %c1 = nn.less %x, %one : tensor<4xi1>
+  %c2 = nn.mul %x, %four : tensor<4xf32>
+  %c3 = nn.where %c1, %c2, %x : tensor<4xf32>
+  %d1 = nn.less %x, %zero : tensor<4xi1>
+  %d2 = nn.mul %x, %four : tensor<4xf32>
+  %d3 = nn.where %d1, %x, %d2 : tensor<4xf32>
   func.return %a2, %b2, %c3, %d3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -195,8 +195,8 @@ func.func @other_slopes(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, ten
 func.func @scales(%x: tensor<4xf32>) -> tensor<4xf32> {
   %two = nn.splat 2.0 : f32 : tensor<f32>
   %three = nn.splat 3.0 : f32 : tensor<4xf32>
-  %a = nn.mul %two, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.mul %a, %three : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a = nn.mul %two, %x : tensor<4xf32>
+  %b = nn.mul %a, %three : tensor<4xf32>
   func.return %b : tensor<4xf32>
 }
 
@@ -210,11 +210,11 @@ func.func @other_scales(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>,
   %two = nn.splat 2.0 : f32 : tensor<f32>
   %small = nn.splat 1.0e-20 : f32 : tensor<f32>
   %large = nn.splat 1.0e+20 : f32 : tensor<f32>
-  %a1 = nn.mul %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %a2 = nn.mul %a1, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b1 = nn.mul %x, %small : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %b2 = nn.mul %b1, %small : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c1 = nn.mul %x, %large : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %c2 = nn.mul %c1, %large : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %a1 = nn.mul %x, %two : tensor<4xf32>
+  %a2 = nn.mul %a1, %y : tensor<4xf32>
+  %b1 = nn.mul %x, %small : tensor<4xf32>
+  %b2 = nn.mul %b1, %small : tensor<4xf32>
+  %c1 = nn.mul %x, %large : tensor<4xf32>
+  %c2 = nn.mul %c1, %large : tensor<4xf32>
   func.return %a2, %b2, %c2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }

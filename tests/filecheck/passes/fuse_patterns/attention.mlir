@@ -3,20 +3,20 @@
 // As PyTorch's exporter spells it, by tracing or not: both factors are scaled, and NaN is removed.
 
 // CHECK-LABEL: func.func @torch
-// CHECK:         %y = nn.attention %q, %k, %v, %mask {node = "y", nn.pattern = "attention", nn.consumed = ["nn.transpose@kt", "nn.mul@qs", "nn.mul@ks", "nn.matmul@s", "nn.add@m", "nn.softmax@p", "nn.is_nan@n", "nn.where@w", "nn.matmul@y"], scale = 2.500000e-01 : f64, transposed_k = false, nan_as_zero = true}
+// CHECK:         %y = nn.attention %q, %k, %v, %mask scale 0.25 nan_as_zero true {node = "y", nn.pattern = "attention", nn.consumed = ["nn.transpose@kt", "nn.mul@qs", "nn.mul@ks", "nn.matmul@s", "nn.add@m", "nn.softmax@p", "nn.is_nan@n", "nn.where@w", "nn.matmul@y"]}
 // CHECK-NEXT:    func.return %y
 func.func @torch(%q: tensor<2x4x6x16xf32>, %k: tensor<2x4x10x16xf32>, %v: tensor<2x4x10x8xf32>, %mask: tensor<2x1x6x10xf32>) -> tensor<2x4x6x8xf32> {
   %half = nn.splat 0.5 : f32 : tensor<1xf32>
   %zero = nn.splat 0.0 : f32 : tensor<f32>
-  %kt = nn.transpose %k {node = "kt", perm = array<i64: 0, 1, 3, 2>} : (tensor<2x4x10x16xf32>) -> tensor<2x4x16x10xf32>
-  %qs = nn.mul %q, %half {node = "qs"} : (tensor<2x4x6x16xf32>, tensor<1xf32>) -> tensor<2x4x6x16xf32>
-  %ks = nn.mul %kt, %half {node = "ks"} : (tensor<2x4x16x10xf32>, tensor<1xf32>) -> tensor<2x4x16x10xf32>
-  %s = nn.matmul %qs, %ks {node = "s", transpose_b = false} : (tensor<2x4x6x16xf32>, tensor<2x4x16x10xf32>) -> tensor<2x4x6x10xf32>
-  %m = nn.add %s, %mask {node = "m"} : (tensor<2x4x6x10xf32>, tensor<2x1x6x10xf32>) -> tensor<2x4x6x10xf32>
-  %p = nn.softmax %m {node = "p", axis = 3 : i64} : (tensor<2x4x6x10xf32>) -> tensor<2x4x6x10xf32>
-  %n = nn.is_nan %p {node = "n"} : (tensor<2x4x6x10xf32>) -> tensor<2x4x6x10xi1>
-  %w = nn.where %n, %zero, %p {node = "w"} : (tensor<2x4x6x10xi1>, tensor<f32>, tensor<2x4x6x10xf32>) -> tensor<2x4x6x10xf32>
-  %y = nn.matmul %w, %v {node = "y", transpose_b = false} : (tensor<2x4x6x10xf32>, tensor<2x4x10x8xf32>) -> tensor<2x4x6x8xf32>
+  %kt = nn.transpose %k perm [0, 1, 3, 2] {node = "kt"} : tensor<2x4x16x10xf32>
+  %qs = nn.mul %q, %half {node = "qs"} : tensor<2x4x6x16xf32>
+  %ks = nn.mul %kt, %half {node = "ks"} : tensor<2x4x16x10xf32>
+  %s = nn.matmul %qs, %ks {node = "s"} : tensor<2x4x6x10xf32>
+  %m = nn.add %s, %mask {node = "m"} : tensor<2x4x6x10xf32>
+  %p = nn.softmax %m {node = "p"} : tensor<2x4x6x10xf32>
+  %n = nn.is_nan %p {node = "n"} : tensor<2x4x6x10xi1>
+  %w = nn.where %n, %zero, %p {node = "w"} : tensor<2x4x6x10xf32>
+  %y = nn.matmul %w, %v {node = "y"} : tensor<2x4x6x8xf32>
   func.return %y : tensor<2x4x6x8xf32>
 }
 
@@ -27,20 +27,20 @@ func.func @torch(%q: tensor<2x4x6x16xf32>, %k: tensor<2x4x10x16xf32>, %v: tensor
 
 // CHECK-LABEL: func.func @bert
 // CHECK:         %kt = nn.transpose %k
-// CHECK-NEXT:    %y = nn.attention %q, %kt, %v, %mask {{{.*}} scale = 2.500000e-01 : f64, transposed_k = true, nan_as_zero = false}
+// CHECK-NEXT:    %y = nn.attention %q, %kt, %v, %mask scale 0.25 transposed_k true {
 // CHECK-NEXT:    func.return %y
 func.func @bert(%q: tensor<1x4x6x16xf32>, %k: tensor<1x10x4x16xf32>, %v: tensor<1x4x10x8xf32>, %mask: tensor<1x1x1x10xf32>) -> tensor<1x4x6x8xf32> {
   %four = nn.splat 4.0 : f32 : tensor<f32>
-  %kt = nn.transpose %k {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x10x4x16xf32>) -> tensor<1x4x16x10xf32>
-  %s = nn.matmul %q, %kt {transpose_b = false} : (tensor<1x4x6x16xf32>, tensor<1x4x16x10xf32>) -> tensor<1x4x6x10xf32>
-  %d = nn.div %s, %four : (tensor<1x4x6x10xf32>, tensor<f32>) -> tensor<1x4x6x10xf32>
-  %m = nn.add %mask, %d : (tensor<1x1x1x10xf32>, tensor<1x4x6x10xf32>) -> tensor<1x4x6x10xf32>
-  %p1 = nn.reduce_max %m {axes = array<i64: 3>, keepdims = true} : (tensor<1x4x6x10xf32>) -> tensor<1x4x6x1xf32>
-  %p2 = nn.sub %m, %p1 : (tensor<1x4x6x10xf32>, tensor<1x4x6x1xf32>) -> tensor<1x4x6x10xf32>
-  %p3 = nn.exp %p2 : (tensor<1x4x6x10xf32>) -> tensor<1x4x6x10xf32>
-  %p4 = nn.reduce_sum %p3 {axes = array<i64: 3>, keepdims = true} : (tensor<1x4x6x10xf32>) -> tensor<1x4x6x1xf32>
-  %p = nn.div %p3, %p4 : (tensor<1x4x6x10xf32>, tensor<1x4x6x1xf32>) -> tensor<1x4x6x10xf32>
-  %y = nn.matmul %p, %v {transpose_b = false} : (tensor<1x4x6x10xf32>, tensor<1x4x10x8xf32>) -> tensor<1x4x6x8xf32>
+  %kt = nn.transpose %k perm [0, 2, 3, 1] : tensor<1x4x16x10xf32>
+  %s = nn.matmul %q, %kt : tensor<1x4x6x10xf32>
+  %d = nn.div %s, %four : tensor<1x4x6x10xf32>
+  %m = nn.add %mask, %d : tensor<1x4x6x10xf32>
+  %p1 = nn.reduce_max %m axes [3] keepdims true : tensor<1x4x6x1xf32>
+  %p2 = nn.sub %m, %p1 : tensor<1x4x6x10xf32>
+  %p3 = nn.exp %p2 : tensor<1x4x6x10xf32>
+  %p4 = nn.reduce_sum %p3 axes [3] keepdims true : tensor<1x4x6x1xf32>
+  %p = nn.div %p3, %p4 : tensor<1x4x6x10xf32>
+  %y = nn.matmul %p, %v : tensor<1x4x6x8xf32>
   func.return %y : tensor<1x4x6x8xf32>
 }
 
@@ -49,12 +49,12 @@ func.func @bert(%q: tensor<1x4x6x16xf32>, %k: tensor<1x10x4x16xf32>, %v: tensor<
 // Neither scale nor mask; v has no batches.
 
 // CHECK-LABEL: func.func @plain
-// CHECK-NEXT:    %y = nn.attention %q, %k, %v {nn.pattern = "attention", nn.consumed = ["nn.matmul", "nn.softmax", "nn.matmul"], scale = 1.000000e+00 : f64, transposed_k = false, nan_as_zero = false}
+// CHECK-NEXT:    %y = nn.attention %q, %k, %v scale 1.0 {nn.pattern = "attention", nn.consumed = ["nn.matmul", "nn.softmax", "nn.matmul"]}
 // CHECK-NEXT:    func.return %y
 func.func @plain(%q: tensor<3x6x16xf32>, %k: tensor<3x10x16xf32>, %v: tensor<10x8xf32>) -> tensor<3x6x8xf32> {
-  %s = nn.matmul %q, %k {transpose_b = true} : (tensor<3x6x16xf32>, tensor<3x10x16xf32>) -> tensor<3x6x10xf32>
-  %p = nn.softmax %s {axis = 2 : i64} : (tensor<3x6x10xf32>) -> tensor<3x6x10xf32>
-  %y = nn.matmul %p, %v {transpose_b = false} : (tensor<3x6x10xf32>, tensor<10x8xf32>) -> tensor<3x6x8xf32>
+  %s = nn.matmul %q, %k transpose_b true : tensor<3x6x10xf32>
+  %p = nn.softmax %s : tensor<3x6x10xf32>
+  %y = nn.matmul %p, %v : tensor<3x6x8xf32>
   func.return %y : tensor<3x6x8xf32>
 }
 
@@ -65,9 +65,9 @@ func.func @plain(%q: tensor<3x6x16xf32>, %k: tensor<3x10x16xf32>, %v: tensor<10x
 // CHECK-LABEL: func.func @other_axis
 // CHECK-NOT:     nn.attention
 func.func @other_axis(%q: tensor<3x6x16xf32>, %k: tensor<3x10x16xf32>, %v: tensor<3x10x8xf32>) -> tensor<3x6x8xf32> {
-  %s = nn.matmul %q, %k {transpose_b = true} : (tensor<3x6x16xf32>, tensor<3x10x16xf32>) -> tensor<3x6x10xf32>
-  %p = nn.softmax %s {axis = 1 : i64} : (tensor<3x6x10xf32>) -> tensor<3x6x10xf32>
-  %y = nn.matmul %p, %v {transpose_b = false} : (tensor<3x6x10xf32>, tensor<3x10x8xf32>) -> tensor<3x6x8xf32>
+  %s = nn.matmul %q, %k transpose_b true : tensor<3x6x10xf32>
+  %p = nn.softmax %s axis 1 : tensor<3x6x10xf32>
+  %y = nn.matmul %p, %v : tensor<3x6x8xf32>
   func.return %y : tensor<3x6x8xf32>
 }
 
@@ -78,9 +78,9 @@ func.func @other_axis(%q: tensor<3x6x16xf32>, %k: tensor<3x10x16xf32>, %v: tenso
 // CHECK-LABEL: func.func @second_use
 // CHECK-NOT:     nn.attention
 func.func @second_use(%q: tensor<3x6x16xf32>, %k: tensor<3x10x16xf32>, %v: tensor<3x10x8xf32>) -> (tensor<3x6x8xf32>, tensor<3x6x10xf32>) {
-  %s = nn.matmul %q, %k {transpose_b = true} : (tensor<3x6x16xf32>, tensor<3x10x16xf32>) -> tensor<3x6x10xf32>
-  %p = nn.softmax %s {axis = 2 : i64} : (tensor<3x6x10xf32>) -> tensor<3x6x10xf32>
-  %y = nn.matmul %p, %v {transpose_b = false} : (tensor<3x6x10xf32>, tensor<3x10x8xf32>) -> tensor<3x6x8xf32>
+  %s = nn.matmul %q, %k transpose_b true : tensor<3x6x10xf32>
+  %p = nn.softmax %s : tensor<3x6x10xf32>
+  %y = nn.matmul %p, %v : tensor<3x6x8xf32>
   func.return %y, %p : tensor<3x6x8xf32>, tensor<3x6x10xf32>
 }
 
@@ -91,16 +91,16 @@ func.func @second_use(%q: tensor<3x6x16xf32>, %k: tensor<3x10x16xf32>, %v: tenso
 // CHECK-LABEL: func.func @larger
 // CHECK-NOT:     nn.attention
 func.func @larger(%q: tensor<6x16xf32>, %k: tensor<10x16xf32>, %v: tensor<10x8xf32>, %mask: tensor<3x1x10xf32>, %w: tensor<3x10x8xf32>, %u: tensor<8x10xf32>) -> (tensor<3x6x8xf32>, tensor<3x6x8xf32>, tensor<6x8xf32>) {
-  %s = nn.matmul %q, %k {transpose_b = true} : (tensor<6x16xf32>, tensor<10x16xf32>) -> tensor<6x10xf32>
-  %m = nn.add %s, %mask : (tensor<6x10xf32>, tensor<3x1x10xf32>) -> tensor<3x6x10xf32>
-  %p = nn.softmax %m {axis = 2 : i64} : (tensor<3x6x10xf32>) -> tensor<3x6x10xf32>
-  %y = nn.matmul %p, %v {transpose_b = false} : (tensor<3x6x10xf32>, tensor<10x8xf32>) -> tensor<3x6x8xf32>
-  %s1 = nn.matmul %q, %k {transpose_b = true} : (tensor<6x16xf32>, tensor<10x16xf32>) -> tensor<6x10xf32>
-  %p1 = nn.softmax %s1 {axis = 1 : i64} : (tensor<6x10xf32>) -> tensor<6x10xf32>
-  %y1 = nn.matmul %p1, %w {transpose_b = false} : (tensor<6x10xf32>, tensor<3x10x8xf32>) -> tensor<3x6x8xf32>
-  %s2 = nn.matmul %q, %k {transpose_b = true} : (tensor<6x16xf32>, tensor<10x16xf32>) -> tensor<6x10xf32>
-  %p2 = nn.softmax %s2 {axis = 1 : i64} : (tensor<6x10xf32>) -> tensor<6x10xf32>
-  %y2 = nn.matmul %p2, %u {transpose_b = true} : (tensor<6x10xf32>, tensor<8x10xf32>) -> tensor<6x8xf32>
+  %s = nn.matmul %q, %k transpose_b true : tensor<6x10xf32>
+  %m = nn.add %s, %mask : tensor<3x6x10xf32>
+  %p = nn.softmax %m : tensor<3x6x10xf32>
+  %y = nn.matmul %p, %v : tensor<3x6x8xf32>
+  %s1 = nn.matmul %q, %k transpose_b true : tensor<6x10xf32>
+  %p1 = nn.softmax %s1 : tensor<6x10xf32>
+  %y1 = nn.matmul %p1, %w : tensor<3x6x8xf32>
+  %s2 = nn.matmul %q, %k transpose_b true : tensor<6x10xf32>
+  %p2 = nn.softmax %s2 : tensor<6x10xf32>
+  %y2 = nn.matmul %p2, %u transpose_b true : tensor<6x8xf32>
   func.return %y, %y1, %y2 : tensor<3x6x8xf32>, tensor<3x6x8xf32>, tensor<6x8xf32>
 }
 
@@ -113,15 +113,15 @@ func.func @larger(%q: tensor<6x16xf32>, %k: tensor<10x16xf32>, %v: tensor<10x8xf
 func.func @other_nan(%q: tensor<6x16xf32>, %k: tensor<10x16xf32>, %v: tensor<10x8xf32>, %o: tensor<6x10xf32>) -> (tensor<6x8xf32>, tensor<6x8xf32>) {
   %zero = nn.splat 0.0 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
-  %s = nn.matmul %q, %k {transpose_b = true} : (tensor<6x16xf32>, tensor<10x16xf32>) -> tensor<6x10xf32>
-  %p = nn.softmax %s {axis = 1 : i64} : (tensor<6x10xf32>) -> tensor<6x10xf32>
-  %n = nn.is_nan %p : (tensor<6x10xf32>) -> tensor<6x10xi1>
-  %w = nn.where %n, %one, %p : (tensor<6x10xi1>, tensor<f32>, tensor<6x10xf32>) -> tensor<6x10xf32>
-  %y = nn.matmul %w, %v {transpose_b = false} : (tensor<6x10xf32>, tensor<10x8xf32>) -> tensor<6x8xf32>
-  %s1 = nn.matmul %q, %k {transpose_b = true} : (tensor<6x16xf32>, tensor<10x16xf32>) -> tensor<6x10xf32>
-  %p1 = nn.softmax %s1 {axis = 1 : i64} : (tensor<6x10xf32>) -> tensor<6x10xf32>
-  %n1 = nn.is_nan %o : (tensor<6x10xf32>) -> tensor<6x10xi1>
-  %w1 = nn.where %n1, %zero, %p1 : (tensor<6x10xi1>, tensor<f32>, tensor<6x10xf32>) -> tensor<6x10xf32>
-  %y1 = nn.matmul %w1, %v {transpose_b = false} : (tensor<6x10xf32>, tensor<10x8xf32>) -> tensor<6x8xf32>
+  %s = nn.matmul %q, %k transpose_b true : tensor<6x10xf32>
+  %p = nn.softmax %s : tensor<6x10xf32>
+  %n = nn.is_nan %p : tensor<6x10xi1>
+  %w = nn.where %n, %one, %p : tensor<6x10xf32>
+  %y = nn.matmul %w, %v : tensor<6x8xf32>
+  %s1 = nn.matmul %q, %k transpose_b true : tensor<6x10xf32>
+  %p1 = nn.softmax %s1 : tensor<6x10xf32>
+  %n1 = nn.is_nan %o : tensor<6x10xi1>
+  %w1 = nn.where %n1, %zero, %p1 : tensor<6x10xf32>
+  %y1 = nn.matmul %w1, %v : tensor<6x8xf32>
   func.return %y, %y1 : tensor<6x8xf32>, tensor<6x8xf32>
 }

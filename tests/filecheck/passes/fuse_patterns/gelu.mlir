@@ -3,17 +3,17 @@
 // All orders of the factors; what was there is told, in order.
 
 // CHECK-LABEL: func.func @torch
-// CHECK:         %g = nn.gelu %x {node = "e", nn.pattern = "gelu-erf", nn.consumed = ["nn.div@a", "nn.erf@b", "nn.add@c", "nn.mul@d", "nn.mul@e"]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK:         %g = nn.gelu %x {node = "e", nn.pattern = "gelu-erf", nn.consumed = ["nn.div@a", "nn.erf@b", "nn.add@c", "nn.mul@d", "nn.mul@e"]} : tensor<2x3xf32>
 // CHECK-NEXT:    func.return %g
 func.func @torch(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %root = nn.splat 1.41421354 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %half = nn.splat 0.5 : f32 : tensor<f32>
-  %a = nn.div %x, %root {node = "a"} : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %b = nn.erf %a {node = "b"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %c = nn.add %b, %one {node = "c"} : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %d = nn.mul %x, %c {node = "d"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %g = nn.mul %d, %half {node = "e"} : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %a = nn.div %x, %root {node = "a"} : tensor<2x3xf32>
+  %b = nn.erf %a {node = "b"} : tensor<2x3xf32>
+  %c = nn.add %b, %one {node = "c"} : tensor<2x3xf32>
+  %d = nn.mul %x, %c {node = "d"} : tensor<2x3xf32>
+  %g = nn.mul %d, %half {node = "e"} : tensor<2x3xf32>
   func.return %g : tensor<2x3xf32>
 }
 
@@ -26,11 +26,11 @@ func.func @half_first(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %root = nn.splat 0.707106769 : f32 : tensor<1xf32>
   %one = nn.splat 1.0 : f32 : tensor<2x3xf32>
   %half = nn.splat 0.5 : f32 : tensor<f32>
-  %a = nn.mul %x, %half : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %b = nn.mul %root, %x : (tensor<1xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %c = nn.erf %b : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %d = nn.add %one, %c : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %g = nn.mul %a, %d : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %a = nn.mul %x, %half : tensor<2x3xf32>
+  %b = nn.mul %root, %x : tensor<2x3xf32>
+  %c = nn.erf %b : tensor<2x3xf32>
+  %d = nn.add %one, %c : tensor<2x3xf32>
+  %g = nn.mul %a, %d : tensor<2x3xf32>
   func.return %g : tensor<2x3xf32>
 }
 
@@ -43,11 +43,11 @@ func.func @half_of_the_sum(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %root = nn.splat 1.4142135623730951 : f64 : tensor<f64>
   %one = nn.splat 1.0 : f64 : tensor<f64>
   %two = nn.splat 2.0 : f64 : tensor<f64>
-  %a = nn.div %x, %root : (tensor<2x3xf64>, tensor<f64>) -> tensor<2x3xf64>
-  %b = nn.erf %a : (tensor<2x3xf64>) -> tensor<2x3xf64>
-  %c = nn.add %one, %b : (tensor<f64>, tensor<2x3xf64>) -> tensor<2x3xf64>
-  %d = nn.div %c, %two : (tensor<2x3xf64>, tensor<f64>) -> tensor<2x3xf64>
-  %g = nn.mul %d, %x : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
+  %a = nn.div %x, %root : tensor<2x3xf64>
+  %b = nn.erf %a : tensor<2x3xf64>
+  %c = nn.add %one, %b : tensor<2x3xf64>
+  %d = nn.div %c, %two : tensor<2x3xf64>
+  %g = nn.mul %d, %x : tensor<2x3xf64>
   func.return %g : tensor<2x3xf64>
 }
 
@@ -66,11 +66,11 @@ func.func @other_constant(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
   %root = nn.splat 1.41421354 : f64 : tensor<f64>
   %one = nn.splat 1.0 : f64 : tensor<f64>
   %half = nn.splat 0.5 : f64 : tensor<f64>
-  %a = nn.div %x, %root : (tensor<2x3xf64>, tensor<f64>) -> tensor<2x3xf64>
-  %b = nn.erf %a : (tensor<2x3xf64>) -> tensor<2x3xf64>
-  %c = nn.add %b, %one : (tensor<2x3xf64>, tensor<f64>) -> tensor<2x3xf64>
-  %d = nn.mul %x, %c : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<2x3xf64>
-  %g = nn.mul %d, %half : (tensor<2x3xf64>, tensor<f64>) -> tensor<2x3xf64>
+  %a = nn.div %x, %root : tensor<2x3xf64>
+  %b = nn.erf %a : tensor<2x3xf64>
+  %c = nn.add %b, %one : tensor<2x3xf64>
+  %d = nn.mul %x, %c : tensor<2x3xf64>
+  %g = nn.mul %d, %half : tensor<2x3xf64>
   func.return %g : tensor<2x3xf64>
 }
 
@@ -84,11 +84,11 @@ func.func @other_value(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf
   %root = nn.splat 1.41421354 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %half = nn.splat 0.5 : f32 : tensor<f32>
-  %a = nn.div %x, %root : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %b = nn.erf %a : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %c = nn.add %b, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %d = nn.mul %y, %c : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %g = nn.mul %d, %half : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %a = nn.div %x, %root : tensor<2x3xf32>
+  %b = nn.erf %a : tensor<2x3xf32>
+  %c = nn.add %b, %one : tensor<2x3xf32>
+  %d = nn.mul %y, %c : tensor<2x3xf32>
+  %g = nn.mul %d, %half : tensor<2x3xf32>
   func.return %g : tensor<2x3xf32>
 }
 
@@ -102,11 +102,11 @@ func.func @second_use(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   %root = nn.splat 1.41421354 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %half = nn.splat 0.5 : f32 : tensor<f32>
-  %a = nn.div %x, %root : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %b = nn.erf %a : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %c = nn.add %b, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %d = nn.mul %x, %c : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %g = nn.mul %d, %half : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %a = nn.div %x, %root : tensor<2x3xf32>
+  %b = nn.erf %a : tensor<2x3xf32>
+  %c = nn.add %b, %one : tensor<2x3xf32>
+  %d = nn.mul %x, %c : tensor<2x3xf32>
+  %g = nn.mul %d, %half : tensor<2x3xf32>
   func.return %g, %b : tensor<2x3xf32>, tensor<2x3xf32>
 }
 
@@ -120,11 +120,11 @@ func.func @broadcast(%x: tensor<3xf32>) -> tensor<2x3xf32> {
   %root = nn.splat 1.41421354 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %half = nn.splat 0.5 : f32 : tensor<2x1xf32>
-  %a = nn.div %x, %root : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %b = nn.erf %a : (tensor<3xf32>) -> tensor<3xf32>
-  %c = nn.add %b, %one : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %d = nn.mul %x, %c : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-  %g = nn.mul %d, %half : (tensor<3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  %a = nn.div %x, %root : tensor<3xf32>
+  %b = nn.erf %a : tensor<3xf32>
+  %c = nn.add %b, %one : tensor<3xf32>
+  %d = nn.mul %x, %c : tensor<3xf32>
+  %g = nn.mul %d, %half : tensor<2x3xf32>
   func.return %g : tensor<2x3xf32>
 }
 
@@ -142,23 +142,23 @@ func.func @tanh(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, t
   %root = nn.splat 0.797884583 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %half = nn.splat 0.5 : f32 : tensor<f32>
-  %a = nn.pow %x, %three : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %b = nn.mul %cubic, %a : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %c = nn.add %x, %b : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %d = nn.mul %root, %c : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %e = nn.tanh %d : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %f = nn.add %e, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %x1 = nn.mul %x, %half : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %g = nn.mul %x1, %f : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y1 = nn.mul %y, %y : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y2 = nn.mul %y, %y1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y3 = nn.mul %cubic, %y2 : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y4 = nn.add %y3, %y : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y5 = nn.mul %y4, %root : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %y6 = nn.tanh %y5 : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y7 = nn.add %one, %y6 : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y8 = nn.mul %y, %y7 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %h = nn.mul %half, %y8 : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %a = nn.pow %x, %three : tensor<2x3xf32>
+  %b = nn.mul %cubic, %a : tensor<2x3xf32>
+  %c = nn.add %x, %b : tensor<2x3xf32>
+  %d = nn.mul %root, %c : tensor<2x3xf32>
+  %e = nn.tanh %d : tensor<2x3xf32>
+  %f = nn.add %e, %one : tensor<2x3xf32>
+  %x1 = nn.mul %x, %half : tensor<2x3xf32>
+  %g = nn.mul %x1, %f : tensor<2x3xf32>
+  %y1 = nn.mul %y, %y : tensor<2x3xf32>
+  %y2 = nn.mul %y, %y1 : tensor<2x3xf32>
+  %y3 = nn.mul %cubic, %y2 : tensor<2x3xf32>
+  %y4 = nn.add %y3, %y : tensor<2x3xf32>
+  %y5 = nn.mul %y4, %root : tensor<2x3xf32>
+  %y6 = nn.tanh %y5 : tensor<2x3xf32>
+  %y7 = nn.add %one, %y6 : tensor<2x3xf32>
+  %y8 = nn.mul %y, %y7 : tensor<2x3xf32>
+  %h = nn.mul %half, %y8 : tensor<2x3xf32>
   func.return %g, %h : tensor<2x3xf32>, tensor<2x3xf32>
 }
 
@@ -177,24 +177,24 @@ func.func @other_sums(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf
   %both = nn.splat 0.0356774081 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %half = nn.splat 0.5 : f32 : tensor<f32>
-  %a = nn.mul %x, %root : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %b = nn.mul %x, %cubic : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %c = nn.mul %b, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %d = nn.add %one, %c : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %e = nn.mul %a, %d : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %f = nn.tanh %e : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %x1 = nn.add %f, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %x2 = nn.mul %half, %x1 : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %g = nn.mul %x, %x2 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y1 = nn.pow %y, %two : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %y2 = nn.mul %y1, %y : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y3 = nn.mul %y2, %both : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %y4 = nn.mul %y, %root : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %y5 = nn.add %y4, %y3 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y6 = nn.tanh %y5 : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %y7 = nn.add %y6, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %y8 = nn.mul %y7, %half : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %h = nn.mul %y8, %y : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %a = nn.mul %x, %root : tensor<2x3xf32>
+  %b = nn.mul %x, %cubic : tensor<2x3xf32>
+  %c = nn.mul %b, %x : tensor<2x3xf32>
+  %d = nn.add %one, %c : tensor<2x3xf32>
+  %e = nn.mul %a, %d : tensor<2x3xf32>
+  %f = nn.tanh %e : tensor<2x3xf32>
+  %x1 = nn.add %f, %one : tensor<2x3xf32>
+  %x2 = nn.mul %half, %x1 : tensor<2x3xf32>
+  %g = nn.mul %x, %x2 : tensor<2x3xf32>
+  %y1 = nn.pow %y, %two : tensor<2x3xf32>
+  %y2 = nn.mul %y1, %y : tensor<2x3xf32>
+  %y3 = nn.mul %y2, %both : tensor<2x3xf32>
+  %y4 = nn.mul %y, %root : tensor<2x3xf32>
+  %y5 = nn.add %y4, %y3 : tensor<2x3xf32>
+  %y6 = nn.tanh %y5 : tensor<2x3xf32>
+  %y7 = nn.add %y6, %one : tensor<2x3xf32>
+  %y8 = nn.mul %y7, %half : tensor<2x3xf32>
+  %h = nn.mul %y8, %y : tensor<2x3xf32>
   func.return %g, %h : tensor<2x3xf32>, tensor<2x3xf32>
 }
 
@@ -210,13 +210,13 @@ func.func @fourth_power(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %root = nn.splat 0.797884583 : f32 : tensor<f32>
   %one = nn.splat 1.0 : f32 : tensor<f32>
   %half = nn.splat 0.5 : f32 : tensor<f32>
-  %a = nn.pow %x, %four : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %b = nn.mul %cubic, %a : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %c = nn.add %x, %b : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %d = nn.mul %root, %c : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %e = nn.tanh %d : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %f = nn.add %e, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %x1 = nn.mul %x, %half : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-  %g = nn.mul %x1, %f : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %a = nn.pow %x, %four : tensor<2x3xf32>
+  %b = nn.mul %cubic, %a : tensor<2x3xf32>
+  %c = nn.add %x, %b : tensor<2x3xf32>
+  %d = nn.mul %root, %c : tensor<2x3xf32>
+  %e = nn.tanh %d : tensor<2x3xf32>
+  %f = nn.add %e, %one : tensor<2x3xf32>
+  %x1 = nn.mul %x, %half : tensor<2x3xf32>
+  %g = nn.mul %x1, %f : tensor<2x3xf32>
   func.return %g : tensor<2x3xf32>
 }

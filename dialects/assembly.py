@@ -1,0 +1,156 @@
+"""Assembly forms that the ops of several dialects share.
+
+    %y = nn.conv %x, %w pads [1, 1, 1, 1] groups 2 {node = "conv"} : tensor<1x8x6x6xf32>
+
+Operands are printed without types: a value is defined before it is used, and its type is stated
+there. A setting is a property by name. One that has no short form is in the attribute dictionary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue, TypeAttribute
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+# ** operands and types **
+
+
+def parse_operand(parser: Parser) -> SSAValue:
+    """A value that is defined already. Raises ParseError for any other."""
+    return _resolved(parser, parser.parse_unresolved_operand())
+
+
+def parse_operands(parser: Parser) -> list[SSAValue]:
+    """Values that are defined already, separated by commas, or none."""
+    unresolved = parser.parse_optional_undelimited_comma_separated_list(
+        parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+    )
+    return [_resolved(parser, operand) for operand in unresolved or ()]
+
+
+def _resolved(parser: Parser, operand: UnresolvedOperand) -> SSAValue:
+    values = parser.ssa_values.get(operand.operand_name, ())
+    if operand.index >= len(values):
+        parser.raise_error(f"{operand.span.text} is used before it is defined", operand.span)
+    return values[operand.index]
+
+
+def print_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:
+    """Operands after a space, separated by commas."""
+    if operands:
+        printer.print_string(" ")
+        printer.print_list(operands, printer.print_operand)
+
+
+def parse_types(parser: Parser) -> list[Attribute]:
+    """The types of results, after a colon."""
+    parser.parse_punctuation(":")
+    return parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+
+
+def print_types(printer: Printer, types: Sequence[Attribute]) -> None:
+    """The types of results, after a colon."""
+    printer.print_string(" : ")
+    printer.print_list(types, printer.print_attribute)
+
+
+# ** settings **
+
+
+def parse_settings(parser: Parser, known: Set[str]) -> dict[str, Attribute]:
+    """Properties by name, each once; up to the first word that is not one of the names."""
+    found: dict[str, Attribute] = {}
+    while name := parser.parse_optional_keyword_in(known - found.keys()):
+        found[name] = _parse_value(parser)
+    return found
+
+
+def print_settings(printer: Printer, settings: Mapping[str, Attribute]) -> dict[str, Attribute]:
+    """Print properties by name; those that have no short form are returned."""
+    rest: dict[str, Attribute] = {}
+    for name, value in settings.items():
+        text = _text(value)
+        if text is None and not isinstance(value, StringAttr | TypeAttribute):
+            rest[name] = value
+            continue
+        printer.print_string(f" {name} ")
+        if text is None:
+            printer.print_attribute(value)
+        else:
+            printer.print_string(text)
+    return rest
+
+
+def _text(value: Attribute) -> str | None:
+    """The short form of a number, a boolean or a list of numbers."""
+    match value:
+        case DenseArrayBase():
+            numbers = cast(Sequence[float], cast(Any, value).get_values())
+            return f"[{', '.join(map(_number_text, numbers))}]" if _list(numbers) == value else None
+        case FloatAttr() if value.type == f64 and not math.isnan(value.value.data):
+            return _number_text(value.value.data)
+        case IntegerAttr() if value.type == IntegerType(1):
+            return "true" if value.value.data else "false"
+        case IntegerAttr() if value.type == i64:
+            return str(value.value.data)
+        case _:
+            return None
+
+
+def _number_text(number: float) -> str:
+    """A number as the parser reads it: floats have a point."""
+    if isinstance(number, int) or math.isinf(number):
+        return str(number)
+    text = repr(number)
+    return text if "." in text else text.replace("e", ".0e")
+
+
+def _list(numbers: Sequence[float]) -> DenseArrayBase[Any]:
+    """An array of f64 where one of the numbers is a float, else of i64."""
+    if any(isinstance(number, float) for number in numbers):
+        return DenseArrayBase.from_list(f64, list(numbers))
+    return DenseArrayBase.from_list(i64, cast(list[int], list(numbers)))
+
+
+def _parse_value(parser: Parser) -> Attribute:
+    numbers = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: _parse_number(parser)
+    )
+    if numbers is not None:
+        return _list(numbers)
+    if (boolean := parser.parse_optional_boolean()) is not None:
+        return BoolAttr.from_bool(boolean)
+    if (text := parser.parse_optional_str_literal()) is not None:
+        return StringAttr(text)
+    number = _parse_optional_number(parser)
+    if number is None:
+        return parser.parse_type()
+    return FloatAttr(number, f64) if isinstance(number, float) else IntegerAttr(number, i64)
+
+
+def _parse_number(parser: Parser) -> float:
+    return parser.expect(lambda: _parse_optional_number(parser), "expected a number")
+
+
+def _parse_optional_number(parser: Parser) -> float | None:
+    sign = -1 if parser.parse_optional_punctuation("-") is not None else 1
+    if parser.parse_optional_keyword("inf") is not None:
+        return sign * math.inf
+    number = parser.parse_optional_number()
+    if number is None and sign < 0:
+        parser.raise_error("expected a number after '-'")
+    return None if number is None else sign * number
