@@ -14,8 +14,19 @@ from tessella.dialects.elements import is_unsigned
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import NnOp, dtype_of, is_float, tensor_type
 from tessella.kernels.builder import KernelBuilder, Scalars
-from tessella.kernels.elements import COMPARED, FLOATING, FLOATS, NATIVE, SAME, T, Table, rows
+from tessella.kernels.elements import (
+    COMPARED,
+    FLOATING,
+    FLOATS,
+    INTEGERS,
+    NATIVE,
+    SAME,
+    T,
+    Table,
+    rows,
+)
 from tessella.kernels.registry import native
+from tessella.kernels.remainder import REMAINDERS, floored, integer_power, truncated
 from tessella.runtime.host.values import saturate
 from tessella.support.elements import ELEMENTS
 from tessella.targets.vectormath import supports
@@ -214,7 +225,7 @@ def _reciprocal(_: NnOp, s: Scalars, a: Args) -> SSAValue:
 
 
 def _pow(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return s.op(math.PowFOp(a[0], a[1]))
+    return s.op(math.PowFOp(a[0], a[1])) if is_float(a[0].type) else integer_power(s, a[0], a[1])
 
 
 def _not(_: NnOp, s: Scalars, a: Args) -> SSAValue:
@@ -260,7 +271,9 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Table]] = {
     ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp, arith.DivUIOp), SAME),
     ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp), SAME),
     ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp), SAME),
-    ew.PowOp: (_pow, with_code("powf")),
+    ew.PowOp: (_pow, (*with_code("powf"), *rows(INTEGERS))),
+    ew.ModOp: (floored, REMAINDERS),
+    ew.FmodOp: (truncated, REMAINDERS),
     ew.EqualOp: (_compare("oeq", "eq"), COMPARED),
     ew.LessOp: (_compare("olt", "slt"), COMPARED),
     ew.LessEqualOp: (_compare("ole", "sle"), COMPARED),

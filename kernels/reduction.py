@@ -6,16 +6,19 @@ import math as numbers
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import is_unsigned
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import reduction
-from tessella.dialects.nn.core import Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import Tensor, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
-from tessella.kernels.elements import FLOATING
+from tessella.kernels.elements import FLOATING, INTEGERS, NATIVE, Table, rows
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.registry import native
+from tessella.support.elements import ELEMENTS
 
 
 def first(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
@@ -94,14 +97,60 @@ _declare(reduction.ReduceMaxOp, ">")
 _declare(reduction.ReduceMinOp, "<")
 
 
-@native(reduction.ReduceMeanOp, "reduce_mean", elements=FLOATING)
+MEANS: Table = (
+    *FLOATING,
+    *rows([name for name in INTEGERS if ELEMENTS[name].kind == "unsigned"], computes="u64"),
+    *rows([name for name in INTEGERS if ELEMENTS[name].kind == "signed"], computes="i64"),
+)
+"""Integers are summed in 64 bits."""
+
+
+@native(reduction.ReduceMeanOp, "reduce_mean", elements=MEANS)
 def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SSAValue:
-    """The sum, then times the reciprocal of the count."""
+    """The sum, then times the reciprocal of the count; of integers divided by it."""
     axes: tuple[int, ...] = op.settings["axes"]
     count = numbers.prod(shape_of(x)[d] for d in axes)
     keepdims = op.settings["keepdims"]
     total = reduce_axes(k, "+", [x], axes, k.result_type(op), first, keepdims=keepdims)
-    return scaled(k, total, 1.0 / count)
+    type = tensor_type(total)
+    if is_float(type.element_type):
+        return scaled(k, total, 1.0 / count)
+    divide = arith.DivUIOp if is_unsigned(type.element_type) else arith.DivSIOp
+    return k.map([total], type, lambda s, a: s.op(divide(a[0], s.like(count, a[0]))))
+
+
+def _declare_where(op: type[reduction.ArgOp], most: str) -> None:
+    @native(op, op.name.removeprefix("nn."), elements=rows(NATIVE, writes=("i64",)))
+    def lower(k: KernelBuilder, concrete: reduction.ArgOp, x: SSAValue) -> SSAValue:
+        """M = >(X), then <(I where X = M or X is NaN)."""
+        axis: int = concrete.settings["axis"]
+        last: bool = concrete.settings["select_last_index"]
+        kept = inner_type(x, kept_shape(x, [axis]))
+        found = reduce_axes(k, most, [x], [axis], kept, first, keepdims=False)
+        element = i32 if shape_of(x)[axis] < 1 << 31 else i64
+
+        def position(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+            index = s.op(arith.IndexCastOp(s.index(f"d{axis}"), element))
+            none = s.constant(-1 if last else shape_of(x)[axis] - 1, element)
+            return s.op(arith.SelectOp(_holds(s, *a), index, none))
+
+        type = k.result_type(concrete)
+        return reduce_axes(
+            k, ">" if last else "<", [x, found], [axis], type, position,
+            keepdims=concrete.settings["keepdims"],
+        )  # fmt: skip
+
+
+def _holds(s: Scalars, x: SSAValue, extreme: SSAValue) -> SSAValue:
+    """Whether an element is the extreme one: NaN is, where there is one."""
+    if not is_float(x.type):
+        return s.op(arith.CmpiOp(x, extreme, "eq"))
+    equal, is_nan = arith.CmpfOp(x, extreme, "oeq"), arith.CmpfOp(x, x, "uno")
+    return s.op(arith.OrIOp(s.op(equal), s.op(is_nan)))
+
+
+_declare_where(reduction.ArgMaxOp, ">")
+_declare_where(reduction.ArgMinOp, "<")
 
 
 def _along(x: SSAValue, axis: int) -> tuple[dict[str, int], list[str]]:
