@@ -25,13 +25,14 @@ from tessella import kernels, targets
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import parse_place
+from tessella.kernels.elements import elements_of
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
 from tessella.passes.pick.grade import valid_place
-from tessella.passes.pick.places import check_served
+from tessella.passes.pick.places import check_elements, check_served
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
 from tessella.targets import Target
 
@@ -88,6 +89,7 @@ class PickKernelsPass(ProgramPass):
             for op in function.body.block.ops
             if isinstance(op, NnOp) and not isinstance(op, ConstantOp)
         }
+        check_elements(places, [e for op in found if (e := elements_of(op)) is not None])
         missing = [
             Unsupported(op.name, op.node, "; ".join(map(str, entry.rejected)))
             for op, entry in found.items()

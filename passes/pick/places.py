@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessella.dialects.place import PlaceAttr
+from tessella.kernels.elements import Elements
 from tessella.kernels.registry import CPUS, devices_with_kernels, readable_elements
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 
 
@@ -33,6 +35,22 @@ def _check_precision(place: PlaceAttr) -> None:
             expected=f"one of {', '.join(known)}",
             found=str(place),
             hint="tensors of it can be stored and cast, on the host",
+        )
+
+
+def check_elements(places: Sequence[PlaceAttr], found: Sequence[Elements]) -> None:
+    """Raise OptionError where all places ask for integers that no op of a program has: floats are
+    never stored in them."""
+    asked = {place.precision.data: place for place in requested(places)}
+    present = {name for each in found for name in (*each.reads, *each.writes)}
+    integers = all(p in ELEMENTS and not ELEMENTS[p].is_float for p in asked)
+    if asked and found and integers and not present.intersection(asked):
+        listed = [name for name in ELEMENTS if name in present]
+        raise OptionError(
+            f"the model has nothing of {' or '.join(asked)}",
+            expected=f"a place of one of its elements: {', '.join(listed)}",
+            found=", ".join(map(str, asked.values())),
+            hint="numbers of a float become integers where a model quantizes them itself",
         )
 
 

@@ -92,3 +92,54 @@ def test_digits_are_not_lost_where_a_place_takes_them_all(name: str) -> None:
     np.testing.assert_array_equal(tessella.jit(lambda x: function(x))(x), function(x))
     asked = tessella.jit(lambda x: function(x), places=[f"{ARCH}/f32"])
     np.testing.assert_allclose(asked(x), function(x), rtol=1e-6, atol=1e-6)
+
+
+# ** places of integers **
+
+
+@pytest.mark.parametrize("places", [["i8"], ["i8", "u8"], ["i8", "host"], ["bool"]])
+@pytest.mark.parametrize("fallback", ["allow", "error"])
+def test_floats_are_never_stored_in_integers(
+    places: list[str], fallback: str, tmp_path: Path
+) -> None:
+    onnx.save(gemm(), path := tmp_path / "model.onnx")
+    listed = [p if p == "host" else f"{ARCH}/{p}" for p in places]
+    with pytest.raises(OptionError, match="the model has nothing of") as caught:
+        tessella.compile(path, places=listed, fallback=fallback)
+    assert caught.value.expected == "a place of one of its elements: f32"
+
+
+def quantized() -> ModelProto:
+    """A sum of bytes, as numbers and as they are."""
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale"], ["v"]),
+        helper.make_node("Exp", ["v"], ["y"]),
+        helper.make_node("Relu", ["x"], ["z"]),
+    ]
+    scale = numpy_helper.from_array(np.float32(0.02), "scale")
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT8, (5, 33))]
+    outputs = [
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, (5, 33)),
+        helper.make_tensor_value_info("z", TensorProto.INT8, (5, 33)),
+    ]
+    graph = helper.make_graph(nodes, "quantized", inputs, outputs, [scale])
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_ops_of_integers_at_their_place(further: bool, tmp_path: Path) -> None:
+    """What reads or writes i8 is native there; what has floats alone needs a place of its own."""
+    onnx.save(quantized(), path := tmp_path / "model.onnx")
+    places = [f"{ARCH}/i8", *([f"{ARCH}/f32"] if further else [])]
+    model = tessella.compile(path, places=places)
+    listed = model.explain().ops
+    ops = {op["op"]: op for op in listed}
+    assert (ops["nn.relu"]["kernel"], ops["nn.relu"]["storage"]) == ("relu", "i8")
+    assert {op["kernel"] for op in listed if op["op"] == "nn.cast"} == {"cast"}
+    assert ops["nn.exp"]["kernel"] == ("exp" if further else "host")
+    assert ops["nn.exp"]["fallback"] == (None if further else "host")
+    x = np.arange(-82, 83).astype(np.int8).reshape(5, 33)
+    y, z = model.run(None, {"x": x})
+    np.testing.assert_allclose(y, np.exp(x.astype(np.float32) * np.float32(0.02)), rtol=1e-6)
+    np.testing.assert_array_equal(z, np.maximum(x, 0))
