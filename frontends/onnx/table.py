@@ -84,12 +84,17 @@ def page() -> str:
     """The page, as text."""
     rows = [_row(op, entries) for op, entries in ops.entries().items()]
     others = [op for op in op_names() if not ops.covers(op)]
-    functions = [op for op in others if _is_function(op)]
+    functions = function_ops()
     tail = _TAIL.format(
         functions=_listed(functions),
         missing=_listed([op for op in others if op not in functions]),
     )
     return _HEAD.format(newest=newest_opset()) + "".join(rows) + tail
+
+
+def function_ops() -> list[str]:
+    """The ops that are imported as functions."""
+    return [op for op in op_names() if not ops.covers(op) and _is_function(op)]
 
 
 def _row(op: str, entries: Sequence[Entry]) -> str:

@@ -174,18 +174,14 @@ class Sketch(Choices):
         return self.program
 
 
-@st.composite
-def programs(
-    draw: st.DrawFn, dtype: DTypes = np.float32, *, exact: bool = True, host: bool = False
+def program(
+    random: Random, dtype: DTypes, count: int, *, exact: bool = True, host: bool = False
 ) -> Program:
-    """Programs of up to six ops, mostly, and the constants that those need.
+    """A program of so many ops, mostly, and the constants that those need.
 
     With ``host`` there are ops among them that have no native kernel.
-
-    A shorter one is the beginning of a longer one: that is how Hypothesis finds small ones.
     """
-    count = draw(st.integers(1, 6))
-    sketch = Sketch(Random(draw(st.integers(0, 1 << 32))), dtype, exact=exact)
+    sketch = Sketch(random, dtype, exact=exact)
     drawers = [*(EXACT if exact else (*EXACT_ON_FLOATS, *INEXACT)), *([on_host] * 8 * host)]
     for _ in range(count):
         before, tries = len(sketch.values), 0
@@ -194,6 +190,19 @@ def programs(
             sketch.one_of(*drawers)(sketch)
             tries += 1
     return sketch.finish()
+
+
+@st.composite
+def programs(
+    draw: st.DrawFn, dtype: DTypes = np.float32, *, exact: bool = True, host: bool = False
+) -> Program:
+    """Programs of up to six ops.
+
+    A shorter one is the beginning of a longer one: that is how Hypothesis finds small ones.
+    """
+    count = draw(st.integers(1, 6))
+    random = Random(draw(st.integers(0, 1 << 32)))
+    return program(random, dtype, count, exact=exact, host=host)
 
 
 # ** elementwise **

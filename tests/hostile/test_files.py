@@ -7,19 +7,18 @@ import os
 import re
 import zipfile
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 import tessella
-from tessella import TessellaError
 from tessella.dialects.layout import Layout, Piece
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
@@ -27,11 +26,10 @@ from tessella.driver.stage_file import load_stage, save_stage, weights_path
 from tessella.driver.stages import IR_STAGES
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
-from tessella.support.errors import InternalError, InvalidModelError, OptionError
+from tessella.support.errors import InvalidModelError, OptionError
 from tessella.tools.opt import main as opt
-from tests.hostile.limits import gigabytes, seconds
+from tests.hostile.limits import gigabytes
 from tests.hostile.models import X, Y, mixed
-from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 
@@ -240,99 +238,7 @@ def test_what_is_written_is_a_plain_file(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-# ** damaged text **
-
-NUMBERS = [
-    "0",
-    "1",
-    "-1",
-    "3",
-    "16",
-    "255",
-    str(1 << 31),
-    str(1 << 62),
-    str(1 << 64),
-    "1" + "0" * 40,
-]
-WORDS = [
-    *("1e40", "nan", "f64", "i1", "index", "true", "host", "nhwc", "any", "@main", "@w", "none"),
-    *("", '"', "{", "}", "<", ">", "(", ")", "[", "]", "packed<[1, 0]>", "tensor<4xf32>"),
-    *("nn.relu", "nn.splat", "func.return", "strided<[1]>", "memref<4xf32>", "array<i64: 1>"),
-]
-_TOKENS = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?|[%@#]?[\w.$]+|\s+|.")
-
-
-@st.composite
-def damage(draw: Any, text: str) -> str:
-    """The text with a few words and lines changed."""
-    for _ in range(draw(st.integers(1, 3))):
-        words = _TOKENS.findall(text)
-        at = draw(st.integers(0, len(words) - 1))
-        match draw(st.integers(0, 4)):
-            case 0:
-                numbers = [i for i, word in enumerate(words) if re.match(r"-?\d", word)]
-                if numbers:
-                    words[draw(st.sampled_from(numbers))] = draw(st.sampled_from(NUMBERS))
-            case 1:
-                words[at] = draw(st.sampled_from(WORDS))
-            case 2:
-                words[at] = draw(st.sampled_from(words))
-            case 3:
-                del words[at : at + draw(st.integers(1, 4))]
-            case _:
-                lines = text.split("\n")
-                lines.insert(draw(st.integers(0, len(lines))), draw(st.sampled_from(lines)))
-                words = ["\n".join(lines)]
-        text = "".join(words) or " "
-    return text
-
-
-RELAXED = settings(
-    max_examples=sampled(120), suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
-
-@RELAXED
-@given(st.data())
-def test_damaged_text_runs_or_is_refused(folder: Path, tmp_path: Path, data: st.DataObject) -> None:
-    """Of the stages that hold no code: what they state about memory is all checked."""
-    stage = data.draw(st.sampled_from(["nn", "placed"]))
-    source = folder / f"{stage}.{stage}"
-    path = tmp_path / f"m.{stage}"
-    path.write_text(data.draw(damage(source.read_text())))
-    weights_path(path).write_bytes(weights_path(source).read_bytes())
-    try:
-        with seconds(15), gigabytes(4):
-            model = tessella.compile(path)
-            shapes = cast(Any, [info.shape for info in model.inputs])
-            model(*map(np.ones, shapes, [info.dtype for info in model.inputs]))
-    except TessellaError as error:
-        # a kernel that the op names, but not for its places, is found out late
-        if isinstance(error, InternalError) and "has no lowering" not in str(error):
-            raise
-
-
-OPT_PASSES = (
-    "infer-shapes,fold-constants",
-    "pick-kernels{target=avx2},insert-conversions,fuse-elementwise",
-    "",
-)
-
-
-@RELAXED
-@given(st.data())
-def test_opt_never_fails_in_any_other_way(
-    folder: Path, tmp_path: Path, data: st.DataObject
-) -> None:
-    stage = data.draw(st.sampled_from(IR_STAGES))
-    path = tmp_path / f"in.{stage}"
-    path.write_text(data.draw(damage((folder / f"{stage}.{stage}").read_text())))
-    passes = data.draw(st.sampled_from(OPT_PASSES if stage == "nn" else OPT_PASSES[-1:]))
-    output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(output), seconds(15), gigabytes(4):
-        code = opt([str(path), *(["-p", passes] if passes else [])])
-    assert code in (0, 1)
-    assert (": error: " in output.getvalue()) == bool(code)
+# ** text **
 
 
 def test_numbers_that_no_attribute_holds(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def grid_sample(call: Call) -> SSAValue:
         raise ShapeError("there is nothing to sample", found=str(x.type))
     spatial = shape_of(grid)[1:-1]
     count = math.prod(spatial)
-    wide = np.float64 if np.float64 in map(_dtype, (x, grid)) else np.float32
+    wide = np.float64 if np.dtype(np.float64) in (_dtype(x), _dtype(grid)) else np.float32
     points = call.reshape(call.cast(grid, wide), (n, 1, count, rank))
     taps = [
         _taps(call, call.reshape(part(call, points, 3, rank - 1 - d, 1), (n, 1, count)), size)

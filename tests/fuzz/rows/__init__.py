@@ -1,0 +1,44 @@
+"""The table of ONNX ops that random graphs are made of: one row for each op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.fuzz.graphs import Row
+from tests.fuzz.rows import (
+    elementwise,
+    indexing,
+    linear,
+    movement,
+    normalization,
+    recurrent,
+    reduction,
+    windows,
+)
+
+ROWS: Sequence[Row] = (
+    *elementwise.ROWS,
+    *indexing.ROWS,
+    *linear.ROWS,
+    *movement.ROWS,
+    *normalization.ROWS,
+    *recurrent.ROWS,
+    *reduction.ROWS,
+    *windows.ROWS,
+)
+
+LEFT_OUT = {
+    "Bernoulli": "random",
+    "CausalConvWithState": "no oracle has it",
+    "Constant": "weights are initializers, which are imported alike",
+    "GlobalLpPool": "onnx.reference has none",
+    "If": "the condition is known at import, so that one branch is the graph",
+    "LinearAttention": "no oracle has it",
+    "NonZero": "its operand is known at import, so that it is a constant",
+    "OptionalGetElement": "of a tensor it is the identity, and ONNX Runtime has it for optionals",
+    "OptionalHasElement": "of a tensor it is a constant, and ONNX Runtime has it for optionals",
+    "Scatter": "another name of ScatterElements",
+    "SequenceMap": "sequences are not supported",
+    "Upsample": "deprecated in op set 10, before those that are drawn",
+}
+"""Ops that are supported and have no row, each with the reason."""

@@ -1,0 +1,81 @@
+"""A few cases of each fuzzer, and with ``--slow`` a minute of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tessella.frontends.onnx import ops
+from tessella.frontends.onnx.table import function_ops
+from tests.fuzz import rounding
+from tests.fuzz.fuzzers import FUZZERS
+from tests.fuzz.graphs import Case
+from tests.fuzz.rounding import Noise
+from tests.fuzz.rows import LEFT_OUT, ROWS
+from tests.fuzz.runner import Runner
+
+SEED = 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FUZZERS)
+def test_some_cases(name: str) -> None:
+    fuzzer = FUZZERS[name]
+    for seed in range(fuzzer.sample):
+        assert isinstance(fuzzer.check(fuzzer.case(seed)), str)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUZZERS)
+def test_a_minute(name: str, tmp_path: Path) -> None:
+    runner = Runner(FUZZERS[name], tmp_path)
+    found = [f"{finding.seed}: {finding.text}" for finding in runner.run(SEED, 60.0, None)]
+    assert not found, "\n".join(found)
+    assert runner.report.cases > 10
+
+
+def test_every_op_has_a_row_or_a_reason() -> None:
+    rows = [row.op for row in ROWS]
+    assert len(rows) == len(set(rows)), "an op has two rows"
+    known = {*ops.entries(), *function_ops()}
+    assert {*rows, *LEFT_OUT} == known
+    assert not set(rows) & set(LEFT_OUT)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_case_is_that_of_its_seed() -> None:
+    first, second = (FUZZERS["onnx"].case(3) for _ in range(2))
+    assert first.options == second.options
+    assert first.case.model() == second.case.model()
+    for name, array in first.case.feeds.items():
+        assert array.tobytes() == second.case.feeds[name].tobytes()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_wrong_element_is_seen() -> None:
+    """Of what is expected, every other number is wrong, but for some that hang on rounding."""
+    seen = total = 0
+    for seed in range(12):
+        case: Case = FUZZERS["onnx"].case(seed).case
+        codes = [code for _, code in case.results]
+        for right in rounding.expected(case.run, codes):
+            assert not right.wrong(right.array).any()
+            other = ~right.array if right.array.dtype.kind == "b" else right.array + 1
+            seen, total = seen + right.wrong(other).sum(), total + other.size
+    assert seen > 0.8 * total
+
+
+def test_errors_grow_as_arithmetic_has_them_grow() -> None:
+    """Where numbers cancel, the tolerance is large; where they do not, it is small."""
+    x = np.array([1.0, 1e6])
+
+    def run(noise: Noise) -> list[np.ndarray]:
+        moved = noise(x, 2.0**-23)
+        return [moved * 2, (moved + 1e6) - 1e6, np.floor(moved)]
+
+    double, cancelled, whole = rounding.expected(run, [1, 1, 1], samples=8)
+    assert double.tolerance[0] < 2e-5
+    assert 1e-7 < cancelled.tolerance[0] < 1e-4
+    assert not whole.known[0] or whole.tolerance[0] >= 1

@@ -1,0 +1,96 @@
+"""Random Tile programs, and random statements under random schedules, against their points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+import tessella
+from tessella import targets
+from tests.frontends.tile import points
+from tests.frontends.tile.checks import same
+from tests.fuzz.fuzzer import TARGETS, Fuzzer
+from tests.generators.schedules import Fences, Prepared, prepare
+from tests.generators.tile_programs import Sketch, sketch
+from tests.generators.tile_statements import statement
+
+# ** programs **
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A Tile program, and what it is compiled for."""
+
+    sketch: Sketch
+    target: str
+
+
+def draw_program(random: Random) -> Trial:
+    """A program on small tensors, or on some that are longer than vectors."""
+    seed, target = random.getrandbits(32), random.choice(TARGETS)
+    if random.random() < 0.25:
+        return Trial(sketch(seed, random.choice((1, 2)), 40), target)
+    return Trial(sketch(seed, random.choice((1, 2, 3, 4))), target)
+
+
+def check_program(trial: Trial) -> str:
+    """Compiled, it gives what the trying of all points gives, to the bit."""
+    source, arrays = trial.sketch.source, trial.sketch.arrays
+    with np.errstate(all="ignore"):
+        wanted = list(points.run(source, *arrays).values())
+    got = tessella.tile(source, target=trial.target)(*arrays)
+    for result, want in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
+        same(result, want)
+    return "right"
+
+
+def save_program(trial: Trial, folder: Path) -> None:
+    """The program and its arrays."""
+    (folder / "program.tile").write_text(f"{trial.sketch.source}\n")
+    np.savez(folder / "inputs.npz", *trial.sketch.arrays)
+
+
+# ** statements **
+
+
+def draw_statement(random: Random) -> Prepared:
+    """A statement of the `tile` dialect with any schedule that it may have."""
+    target = targets.get(random.choice(TARGETS))
+    return prepare(random, statement(random), target)
+
+
+def check_statement(prepared: Prepared) -> str:
+    """It gives what its points give, and touches nothing else."""
+    if not prepared.is_small:
+        return "too large"
+    fences = Fences()
+    np.testing.assert_array_equal(prepared.run(fences.place), prepared.wanted)
+    fences.check()
+    return "right"
+
+
+def save_statement(prepared: Prepared, folder: Path) -> None:
+    """The kernel and its arrays."""
+    (folder / "kernel.mlir").write_text(f"// {prepared.target.name}\n{prepared.module}\n")
+    np.savez(folder / "inputs.npz", **prepared.statement.arrays)  # pyright: ignore[reportArgumentType]
+
+
+PROGRAM_FUZZER = Fuzzer(
+    "tile",
+    "Random Tile programs, against their points.",
+    draw_program,
+    check_program,
+    save_program,
+    sample=3,
+)
+STATEMENT_FUZZER = Fuzzer(
+    "statements",
+    "Random schedules of statements, against their points.",
+    draw_statement,
+    check_statement,
+    save_statement,
+    sample=15,
+)
