@@ -25,7 +25,7 @@ class Point:
     indices: Mapping[str, Pos]
     offsets: tuple[Pos, ...]
     rows: tuple[int, ...] = (0,)
-    edge: bool = False
+    boundary: bool = False
     """Whether constraints on the rows have to be checked."""
     masked: bool = False
     """Whether constraints on the lanes have to be checked."""

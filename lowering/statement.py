@@ -30,11 +30,11 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import plan_accesses
-from tessella.passes.tile.tiles import Tiles, edges_as_loops, overlaps, split
+from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
 from tessella.support.sizes import Size
 
 FEW = 0.75
-"""The share of the rows that tiles other than edge tiles run, from which on those are few."""
+"""The share of the rows that interior tiles run, from which on those of the boundary are few."""
 
 
 class Statement:
@@ -53,7 +53,7 @@ class Statement:
         self.op = op
         self.flat = flat
         self.s = schedule
-        self.buffers = [buffers[v] for v in (*op.inputs, *op.post_inputs, op.res)]
+        self.buffers = [buffers[v] for v in op.tensors]
         check_schedule(op, flat, schedule)
         self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
         self.constraints = self.plan.constraints
@@ -110,28 +110,29 @@ class Statement:
 
     def _split(self, name: str, extent: Size) -> Iterator[Tiles]:
         sizes = {self.s.rows: self.s.row_tile, self.s.vector: self.s.width}
-        clean: tuple[Size, Size] = (0, extent)
+        interior: tuple[Size, Size] = (0, extent)
         if name in sizes:
             # where a block begins is not known
             blocked = any(name == each for each, _ in self.s.blocks)
-            low, high = self.constraints.inside(self.flat, name)
-            clean = (low, high) if (low, high) == clean or not blocked else (0, 0)
-        tiles = self._tiles(name, extent, sizes.get(name, 1), clean)
-        return edges_as_loops(tiles) if name == self.s.vector else tiles
+            low, high = self.constraints.interior(self.flat, name)
+            interior = (low, high) if (low, high) == interior or not blocked else (0, 0)
+        tiles = self._tiles(name, extent, sizes.get(name, 1), interior)
+        return boundary_as_loops(tiles) if name == self.s.vector else tiles
 
     def _tiles(
-        self, name: str, extent: Size, size: int, clean: tuple[Size, Size]
+        self, name: str, extent: Size, size: int, interior: tuple[Size, Size]
     ) -> Iterator[Tiles]:
-        return split(extent, size, clean, overlap=overlaps(self.op, self.flat, name, extent, size))
+        overlap = overlaps(self.op, self.flat, name, extent, size)
+        return split(extent, size, interior, overlap=overlap)
 
     def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:
         """The point with the register tile's extent along an index."""
         if name == self.s.rows:
-            return replace(point, rows=tuple(range(tiles.size)), edge=tiles.edge)
+            return replace(point, rows=tuple(range(tiles.size)), boundary=tiles.boundary)
         if name == self.s.vector:
             full, tail = divmod(tiles.size, self.s.lanes)
             vectors = full + (tail > 0)
-            return replace(point, vectors=vectors, tail=tail, masked=tiles.edge)
+            return replace(point, vectors=vectors, tail=tail, masked=tiles.boundary)
         return point
 
     def _run(self, name: str, tiles: Tiles, body: Callable[[Pos], None]) -> None:
@@ -223,7 +224,7 @@ class Statement:
         if name == self.s.vector:
             return self._reduce_lanes(name, rest, point, sums, rows)
         unrolled = [c for c in self.constraints.rows if c.form.coefficient(name)]
-        if unrolled and point.edge:
+        if unrolled and point.boundary:
             return self._unroll(unrolled[0], name, rest, point, sums, rows)
         start, stop = self._bounds(name, point)
         if start == Pos() and stop == Pos(None, 1):
@@ -279,23 +280,23 @@ class Statement:
         """How many steps of a reduced index's loop become one: where the loops inside are unrolled
         as a whole, so many that the schedule's number of points come together.
 
-        Edge tiles, whose taps are unrolled around the loop, keep it as it is where they are few:
-        their code takes as long to compile as all other tiles'. 0 keeps a short loop from becoming
-        one with the taps.
+        Boundary tiles, whose filter positions are unrolled around the loop, keep it as it is where
+        they are few: their code takes as long to compile as all other tiles'. 0 keeps a short loop
+        from becoming one with the positions.
         """
         extent = self._extent(name, point)
-        if point.edge and self.constraints.rows:
+        if point.boundary and self.constraints.rows:
             if extent <= self.s.unroll:
                 return 0
-            if self._edges_are_few:
+            if self._boundary_is_small:
                 return 1
         points = prod(self.flat.ranges[n] for n in inner)
         return max(1, min(extent, self.s.unroll // points))
 
     @cached_property
-    def _edges_are_few(self) -> bool:
+    def _boundary_is_small(self) -> bool:
         assert self.s.rows is not None
-        low, high = self.constraints.inside(self.flat, self.s.rows)
+        low, high = self.constraints.interior(self.flat, self.s.rows)
         return (high - low) // self.s.row_tile * self.s.row_tile >= FEW * self.flat.ranges[
             self.s.rows
         ]

@@ -58,6 +58,14 @@ class Constraint:
     operands: tuple[int, ...] = ()
     """The operands whose accesses would leave their tensors elsewhere."""
 
+    def interior(self, name: str, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
+        """From which value of an index to which (excluded) the constraint holds whatever the other
+        indices are. The index has a positive coefficient."""
+        scale = self.form.coefficient(name)
+        rest = self.form.substitute({name: Linear()})
+        least, greatest = rest.bounds(ranges)
+        return -(least // scale), (self.extent - 1 - greatest) // scale + 1
+
 
 @dataclass(frozen=True)
 class Flat:
@@ -163,7 +171,7 @@ def _misfit(what: str, layout: Layout) -> InvalidModelError:
 
 def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]:
     found: dict[tuple[Linear, Size], tuple[int, ...]] = dict.fromkeys(op.where_list, ())
-    values = (*op.inputs, *op.post_inputs, op.res)
+    values = op.tensors
     for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True)):
         for form, extent in zip(forms, shape_of(value), strict=True):
             low, high = form.bounds(ranges)
@@ -175,7 +183,7 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
 def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
     """Flatten a statement; ``layouts`` overrides those of operands by number."""
     ranges = {index.name: index.range for index in op.index_list}
-    values = (*op.inputs, *op.post_inputs, op.res)
+    values = op.tensors
     overrides = layouts or {}
     accesses = tuple(
         flatten_access(forms, shape_of(value), overrides.get(i, layout_of(value)), ranges)

@@ -209,6 +209,11 @@ class ContractOp(IRDLOperation):
         return tuple(a.data for a in self.accesses)
 
     @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """What the accesses are of: the inputs, the post inputs, and the output."""
+        return (*self.operands[: len(self.accesses) - 1], self.res)
+
+    @property
     def input_accesses(self) -> tuple[Access, ...]:
         return self.access_list[: len(self.inputs)]
 

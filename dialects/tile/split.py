@@ -92,7 +92,7 @@ def _widths(op: ContractOp) -> Widths | str:
     """The indices to split, or why that does not help."""
     ranges = {index.name: index.range for index in op.index_list}
     found: dict[str, set[int]] = {}
-    values = (*op.inputs, *op.post_inputs, op.res)
+    values = op.tensors
     for value, forms in zip(values, op.access_list, strict=True):
         for form, divisor in _divided(layout_of(value), forms):
             needed = cuts(form, divisor, ranges)

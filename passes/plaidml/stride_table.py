@@ -112,7 +112,7 @@ def obstacle(op: ContractOp) -> str | None:
         return f"it has {points} points, not 1 to 2^63 - 1"
     if any(isinstance(inner, ExtractOp) for r in (op.combine, op.post) for inner in r.walk()):
         return "it reads elements at computed coordinates"
-    reasons = map(_tensor_obstacle, _tensor_names(op), _tensors(op))
+    reasons = map(_tensor_obstacle, _tensor_names(op), op.tensors)
     return next((reason for reason in reasons if reason is not None), None)
 
 
@@ -134,7 +134,7 @@ def stride_table(op: ContractOp) -> StrideTable:
     ranges = {name: flat.ranges[name] for name in sorted(flat.ranges) if flat.ranges[name] > 1}
     columns = [
         _column(name, tensor_type(value).element_type, a, tuple(ranges))
-        for name, value, a in zip(_tensor_names(op), _tensors(op), flat.accesses, strict=True)
+        for name, value, a in zip(_tensor_names(op), op.tensors, flat.accesses, strict=True)
     ]
     return StrideTable(
         names=tuple(ranges),
@@ -153,16 +153,11 @@ def _column(name: str, element: Attribute, a: FlatAccess, indices: Sequence[str]
     return Column(name, tuple(map(a.stride, indices)), a.offset, a.size, element.size)
 
 
-def _tensors(op: ContractOp) -> tuple[SSAValue, ...]:
-    return (*op.inputs, *op.post_inputs, op.res)
-
-
 def _tensor_names(op: ContractOp) -> list[str]:
     """The names in the text of the IR, where the tensors have any."""
     numbered = [f"in{i}" for i in range(len(op.inputs) + len(op.post_inputs))]
     return [
-        value.name_hint or name
-        for value, name in zip(_tensors(op), [*numbered, "out"], strict=True)
+        value.name_hint or name for value, name in zip(op.tensors, [*numbered, "out"], strict=True)
     ]
 
 

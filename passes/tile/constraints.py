@@ -11,7 +11,7 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 
 UNROLLED = 256
-"""Values of a reduced index that an edge tile unrolls at most."""
+"""Values of a reduced index that a boundary tile unrolls at most."""
 
 
 @dataclass(frozen=True)
@@ -19,38 +19,36 @@ class Constraints:
     """The constraints of a statement, sorted by how the loops keep to them."""
 
     rows: tuple[Constraint, ...]
-    """On the blocked rows and one reduced index: edge tiles are unrolled, others need no check."""
+    """On the blocked rows and one reduced index: boundary tiles are unrolled, others need no
+    check."""
     bounds: tuple[Constraint, ...]
     """On one reduced index and at most one plain free index: they bound the reduced index's
     loop."""
     lanes: tuple[Constraint, ...]
-    """On the vector index and at most one reduced index: edge tiles mask lanes, others need no
+    """On the vector index and at most one reduced index: boundary tiles mask lanes, others need no
     check."""
     masks: tuple[Constraint, ...]
     """The rest: checked at each point."""
+    bounded: frozenset[str]
+    """The reduced indices whose loops are bounded, and are not unrolled."""
 
     @property
     def masked(self) -> tuple[Constraint, ...]:
-        """Those that masks keep, in edge tiles or everywhere."""
+        """Those that masks keep, in boundary tiles or everywhere."""
         return (*self.lanes, *self.masks)
 
-    def inside(self, flat: Flat, name: str) -> tuple[Size, Size]:
-        """The values of an index of the register tile at which every constraint that its edge tiles
-        check holds, whatever the reduced index is."""
+    def interior(self, flat: Flat, name: str) -> tuple[Size, Size]:
+        """The values of an index of the register tile at which every constraint that its boundary
+        tiles check holds, whatever the reduced index is."""
         low, high = 0, flat.ranges[name]
         for c in (*self.rows, *self.lanes):
-            scale = c.form.coefficient(name)
-            if not scale:
-                continue
-            rest = c.form.substitute({name: type(c.form)()})
-            least, greatest = rest.bounds(flat.ranges)
-            low = max(low, -(least // scale))
-            high = min(high, (c.extent - 1 - greatest) // scale + 1)
+            if c.form.coefficient(name):
+                first, end = c.interior(name, flat.ranges)
+                low, high = max(low, first), min(high, end)
         return low, max(low, high)
 
 
-def reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
-    """The reduced indices that occur in constraints."""
+def _reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
     return {n for c in constraints for n, _ in c.form.terms} & set(flat.reduced)
 
 
@@ -76,7 +74,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         plain = names - reduced - {schedule.rows}
         positive = all(k > 0 for _, k in c.form.terms)
         # an index whose loop is unrolled has no bounds, and the other way round
-        unrolled, bounded = (reduced_indices(group, flat) for group in (rows, bounds))
+        unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
         vectors = schedule.vector in names and schedule.vector in flat.free
         if vectors and names - reduced == {schedule.vector} and len(reduced) < 2 and positive:
             lanes.append(c)
@@ -93,4 +91,5 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
             bounds.append(c)
         else:
             masks.append(c)
-    return Constraints(tuple(rows), tuple(bounds), tuple(lanes), tuple(masks))
+    bounded = frozenset(_reduced_indices(bounds, flat))
+    return Constraints(tuple(rows), tuple(bounds), tuple(lanes), tuple(masks), bounded)

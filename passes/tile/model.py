@@ -23,7 +23,6 @@ from functools import cached_property
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat, FlatAccess
-from tessella.passes.tile.constraints import reduced_indices
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.targets import Target
@@ -68,7 +67,12 @@ class Estimate:
 
     @property
     def cycles(self) -> float:
-        return max(self.core, self.memory) + (1.0 - HIDDEN) * min(self.core, self.memory)
+        return overlapped(self.core, self.memory)
+
+
+def overlapped(core: float, memory: float) -> float:
+    """Cycles of what the core and what the memory takes: the shorter one counts in part."""
+    return max(core, memory) + (1.0 - HIDDEN) * min(core, memory)
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class Model:
             self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
         )
         wait = self._wait
-        masks = self._masks(s) if s.vector is not None and self.flat.constraints else 0.0
+        masks = self._mask_cycles(s)
         each_point = self.page_cycles(s) + LOOP_CYCLES / s.unroll
         for rows, vectors, tiles in self._tiles(s, outer):
             count = tiles * points
@@ -126,8 +130,7 @@ class Model:
             if not by_lanes:
                 core += tiles * self._finish(rows, vectors)
         if by_lanes:
-            # short reductions are unrolled, and the next output's begins before this one ends
-            core += outer * (self._finish(1, 1) - TILE_CYCLES + self._horizontal(s))
+            core += outer * self._sum_lanes(s)
         return Estimate(arithmetic, loads, latency, core, {}, self.registers(s))
 
     @cached_property
@@ -136,17 +139,20 @@ class Model:
         return 0.0 if self.op.is_map else float(self.target.fma_latency)
 
     def bounds(self, s: Schedule) -> Callable[[int], float]:
-        """The cycles that a schedule takes at least with so many rows, whatever its orders and its
-        unrolling are: its windows share all loads, and its vectors start at lines."""
+        """The cycles that a schedule takes at least with so many rows, whatever its unrolling and
+        its order are: its windows share all loads, and all comes from memory once."""
         t, ranges, plans = self.target, self.flat.ranges, self.plan(s).read
-        vectors_of = sum(o.by_vector for o in plans)
+        vectors_of = sum(self._vector_loads(s, o, a) for o, a in self._inputs(s) if o.by_vector)
         elements = sum(o.by_row and not o.by_vector for o in plans)
-        others = len(plans) - vectors_of - elements
+        others = sum(not (o.by_row or o.by_vector) for o in plans)
         widths = [(-(-w // s.lanes), n) for w, n in self.parts(s.vector, s.width)]
         extent = ranges[s.rows] if s.rows is not None else 1
         outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
         points = math.prod(ranges[n] for n in self.flat.reduced if n != s.vector)
         each_load = LOAD_CYCLES + 1.0 / t.load_ports
+        sums_lanes = s.vector in self.flat.reduced
+        pages, mask = self.page_cycles(s, self.plan(s).unpacked), self._mask_cycles(s)
+        once = outer * self._sum_lanes(s) if sums_lanes else 0.0
 
         def tiles(rows: int) -> float:
             cycles = 0.0
@@ -154,16 +160,28 @@ class Model:
                 loads = vectors * vectors_of + rows * elements + others
                 work = max(self._arithmetic(rows, vectors), self._wait)
                 point = max(work + loads * LOAD_CYCLES, loads * each_load)
-                cycles += count * (points * point + self._finish(rows, vectors) * begins)
+                point += pages + mask * vectors
+                finish = 0.0 if sums_lanes else self._finish(rows, vectors)
+                cycles += count * (points * point + finish)
             return cycles
-
-        begins = s.vector not in self.flat.reduced
 
         def cycles(rows: int) -> float:
             full, rest = divmod(extent, rows)
-            return outer * (full * tiles(rows) + (tiles(rest) if rest else 0.0))
+            core = once + outer * (full * tiles(rows) + (tiles(rest) if rest else 0.0))
+            return overlapped(core, self._least_memory)
 
         return cycles
+
+    @cached_property
+    def _least_memory(self) -> float:
+        """Cycles to bring each operand in once, where a cache does not hold all."""
+        sizes = [self._bytes(i, self.flat.ranges) for i in range(len(self.flat.accesses))]
+        return max(
+            sum(sizes[:-1], written * sizes[-1]) / bandwidth
+            if sum(sizes) > capacity * CACHE_SHARE
+            else 0.0
+            for _, capacity, bandwidth, written in self._levels
+        )
 
     def _tiles(self, s: Schedule, outer: int) -> Iterator[tuple[int, int, int]]:
         """(rows, vectors, how many) of the register tiles."""
@@ -194,21 +212,23 @@ class Model:
     def _post_ops(self) -> float:
         return _cost(self.op, "post") if self.op.post_block is not None else 0.0
 
-    def _masks(self, s: Schedule) -> float:
+    def _mask_cycles(self, s: Schedule) -> float:
         """To find out which lanes of a vector count, on the average of all tiles."""
-        assert s.vector is not None
         held = self.plan(s).constraints
-        low, high = held.inside(self.flat, s.vector)
+        if s.vector is None or not held.masked:
+            return 0.0
+        low, high = held.interior(self.flat, s.vector)
         tiles = -(-self.flat.ranges[s.vector] // s.width)
-        edges = 1.0 - max(0, high // s.width - -(-low // s.width)) / tiles
+        boundary = 1.0 - max(0, high // s.width - -(-low // s.width)) / tiles
         everywhere = sum(s.vector in {n for n, _ in c.form.terms} for c in held.masks)
-        return (edges * len(held.lanes) + everywhere) * MASK_CYCLES
+        return (boundary * len(held.lanes) + everywhere) * MASK_CYCLES
 
-    def page_cycles(self, s: Schedule) -> float:
-        """To find the pages of operands that a point of the innermost reduction loops goes to: of
-        those that are more than the first translation buffer holds."""
+    def page_cycles(self, s: Schedule, operands: Sequence[int] | None = None) -> float:
+        """To find the pages of inputs, or of some of them, that a point of the innermost reduction
+        loops goes to: of those that are more than the first translation buffer holds."""
         cycles = 0.0
-        for a, size in zip(self.flat.accesses[: self.flat.inputs], self._sizes, strict=False):
+        for operand in range(self.flat.inputs) if operands is None else operands:
+            a, size = self.flat.accesses[operand], self._sizes[operand]
             pages, points = 1.0, 1
             for name in reversed(s.reduction):
                 step = min(1.0, abs(a.stride(name)) * size / self.target.page)
@@ -225,22 +245,29 @@ class Model:
         return rows * vectors * self.ops / self.target.fma_ports
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
-        operands = zip(self.plan(s).read, self.flat.accesses, strict=False)
-        total = sum(self._operand_loads(s, o, a, rows, vectors) for o, a in operands)
+        total = sum(self._operand_loads(s, o, a, rows, vectors) for o, a in self._inputs(s))
         return total / self.target.load_ports
+
+    def _inputs(self, s: Schedule) -> Iterator[tuple[OperandPlan, FlatAccess]]:
+        return zip(self.plan(s).read, self.flat.accesses, strict=False)
 
     def _operand_loads(
         self, s: Schedule, o: OperandPlan, a: FlatAccess, rows: int, vectors: int
     ) -> float:
         count = float((rows if o.by_row else 1) * (vectors if o.by_vector else 1))
         if o.by_vector:
-            count *= self._lines(s, a)
+            count *= self._vector_loads(s, o, a)
         if o.access is Access.TRANSPOSED:
             shuffles = s.lanes * math.log2(s.lanes) * vectors
             return count + shuffles / self.target.shuffle_ports * self.target.load_ports
-        if o.access is Access.STRIDED:
-            count *= o.stride + self.target.load_ports / self.target.shuffle_ports
         return count * self._fresh(s, a, rows) if o.is_window else count
+
+    def _vector_loads(self, s: Schedule, o: OperandPlan, a: FlatAccess) -> float:
+        """Loads of one vector, each of one line of the cache; with the shuffles of strided ones."""
+        lines = self._lines(s, a)
+        if o.access is not Access.STRIDED:
+            return lines
+        return lines * (o.stride + self.target.load_ports / self.target.shuffle_ports)
 
     def _lines(self, s: Schedule, a: FlatAccess) -> float:
         """Lines of the cache that a vector lies in, on average: more than one where vectors do not
@@ -254,17 +281,17 @@ class Model:
         """The share of a window's loads that no other row of the unrolled points makes."""
         assert s.rows is not None
         step = a.stride(s.rows)
-        taps, left = [0], s.unroll
+        positions, left = [0], s.unroll
         for name in reversed(s.reduction):
             extent = self.flat.ranges[name]
             if extent > left:
                 break
             left //= extent
-            taps = [t + a.stride(name) * i for t in taps for i in range(extent)]
-        if len(taps) == 1:
+            positions = [p + a.stride(name) * i for p in positions for i in range(extent)]
+        if len(positions) == 1:
             return 1.0
-        distinct = {tap + step * row for tap in taps for row in range(rows)}
-        return len(distinct) / (len(taps) * rows)
+        distinct = {position + step * row for position in positions for row in range(rows)}
+        return len(distinct) / (len(positions) * rows)
 
     def _finish(self, rows: int, vectors: int) -> float:
         """To begin a register tile, run the post body, and store."""
@@ -277,33 +304,46 @@ class Model:
         begin = 1.0 if self.op.is_map else TILE_CYCLES + self.target.fma_latency
         return begin + rows * vectors * each
 
-    def _horizontal(self, s: Schedule) -> float:
-        """To add up the lanes of the accumulators, a shuffle and an addition for each half: other
-        outputs are at work meanwhile."""
-        return 2 * math.log2(max(2, s.lanes)) / self.target.shuffle_ports + s.vectors
+    def _sum_lanes(self, s: Schedule) -> float:
+        """To add up the lanes of the accumulators, a shuffle and an addition for each half, and to
+        store the sum. Short reductions are unrolled, and the next output's begins before this one
+        ends."""
+        halves = math.log2(max(2, s.lanes))
+        horizontal = 2 * halves / self.target.shuffle_ports + s.vectors
+        return self._finish(1, 1) - TILE_CYCLES + horizontal
 
     def has_windows(self, s: Schedule) -> bool:
         """Whether an input's vectors move with the rows too, as windows do."""
-        return any(o.is_window for o in self.plan(s).read)
+        return bool(self.plan(s).windows)
 
     def registers(self, s: Schedule) -> int:
         """Vector registers that a register tile holds at once."""
-        plan = self.plan(s)
         if self.op.is_map:
-            return s.lanes if plan.has_transposes else 0
-        strided = [o for o in plan.read if o.access is Access.STRIDED]
-        shared = sum(o.by_vector and not o.by_row for o in plan.read)
-        windows = sum(2 if o in strided else 1 for o in plan.read if o.is_window)
-        held = s.row_tile * s.vectors + shared * s.vectors + 1
-        if windows:
-            # of a window, a column is held, and the weights that all rows take
-            bounded = self.bounded(s)
-            points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
-            column = (s.row_tile + 2) * s.vectors
-            weights = min(points, HELD_WEIGHTS) * (self.flat.inputs > 1)
-            weights *= s.vectors if shared else 1
-            held = s.row_tile * s.vectors + column * windows + weights + bool(strided)
-        return held + (3 if self.op.aggregation.data in "<>" else 0)
+            return s.lanes if self.plan(s).has_transposes else 0
+        return s.row_tile * self._held_by_row(s) + self._held_by_all(s)
+
+    def most_rows(self, s: Schedule) -> int:
+        """The rows of the largest register tile of a contraction that fits into the registers."""
+        left = self.target.vector_registers - self._held_by_all(s)
+        return left // self._held_by_row(s)
+
+    def _held_by_row(self, s: Schedule) -> int:
+        """Registers of one row: its accumulators, and what it needs of a column of each window."""
+        return s.vectors * (1 + self.plan(s).columns)
+
+    def _held_by_all(self, s: Schedule) -> int:
+        """Registers beside those of rows: of windows, two rows more, and the weights; of others,
+        the vectors that all rows share and an element."""
+        plan = self.plan(s)
+        compared = 3 if self.op.aggregation.data in "<>" else 0
+        if not plan.windows:
+            return plan.shared * s.vectors + 1 + compared
+        bounded = self.bounded(s)
+        points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
+        weights = min(points, HELD_WEIGHTS) * (self.flat.inputs > 1)
+        weights *= s.vectors if plan.shared else 1
+        strided = any(o.access is Access.STRIDED for o in plan.read)
+        return 2 * s.vectors * plan.columns + weights + strided + compared
 
     def plan(self, s: Schedule) -> AccessPlan:
         """How operands are read and the result is written."""
@@ -316,9 +356,9 @@ class Model:
     def _plans(self) -> dict[tuple[str | None, str | None], AccessPlan]:
         return {}
 
-    def bounded(self, s: Schedule) -> set[str]:
+    def bounded(self, s: Schedule) -> frozenset[str]:
         """The reduced indices whose loops constraints bound, which do not unroll."""
-        return reduced_indices(self.plan(s).constraints.bounds, self.flat)
+        return self.plan(s).constraints.bounded
 
     def shared(self, s: Schedule) -> set[str]:
         """The reduced indices of windows along which rows share vectors that they load."""
@@ -355,18 +395,23 @@ class Model:
 
     def traffic(self, s: Schedule) -> dict[str, float]:
         """Cycles in which each level of the caches delivers what it has to."""
-        t, loops = self.target, self.nest(s)
-        # behind the second level, a line that is written comes in before, and goes out later
-        levels = (
+        loops = self.nest(s)
+        prints = self._footprints(s, loops)
+        return {
+            level: self._moved(loops, prints, capacity * CACHE_SHARE, written) / bandwidth
+            for level, capacity, bandwidth, written in self._levels
+        }
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[str, int, float, int], ...]:
+        """(name, bytes of the cache before it, bytes per cycle, how often what is written passes):
+        after the second level, a line that is written comes in before, and goes out later."""
+        t = self.target
+        return (
             ("L2", t.l1, t.l2_bandwidth, 1),
             ("L3", t.l2, t.l3_bandwidth, 2),
             ("memory", t.l3, t.memory_bandwidth, 2),
         )
-        prints = self._footprints(s, loops)
-        return {
-            level: self._moved(loops, prints, capacity * CACHE_SHARE, written) / bandwidth
-            for level, capacity, bandwidth, written in levels
-        }
 
     def _footprints(self, s: Schedule, loops: Sequence[Loop]) -> list[list[float]]:
         """Bytes of each operand that the loops from a position inwards touch, by position."""
@@ -414,8 +459,7 @@ class Model:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        values = (*self.op.inputs, *self.op.post_inputs, self.op.res)
-        return [element_of(v.type).bits // 8 for v in values]
+        return [element_of(v.type).bits // 8 for v in self.op.tensors]
 
     def _moved(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Region, SSAValue
@@ -101,10 +102,30 @@ class AccessPlan:
     sums_lanes: bool = False
     """Whether the vector index is reduced: lanes accumulate apart and are added up at the end."""
 
-    @property
+    @cached_property
     def read(self) -> tuple[OperandPlan, ...]:
         """The plans of the inputs."""
         return self.operands[: self.inputs]
+
+    @cached_property
+    def windows(self) -> tuple[OperandPlan, ...]:
+        """The plans of the inputs that are windows."""
+        return tuple(o for o in self.read if o.is_window)
+
+    @cached_property
+    def columns(self) -> int:
+        """How many vectors a row needs of all windows: strided ones take two."""
+        return sum(2 if o.access is Access.STRIDED else 1 for o in self.windows)
+
+    @cached_property
+    def unpacked(self) -> tuple[int, ...]:
+        """The inputs, by number, that are in no panels."""
+        return tuple(i for i, o in enumerate(self.read) if o.access is not Access.PACKED)
+
+    @cached_property
+    def shared(self) -> int:
+        """How many inputs' vectors all rows share."""
+        return sum(o.by_vector and not o.by_row for o in self.read)
 
     @property
     def result(self) -> OperandPlan:
@@ -143,7 +164,7 @@ class AccessPlan:
         for kind, group in (
             ("unrolled on boundary rows", self.constraints.rows),
             ("loop bound", self.constraints.bounds),
-            ("mask in edge tiles", self.constraints.lanes),
+            ("mask in boundary tiles", self.constraints.lanes),
             ("mask", self.constraints.masks),
         ):
             yield from (f"constraint 0 <= {c.form} < {c.extent}: {kind}" for c in group)
@@ -156,9 +177,9 @@ def plan_accesses(op: ContractOp, flat: Flat, vector: str | None, rows: str | No
     Raises InvalidModelError for an output, or a post operand, that can leave its tensor.
     """
     constraints = classify(flat, Schedule((), (), vector, rows=rows))
-    values = (*op.inputs, *op.post_inputs, op.res)
     operands = tuple(
-        _operand(op, flat, i, value, vector, rows, constraints) for i, value in enumerate(values)
+        _operand(op, flat, i, value, vector, rows, constraints)
+        for i, value in enumerate(op.tensors)
     )
     extracts = tuple(_extracts(op, flat, vector)) if vector is not None else ()
     return AccessPlan(operands, flat.inputs, extracts, constraints, vector in flat.reduced)
@@ -217,6 +238,8 @@ def _is_transposed(op: ContractOp, flat: Flat, a: FlatAccess, rows: str | None) 
 
 def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
     """How the elements that the bodies extract lie along the vector index."""
+    if not any(isinstance(x, ExtractOp) for region in (op.combine, op.post) for x in region.walk()):
+        return
     varying: set[SSAValue] = set()
     inputs, posts = flat.accesses[: flat.inputs], flat.accesses[flat.inputs : -1]
     for region, accesses in ((op.combine, inputs), (op.post, posts)):

@@ -17,19 +17,18 @@ from xdsl.dialects.builtin import i1
 from tessella.dialects.elements import bytes_of, element_of, find_element
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import ContractOp, KernelOp, Schedule
-from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.dialects.tile import ContractOp, Schedule
+from tessella.dialects.tile.flat import Flat
 from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
-from tessella.passes.tile.packing import argument_of, packed_layouts
+from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import transposing_rows, vector_indices
-from tessella.targets import Target
+from tessella.support.sizes import Size, ceil_div
 
 VECTORS = (8, 6, 4, 3, 2, 1)
-USUAL_VECTORS = 4
-"""Vectors of the register tiles that a search with a budget tries."""
 MAX_ROWS = 16
 BODY_OPS = 160
 """Instructions of an unrolled loop: it has to stay in the cache of decoded instructions."""
@@ -42,39 +41,37 @@ images in rows are slower by a tenth."""
 AHEAD = 3
 """One in so many vectors of a point is loaded ahead: with fewer registers left than that, unrolled
 products of 9x3 vectors spill."""
-MAX_TAPS = 64
-"""Points of a window that are unrolled as a whole."""
-SQUARE_BLOCK = 8
-"""Vectors in a block of squares that are transposed: of 2 to 16, the best over the layouts of
+MAX_WINDOW = 64
+"""Filter positions of a window that are unrolled as a whole."""
+TRANSPOSED_BLOCK = 8
+"""Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
 convolutions' activations."""
 COPY_CYCLES = 400.0
 """To call another kernel that copies an operand."""
-MAX_EDGES = 6
-"""Unrolled edge tiles that a statement may have before others are preferred."""
-LONG_TAPS = 16
-"""Values of a reduced index that are unrolled in an edge tile at the price of one edge."""
+MAX_BOUNDARY_TILES = 6
+"""Unrolled boundary tiles that a statement may have before others are preferred."""
+LONG_WINDOW = 16
+"""Values of a reduced index that a boundary tile unrolls at the price of one tile."""
 
 
-def scalar_choice(op: ContractOp, target: Target) -> Choice:
+def scalar_choice(problem: Problem) -> Choice:
     """The schedule without a vector index."""
-    flat = simplify(flatten(op))
-    schedule = Schedule(order=loop_order(op, flat, None, None), reduction=flat.reduced)
-    return Choice(schedule, Model(op, flat, target).estimate(schedule))
+    order = loop_order(problem.op, problem.plain, None, None)
+    schedule = Schedule(order, problem.plain.reduced)
+    return Choice(schedule, problem.model({}).estimate(schedule))
 
 
 def element_bits(op: ContractOp) -> int:
     """Bits of the elements that the lanes are counted by: 64 where all are, else 32."""
-    values = (*op.inputs, *op.post_inputs, op.res)
-    return 64 if all(element_of(v.type).bits == 64 for v in values) else 32
+    return 64 if all(element_of(v.type).bits == 64 for v in op.tensors) else 32
 
 
 def widest_bits(op: ContractOp) -> int:
     """Bits of the widest element that a statement reads, computes with, or writes; conditions do
     not count, and an index is as wide as what the lanes are counted by."""
-    values = (*op.inputs, *op.post_inputs, op.res)
     blocks = [op.combine.block, *([op.post_block] if op.post_block is not None else [])]
     computed = [r.type for block in blocks for inner in block.ops for r in inner.results]
-    elements = map(find_element, (*(v.type for v in values), *(t for t in computed if t != i1)))
+    elements = map(find_element, (*(v.type for v in op.tensors), *(t for t in computed if t != i1)))
     return max(32 if e is None else e.bits for e in elements)
 
 
@@ -82,17 +79,21 @@ def widest_bits(op: ContractOp) -> int:
 class TileFamily:
     """The register tiles of so many vectors that differ by their number of rows alone."""
 
-    op: ContractOp
-    kernel: KernelOp
-    plain: Flat
-    """The statement with the layouts that its operands have."""
-    target: Target
+    problem: Problem
     vector: str
     lanes: int
     rows: str | None
     vectors: int = 1
     narrow: TileFamily | None = None
     """The family of one vector, whose panels differ in their width alone."""
+
+    @property
+    def op(self) -> ContractOp:
+        return self.problem.op
+
+    @property
+    def plain(self) -> Flat:
+        return self.problem.plain
 
     def heights(self) -> Iterator[int]:
         """The numbers of rows for which a tile fits into the registers."""
@@ -105,24 +106,7 @@ class TileFamily:
         first, most = 1, 1
         if self.rows is not None:
             first, most = 2, min(MAX_ROWS, self.plain.ranges[self.rows])
-        one, two = (model.registers(self._tile(height)) for height in (1, 2))
-        held = 1 + (self.target.vector_registers - one) // (two - one)
-        yield from range(first, min(most, held) + 1)
-
-    def usual_heights(self) -> Iterator[int]:
-        """The numbers of rows that mostly win: the most that fit, and the most that leave none over
-        or cut the range evenly; none where there are many vectors."""
-        if self.rows is not None and self.vectors > USUAL_VECTORS:
-            return
-        heights = list(self.heights())
-        if self.op.is_map or not heights:
-            yield from heights
-            return
-        most = heights[-1]
-        extent = self.plain.ranges[self.rows] if self.rows is not None else 1
-        whole = max(n for n in range(1, most + 1) if extent % n == 0)
-        even = -(-extent // -(-extent // most))
-        yield from sorted({n for n in (most, whole, even) if n > 1 or self.rows is None})
+        yield from range(first, min(most, model.most_rows(self._lowest)) + 1)
 
     def bound(self, height: int) -> float:
         """Cycles that a tile of so many rows takes at least."""
@@ -162,7 +146,7 @@ class TileFamily:
             lanes=self.lanes,
             vectors=self.vectors,
             rows=self.rows,
-            blocks=self._square_blocks(),
+            blocks=self._transposed_blocks(),
         )
 
     @cached_property
@@ -170,15 +154,15 @@ class TileFamily:
         if self.vector not in self.plain.free:
             return {}
         width = self.vectors * self.lanes
-        return packed_layouts(self.op, self.kernel, self.plain, self.vector, self.rows, width)
-
-    @cached_property
-    def _flat(self) -> Flat:
-        return simplify(flatten(self.op, self._layouts)) if self._layouts else self.plain
+        return self.problem.packed(self.vector, self.rows, width)
 
     @cached_property
     def _model(self) -> Model:
-        return Model(self.op, self._flat, self.target)
+        return self.problem.model(self._layouts)
+
+    @property
+    def _flat(self) -> Flat:
+        return self._model.flat
 
     @cached_property
     def _copies(self) -> float:
@@ -186,18 +170,22 @@ class TileFamily:
         return sum(self._copy(operand) for operand in self._layouts)
 
     def _copy(self, operand: int) -> float:
-        argument = argument_of(self.op, self.kernel, operand)
-        if argument is None or self.kernel.is_constant(argument.index):
+        kernel, target = self.problem.kernel, self.problem.target
+        argument = argument_of(self.op, kernel, operand)
+        if argument is None or kernel.is_constant(argument.index):
             return 0.0
         type = tensor_type(argument)
         count, size = type.element_count(), bytes_of(type)
-        cycles = moving(size, size, self.target) * self.target.ghz * 1e9
+        cycles = moving(size, size, target) * target.ghz * 1e9
         return COPY_CYCLES + cycles + count * SHUFFLING
 
     def _penalty(self, height: int) -> float:
-        if self.rows is None or not self.plain.constraints:
-            return 1.0
-        return 1.0 + max(0, _edges(self.plain, self.rows, height) - MAX_EDGES)
+        cut = sum(-(-each.rows // height) * each.weight for each in self._outline._boundary_rows)
+        return 1.0 + max(0, cut - MAX_BOUNDARY_TILES)
+
+    @cached_property
+    def _boundary_rows(self) -> list[BoundaryRows]:
+        return list(_boundary_rows(self.plain, self.rows)) if self.rows is not None else []
 
     def _reduction(self) -> tuple[str, ...]:
         """The reduced indices: those whose loops constraints bound outside, as the others unroll;
@@ -214,10 +202,10 @@ class TileFamily:
 
         return tuple(sorted(self._flat.reduced, key=position))
 
-    def _square_blocks(self) -> tuple[tuple[str, int], ...]:
-        """Squares run in blocks, so that what is read of a line stays in cache until all of the
-        line is."""
-        size, extent = SQUARE_BLOCK * self.lanes, self.plain.ranges[self.vector]
+    def _transposed_blocks(self) -> tuple[tuple[str, int], ...]:
+        """In-register transposes run in blocks, so that what is read of a line stays in cache until
+        all of the line is."""
+        size, extent = TRANSPOSED_BLOCK * self.lanes, self.plain.ranges[self.vector]
         if not self.op.is_map or self.rows is None or extent <= size:
             return ()
         even = -(-extent // -(-extent // size))
@@ -231,16 +219,16 @@ class TileFamily:
             return 1
         body = s.row_tile * s.vectors * 3 // 2 + 1
         # LLVM loads some of the next point's vectors ahead
-        if model.registers(s) + s.vectors // AHEAD >= self.target.vector_registers:
+        if model.registers(s) + s.vectors // AHEAD >= self.problem.target.vector_registers:
             return 1
-        # the taps of a window share what they load; broadcasts that are shared are spilled
+        # the positions of a window share what they load; broadcasts that are shared are spilled
         largest = WINDOW_OPS if model.has_windows(s) else BODY_OPS
         bounded = model.bounded(s)
         inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
         extents = [self._flat.ranges[name] for name in inside]
         whole = 1
         for points in accumulate(extents, mul):
-            if points > MAX_TAPS or points * body > largest:
+            if points > MAX_WINDOW or points * body > largest:
                 break
             whole = points
         longest = FAR_UNROLL if model.page_cycles(s) > 1 else MAX_UNROLL
@@ -248,33 +236,26 @@ class TileFamily:
         return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
 
 
-def families(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[TileFamily]:
+def families(problem: Problem) -> Iterator[TileFamily]:
     """The families of register tiles of a statement, those with many vectors first."""
-    flat = simplify(flatten(op))
+    op, lanes = problem.op, problem.target.lanes
     bits, widest = element_bits(op), widest_bits(op)
-    if widest < bits:  # more lanes of narrower elements, but no squares of them in registers
-        yield from _families(op, kernel, flat, target, target.lanes(widest), transposing=False)
-    yield from _families(op, kernel, flat, target, target.lanes(bits))
+    if widest < bits:  # more lanes of narrower elements, but no in-register transposes of them
+        yield from _families(problem, lanes(widest), transposing=False)
+    yield from _families(problem, lanes(bits))
 
 
-def _families(
-    op: ContractOp,
-    kernel: KernelOp,
-    flat: Flat,
-    target: Target,
-    lanes: int,
-    *,
-    transposing: bool = True,
-) -> Iterator[TileFamily]:
-    for vector in vector_indices(op, kernel, flat):
+def _families(problem: Problem, lanes: int, *, transposing: bool = True) -> Iterator[TileFamily]:
+    op, flat = problem.op, problem.plain
+    for vector in vector_indices(op, problem.kernel, flat):
         gathered = op.is_map and bool(plan_accesses(op, flat, vector, None).gathered())
         if not transposing and (gathered or flat.ranges[vector] < lanes):
             continue
         narrow: dict[str | None, TileFamily] = {}
         for vectors, rows in _shapes(op, flat, vector, lanes):
             if rows not in narrow:
-                narrow[rows] = TileFamily(op, kernel, flat, target, vector, lanes, rows)
-            yield TileFamily(op, kernel, flat, target, vector, lanes, rows, vectors, narrow[rows])
+                narrow[rows] = TileFamily(problem, vector, lanes, rows)
+            yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows])
 
 
 def _shapes(
@@ -297,22 +278,28 @@ def _shapes(
             yield from ((vectors, name) for name in names)
 
 
-def _edges(flat: Flat, rows: str, height: int) -> int:
-    """How many tiles constraints cut; one whose reduced index is long counts for several, as its
-    code does."""
-    extent, cut = flat.ranges[rows], 0
+@dataclass(frozen=True)
+class BoundaryRows:
+    """Neighbouring rows at which a constraint has to be checked."""
+
+    rows: Size
+    weight: int
+    """For how many tiles one of these counts: more where its reduced index is long, as its code
+    is."""
+
+
+def _boundary_rows(flat: Flat, rows: str) -> Iterator[BoundaryRows]:
+    """Those before and after the interior, of each constraint."""
+    extent = flat.ranges[rows]
     for c in flat.constraints:
-        scale = c.form.coefficient(rows)
-        if scale <= 0:
+        if c.form.coefficient(rows) <= 0:
             continue
-        low, high = c.form.substitute({rows: type(c.form)()}).bounds(flat.ranges)
-        before, inside = -(low // scale), (c.extent - 1 - high) // scale + 1
-        tiles = sum(
-            -(-min(max(0, cut_rows), extent) // height) for cut_rows in (before, extent - inside)
+        low, high = c.interior(rows, flat.ranges)
+        reduced = [flat.ranges[n] for n, _ in c.form.terms if n in flat.reduced]
+        weight = ceil_div(max(reduced, default=1), LONG_WINDOW)
+        yield from (
+            BoundaryRows(min(max(0, count), extent), weight) for count in (low, extent - high)
         )
-        taps = [flat.ranges[n] for n, _ in c.form.terms if n in flat.reduced]
-        cut += tiles * -(-max(taps, default=1) // LONG_TAPS)
-    return cut
 
 
 # ** the order of the loops **

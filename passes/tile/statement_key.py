@@ -12,11 +12,10 @@ from tessella.passes.tile.packing import argument_of
 
 def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
     """Equal for statements that have the same schedules, in whatever kernels they are."""
-    values = (*op.inputs, *op.post_inputs, op.res)
     properties = tuple((name, a) for name, a in sorted(op.properties.items()) if name != "schedule")
     packable = tuple(_packable(op, kernel, i) for i in range(len(op.inputs)))
     bodies = _body(op.combine), _body(op.post)
-    return properties, tuple(v.type for v in values), packable, bodies
+    return properties, tuple(v.type for v in op.tensors), packable, bodies
 
 
 def _packable(op: ContractOp, kernel: KernelOp, operand: int) -> str:

@@ -21,7 +21,7 @@ class Tiles:
     start: Size
     size: int
     stop: Size
-    edge: bool = False
+    boundary: bool = False
     """Whether constraints have to be checked point by point."""
 
     @property
@@ -43,9 +43,11 @@ def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> 
     return extent >= tile if op.is_map else extent > OVERLAPPED * tile
 
 
-def split(range_: Size, tile: int, clean: tuple[Size, Size], *, overlap: bool) -> Iterator[Tiles]:
-    """The tiles of ``0 .. range_``; those wholly inside ``clean`` and full are looped over."""
-    low, high = clean
+def split(
+    range_: Size, tile: int, interior: tuple[Size, Size], *, overlap: bool
+) -> Iterator[Tiles]:
+    """The tiles of ``0 .. range_``; those wholly inside ``interior`` and full are looped over."""
+    low, high = interior
     start: Size = 0
     while start < range_:
         inside = min(high, range_) - start if low <= start else 0
@@ -55,15 +57,15 @@ def split(range_: Size, tile: int, clean: tuple[Size, Size], *, overlap: bool) -
             start = stop
         else:
             size = known(min(tile, range_ - start))
-            edge = start < low or start + size > high
-            yield Tiles(start, size, start + size, edge)
+            boundary = start < low or start + size > high
+            yield Tiles(start, size, start + size, boundary)
             start += size
 
 
-def edges_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
-    """Equal edge tiles side by side as one loop."""
-    for (edge, _), group in groupby(tiles, lambda each: (each.edge, each.size)):
-        if not edge:
+def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
+    """Equal boundary tiles side by side as one loop."""
+    for (boundary, _), group in groupby(tiles, lambda each: (each.boundary, each.size)):
+        if not boundary:
             yield from group
             continue
         same = list(group)

@@ -183,8 +183,8 @@ tile.kernel @outside(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// Blocked rows at an edge: the taps are unrolled, each with the rows that it touches. Rows 0 and
-// 1 take 5 of 6 taps, the middle is a loop, rows 4 and 5 take 5 again.
+// Rows at the boundary: the values of the reduced index are unrolled, each with the rows that it
+// touches. Rows 0 and 1 take 5 of 6 values, the middle is a loop, rows 4 and 5 take 5 again.
 
 // CHECK-LABEL: rt.kernel @edges
 // CHECK-NOT:     scf.for

@@ -23,8 +23,8 @@ tile.kernel @bound(%a: tensor<9xf32>) -> (tensor<5xf32>) {
 
 // -----
 
-// On the rows and a reduced index: edge tiles are unrolled. The rows 0 and 1 take 5 of 6 taps, the
-// middle is a loop, the rows 4 and 5 take 5 again.
+// On the rows and a reduced index: boundary tiles are unrolled. The rows 0 and 1 take 5 of 6 values,
+// the middle is a loop, the rows 4 and 5 take 5 again.
 
 // CHECK-LABEL: rt.kernel @edge
 // CHECK-NOT:     scf.for
@@ -47,22 +47,23 @@ tile.kernel @edge(%a: tensor<8x8xf32>) -> (tensor<6x8xf32>) {
 // -----
 
 // On the vector index: a mask, of narrow integers. The operands are inside and are loaded as ever;
-// a multiply-add counts for the lanes at which the constraint holds.
+// a multiply-add takes zeros in the lanes at which the constraint does not hold.
 
 // CHECK-LABEL: rt.kernel @mask
 // CHECK-DAG:     %[[C5:.*]] = arith.constant 5 : i32
 // CHECK:         %[[L:.*]] = rt.iota : vector<8xi32>
 // CHECK-NEXT:    %[[E:.*]] = vector.broadcast %[[C5]] : i32 to vector<8xi32>
-// CHECK-NEXT:    scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}}) -> (vector<8xf32>) {
+// CHECK:         scf.for %i = {{.*}} iter_args(%[[OLD:[0-9]+]] = %{{.*}}) -> (vector<8xf32>) {
 // CHECK-NEXT:      %[[I:.*]] = affine.apply affine_map<(d0) -> ((d0 + -2))> (%i)
 // CHECK-NEXT:      %[[J:.*]] = arith.index_cast %[[I]] : index to i32
 // CHECK-NEXT:      %[[K:.*]] = vector.broadcast %[[J]] : i32 to vector<8xi32>
 // CHECK-NEXT:      %[[X:.*]] = arith.addi %[[K]], %[[L]] : vector<8xi32>
 // CHECK-NEXT:      %[[M:.*]] = arith.cmpi ult, %[[X]], %[[E]] : vector<8xi32>
 // CHECK-NEXT:      %[[A:.*]] = vector.load %a
-// CHECK:           %[[NEW:.*]] = vector.fma %[[A]], %{{.*}}, %[[OLD]] : vector<8xf32>
-// CHECK-NEXT:      %[[KEPT:.*]] = arith.select %[[M]], %[[NEW]], %[[OLD]] : vector<8xi1>, vector<8xf32>
-// CHECK-NEXT:      scf.yield %[[KEPT]] : vector<8xf32>
+// CHECK-NEXT:      %[[V:.*]] = arith.select %[[M]], %[[A]], %[[ZERO:.*]] : vector<8xi1>, vector<8xf32>
+// CHECK:           %[[W:.*]] = arith.select %[[M]], %{{.*}}, %[[ZERO]] : vector<8xi1>, vector<8xf32>
+// CHECK-NEXT:      %[[NEW:.*]] = vector.fma %[[V]], %[[W]], %[[OLD]] : vector<8xf32>
+// CHECK-NEXT:      scf.yield %[[NEW]] : vector<8xf32>
 tile.kernel @mask(%a: tensor<8xf32>, %b: tensor<3xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 3] (%a[x], %b[i]) -> [x] where [x + i - 2 < 5] schedule #tile.schedule<[x] reduce [i] vector x 8 by 1> {
   ^bb0(%v: f32, %w: f32):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +21,10 @@ from hypothesis import strategies as st
 from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
+from tessella.passes.tile import search
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Estimate, Model
+from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
@@ -279,15 +282,28 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
 @settings(max_examples=sampled(15))
 @given(random=randoms)
 def test_the_chosen_one_is_the_cheapest(target: Target, random: Random) -> None:
-    """A larger budget never finds a worse one."""
+    """Of those that are scored; a larger budget never finds a worse one."""
     op = drawn(random)
     kernel = kernel_of(op)
-    best = best_schedule(op, kernel, target)
     cycles = [choice.cycles for choice in all_choices(op, kernel, target)]
-    assert best.cycles <= min(cycles)
-    few = [best_schedule(op, kernel, target, budget).cycles for budget in (1, 2, 4, len(cycles))]
-    assert few == sorted(few, reverse=True)
-    assert few[-1] == best.cycles
+    found: list[float] = []
+    for budget in (1, 2, 4, search.BUDGET, len(cycles)):
+        with patch.object(search, "BUDGET", budget):
+            found.append(search._search(Problem(op, kernel, target)).cycles)
+    assert found == sorted(found, reverse=True)
+    assert found[-1] <= min(cycles)
+    assert best_schedule(op, kernel, target).cycles == found[3]
+
+
+@every_target
+@settings(max_examples=sampled(15))
+@given(random=randoms)
+def test_no_tile_takes_less_than_its_bound(target: Target, random: Random) -> None:
+    op = drawn(random)
+    for family, height in search._tiles(Problem(op, kernel_of(op), target)):
+        choice = family.choice(height)
+        assert choice is not None
+        assert family.bound(height) <= choice.cycles * (1 + 1e-9)
 
 
 @every_target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.passes.tile.tiles import edges_as_loops, parts, split
+from tessella.passes.tile.tiles import boundary_as_loops, parts, split
 
 
 @given(
@@ -16,15 +16,15 @@ from tessella.passes.tile.tiles import edges_as_loops, parts, split
     overlap=st.booleans(),
 )
 def test_split(extent: int, tile: int, low: int, length: int, overlap: bool) -> None:
-    """Each index is in one tile; tiles are marked as edges where they leave the clean part."""
-    clean = (min(low, extent), min(low + length, extent))
+    """Each index is in one tile; tiles are of the boundary where they leave the interior."""
+    interior = (min(low, extent), min(low + length, extent))
     at = 0
-    for tiles in split(extent, tile, clean, overlap=overlap):
+    for tiles in split(extent, tile, interior, overlap=overlap):
         assert (tiles.start, tiles.size > 0, tiles.count > 0) == (at, True, True)
         assert tiles.overlap == 0 or (overlap and tiles.overlap < tile and tiles.count > 1)
         assert tiles.size == tile or (tiles.size < tile and tiles.stop == extent)
-        inside = clean[0] <= tiles.start and tiles.stop <= clean[1]
-        assert tiles.edge != inside
+        inside = interior[0] <= tiles.start and tiles.stop <= interior[1]
+        assert tiles.boundary != inside
         assert tiles.count == 1 or inside
         at = tiles.stop
     assert at == extent
@@ -44,8 +44,8 @@ def test_the_last_of_full_tiles_lies_over_the_one_before() -> None:
 
 
 def test_edge_tiles_of_one_size_are_one_loop() -> None:
-    tiles = list(edges_as_loops(split(75, 16, (20, 50), overlap=False)))
-    assert [(t.start, t.size, t.stop, t.edge) for t in tiles] == [
+    tiles = list(boundary_as_loops(split(75, 16, (20, 50), overlap=False)))
+    assert [(t.start, t.size, t.stop, t.boundary) for t in tiles] == [
         (0, 16, 32, True),
         (32, 16, 48, False),
         (48, 16, 64, True),

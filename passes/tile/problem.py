@@ -1,0 +1,54 @@
+"""A statement that is to be scheduled, with what its candidates share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tessella.dialects.layout import Layout
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.passes.tile.model import Model
+from tessella.passes.tile.packing import packed_layouts
+from tessella.targets import Target
+
+Layouts = Mapping[int, Layout]
+"""Layouts by operand number."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A statement of a kernel, and the machine that it is scheduled for."""
+
+    op: ContractOp
+    kernel: KernelOp
+    target: Target
+    _models: dict[tuple[tuple[int, Layout], ...], Model] = field(
+        default_factory=dict[tuple[tuple[int, Layout], ...], Model]
+    )
+    _packed: dict[tuple[str, int, tuple[bool, ...]], Layouts] = field(
+        default_factory=dict[tuple[str, int, tuple[bool, ...]], Layouts]
+    )
+
+    @cached_property
+    def plain(self) -> Flat:
+        """The statement with the layouts that its operands have."""
+        return self.model({}).flat
+
+    def model(self, layouts: Layouts) -> Model:
+        """The cost model where some operands have other layouts."""
+        key = tuple(layouts.items())
+        if key not in self._models:
+            flat = simplify(flatten(self.op, layouts))
+            self._models[key] = Model(self.op, flat, self.target)
+        return self._models[key]
+
+    def packed(self, vector: str, rows: str | None, width: int) -> Layouts:
+        """The layouts that register tiles so wide want for operands."""
+        by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
+        key = vector, width, by_row
+        if key not in self._packed:
+            packed = packed_layouts(self.op, self.kernel, self.plain, vector, rows, width)
+            self._packed[key] = packed
+        return self._packed[key]
