@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "compile a model, run it once, show or check its outputs",
     "check": "list all that is not supported in a model",
     "explain": "show which kernel runs each op, and where",
+    "diff": "find the first node whose value differs from another implementation's",
     "bisect": "find the pass that changes what a model computes",
     "compile": "write a model at a stage of compilation",
     "targets": "list the machines that code can be made for",

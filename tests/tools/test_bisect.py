@@ -16,27 +16,11 @@ from tessella.dialects.graph import weights_of
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.passes.fold_constants import FoldConstantsPass
 from tessella.passes.fuse_elementwise import FuseElementwisePass
-from tessella.support.plugins import PASSES
 from tessella.tools import opt
 from tessella.tools.cli import main
-from tests.plugins import Installer, forget
+from tests.tools.breaker import installed
 
 Out = pytest.CaptureFixture[str]
-
-BREAKER = """
-    from tessella.dialects import nn
-    from tessella.passes.kinds import StatementPass
-
-    class BreakIt(StatementPass):
-        name = "break-it"
-        runs_after = "fold-batch-norm"
-
-        def rewrite(self, ctx, op):
-            if isinstance(op, nn.ReluOp):
-                op.res.replace_all_uses_with(op.x)
-                op.detach()
-                op.erase()
-    """
 
 
 @pytest.fixture
@@ -50,10 +34,8 @@ def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def breaker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """A plugin's pass that forgets activations."""
-    with monkeypatch.context() as patch:
-        Installer(tmp_path, patch)("breaker", BREAKER, {PASSES: {"break-it": "breaker:BreakIt"}})
+    with installed(tmp_path, monkeypatch):
         yield
-    forget()
 
 
 def test_nothing_is_wrong(model: str, capsys: Out) -> None:

@@ -1,0 +1,160 @@
+"""The first value of a graph at which two implementations part.
+
+A value that becomes an output is not fused any more. So the search looks first at values that
+kernels write anyway, a few in each run; then inside the kernel that is at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tessella.dialects.nn.core import Array
+from tessella.driver.explain import Explanation
+from tessella.tools.onnx_values import Arrays, OnnxGraph, Oracle, Tessella
+
+_AT_ONCE = 8
+"""Values that a run looks at."""
+
+Compare = Callable[[Array, Array], str | None]
+"""How an array differs from what was expected; None where it does not."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the search has found."""
+
+    outputs: Mapping[str, str]
+    """How the outputs of the model as it is differ, by name."""
+    explanation: Explanation
+    """How the model as it is runs."""
+    value: str = ""
+    """The first value that differs."""
+    difference: str | None = None
+    """How it does where it, and what its node reads, are outputs; None where it then does not."""
+    fused: tuple[str, ...] = ()
+    """The nodes of the kernel that makes the value, if the value is wrong only as long as they are
+    one."""
+    shown: tuple[str, ...] = ()
+    """The values that were made outputs to look at the value."""
+    found: Arrays = field(default_factory=dict[str, Array])
+    expected: Arrays = field(default_factory=dict[str, Array])
+
+
+class Search:
+    """Looks for the first difference between tessella and an oracle."""
+
+    def __init__(
+        self,
+        graph: OnnxGraph,
+        ours: Tessella,
+        oracle: Oracle,
+        compare: Compare,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.graph = graph
+        self.ours = ours
+        self.oracle = oracle
+        self.compare = compare
+        self.tell = tell
+        self.written: set[str] = set()
+        """The values that kernels write, so that to look at them changes nothing."""
+
+    def run(self) -> Finding:
+        """The finding; without differences where the outputs of the model agree."""
+        graph = self.graph
+        found, explanation = self.ours.run([])
+        outputs = self._differences([o for o in graph.outputs if o in graph.maker], found)
+        if not outputs:
+            return Finding({}, explanation)
+        self.written = set(graph.maker) - inside_kernels(explanation, graph)
+        value = self._narrowed(graph.ordered(outputs)[0])
+        inner = graph.reached(value, self.written) - self.written
+        if not inner:
+            return self._finding(outputs, explanation, value, graph.inputs_of(value))
+        around = graph.nearest(value, self.written)
+        wrong, _ = self._looked([*around, *inner, value])
+        if wrong:
+            first = graph.ordered(wrong)[0]
+            return self._finding(outputs, explanation, first, graph.inputs_of(first))
+        nodes = {graph.maker[name]: graph.node_of(name) for name in (*inner, value)}
+        fused = tuple(nodes[i].name for i in sorted(nodes))
+        return self._finding(outputs, explanation, value, sorted(around), fused)
+
+    def _narrowed(self, value: str) -> str:
+        """The first of the values behind a wrong one that is wrong itself, of those that kernels
+        write: the nearest behind it are right."""
+        good: set[str] = set()
+        while True:
+            behind = (self.graph.behind(value) & self.written) - good
+            known = {name for right in good for name in self.graph.behind(right)}
+            nearest = self.graph.nearest(value, self.written) - good
+            todo = _spaced(self.graph.ordered(behind - known)) or self.graph.ordered(nearest)
+            if not todo:
+                return value
+            wrong, hidden = self._looked(todo)
+            if hidden:
+                self.written.discard(self._hiding(todo))
+                continue
+            good.update(name for name in todo if name not in wrong)
+            value = self.graph.ordered(wrong)[0] if wrong else value
+
+    def _hiding(self, values: Sequence[str]) -> str:
+        """Of values that make the outputs right when they are outputs too, one that does."""
+        while len(values) > 1:
+            half = values[: len(values) // 2]
+            _, hidden = self._looked(half)
+            values = half if hidden else values[len(half) :]
+        return values[0]
+
+    def _looked(self, values: Sequence[str]) -> tuple[Mapping[str, str], bool]:
+        """Which of some values differ when they are outputs; and whether nothing differs then, not
+        even the outputs of the model."""
+        found, _ = self.ours.run(values)
+        own = [name for name in self.graph.outputs if name in self.graph.maker]
+        every = self._differences([*dict.fromkeys([*values, *own])], found)
+        wrong = {name: text for name, text in every.items() if name in values}
+        self.tell(f"{len(values)} values as outputs: {', '.join(wrong) or 'none'} differ")
+        return wrong, not every
+
+    def _differences(self, values: Sequence[str], found: Arrays) -> Mapping[str, str]:
+        expected = self.oracle.values(values)
+        both = [name for name in values if name in found and name in expected]
+        texts = ((name, self.compare(found[name], expected[name])) for name in both)
+        return {name: text for name, text in texts if text is not None}
+
+    def _finding(
+        self,
+        outputs: Mapping[str, str],
+        explanation: Explanation,
+        value: str,
+        reads: Sequence[str],
+        fused: tuple[str, ...] = (),
+    ) -> Finding:
+        """The finding, with what is computed where just what the value is made from is shown."""
+        shown = [*reads, *([] if value in reads else [value])]
+        found, _ = self.ours.run(shown)
+        difference = self._differences([value], found).get(value)
+        expected = self.oracle.values(shown)
+        arrays = {name: found[name] for name in shown if name in found}
+        return Finding(
+            outputs, explanation, value, difference, fused, tuple(shown), arrays, expected
+        )
+
+
+def _spaced(values: Sequence[str]) -> list[str]:
+    """Some values, evenly spaced."""
+    if len(values) <= _AT_ONCE:
+        return list(values)
+    return [values[i * len(values) // _AT_ONCE] for i in range(_AT_ONCE)]
+
+
+def inside_kernels(explanation: Explanation, graph: OnnxGraph) -> set[str]:
+    """The values that no kernel writes: a node of the same kernel reads them from registers."""
+    inner = {
+        node
+        for fusion in explanation.fusions
+        for _, _, node in (name.partition("@") for name in fusion["consumed"])
+        if node != fusion["node"]
+    }
+    return {value for value in graph.maker if graph.node_of(value).name in inner}

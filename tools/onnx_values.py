@@ -1,0 +1,219 @@
+"""The values of an ONNX graph: which node makes each, from which others, and what they are when it
+runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+
+from tessella.dialects.interpret import interpret
+from tessella.dialects.nn.core import Array
+from tessella.driver.explain import Explanation
+from tessella.driver.model import Model
+from tessella.driver.options import Options
+from tessella.frontends.compile import open_source
+from tessella.runtime.elements import element_of, tagged
+from tessella.support.errors import ExecutionError, OptionError
+
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """A node of the graph."""
+
+    name: str
+    """As tessella names it: ``<OpType>_<index>`` for one without a name."""
+    op: str
+    reads: tuple[str, ...]
+    """Values, those that its subgraphs capture too."""
+    makes: tuple[str, ...]
+
+
+class OnnxGraph:
+    """The nodes of a model in order, and who makes which value."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.nodes = [_node(i, node) for i, node in enumerate(model.graph.node)]
+        self.outputs = [value.name for value in model.graph.output]
+        self.maker = {name: i for i, node in enumerate(self.nodes) for name in node.makes}
+
+    def node_of(self, value: str) -> OnnxNode:
+        """The node that makes a value."""
+        return self.nodes[self.maker[value]]
+
+    def inputs_of(self, value: str) -> list[str]:
+        """The values that the node behind a value reads, and that other nodes make."""
+        return [name for name in dict.fromkeys(self.node_of(value).reads) if name in self.maker]
+
+    def behind(self, value: str) -> set[str]:
+        """The values that a value is made from, by however many nodes."""
+        return self.reached(value, ())
+
+    def reached(self, value: str, stops: Container[str]) -> set[str]:
+        """The values behind a value that are reached without going through any of the stops."""
+        found: set[str] = set()
+        queue = [value]
+        while queue:
+            new = [name for name in self.inputs_of(queue.pop()) if name not in found]
+            found.update(new)
+            queue += [name for name in new if name not in stops]
+        return found
+
+    def nearest(self, value: str, stops: AbstractSet[str]) -> set[str]:
+        """The stops behind a value that no other stop is between."""
+        return self.reached(value, stops) & stops
+
+    def ordered(self, values: Iterable[str]) -> list[str]:
+        """Values in the order in which they are made."""
+        return sorted(values, key=lambda name: self.maker[name])
+
+    def with_outputs(self, values: Sequence[str]) -> onnx.ModelProto:
+        """The model with these values as outputs behind its own."""
+        copy = onnx.ModelProto()
+        copy.CopyFrom(self.model)
+        more = [name for name in values if name not in self.outputs]
+        copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
+        return copy
+
+
+def _node(index: int, node: onnx.NodeProto) -> OnnxNode:
+    reads = tuple(filter(None, [*node.input, *_captured(node)]))
+    name = node.name or f"{node.op_type}_{index}"
+    return OnnxNode(name, node.op_type, reads, tuple(filter(None, node.output)))
+
+
+def _captured(node: onnx.NodeProto) -> Iterator[str]:
+    """What the subgraphs of a node read; names of their own among it do no harm."""
+    graphs = [a.g for a in node.attribute if a.HasField("g")]
+    for graph in [*graphs, *(g for a in node.attribute for g in a.graphs)]:
+        for inner in graph.node:
+            yield from inner.input
+            yield from _captured(inner)
+        yield from (value.name for value in graph.output)
+
+
+# ** what the values are **
+
+
+class Oracle(Protocol):
+    """Another implementation."""
+
+    def values(self, names: Sequence[str]) -> Arrays:
+        """The arrays of values, but for those that are no tensors."""
+        ...
+
+
+class OnnxRuntime:
+    """ONNX Runtime on the CPU, without its optimizations: each node computes what it says."""
+
+    def __init__(self, graph: OnnxGraph, feeds: Arrays) -> None:
+        self._runtime: Any = _imported("onnxruntime")
+        self._graph = graph
+        self._feeds = feeds
+
+    def values(self, names: Sequence[str]) -> Arrays:
+        """See ``Oracle``. Raises ExecutionError with what ONNX Runtime says."""
+        runtime = self._runtime
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        model = self._graph.with_outputs(names).SerializeToString()
+        try:
+            session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            found = session.run(list(names), dict(self._feeds))
+        except Exception as error:  # it has many, and none that they share
+            raise ExecutionError(
+                f"ONNX Runtime cannot run the model: {error}", hint="--against reference"
+            ) from error
+        return _tensors(names, found)
+
+
+class Reference:
+    """The reference implementation of the package onnx, in Python."""
+
+    def __init__(self, graph: OnnxGraph, feeds: Arrays) -> None:
+        self._evaluator: Any = _imported("onnx.reference").ReferenceEvaluator(graph.model)
+        self._feeds = feeds
+        self._found: Arrays | None = None
+
+    def values(self, names: Sequence[str]) -> Arrays:
+        """See ``Oracle``. Raises ExecutionError with what it says."""
+        if self._found is None:
+            try:
+                with np.errstate(all="ignore"):
+                    self._found = self._evaluator.run(None, dict(self._feeds), intermediate=True)
+            except Exception as error:
+                raise ExecutionError(
+                    f"the reference implementation cannot run the model: {error}",
+                    hint="--against onnxruntime",
+                ) from error
+        assert self._found is not None
+        return _tensors(names, [self._found.get(name) for name in names])
+
+
+class NumPy:
+    """Our NumPy kernels on the program as it is imported, before any pass."""
+
+    def __init__(self, graph: OnnxGraph, feeds: Arrays) -> None:
+        self._graph = graph
+        self._feeds = feeds
+
+    def values(self, names: Sequence[str]) -> Arrays:
+        """See ``Oracle``."""
+        source = open_source(self._graph.with_outputs(names))
+        program = source.graph({name: array.shape for name, array in self._feeds.items()})
+        found = interpret(program, self._feeds)
+        return dict(zip((info.name for info in source.outputs), found, strict=True))
+
+
+class Tessella:
+    """Compiled."""
+
+    def __init__(self, graph: OnnxGraph, feeds: Arrays, options: Options) -> None:
+        self._graph = graph
+        self._feeds = feeds
+        self._options = options
+
+    def run(self, names: Sequence[str]) -> tuple[Arrays, Explanation]:
+        """The outputs of the model and other values; and how they were computed."""
+        model = Model(open_source(self._graph.with_outputs(names)), self._options)
+        arrays = model.run(None, dict(self._feeds))
+        outputs = [info.name for info in model.outputs]
+        return dict(zip(outputs, arrays, strict=True)), model.explain()
+
+
+_ORACLES: Mapping[str, Callable[[OnnxGraph, Arrays], Oracle]] = {
+    "onnxruntime": OnnxRuntime,
+    "reference": Reference,
+    "numpy": NumPy,
+}
+
+
+def oracle(name: str, graph: OnnxGraph, feeds: Arrays) -> Oracle:
+    """Who the values are compared with."""
+    return _ORACLES[name](graph, feeds)
+
+
+def _imported(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise OptionError(
+            f"the package {module.partition('.')[0]} is not installed",
+            hint="pip install it, or compare --against another",
+        ) from error
+
+
+def _tensors(names: Sequence[str], found: Sequence[Any]) -> Arrays:
+    """The arrays of elements that tessella has."""
+    pairs = zip(names, found, strict=True)
+    arrays = {name: np.asarray(x) for name, x in pairs if isinstance(x, np.ndarray | np.generic)}
+    return {name: tagged(x) for name, x in arrays.items() if element_of(x.dtype) is not None}
