@@ -110,14 +110,18 @@ class Statement:
 
     def _split(self, name: str, extent: Size) -> Iterator[Tiles]:
         sizes = {self.s.rows: self.s.row_tile, self.s.vector: self.s.width}
-        interior: tuple[Size, Size] = (0, extent)
-        if name in sizes:
-            # where a block begins is not known
-            blocked = any(name == each for each, _ in self.s.blocks)
-            low, high = self.constraints.interior(self.flat, name)
-            interior = (low, high) if (low, high) == interior or not blocked else (0, 0)
+        interior = self._interior(name, extent) if name in sizes else (0, extent)
         tiles = self._tiles(name, extent, sizes.get(name, 1), interior)
         return boundary_as_loops(tiles) if name == self.s.vector else tiles
+
+    def _interior(self, name: str, extent: Size) -> tuple[Size, Size]:
+        """The interior of an index's range, or of a block of it."""
+        interior = self.constraints.interior(self.flat, name)
+        if interior == (0, self.flat.ranges[name]):
+            return 0, extent
+        # where a block begins is not known
+        blocked = any(name == each for each, _ in self.s.blocks)
+        return (0, 0) if blocked else interior
 
     def _tiles(
         self, name: str, extent: Size, size: int, interior: tuple[Size, Size]

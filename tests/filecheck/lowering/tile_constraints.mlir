@@ -118,9 +118,9 @@ tile.kernel @map(%a: tensor<8xf32>) -> (tensor<8xf32>) {
 // CHECK-LABEL: rt.kernel @operands
 // CHECK:         %[[M:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}} : vector<8xi32>
 // CHECK:         vector.maskedload %a[%{{.*}}], %[[M]]
-// CHECK-NEXT:    vector.load %b
-// CHECK-NEXT:    %[[F:.*]] = vector.fma
-// CHECK-NEXT:    arith.select %[[M]], %[[F]]
+// CHECK-NEXT:    %[[B:.*]] = vector.load %b
+// CHECK-NEXT:    %[[W:.*]] = arith.select %[[M]], %[[B]]
+// CHECK-NEXT:    vector.fma %{{.*}}, %[[W]]
 tile.kernel @operands(%a: tensor<8xf32>, %b: tensor<3x8xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 3] (%a[x + i - 1], %b[i, x]) -> [x] schedule #tile.schedule<[x] reduce [i] vector x 8 by 1> {
   ^bb0(%v: f32, %w: f32):
