@@ -58,7 +58,7 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.dialects.place import PlaceAttr, place_of, placed
+from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
 
 CONSTANT = "tile.constant"
@@ -106,6 +106,19 @@ class _Function(IRDLOperation):
             raise VerifyException(f"{self.name}: the returned types differ from the function type")
         if list(self.function_type.inputs) != [a.type for a in self.body.block.args]:
             raise VerifyException(f"{self.name}: the argument types differ from the function type")
+        self._verify_tensors()
+
+    def _verify_tensors(self) -> None:
+        """Arguments and results are stored as their places say, all at one device."""
+        types = (*self.function_type.inputs, *self.function_type.outputs)
+        for type in types:
+            verify_place(type)
+            check_order(self.name, type)
+        found = {place.device.data for type in types if (place := place_of(type)) is not None}
+        if len(found) > 1:
+            raise VerifyException(
+                f"{self.name}: expected tensors at one device, found {' and '.join(sorted(found))}"
+            )
 
     def marks(self, argument: int) -> DictionaryAttr:
         """What is known of an argument."""
@@ -221,7 +234,10 @@ class KernelOp(_Function):
                 place = self.packed(i)
                 if place is None:
                     raise VerifyException(f"tile.kernel: {PACKED} is a place")
-                check_order("tile.kernel", placed(tensor_type(argument), place))
+                packed = placed(tensor_type(argument), place)
+                if packed.element_type != tensor_type(argument).element_type:
+                    raise VerifyException(f"tile.kernel: {PACKED} changes {argument.type}")
+                check_order("tile.kernel", packed)
 
 
 @irdl_op_definition

@@ -38,8 +38,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.dialects.place import place_of
+from tessella.dialects.place import place_of, verify_place
 from tessella.dialects.tile.access import Access, Linear, parse_access, print_access
 from tessella.dialects.tile.attributes import (
     AGGREGATIONS,
@@ -126,6 +127,13 @@ class EmptyOp(IRDLOperation):
 SCALAR_DIALECTS = ("arith", "math")
 """The dialects that bodies compute with."""
 _OF_BODIES = (IndexOp, ExtractOp, YieldOp)
+_MOVES = ("arith.extf", "arith.truncf", "arith.bitcast", "arith.select", "arith.constant")
+"""What is done with elements that are only stored, and never computed with."""
+
+
+def _is_only_stored(type: Attribute) -> bool:
+    element = find_element(type)
+    return element is not None and element.narrow
 
 
 def _widens_argument(op: Operation) -> bool:
@@ -275,6 +283,7 @@ class ContractOp(IRDLOperation):
             )
         free_only = len(self.inputs)
         for i, (value, forms) in enumerate(zip(values, self.access_list, strict=True)):
+            verify_place(value.type)
             text = print_access(forms)
             rank = len(shape_of(value))
             if len(forms) != rank:
@@ -309,12 +318,13 @@ class ContractOp(IRDLOperation):
                     )
 
     def _verify_bodies(self) -> None:
-        element = tensor_type(self.res).element_type
+        element, made = tensor_type(self.res).element_type, yielded(self.combine.block).type
+        if not self.is_map and _is_only_stored(made):
+            raise VerifyException(f"tile.contract: {made} is only stored, and nothing sums in it")
         bodies = [(self.combine.block, [tensor_type(v).element_type for v in self.inputs])]
         if self.post_block is not None:
-            first = yielded(self.combine.block).type
             rest = [tensor_type(v).element_type for v in self.post_inputs]
-            bodies.append((self.post_block, [first, *rest]))
+            bodies.append((self.post_block, [made, *rest]))
         elif self.post_inputs:
             raise VerifyException("tile.contract: post operands without a post body")
         for block, expected in bodies:
@@ -339,10 +349,20 @@ class ContractOp(IRDLOperation):
                 raise VerifyException(f"tile.contract: {op.name} does not belong into a body")
             if isinstance(op, IndexOp) and op.index.data not in known:
                 raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
+            if op.dialect_name() in SCALAR_DIALECTS and op.name not in _MOVES:
+                self._verify_arithmetic(op)
             scalars = op.coordinates if isinstance(op, ExtractOp) else op.operands
             if any(block not in (value.owner, value.owner.parent) for value in scalars):
                 raise VerifyException(
                     f"tile.contract: {op.name} takes a value from outside its body"
+                )
+
+    def _verify_arithmetic(self, op: Operation) -> None:
+        """A narrow float is widened before anything is computed with it."""
+        for value in (*op.operands, *op.results):
+            if _is_only_stored(value.type):
+                raise VerifyException(
+                    f"tile.contract: {op.name} computes in {value.type}, which is only stored"
                 )
 
     def print(self, printer: Printer) -> None:

@@ -116,7 +116,7 @@ def quantized() -> ModelProto:
         helper.make_node("Exp", ["v"], ["y"]),
         helper.make_node("Relu", ["x"], ["z"]),
     ]
-    scale = numpy_helper.from_array(np.float32(0.02), "scale")
+    scale = numpy_helper.from_array(np.array(0.02, np.float32), "scale")
     inputs = [helper.make_tensor_value_info("x", TensorProto.INT8, (5, 33))]
     outputs = [
         helper.make_tensor_value_info("y", TensorProto.FLOAT, (5, 33)),

@@ -70,6 +70,21 @@ func.func @main(%x: tensor<24xf32>) -> tensor<24xf32> {
   func.return %y : tensor<24xf32>
 }
 """
+HALF = """
+!t = tensor<4xf16, #place.at<x86, f16, nchw>>
+!u = tensor<4xf16, #place.at<x86, f16, nchw>>
+tile.kernel @k(%x: !t, %y: !u) -> (!t) {
+  %s = tile.contract = [i: 4] (%x[i], %y[i]) -> [i] {
+  ^bb0(%a: f16, %b: f16):
+    %aw = arith.extf %a : f16 to f32
+    %bw = arith.extf %b : f16 to f32
+    %p = arith.mulf %aw, %bw : f32
+    %n = arith.truncf %p : f32 to f16
+    tile.yield %n : f16
+  } : (!t, !u) -> !t
+  tile.return %s : !t
+}
+"""
 LOOPS = """
 rt.kernel @k(%x: memref<24xf32>) outs(%y: memref<24xf32>) scratch(%t: memref<6xf32>)
     threads(%i, %n) {
@@ -114,6 +129,36 @@ MUTATIONS = {
         "{tile.constant}",
         "{tile.constant, tile.packed = #place.at<x86, f32, packed<[1, 0]>>}",
         "no memory order",
+    ),
+    "a packed argument of other elements": (
+        HALF,
+        "%y: !u",
+        "%y: !u {tile.packed = #place.at<x86, f32, nchw>}",
+        "tile.packed changes",
+    ),
+    "an argument of other elements than its place has": (
+        HALF,
+        "!u = tensor<4xf16, #place.at<x86, f16",
+        "!u = tensor<4xf16, #place.at<x86, f32",
+        "elements of the place's precision f32",
+    ),
+    "arguments at two devices": (
+        HALF,
+        "!u = tensor<4xf16, #place.at<x86",
+        "!u = tensor<4xf16, #place.at<arm",
+        "at one device",
+    ),
+    "arithmetic with what is only stored": (
+        HALF,
+        "%p = arith.mulf %aw, %bw : f32\n    %n = arith.truncf %p : f32 to f16",
+        "%n = arith.mulf %a, %b : f16",
+        "arith.mulf computes in f16",
+    ),
+    "a sum in what is only stored": (
+        HALF,
+        "contract = [i: 4] (%x[i], %y[i]) -> [i]",
+        "contract + [i: 4 | j: 4] (%x[j], %y[i]) -> [i]",
+        "nothing sums in it",
     ),
     "a view of fewer elements": (
         TILE,
@@ -163,7 +208,7 @@ def parsed(text: str) -> ModuleOp:
     return module
 
 
-@pytest.mark.parametrize("text", [TILE, LOOPS], ids=["tile", "loops"])
+@pytest.mark.parametrize("text", [TILE, HALF, LOOPS], ids=["tile", "half", "loops"])
 def test_the_texts_verify_before_they_are_changed(text: str) -> None:
     verify(parsed(text))
 
