@@ -141,6 +141,8 @@ def hardmax(call: Call) -> SSAValue:
 
 
 def _hardmax(call: Call, x: SSAValue, axis: int) -> SSAValue:
+    if 0 in shape_of(x):
+        return x
     first = call.emit(nn.ArgMaxOp, x, axis=axis, keepdims=True, select_last_index=False)
     positions = call.positions(shape_of(x)[axis], axis, len(shape_of(x)))
     return call.cast(call.emit(nn.EqualOp, first, positions), dtype_of(x.type))

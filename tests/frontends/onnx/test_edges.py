@@ -207,6 +207,13 @@ def test_a_grid_of_another_type(types: tuple[str, str], mode: str) -> None:
     np.testing.assert_allclose(y, want.astype(x.dtype), rtol=2e-3, atol=2e-3)
 
 
+def test_the_largest_of_no_elements() -> None:
+    x = {"x": np.zeros((5, 0, 3), np.float32)}
+    for axis in range(3):
+        proto = one_node("Hardmax", x, opset=13, axis=axis)
+        np.testing.assert_array_equal(compiled(proto, x)[0], runtime(proto, x)[0])
+
+
 @pytest.mark.parametrize("scale", [np.array(2, np.float32), np.array(3, np.int32)])
 def test_integers_are_quantized(scale: Array) -> None:
     opset = 18 if scale.dtype == np.float32 else 19

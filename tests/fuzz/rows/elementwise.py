@@ -147,7 +147,8 @@ def castable(a: Array, code: int) -> bool:
 def cast(d: Draft) -> None:
     code = d.one_of(*FLOATS, *CODES)
     d.set("to", code)
-    d.pick(lambda a: castable(a, code), numbers=lambda a: np.clip(a, 0, 9).astype(a.dtype))
+    x = d.pick(lambda a: castable(a, code), numbers=lambda a: np.clip(a, 0, 9).astype(a.dtype))
+    d.require(castable(x, code))
 
 
 def cast_like(d: Draft) -> None:

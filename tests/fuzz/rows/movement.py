@@ -260,7 +260,7 @@ def centre(d: Draft) -> None:
 
 
 def window(d: Draft) -> None:
-    d.constant(np.asarray(d.between(2, 20), np.int64))
+    d.constant(np.asarray(d.between(3, 20), np.int64))
 
 
 ROWS = (

@@ -9,7 +9,6 @@ from onnx import TensorProto
 
 from tests.fuzz.elements import Array
 from tests.fuzz.graphs import Draft, Row, has_infinite
-from tests.fuzz.rows.elementwise import SINGLE
 from tests.fuzz.rows.movement import FEW, axis_of, pick
 
 EPSILONS = (1e-5, 1e-2, 0.5)
@@ -66,10 +65,6 @@ def mean_variance(d: Draft) -> None:
     d.require(d.operands[0].array.ndim == 4)
 
 
-def local_response(d: Draft) -> None:
-    image(d, 4)
-
-
 def nll(d: Draft) -> None:
     """Scores [n, c, ..], labels [n, ..], and weights [c]."""
     x = d.pick(lambda a: a.ndim in (2, 3) and 0 not in a.shape, lambda: (d.between(1, 4), 5))
@@ -111,12 +106,6 @@ ROWS = (
     Row("RMSNormalization", layer_norm, {"epsilon": EPSILONS}),
     Row(
         "MeanVarianceNormalization", mean_variance, {"axes": ([0, 2, 3], [1], [0, 1, 2, 3], [2, 3])}
-    ),
-    Row(
-        "LRN",
-        local_response,
-        {"size": (1, 2, 3, 5), "alpha": (1e-4, 0.5), "bias": (1.0, 2.0)},
-        epsilon=SINGLE,
     ),
     Row("NegativeLogLikelihoodLoss", nll, {"reduction": REDUCTIONS, "ignore_index": (0, 1)}),
     Row("SoftmaxCrossEntropyLoss", nll, {"reduction": REDUCTIONS, "ignore_index": (0, 1)}),
