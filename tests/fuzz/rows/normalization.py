@@ -20,10 +20,12 @@ def positive(a: Array) -> Array:
 
 def image(d: Draft, low: int = 3, most: int = FEW * 4) -> Array:
     """A batch of channels of something."""
-    return d.pick(
+    x = d.pick(
         lambda a: low <= a.ndim <= 4 and a.size <= most and 0 < a.shape[1] <= 40,
         lambda: d.shape(d.between(max(low, 2), 4)),
     )
+    d.require(x.shape[1] > 0)
+    return x
 
 
 def batch_norm(d: Draft) -> None:
