@@ -1,4 +1,4 @@
-"""IR as text, with places as aliases.
+"""IR as text, with places as aliases, in lines that fit on a screen.
 
     #nhwc = #place.at<x86, f32, nhwc>
     builtin.module {
@@ -11,7 +11,7 @@ the precision where places of that layout differ in them; a number tells packed 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 
@@ -20,19 +20,63 @@ from xdsl.printer import Printer
 
 from tessella.dialects.place import PlaceAttr
 
+WIDTH = 120
+"""The columns of a line."""
+_CONTINUED = 4
+"""The columns by which the rest of a long line is indented further."""
+_OPENING, _CLOSING = "([{<", ")]}>"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=,) |(?<![:=,]) (?=->|:|[a-z])|->|[\[\](){}<>]')
+"""Strings, brackets, and the spaces where a line may break: after commas, before words."""
+
 _MARK = "\0"
 _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
 
 
-def to_text(op: Operation, *, generic: bool = False) -> str:
-    """The text of an op, which is read again by the parser; it ends without a newline."""
+def to_text(op: Operation, *, generic: bool = False, wrap: bool = True) -> str:
+    """The text of an op, which the parser reads again; it ends without a newline.
+
+    Lines are at most ``WIDTH`` columns wide, unless ``wrap`` is False: then each op is one line,
+    as FileCheck likes it.
+    """
     stream = StringIO()
     printer = _Printer(stream=stream, print_generic_format=generic)
     printer.print_op(op)
     names = _names(list(printer.places))
     text = _MARKED.sub(lambda mark: f"#{names[int(mark[1])]}", stream.getvalue())
     lines = (f"#{name} = {place}" for name, place in zip(names, printer.spelled(), strict=True))
-    return "\n".join((*sorted(lines), text))
+    body = map(wrapped, text.split("\n")) if wrap else [text]
+    return "\n".join((*sorted(lines), *body))
+
+
+def wrapped(line: str) -> str:
+    """A line of IR, continued on further lines where it is longer than ``WIDTH``."""
+    indent = " " * (len(line) - len(line.lstrip()) + _CONTINUED)
+    lines: list[str] = []
+    while len(line) > WIDTH and (at := _break(line, len(indent))) is not None:
+        lines.append(line[:at])
+        line = indent + line[at + 1 :]
+    return "\n".join((*lines, line))
+
+
+def _break(line: str, start: int) -> int | None:
+    """The space to break a line at: where the fewest brackets are open, and there the last one.
+    None where the line cannot be broken."""
+    earliest = (start + WIDTH) // 2
+    spaces = [(at, depth) for at, depth in _breaks(line, start) if at >= earliest]
+    fitting = [(depth, -at) for at, depth in spaces if at <= WIDTH]
+    if fitting:
+        return -min(fitting)[1]
+    return spaces[0][0] if spaces else None
+
+
+def _breaks(line: str, start: int) -> Iterator[tuple[int, int]]:
+    """Where a line may break, with the number of brackets that are open there."""
+    depth = 0
+    for match in _TOKEN.finditer(line, start):
+        if match[0] == " ":
+            yield match.start(), depth
+        else:
+            depth += (match[0] in _OPENING) - (match[0] in _CLOSING)
 
 
 @dataclass(eq=False, repr=False)

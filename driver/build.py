@@ -257,7 +257,7 @@ class _Assembler:
     def _native(
         self, op: LaunchOp, inputs: tuple[int, ...], outputs: tuple[int, ...]
     ) -> NativeStep:
-        name = op.segment_name
+        name = op.callee_name
         specs = tuple(
             TensorSpec(shape_of(r), dtype_of(tensor_type(r).element_type)) for r in op.res
         )

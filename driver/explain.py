@@ -85,7 +85,7 @@ def _placed(module: ModuleOp, explainer: Explainer) -> Iterator[Entry]:
             if isinstance(op, NnOp):
                 yield explainer.entry(op, group)
             elif isinstance(op, CallOp):
-                yield from _nodes(op.name, kernels[op.kernel_name], group)
+                yield from _nodes(op.name, kernels[op.callee_name], group)
 
 
 def _is_step(op: Operation) -> bool:

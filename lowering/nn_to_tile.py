@@ -6,7 +6,7 @@
       %r = tile.contract = [d0: 4] (%x[d0]) -> [d0] {...} : ...
       tile.return %r : ...
     }
-    %y = tile.call @relu_0(%x) : (tensor<4xf32, #p>) -> tensor<4xf32, #p>
+    %y = tile.call @relu_0(%x) : tensor<4xf32, #p>
 
 An op whose result is its operand's memory (kernel ``view``, and a change of a layout that leaves
 every element where it is) becomes a `tile.view`.

@@ -66,7 +66,7 @@ class _Packer:
         self._drop_unused()
 
     def _call(self, call: CallOp) -> None:
-        wanted = self.kernels[call.kernel_name].function_type.inputs
+        wanted = self.kernels[call.callee_name].function_type.inputs
         for i, (value, type) in enumerate(zip(call.arguments, wanted, strict=True)):
             if value.type != type:
                 call.operands[i] = self._convert(call, value, tensor_type(type))
@@ -77,8 +77,8 @@ class _Packer:
             return self._pack(weight, type)
         place = place_of(type)
         copy = relayout(call, value, place, self.weights, self.table)
-        self.kernels[copy.kernel_name] = next(
-            k for k in self.table.known.values() if k.sym_name.data == copy.kernel_name
+        self.kernels[copy.callee_name] = next(
+            k for k in self.table.known.values() if k.sym_name.data == copy.callee_name
         )
         Rewriter.insert_op(copy, InsertPoint.before(call))
         return copy.res[0]

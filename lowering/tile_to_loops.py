@@ -182,10 +182,10 @@ class _Segment:
         for result in op.res:
             self.buffers[result] = self.direct.get(result) or self._allocate(buffer_type(result))
             self.buffers[result].name_hint = result.name_hint
-        scratch = [self._allocate(a.type) for a in self.kernels[op.kernel_name].scratch]
+        scratch = [self._allocate(a.type) for a in self.kernels[op.callee_name].scratch]
         inputs, outputs = ([self.buffers[v] for v in group] for group in (op.arguments, op.res))
         threads = (self.new.thread, self.new.threads)
-        self.block.add_op(rt.CallOp(op.kernel_name, inputs, outputs, scratch, threads))
+        self.block.add_op(rt.CallOp(op.callee_name, inputs, outputs, scratch, threads))
 
     def _allocate(self, type: Attribute) -> SSAValue:
         assert isinstance(type, MemRefType)

@@ -1,10 +1,10 @@
 """Put the intermediate buffers of a segment into one arena, by lifetime.
 
     %a = memref.alloc() : memref<1024xf32>
-    rt.call @relu_0(%x : ..) outs(%a : ..) ..
+    rt.call @relu_0(%x) outs(%a) ..
     ->
     %a = rt.arena 0 : memref<1024xf32>
-    rt.call @relu_0(%x : ..) outs(%a : ..) ..
+    rt.call @relu_0(%x) outs(%a) ..
 
 Buffers are placed from the largest to the smallest, each at the lowest offset where no buffer
 that lives at the same time is (greedy by size: Pisarchyk and Lee, "Efficient Memory Management

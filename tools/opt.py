@@ -213,7 +213,7 @@ class OptMain(xDSLOptMain):
         args = self.args
         if args.target != "mlir" or any(getattr(args, name) for name in _AS_XDSL):
             return super().output_resulting_program(prog)
-        return to_text(prog, generic=args.print_op_generic) + "\n"
+        return to_text(prog, generic=args.print_op_generic, wrap=False) + "\n"
 
     def _report(self, problems: Sequence[Problem], text: str) -> None:
         lines = text.split("\n")

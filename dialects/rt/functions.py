@@ -4,11 +4,11 @@ rt.kernel @relu_0(%x: memref<32xf32>) outs(%y: memref<32xf32>) threads(%thread, 
 rt.segment @segment_0(%x: memref<32xf32>) outs(%y: memref<32xf32>) threads(%thread, %threads)
     attributes {arena_bytes = 128 : i64} {
   %a = rt.arena 0 : memref<32xf32>
-  rt.call @relu_0(%x : memref<32xf32>) outs(%a : memref<32xf32>) threads(%thread, %threads)
+  rt.call @relu_0(%x) outs(%a) threads(%thread, %threads)
   ...
   rt.return
 }
-%y = rt.launch @segment_0(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+%y = rt.launch @segment_0(%x) : tensor<4x8xf32>
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    ParsePropInAttrDict,
     base,
     irdl_op_definition,
     operand_def,
@@ -43,7 +41,6 @@ from xdsl.irdl import (
     region_def,
     traits_def,
     var_operand_def,
-    var_result_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -55,6 +52,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.assembly import parse_operand
+from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt.ops import ArenaOp, check_buffer
@@ -269,11 +268,15 @@ class _CallsKernel(SymbolUserOpInterface):
             check_types(op, what, [a.type for a in arguments], values.types)
 
 
+_GROUPS = ("outs", "scratch", "threads")
+"""The keywords before the operands of a call, after its inputs."""
+
+
 @irdl_op_definition
 class CallOp(IRDLOperation):
     """Run a kernel on all threads of the segment.
 
-    `rt.call @k(%x : memref<8xf32>) outs(%y : memref<8xf32>) threads(%thread, %threads)`
+    `rt.call @k(%x) outs(%y) scratch(%t) threads(%thread, %threads)`
     """
 
     name = "rt.call"
@@ -283,14 +286,8 @@ class CallOp(IRDLOperation):
     scratch = var_operand_def(base(MemRefType))
     thread = operand_def(IndexType)
     threads = operand_def(IndexType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(_CallsKernel())
-    assembly_format = (
-        "$callee `(` ($inputs^ `:` type($inputs))? `)` "
-        "(`outs` `(` $outputs^ `:` type($outputs) `)`)? "
-        "(`scratch` `(` $scratch^ `:` type($scratch) `)`)? "
-        "`threads` `(` $thread `,` $threads `)` attr-dict"
-    )
 
     def __init__(
         self,
@@ -304,6 +301,34 @@ class CallOp(IRDLOperation):
             operands=[list(inputs), list(outputs), list(scratch), *threads],
             properties={"callee": SymbolRefAttr(callee)},
         )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.callee.root_reference.data)
+        printer.print_operands(self.inputs)
+        groups = (self.outputs, self.scratch, (self.thread, self.threads))
+        for name, group in zip(_GROUPS, groups, strict=True):
+            if group:
+                printer.print_string(f" {name}")
+                printer.print_operands(group)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CallOp:
+        def group(keyword: str | None) -> list[SSAValue]:
+            if keyword is not None and parser.parse_optional_keyword(keyword) is None:
+                return []
+            return parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_operand(parser)
+            )
+
+        name = parser.parse_symbol_name()
+        inputs, outputs, scratch, threads = map(group, (None, *_GROUPS))
+        if len(threads) != 2:
+            parser.raise_error("expected the number of the thread, and that of all threads")
+        op = cls(name.data, inputs, outputs, scratch, (threads[0], threads[1]))
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
 
     @property
     def buffers(self) -> Sequence[SSAValue]:
@@ -351,34 +376,16 @@ def _plain_buffer(value: SSAValue) -> Buffer:
 
 
 @irdl_op_definition
-class LaunchOp(IRDLOperation):
+class LaunchOp(TensorCall):
     """A step of the program: run a native segment.
 
-    `%y = rt.launch @segment_0(%x) : (tensor<4xf32>) -> tensor<4xf32>`
+    `%y = rt.launch @segment_0(%x) : tensor<4xf32>`
 
     Values between steps are arrays of their own shape, without padding.
     """
 
     name = "rt.launch"
-    callee = prop_def(FlatSymbolRefAttr)
-    arguments = var_operand_def(base(TensorType))
-    res = var_result_def(base(TensorType))
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(_LaunchesSegment())
-    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
-
-    def __init__(
-        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
-    ) -> None:
-        super().__init__(
-            operands=[list(arguments)],
-            properties={"callee": SymbolRefAttr(callee)},
-            result_types=[list(types)],
-        )
-
-    @property
-    def segment_name(self) -> str:
-        return self.callee.root_reference.data
 
     def verify_(self) -> None:
         for value in (*self.arguments, *self.res):

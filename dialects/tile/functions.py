@@ -5,7 +5,7 @@ tile.kernel @relu_0(%x: tensor<4x8xf32, #p>) -> (tensor<4x8xf32, #p>) {
   tile.return %r : tensor<4x8xf32, #p>
 }
 tile.segment @segment_0(%x: tensor<4x8xf32, #p>) -> (tensor<32xf32, #p>) {
-  %y = tile.call @relu_0(%x) : (tensor<4x8xf32, #p>) -> tensor<4x8xf32, #p>
+  %y = tile.call @relu_0(%x) : tensor<4x8xf32, #p>
   %v = tile.view %y : tensor<4x8xf32, #p> -> tensor<32xf32, #p>
   tile.return %v : tensor<32xf32, #p>
 }
@@ -20,11 +20,9 @@ from xdsl.dialects.builtin import (
     I64,
     ArrayAttr,
     DictionaryAttr,
-    FlatSymbolRefAttr,
     FunctionType,
     IntegerAttr,
     StringAttr,
-    SymbolRefAttr,
     TensorType,
     UnitAttr,
     i64,
@@ -32,7 +30,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    ParsePropInAttrDict,
     base,
     irdl_op_definition,
     operand_def,
@@ -42,7 +39,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
-    var_result_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -55,6 +51,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.calls import TensorCall
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
@@ -264,29 +261,11 @@ class _CallsKernel(SymbolUserOpInterface):
 
 
 @irdl_op_definition
-class CallOp(IRDLOperation):
-    """Run a kernel: `%y = tile.call @conv(%x, %w) : (...) -> ...`."""
+class CallOp(TensorCall):
+    """Run a kernel: `%y = tile.call @conv(%x, %w) : tensor<1x8xf32>`."""
 
     name = "tile.call"
-    callee = prop_def(FlatSymbolRefAttr)
-    arguments = var_operand_def(base(TensorType))
-    res = var_result_def(base(TensorType))
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), _CallsKernel())
-    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
-
-    def __init__(
-        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
-    ) -> None:
-        super().__init__(
-            operands=[list(arguments)],
-            properties={"callee": SymbolRefAttr(callee)},
-            result_types=[list(types)],
-        )
-
-    @property
-    def kernel_name(self) -> str:
-        return self.callee.root_reference.data
 
 
 @irdl_op_definition

@@ -33,11 +33,12 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.assembly import parse_operand, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of, verify_place
@@ -398,17 +399,14 @@ class ContractOp(IRDLOperation):
         if self.post_block is not None:
             printer.print_string(", ")
             printer.print_region(self.post)
-        printer.print_string(" : (")
-        printer.print_list(self.operands, lambda v: printer.print_attribute(v.type))
-        printer.print_string(") -> ")
-        printer.print_attribute(self.res.type)
+        print_types(printer, self.result_types)
 
     @classmethod
     def parse(cls, parser: Parser) -> ContractOp:
-        def operand() -> tuple[UnresolvedOperand, Access]:
-            return parser.parse_unresolved_operand(), parse_access(parser)
+        def operand() -> tuple[SSAValue, Access]:
+            return parse_operand(parser), parse_access(parser)
 
-        def operand_list() -> list[tuple[UnresolvedOperand, Access]]:
+        def operand_list() -> list[tuple[SSAValue, Access]]:
             return parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
 
         aggregation = next(
@@ -419,7 +417,7 @@ class ContractOp(IRDLOperation):
         indices = IndicesAttr.parse_parameter(parser)
         inputs = operand_list()
         posts = operand_list() if parser.parse_optional_keyword("post") else []
-        init = parser.parse_unresolved_operand() if parser.parse_optional_keyword("init") else None
+        init = parse_operand(parser) if parser.parse_optional_keyword("init") else None
         parser.parse_punctuation("->")
         out = parse_access(parser)
         where = WhereAttr.parse_parameter(parser) if parser.parse_optional_keyword("where") else ()
@@ -429,27 +427,20 @@ class ContractOp(IRDLOperation):
         combine = parser.parse_region()
         post = parser.parse_region() if parser.parse_optional_punctuation(",") else None
         parser.parse_punctuation(":")
-        position = parser.pos
-        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        parser.parse_punctuation("->")
         res = parser.parse_type()
-        unresolved = [v for v, _ in (*inputs, *posts)] + ([init] if init is not None else [])
-        values = parser.resolve_operands(cast(Any, unresolved), types, position)
-        accesses = [a for _, a in (*inputs, *posts)]
-        pairs = list(zip(values, accesses, strict=False))
         if not isinstance(schedule, ScheduleAttr | None):
             parser.raise_error("expected a #tile.schedule")
         op = cls(
             aggregation,
             indices,
-            pairs[: len(inputs)],
+            inputs,
             out,
             tensor_type(res),
             combine,
-            post_inputs=pairs[len(inputs) : len(inputs) + len(posts)],
+            post_inputs=posts,
             post=post,
             where=where,
-            init=values[-1] if init is not None else None,
+            init=init,
             default=default,
             schedule=schedule,
         )

@@ -37,9 +37,9 @@ rt.segment @"seg ment"(%a: memref<100xf32>, %b: memref<100xf32>)
   %v = rt.weight @"first.w" slot 1 : memref<100xf32>
   %w = rt.weight @second slot 0 : memref<100xf32>
   %t = rt.arena 128 : memref<100xf32>
-  rt.call @add(%a, %w : memref<100xf32>, memref<100xf32>) outs(%t : memref<100xf32>)
+  rt.call @add(%a, %w) outs(%t)
     threads(%i, %n)
-  rt.call @add(%t, %v : memref<100xf32>, memref<100xf32>) outs(%o : memref<100xf32>)
+  rt.call @add(%t, %v) outs(%o)
     threads(%i, %n)
   "memref.copy"(%b, %p) : (memref<100xf32>, memref<100xf32>) -> ()
   rt.return

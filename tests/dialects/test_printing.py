@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f16, f32
 from xdsl.dialects.func import FuncOp
 
 from tessella.dialects.layout import NCHW, NHWC, Layout, Piece
 from tessella.dialects.nn.core import tensor
 from tessella.dialects.place import PlaceAttr, placed
-from tessella.dialects.printing import to_text
+from tessella.dialects.printing import WIDTH, to_text, wrapped
 from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
 
@@ -69,3 +69,24 @@ def test_the_generic_form_has_aliases_too() -> None:
     text = to_text(module, generic=True)
     assert _aliases(text) == {"nhwc": "x86, f32, nhwc"}
     assert '"func.func"' in text
+
+
+def test_long_lines_are_continued() -> None:
+    places = [PlaceAttr.get("x86", "f32", layout) for layout in (NCHW, NHWC) * 10]
+    module = _module(*places)
+    module.attributes["note"] = StringAttr("a, b " * 40)
+    text = to_text(module)
+    lines = text.splitlines()
+    assert [i for i, line in enumerate(lines) if len(line) > WIDTH] == [2]
+    assert f'"{"a, b " * 40}"' in text
+    read = LocatedParser(stage_context(), text, "text").parse()
+    assert isinstance(read, ModuleOp)
+    assert read.is_structurally_equivalent(module)
+    assert to_text(module, wrap=False).count("\n") < len(lines) - 1
+
+
+def test_a_line_breaks_where_the_fewest_brackets_are_open() -> None:
+    inner = ", ".join(f"%argument{i}" for i in range(6))
+    line = f"    nn.op ({inner}) outs({inner})"
+    assert wrapped(line) == f"    nn.op ({inner})\n        outs({inner})"
+    assert wrapped(line[:WIDTH]) == line[:WIDTH]

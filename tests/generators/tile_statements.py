@@ -360,12 +360,11 @@ class Sketch(Choices):
             self.default(),
             f"{body}, {post}" if post.last else f"{body}",
         ]
-        types = [type for _, type in (*operands, *posts)] + [str(out)] * has_init
         contract = " ".join(word for word in words if word)
         lines = [
             f"tile.kernel @k({', '.join(self.arguments)}) -> ({out}) {{",
             *[f"  %e = tile.empty : {out}"] * has_init,
-            f"  %r = {contract} : ({', '.join(types)}) -> {out}",
+            f"  %r = {contract} : {out}",
             f"  tile.return %r : {out}\n}}",
         ]
         return Statement("\n".join(lines), self.arrays, self.numbers(shape, self.element))

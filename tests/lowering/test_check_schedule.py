@@ -55,7 +55,7 @@ def product(schedule: str, where: str = "") -> str:
       ^bb0(%x: f32, %y: f32):
         %p = arith.mulf %x, %y : f32
         tile.yield %p : f32
-      }} : (tensor<20x8xf32>, tensor<8x32xf32>) -> tensor<20x32xf32>
+      }} : tensor<20x32xf32>
       tile.return %r : tensor<20x32xf32>
     }}"""
 
@@ -95,7 +95,7 @@ def test_transposes_of_more_rows_than_lanes() -> None:
           #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 5> {
       ^bb0(%v: f32):
         tile.yield %v : f32
-      } : (tensor<20x16xf32>) -> tensor<16x20xf32>
+      } : tensor<16x20xf32>
       tile.return %r : tensor<16x20xf32>
     }"""
     lower(text.replace("rows x 5", "rows x 4"))
@@ -146,7 +146,7 @@ def test_a_map_that_gives_no_default() -> None:
       %r = tile.contract = [x: 5] (%a[x - 1]) -> [x] schedule #tile.schedule<[x] reduce []> {
       ^bb0(%v: f32):
         tile.yield %v : f32
-      } : (tensor<5xf32>) -> tensor<5xf32>
+      } : tensor<5xf32>
       tile.return %r : tensor<5xf32>
     }"""
     with pytest.raises(InvalidModelError) as error:

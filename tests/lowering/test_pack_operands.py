@@ -31,7 +31,7 @@ def kernel(name: str, layout: Layout | None, shape: str = "3x5") -> str:
       %r = tile.contract = [i: 3, j: 5] (%w[i, j]) -> [i, j] {{
       ^bb0(%a: f32):
         tile.yield %a : f32
-      }} : ({type}) -> tensor<{shape}xf32>
+      }} : tensor<{shape}xf32>
       tile.return %r : tensor<{shape}xf32>
     }}"""
 
@@ -42,7 +42,7 @@ def segment(*lines: str) -> str:
 
 
 def call(name: str, value: str) -> str:
-    return f"tile.call @{name}({value}) : (tensor<3x5xf32>) -> tensor<3x5xf32>"
+    return f"tile.call @{name}({value}) : tensor<3x5xf32>"
 
 
 def run(*text: str, **weights: Array) -> tuple[ModuleOp, CompileContext]:

@@ -61,12 +61,12 @@ tile.kernel @k(%x: tensor<4x6xf32>, %w: tensor<6xf32> {tile.constant}) -> (tenso
 tile.segment @s(%x: tensor<24xf32>) -> (tensor<24xf32>) {
   %w = nn.weight @w : tensor<6xf32>
   %v = tile.view %x : tensor<24xf32> -> tensor<4x6xf32>
-  %y = tile.call @k(%v, %w) : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  %y = tile.call @k(%v, %w) : tensor<4x6xf32>
   %z = tile.view %y : tensor<4x6xf32> -> tensor<24xf32>
   tile.return %z : tensor<24xf32>
 }
 func.func @main(%x: tensor<24xf32>) -> tensor<24xf32> {
-  %y = rt.launch @s(%x) : (tensor<24xf32>) -> tensor<24xf32>
+  %y = rt.launch @s(%x) : tensor<24xf32>
   func.return %y : tensor<24xf32>
 }
 """
@@ -81,7 +81,7 @@ tile.kernel @k(%x: !t, %y: !u) -> (!t) {
     %p = arith.mulf %aw, %bw : f32
     %n = arith.truncf %p : f32 to f16
     tile.yield %n : f16
-  } : (!t, !u) -> !t
+  } : !t
   tile.return %s : !t
 }
 """
@@ -95,14 +95,14 @@ rt.segment @s(%x: memref<24xf32>) outs(%y: memref<24xf32>) threads(%i, %n)
   %a = rt.arena 0 : memref<24xf32>
   %t = rt.arena 128 : memref<6xf32>
   %w = rt.weight @w slot 1 : memref<24xf32>
-  rt.call @k(%w : memref<24xf32>) outs(%a : memref<24xf32>) scratch(%t : memref<6xf32>)
+  rt.call @k(%w) outs(%a) scratch(%t)
     threads(%i, %n)
-  rt.call @k(%a : memref<24xf32>) outs(%y : memref<24xf32>) scratch(%t : memref<6xf32>)
+  rt.call @k(%a) outs(%y) scratch(%t)
     threads(%i, %n)
   rt.return
 }
 func.func @main(%x: tensor<4x6xf32>) -> tensor<24xf32> {
-  %y = rt.launch @s(%x) : (tensor<4x6xf32>) -> tensor<24xf32>
+  %y = rt.launch @s(%x) : tensor<24xf32>
   func.return %y : tensor<24xf32>
 }
 """
@@ -111,8 +111,8 @@ MUTATIONS = {
     "a call of a segment": (TILE, "call @k", "call @s", "no tile.kernel @s"),
     "a call with too few operands": (
         TILE,
-        "@k(%v, %w) : (tensor<4x6xf32>, tensor<6xf32>)",
-        "@k(%v) : (tensor<4x6xf32>)",
+        "call @k(%v, %w)",
+        "call @k(%v)",
         "the operands differ",
     ),
     "a call whose kernel changed": (TILE, "@k(%x: tensor<4x6x", "@k(%x: tensor<6x4x", "operands"),
@@ -175,8 +175,8 @@ MUTATIONS = {
     "a launch of a kernel": (TILE, "launch @s", "launch @k", "no tile.segment or rt.segment @k"),
     "a launch of other tensors": (
         TILE,
-        "@main(%x: tensor<24xf32>) -> tensor<24xf32> {\n  %y = rt.launch @s(%x) : (tensor<24xf32>)",
-        "@main(%x: tensor<25xf32>) -> tensor<24xf32> {\n  %y = rt.launch @s(%x) : (tensor<25xf32>)",
+        "@main(%x: tensor<24xf32>) -> tensor<24xf32> {",
+        "@main(%x: tensor<25xf32>) -> tensor<24xf32> {",
         "the operands differ",
     ),
     "a segment without an end": (TILE, "  tile.return %z : tensor<24xf32>\n", "", "tile"),
@@ -192,7 +192,7 @@ MUTATIONS = {
     "a kernel with other inputs": (LOOPS, "@k(%x: memref<24", "@k(%x: memref<23", "the inputs"),
     "a kernel with other outputs": (LOOPS, "outs(%y: memref<24xf32>) sc", "outs() sc", "outputs"),
     "a kernel with other scratch": (LOOPS, "scratch(%t: memref<6", "scratch(%t: memref<7", "scrat"),
-    "an output over an input": (LOOPS, "@k(%w : ", "@k(%a : ", "overlaps another"),
+    "an output over an input": (LOOPS, "@k(%w) ", "@k(%a) ", "overlaps another"),
     "scratch over an output": (LOOPS, "rt.arena 128", "rt.arena 64", "overlaps another"),
     "a buffer beyond the arena": (LOOPS, "= 192", "= 128", "reaches out of the arena"),
     "a buffer at an odd place": (LOOPS, "rt.arena 128", "rt.arena 100", "multiple of 64"),

@@ -147,7 +147,7 @@ def product(a: str, b: str, out: str, *, m: int = 9, n: int = 37, k: int = 22) -
       ^bb0(%x: f32, %y: f32):
         %p = arith.mulf %x, %y : f32
         tile.yield %p : f32
-      }} : ({types[0]}, {types[1]}) -> {types[2]}
+      }} : {types[2]}
       tile.return %r : {types[2]}
     }}"""
 
@@ -195,7 +195,7 @@ def test_what_does_not_fall_into_digits(access: str, layout: str, reason: str) -
       %r = tile.contract = [x: 12] (%a[{access}]) -> [x] {{
       ^bb0(%v: f32):
         tile.yield %v : f32
-      }} : ({type}) -> tensor<12xf32>
+      }} : tensor<12xf32>
       tile.return %r : tensor<12xf32>
     }}""")
     found = unreadable(contract_of(module))

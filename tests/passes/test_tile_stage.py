@@ -102,8 +102,8 @@ def test_calls_agree_with_kernels(target: str, program: Program) -> None:
     called: set[str] = set()
     for op in module.walk():
         if isinstance(op, CallOp):
-            kernel = kernels[op.kernel_name]
-            called.add(op.kernel_name)
+            kernel = kernels[op.callee_name]
+            called.add(op.callee_name)
             assert [v.type for v in op.arguments] == list(kernel.function_type.inputs)
             assert [v.type for v in op.res] == list(kernel.function_type.outputs)
             for i, value in enumerate(op.arguments):

@@ -46,7 +46,7 @@ def contraction(
       ^bb0({scalars}):
         {newline.join(steps)}
         tile.yield {product} : f32
-      }}{RELU if relu else ""} : ({", ".join(types)}) -> tensor<{out[1]}xf32>
+      }}{RELU if relu else ""} : tensor<{out[1]}xf32>
       tile.return %O : tensor<{out[1]}xf32>
     }}"""
     module = Parser(stage_context(), text).parse_module()

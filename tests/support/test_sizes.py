@@ -108,7 +108,7 @@ def test_loops_of_a_map() -> None:
       ^bb0(%v: f32):
         %y = arith.addf %v, %v : f32
         tile.yield %y : f32
-      } : (tensor<1000xf32>) -> tensor<1000xf32>
+      } : tensor<1000xf32>
       tile.return %r : tensor<1000xf32>
     }"""
     module = Parser(stage_context(), text).parse_module()

@@ -101,7 +101,7 @@ tile.kernel @k(%x: tensor<2x3xf32> {tile.packed = #place.at<x86, f32, packed<[1,
 }
 tile.segment @segment_0() -> (tensor<2xf32>) {
   %w = nn.weight @w : tensor<2x3xf32>
-  %y = tile.call @k(%w) : (tensor<2x3xf32>) -> tensor<2xf32>
+  %y = tile.call @k(%w) : tensor<2xf32>
   tile.return %y : tensor<2xf32>
 }
 """

@@ -228,13 +228,13 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%i, %n)
   %c = rt.arena 128 : memref<8xf32>
   %w = rt.weight @w slot 0 : memref<8xf32>
   %v = rt.weight @v slot 1 : memref<3xf32>
-  rt.call @k(%w : memref<8xf32>) outs(%a : memref<8xf32>) scratch(%c : memref<8xf32>)
+  rt.call @k(%w) outs(%a) scratch(%c)
     threads(%i, %n)
   "memref.copy"(%a, %y) : (memref<8xf32>, memref<8xf32>) -> ()
   rt.return
 }
 func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
-  %y = rt.launch @segment_0(%x) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %y = rt.launch @segment_0(%x) : tensor<2x4xf32>
   func.return %y : tensor<2x4xf32>
 }
 """
@@ -246,14 +246,12 @@ tile.kernel @k(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
 }
 tile.segment @segment_0(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
     -> (tensor<3x4xf32, #place.at<x86, f32, nchw>>) {
-  %y = tile.call @k(%x) : (tensor<3x4xf32, #place.at<x86, f32, nchw>>)
-    -> tensor<3x4xf32, #place.at<x86, f32, nchw>>
+  %y = tile.call @k(%x) : tensor<3x4xf32, #place.at<x86, f32, nchw>>
   tile.return %y : tensor<3x4xf32, #place.at<x86, f32, nchw>>
 }
 func.func @main(%x: tensor<3x4xf32, #place.at<x86, f32, nchw>>)
     -> tensor<3x4xf32, #place.at<x86, f32, nchw>> {
-  %y = rt.launch @segment_0(%x) : (tensor<3x4xf32, #place.at<x86, f32, nchw>>)
-    -> tensor<3x4xf32, #place.at<x86, f32, nchw>>
+  %y = rt.launch @segment_0(%x) : tensor<3x4xf32, #place.at<x86, f32, nchw>>
   func.return %y : tensor<3x4xf32, #place.at<x86, f32, nchw>>
 }
 """
@@ -265,12 +263,12 @@ tile.kernel @k(%x: tensor<3x4xf32> {tile.constant}) -> (tensor<3x4xf32>) {
 tile.segment @segment_0(%x: tensor<12xf32>) -> (tensor<4x3xf32>) {
   %w = nn.weight @w : tensor<12xf32>
   %v = tile.view %w : tensor<12xf32> -> tensor<3x4xf32>
-  %y = tile.call @k(%v) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %y = tile.call @k(%v) : tensor<3x4xf32>
   %z = tile.view %y : tensor<3x4xf32> -> tensor<4x3xf32>
   tile.return %z : tensor<4x3xf32>
 }
 func.func @main(%x: tensor<12xf32>) -> tensor<4x3xf32> {
-  %y = rt.launch @segment_0(%x) : (tensor<12xf32>) -> tensor<4x3xf32>
+  %y = rt.launch @segment_0(%x) : tensor<4x3xf32>
   func.return %y : tensor<4x3xf32>
 }
 """
@@ -379,8 +377,8 @@ FAULTS = {
     "a layout of another rank": (TILE, "f32, nchw>", "f32, packed<[0, 1, 2]>>", "no memory order"),
     "a tile.call of another type": (
         VIEW,
-        "@k(%v) : (tensor<3x4xf32>",
-        "@k(%w) : (tensor<12xf32>",
+        "call @k(%v)",
+        "call @k(%w)",
         "the operands differ from those of the callee",
     ),
     "a launch of another type": (

@@ -8,8 +8,8 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
   %w = rt.weight @w slot 0 : memref<8xf32>
   %v = rt.weight @v slot 1 : memref<8xf32>
   %t = rt.arena 64 : memref<8xf32>
-  rt.call @k(%x, %v : memref<8xf32>, memref<8xf32>) outs(%t : memref<8xf32>) threads(%thread, %threads)
-  rt.call @k(%t, %w : memref<8xf32>, memref<8xf32>) outs(%y : memref<8xf32>) threads(%thread, %threads)
+  rt.call @k(%x, %v) outs(%t) threads(%thread, %threads)
+  rt.call @k(%t, %w) outs(%y) threads(%thread, %threads)
   rt.return
 }
 

@@ -10,11 +10,11 @@
 // CHECK-NEXT:      %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:      %[[MAX:.*]] = arith.maximumf %[[X]], %[[ZERO]] : f32
 // CHECK-NEXT:      tile.yield %[[MAX]] : f32
-// CHECK-NEXT:    } : (tensor<4xf32, #nchw>) -> tensor<4xf32, #nchw>
+// CHECK-NEXT:    } : tensor<4xf32, #nchw>
 // CHECK-NEXT:    tile.return %a
 // CHECK-NEXT:  }
 // CHECK-NEXT:  tile.segment @segment_0(%x: tensor<4xf32, #nchw>) -> (tensor<4xf32, #nchw>) {
-// CHECK-NEXT:    %a = tile.call @relu_0(%x) : (tensor<4xf32, #nchw>) -> tensor<4xf32, #nchw>
+// CHECK-NEXT:    %a = tile.call @relu_0(%x) : tensor<4xf32, #nchw>
 // CHECK-NEXT:    %b = tile.call @relu_0(%a)
 // CHECK-NEXT:    tile.return %b
 #p = #place.at<x86, f32, nchw>

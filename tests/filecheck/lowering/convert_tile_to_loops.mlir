@@ -27,7 +27,7 @@ tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3
     %z = arith.constant 0.0 : f32
     %p = arith.maximumf %a, %z : f32
     tile.yield %p : f32
-  } : (tensor<4x9xf32>) -> tensor<4x9xf32>
+  } : tensor<4x9xf32>
   tile.return %r : tensor<4x9xf32>
 }
 
@@ -48,7 +48,7 @@ tile.kernel @few(%x: tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%a: f32):
     %p = arith.negf %a : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r : tensor<4xf32>
 }
 
@@ -88,7 +88,7 @@ tile.kernel @matmul(%a: tensor<5x3xf32>, %b: tensor<3x8xf32>, %c: tensor<8xf32>)
   ^bb0(%x: f32, %y: f32):
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<5x3xf32>, tensor<3x8xf32>, tensor<8xf32>) -> tensor<5x8xf32>
+  } : tensor<5x8xf32>
   tile.return %r : tensor<5x8xf32>
 }
 
@@ -115,7 +115,7 @@ tile.kernel @sum(%x: tensor<4x19xf32>) -> (tensor<4xf32>) {
   %r = tile.contract + [i: 4 | j: 19] (%x[i, j]) -> [i] schedule #tile.schedule<[i] reduce [j] vector j 8 by 1> {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (tensor<4x19xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r : tensor<4xf32>
 }
 
@@ -134,15 +134,15 @@ tile.kernel @identities(%x: tensor<4x2xf32>, %y: tensor<4x2xi8>, %z: tensor<4x2x
   %p = tile.contract > [i: 4 | j: 2] (%x[i, j]) -> [i] schedule #tile.schedule<[i] reduce [j]> {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (tensor<4x2xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %q = tile.contract < [i: 4 | j: 2] (%y[i, j]) -> [i] schedule #tile.schedule<[i] reduce [j]> {
   ^bb0(%a: i8):
     tile.yield %a : i8
-  } : (tensor<4x2xi8>) -> tensor<4xi8>
+  } : tensor<4xi8>
   %r = tile.contract * [i: 4 | j: 2] (%z[i, j]) -> [i] schedule #tile.schedule<[i] reduce [j]> {
   ^bb0(%a: i64):
     tile.yield %a : i64
-  } : (tensor<4x2xi64>) -> tensor<4xi64>
+  } : tensor<4xi64>
   tile.return %p, %q, %r : tensor<4xf32>, tensor<4xi8>, tensor<4xi64>
 }
 
@@ -173,11 +173,11 @@ tile.kernel @outside(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %r = tile.contract = [i: 4] (%a[i - 1]) -> [i] default 2.0 : f32 schedule #tile.schedule<[i] reduce []> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %s = tile.contract > [y: 4 | k: 3] (%a[y + k - 1]) -> [y] schedule #tile.schedule<[y] reduce [k]> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r, %s : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -200,7 +200,7 @@ tile.kernel @edges(%a: tensor<6x8xf32>) -> (tensor<6x8xf32>) {
   %r = tile.contract > [y: 6, c: 8 | k: 3] (%a[y + k - 1, c]) -> [y, c] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  } : tensor<6x8xf32>
   tile.return %r : tensor<6x8xf32>
 }
 
@@ -225,7 +225,7 @@ tile.kernel @gather(%d: tensor<10x8xf32>, %i: tensor<6xi64>) -> (tensor<6x8xf32>
     %n = tile.index "b"
     %e = tile.extract %d[%at, %n] : tensor<10x8xf32> -> f32
     tile.yield %e : f32
-  } : (tensor<6xi64>) -> tensor<6x8xf32>
+  } : tensor<6x8xf32>
   tile.return %r : tensor<6x8xf32>
 }
 
@@ -246,7 +246,7 @@ tile.kernel @layout(%a: tensor<1x2x3x5xf32, #nhwc>) -> (tensor<1x2x3x5xf32>) {
   %r = tile.contract = [n: 1, c: 2, y: 3, x: 5] (%a[n, c, y, x]) -> [n, c, y, x] schedule #tile.schedule<[c, y_x] reduce []> {
   ^bb0(%b: f32):
     tile.yield %b : f32
-  } : (tensor<1x2x3x5xf32, #nhwc>) -> tensor<1x2x3x5xf32>
+  } : tensor<1x2x3x5xf32>
   tile.return %r : tensor<1x2x3x5xf32>
 }
 
@@ -264,29 +264,29 @@ tile.kernel @layout(%a: tensor<1x2x3x5xf32, #nhwc>) -> (tensor<1x2x3x5xf32>) {
 // CHECK-LABEL: rt.segment @segment_0(%{{.*}}: memref<4xf32>) outs(%b: memref<4xf32>) threads(%thread, %threads) {
 // CHECK-NEXT:    %[[T0:.*]] = memref.alloc() : memref<4xf32>
 // CHECK-NEXT:    %[[T1:.*]] = memref.alloc() : memref<4xf32>
-// CHECK-NEXT:    rt.call @parts(%{{.*}} : memref<4xf32>) outs(%[[T0]] : memref<4xf32>) scratch(%[[T1]] : memref<4xf32>) threads(%thread, %threads)
+// CHECK-NEXT:    rt.call @parts(%{{.*}}) outs(%[[T0]]) scratch(%[[T1]]) threads(%thread, %threads)
 // CHECK-NEXT:    %[[T2:.*]] = memref.alloc() : memref<4xf32>
-// CHECK-NEXT:    rt.call @parts(%[[T0]] : memref<4xf32>) outs(%b : memref<4xf32>) scratch(%[[T2]] : memref<4xf32>)
+// CHECK-NEXT:    rt.call @parts(%[[T0]]) outs(%b) scratch(%[[T2]])
 // CHECK-NEXT:    rt.return
 tile.kernel @parts(%a: tensor<4xf32>) -> (tensor<4xf32>) {
   %e = tile.empty : tensor<4xf32>
   %r = tile.contract = [i: 4] (%a[i]) -> [i] schedule #tile.schedule<[i] reduce []> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %s = tile.contract = [i: 2] (%r[i]) init %e -> [i] schedule #tile.schedule<[i] reduce []> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %t = tile.contract = [i: 2] (%r[i + 2]) init %s -> [i + 2] schedule #tile.schedule<[i] reduce []> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %t : tensor<4xf32>
 }
 tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>) {
-  %a = tile.call @parts(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  %b = tile.call @parts(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %a = tile.call @parts(%x) : tensor<4xf32>
+  %b = tile.call @parts(%a) : tensor<4xf32>
   tile.return %b : tensor<4xf32>
 }
 
@@ -299,13 +299,13 @@ tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>) {
 // CHECK-SAME:    (%[[X:[^:]*]]: memref<8xf32>) outs(%[[A:[^:]*]]: memref<8xf32>, %[[B:[^:]*]]: memref<8xf32>, %[[Y:[^:]*]]: memref<8xf32>, %[[Z:[^:]*]]: memref<8xf32>) threads(%[[T:.*]], %[[N:.*]]) {
 // CHECK-NEXT:    %[[W:.*]] = rt.weight @w : memref<8xf32>
 // CHECK-NEXT:    %[[P:.*]] = rt.weight @p : memref<12xf32>
-// CHECK-NEXT:    rt.call @k(%[[X]], %[[P]] : memref<8xf32>, memref<12xf32>) outs(%[[A]] : memref<8xf32>) threads(%[[T]], %[[N]])
+// CHECK-NEXT:    rt.call @k(%[[X]], %[[P]]) outs(%[[A]]) threads(%[[T]], %[[N]])
 // CHECK-NEXT:    "memref.copy"(%[[A]], %[[B]])
 // CHECK-NEXT:    "memref.copy"(%[[X]], %[[Y]])
 // CHECK-NEXT:    "memref.copy"(%[[W]], %[[Z]])
 // CHECK-NEXT:    rt.return
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:    rt.launch @segment_0(%x) : (tensor<2x4xf32>)
+// CHECK-NEXT:    rt.launch @segment_0(%x) : 
 #packed = #place.at<x86, f32, packed<[1 floordiv 3, 0, 1 mod 3]>>
 !t = tensor<2x4xf32>
 !v = tensor<8xf32>
@@ -315,17 +315,17 @@ tile.kernel @k(%a: !t, %p: !p {tile.constant}) -> (!t) {
   ^bb0(%x: f32, %y: f32):
     %s = arith.addf %x, %y : f32
     tile.yield %s : f32
-  } : (!t, !p) -> !t
+  } : !t
   tile.return %r : !t
 }
 tile.segment @segment_0(%x: !t) -> (!v, !t, !t, !v) {
   %w = nn.weight @w : !v
   %p = nn.weight @p : !p
-  %a = tile.call @k(%x, %p) : (!t, !p) -> !t
+  %a = tile.call @k(%x, %p) : !t
   %b = tile.view %a : !t -> !v
   tile.return %b, %a, %x, %w : !v, !t, !t, !v
 }
 func.func @main(%x: !t) -> (!v, !t, !t, !v) {
-  %a, %b, %c, %d = rt.launch @segment_0(%x) : (!t) -> (!v, !t, !t, !v)
+  %a, %b, %c, %d = rt.launch @segment_0(%x) : !v, !t, !t, !v
   func.return %a, %b, %c, %d : !v, !t, !t, !v
 }

@@ -7,7 +7,7 @@
 // CHECK-NEXT:    %[[P:.*]] = nn.weight @w.packed : tensor<3x5xf32, #packed>
 // CHECK-NEXT:    %[[Q:.*]] = nn.weight @w.packed : tensor<3x5xf32, #packed>
 // CHECK-NEXT:    %w = nn.weight @w : tensor<3x5xf32, #nchw>
-// CHECK-NEXT:    %a = tile.call @k(%x, %[[P]]) : (tensor<3x5xf32, #nchw>, tensor<3x5xf32, #packed>) ->
+// CHECK-NEXT:    %a = tile.call @k(%x, %[[P]]) :
 // CHECK-NEXT:    %b = tile.call @k(%a, %[[Q]])
 // CHECK-NEXT:    tile.return %b, %w
 #p = #place.at<x86, f32, nchw>
@@ -18,14 +18,14 @@ tile.kernel @k(%x: !t, %w: !t {tile.constant, tile.packed = #q}) -> (!t) {
   ^bb0(%a: f32, %b: f32):
     %p = arith.addf %a, %b : f32
     tile.yield %p : f32
-  } : (!t, !t) -> !t
+  } : !t
   tile.return %r : !t
 }
 tile.segment @segment_0(%x: !t) -> (!t, !t) {
   %w = nn.weight @w : !t
   %unused = nn.weight @unused : !t
-  %a = tile.call @k(%x, %w) : (!t, !t) -> !t
-  %b = tile.call @k(%a, %w) : (!t, !t) -> !t
+  %a = tile.call @k(%x, %w) : !t
+  %b = tile.call @k(%a, %w) : !t
   tile.return %b, %w : !t, !t
 }
 
@@ -45,13 +45,13 @@ tile.kernel @k(%w: !t {tile.constant, tile.packed = #q}) -> (!t) {
   %r = tile.contract = [i: 3, j: 5] (%w[i, j]) -> [i, j] {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (!t) -> !t
+  } : !t
   tile.return %r : !t
 }
 tile.segment @segment_0() -> (!t) {
   %w = nn.weight @w : !u
   %v = tile.view %w : !u -> !t
-  %a = tile.call @k(%v) : (!t) -> !t
+  %a = tile.call @k(%v) : !t
   tile.return %a : !t
 }
 
@@ -65,7 +65,7 @@ tile.segment @segment_0() -> (!t) {
 // CHECK:         tile.return %[[R]]
 // CHECK-NOT:   @relayout
 // CHECK-LABEL: tile.segment @segment_0
-// CHECK-NEXT:    %[[X:.*]] = tile.call @[[COPY]](%x) : (tensor<3x5xf32, #nchw>) -> tensor<3x5xf32, #packed>
+// CHECK-NEXT:    %[[X:.*]] = tile.call @[[COPY]](%x) : tensor<3x5xf32, #packed>
 // CHECK-NEXT:    %a = tile.call @k(%[[X]])
 // CHECK-NEXT:    %[[A:.*]] = tile.call @[[COPY]](%a)
 // CHECK-NEXT:    %b = tile.call @k(%[[A]])
@@ -77,12 +77,12 @@ tile.kernel @k(%w: !t {tile.packed = #q}) -> (!t) {
   %r = tile.contract = [i: 3, j: 5] (%w[i, j]) -> [i, j] {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (!t) -> !t
+  } : !t
   tile.return %r : !t
 }
 tile.segment @segment_0(%x: !t) -> (!t) {
-  %a = tile.call @k(%x) : (!t) -> !t
-  %b = tile.call @k(%a) : (!t) -> !t
+  %a = tile.call @k(%x) : !t
+  %b = tile.call @k(%a) : !t
   tile.return %b : !t
 }
 
@@ -103,12 +103,12 @@ tile.kernel @k(%x: !t, %w: !t {tile.constant}) -> (!t) {
   ^bb0(%a: f32, %b: f32):
     %p = arith.addf %a, %b : f32
     tile.yield %p : f32
-  } : (!t, !t) -> !t
+  } : !t
   tile.return %r : !t
 }
 tile.segment @segment_0(%x: !t) -> (!t) {
   %w = nn.weight @w : !t
-  %a = tile.call @k(%x, %w) : (!t, !t) -> !t
+  %a = tile.call @k(%x, %w) : !t
   tile.return %a : !t
 }
 func.func @main() {

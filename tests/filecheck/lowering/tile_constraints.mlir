@@ -17,7 +17,7 @@ tile.kernel @bound(%a: tensor<9xf32>) -> (tensor<5xf32>) {
   %r = tile.contract + [x: 5 | i: 3] (%a[x + i]) -> [x] where [x + i - 2 < 5] schedule #tile.schedule<[x] reduce [i]> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<9xf32>) -> tensor<5xf32>
+  } : tensor<5xf32>
   tile.return %r : tensor<5xf32>
 }
 
@@ -40,7 +40,7 @@ tile.kernel @edge(%a: tensor<8x8xf32>) -> (tensor<6x8xf32>) {
   %r = tile.contract + [y: 6, c: 8 | k: 3] (%a[y + k, c]) -> [y, c] where [y + k - 1 < 6] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<8x8xf32>) -> tensor<6x8xf32>
+  } : tensor<6x8xf32>
   tile.return %r : tensor<6x8xf32>
 }
 
@@ -69,7 +69,7 @@ tile.kernel @mask(%a: tensor<8xf32>, %b: tensor<3xf32>) -> (tensor<8xf32>) {
   ^bb0(%v: f32, %w: f32):
     %p = arith.mulf %v, %w : f32
     tile.yield %p : f32
-  } : (tensor<8xf32>, tensor<3xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -88,7 +88,7 @@ tile.kernel @free(%a: tensor<5x3xf32>) -> (tensor<5xf32>) {
   %r = tile.contract + [x: 5 | i: 3] (%a[x, i]) -> [x] where [x - 1 < 2] schedule #tile.schedule<[x] reduce [i]> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<5x3xf32>) -> tensor<5xf32>
+  } : tensor<5xf32>
   tile.return %r : tensor<5xf32>
 }
 
@@ -107,7 +107,7 @@ tile.kernel @map(%a: tensor<8xf32>) -> (tensor<8xf32>) {
   %r = tile.contract = [x: 8] (%a[x]) -> [x] where [x - 3 < 4] default 2.0 : f32 schedule #tile.schedule<[x] reduce [] vector x 8 by 1> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<8xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -126,7 +126,7 @@ tile.kernel @operands(%a: tensor<8xf32>, %b: tensor<3x8xf32>) -> (tensor<8xf32>)
   ^bb0(%v: f32, %w: f32):
     %p = arith.mulf %v, %w : f32
     tile.yield %p : f32
-  } : (tensor<8xf32>, tensor<3x8xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -144,7 +144,7 @@ tile.kernel @wide(%a: tensor<3000000000xf32>) -> (tensor<8xf32>) {
   %r = tile.contract = [x: 8] (%a[x - 1]) -> [x] default 0.0 : f32 schedule #tile.schedule<[x] reduce [] vector x 8 by 1> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<3000000000xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -165,6 +165,6 @@ tile.kernel @tail(%a: tensor<19xf32>, %b: tensor<19xf32>) -> (tensor<f32>) {
   ^bb0(%v: f32, %w: f32):
     %p = arith.mulf %v, %w : f32
     tile.yield %p : f32
-  } : (tensor<19xf32>, tensor<19xf32>) -> tensor<f32>
+  } : tensor<f32>
   tile.return %r : tensor<f32>
 }

@@ -13,7 +13,7 @@ tile.kernel @unroll(%a: tensor<8x10x6xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 10, j: 5] (%a[x, i, j]) -> [x] schedule #tile.schedule<[x] reduce [j, i] unroll 4> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<8x10x6xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -33,7 +33,7 @@ tile.kernel @window(%a: tensor<10x18xf32>, %k: tensor<3x3xf32>) -> (tensor<8x16x
   ^bb0(%v: f32, %w: f32):
     %p = arith.mulf %v, %w : f32
     tile.yield %p : f32
-  } : (tensor<10x18xf32>, tensor<3x3xf32>) -> tensor<8x16xf32>
+  } : tensor<8x16xf32>
   tile.return %r : tensor<8x16xf32>
 }
 
@@ -48,7 +48,7 @@ tile.kernel @short(%a: tensor<8x3xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 3] (%a[x, i]) -> [x] schedule #tile.schedule<[x] reduce [i] unroll 16> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<8x3xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -64,7 +64,7 @@ tile.kernel @bounded(%a: tensor<8xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 3] (%a[x + i - 1]) -> [x] schedule #tile.schedule<[x] reduce [i] unroll 3> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<8xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -107,7 +107,7 @@ tile.kernel @blocks(%a: tensor<11x3xf32>, %b: tensor<3x8xf32>) -> (tensor<11x8xf
   ^bb0(%v: f32, %w: f32):
     %p = arith.mulf %v, %w : f32
     tile.yield %p : f32
-  } : (tensor<11x3xf32>, tensor<3x8xf32>) -> tensor<11x8xf32>
+  } : tensor<11x8xf32>
   tile.return %r : tensor<11x8xf32>
 }
 
@@ -133,7 +133,7 @@ tile.kernel @nested(%a: tensor<8x3xf32>, %b: tensor<3x8xf32>) -> (tensor<8x8xf32
   ^bb0(%v: f32, %w: f32):
     %p = arith.mulf %v, %w : f32
     tile.yield %p : f32
-  } : (tensor<8x3xf32>, tensor<3x8xf32>) -> tensor<8x8xf32>
+  } : tensor<8x8xf32>
   tile.return %r : tensor<8x8xf32>
 }
 tile.kernel @whole(%a: tensor<8x3xf32>, %b: tensor<3x8xf32>) -> (tensor<8x8xf32>) {
@@ -141,6 +141,6 @@ tile.kernel @whole(%a: tensor<8x3xf32>, %b: tensor<3x8xf32>) -> (tensor<8x8xf32>
   ^bb0(%v: f32, %w: f32):
     %p = arith.mulf %v, %w : f32
     tile.yield %p : f32
-  } : (tensor<8x3xf32>, tensor<3x8xf32>) -> tensor<8x8xf32>
+  } : tensor<8x8xf32>
   tile.return %r : tensor<8x8xf32>
 }

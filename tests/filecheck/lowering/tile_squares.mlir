@@ -15,7 +15,7 @@ tile.kernel @square(%a: tensor<4x8xf32>) -> (tensor<8x4xf32>) {
   %r = tile.contract = [x: 8, y: 4] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  } : tensor<8x4xf32>
   tile.return %r : tensor<8x4xf32>
 }
 
@@ -44,7 +44,7 @@ tile.kernel @lanes(%a: tensor<4x5xf32>) -> (tensor<4x4xf32>) {
   %r = tile.contract = [x: 4, y: 4] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<4x5xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   tile.return %r : tensor<4x4xf32>
 }
 
@@ -67,7 +67,7 @@ tile.kernel @edges(%a: tensor<7x10xf32>) -> (tensor<10x7xf32>) {
   %r = tile.contract = [x: 10, y: 7] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<7x10xf32>) -> tensor<10x7xf32>
+  } : tensor<10x7xf32>
   tile.return %r : tensor<10x7xf32>
 }
 
@@ -89,7 +89,7 @@ tile.kernel @small(%a: tensor<3x7xf32>) -> (tensor<2x3xf32>) {
   %r = tile.contract = [x: 2, y: 3] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<3x7xf32>) -> tensor<2x3xf32>
+  } : tensor<2x3xf32>
   tile.return %r : tensor<2x3xf32>
 }
 
@@ -109,7 +109,7 @@ tile.kernel @mixed(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>, %c: tensor<8xf32>) 
     %p = arith.addf %u, %v : f32
     %q = arith.mulf %p, %w : f32
     tile.yield %q : f32
-  } : (tensor<4x8xf32>, tensor<8x4xf32>, tensor<8xf32>) -> tensor<8x4xf32>
+  } : tensor<8x4xf32>
   tile.return %r : tensor<8x4xf32>
 }
 
@@ -128,6 +128,6 @@ tile.kernel @blocks(%a: tensor<64x8xf32>) -> (tensor<8x64xf32>) {
   %r = tile.contract = [x: 8, y: 64] (%a[y, x]) -> [x, y] schedule #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4 blocks [y 16]> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<64x8xf32>) -> tensor<8x64xf32>
+  } : tensor<8x64xf32>
   tile.return %r : tensor<8x64xf32>
 }

@@ -14,7 +14,7 @@ tile.kernel @two(%a: tensor<14xf32>) -> (tensor<7xf32>) {
   %r = tile.contract = [x: 7] (%a[2*x + 1]) -> [x] schedule #tile.schedule<[x] reduce [] vector x 4 by 1> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<14xf32>) -> tensor<7xf32>
+  } : tensor<7xf32>
   tile.return %r : tensor<7xf32>
 }
 
@@ -36,7 +36,7 @@ tile.kernel @rest(%a: tensor<6xf32>) -> (tensor<3xf32>) {
   %r = tile.contract = [x: 3] (%a[2*x + 1]) -> [x] schedule #tile.schedule<[x] reduce [] vector x 4 by 1> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<6xf32>) -> tensor<3xf32>
+  } : tensor<3xf32>
   tile.return %r : tensor<3xf32>
 }
 
@@ -55,7 +55,7 @@ tile.kernel @three(%a: tensor<10xf32>) -> (tensor<4xf32>) {
   %r = tile.contract = [x: 4] (%a[3*x]) -> [x] schedule #tile.schedule<[x] reduce [] vector x 4 by 1> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<10xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r : tensor<4xf32>
 }
 
@@ -75,7 +75,7 @@ tile.kernel @four(%a: tensor<13xf32>) -> (tensor<4xf32>) {
   %r = tile.contract = [x: 4] (%a[4*x]) -> [x] schedule #tile.schedule<[x] reduce [] vector x 4 by 1> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<13xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r : tensor<4xf32>
 }
 
@@ -107,7 +107,7 @@ tile.kernel @padded(%a: tensor<14xf32>) -> (tensor<8xf32>) {
   %r = tile.contract + [x: 8 | i: 3] (%a[2*x + i - 1]) -> [x] schedule #tile.schedule<[x] reduce [i] vector x 4 by 1> {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<14xf32>) -> tensor<8xf32>
+  } : tensor<8xf32>
   tile.return %r : tensor<8xf32>
 }
 
@@ -128,6 +128,6 @@ tile.kernel @shared(%a: tensor<9xf32>, %w: tensor<2x3xf32>) -> (tensor<2x4xf32>)
   ^bb0(%v: f32, %k: f32):
     %p = arith.mulf %v, %k : f32
     tile.yield %p : f32
-  } : (tensor<9xf32>, tensor<2x3xf32>) -> tensor<2x4xf32>
+  } : tensor<2x4xf32>
   tile.return %r : tensor<2x4xf32>
 }

@@ -9,7 +9,7 @@
 // CHECK-NEXT:    tile.return %b, %c
 // CHECK-NEXT:  }
 // CHECK-NEXT:  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
-// CHECK-NEXT:    %b, %c = rt.launch @segment_0(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK-NEXT:    %b, %c = rt.launch @segment_0(%x, %y) : tensor<4xf32>, tensor<4xf32>
 // CHECK-NEXT:    func.return %c, %b, %x
 // CHECK-NEXT:  }
 func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
@@ -165,10 +165,10 @@ tile.kernel @double(%x: tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%a: f32):
     %b = arith.addf %a, %a : f32
     tile.yield %b : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r : tensor<4xf32>
 }
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %y = tile.call @double(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %y = tile.call @double(%x) : tensor<4xf32>
   func.return %y : tensor<4xf32>
 }

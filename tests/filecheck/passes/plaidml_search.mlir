@@ -72,6 +72,6 @@ tile.kernel @kernel_ID_0(%D: tensor<32x224x224x64xf32>, %K: tensor<3x3x64x64xf32
     %positive = arith.cmpf ogt, %o, %zero : f32
     %r = arith.select %positive, %o, %zero : f32
     tile.yield %r : f32
-  } : (tensor<32x224x224x64xf32>, tensor<3x3x64x64xf32>) -> tensor<32x224x224x64xf32>
+  } : tensor<32x224x224x64xf32>
   tile.return %O : tensor<32x224x224x64xf32>
 }

@@ -58,7 +58,7 @@ tile.kernel @matmul(%A: tensor<512x768xf32>, %B: tensor<768x1024xf32>, %bias: te
   ^bb0(%s: f32, %t: f32):
     %q = arith.addf %s, %t : f32
     tile.yield %q : f32
-  } : (tensor<512x768xf32>, tensor<768x1024xf32>, tensor<1024xf32>) -> tensor<512x1024xf32>
+  } : tensor<512x1024xf32>
   tile.return %C : tensor<512x1024xf32>
 }
 
@@ -99,7 +99,7 @@ tile.kernel @strided(%D: tensor<8x56x56x32xf32>, %K: tensor<3x3x64x32xf32>) -> (
   ^bb0(%d: f32, %k: f32):
     %p = arith.mulf %d, %k : f32
     tile.yield %p : f32
-  } : (tensor<8x56x56x32xf32>, tensor<3x3x64x32xf32>) -> tensor<8x28x28x64xf32>
+  } : tensor<8x28x28x64xf32>
   tile.return %O : tensor<8x28x28x64xf32>
 }
 
@@ -136,15 +136,15 @@ tile.kernel @statements(%A: tensor<64x100xf64>, %B: tensor<100xf64>) -> (tensor<
     %s = arith.addf %a, %b : f64
     %t = arith.mulf %s, %s : f64
     tile.yield %t : f64
-  } : (tensor<64x100xf64>, tensor<100xf64>) -> tensor<64x100x1xf64>
+  } : tensor<64x100x1xf64>
   %0 = tile.contract + [| i: 64, j: 100] (%A[i, j]) -> [] {
   ^bb0(%a: f64):
     tile.yield %a : f64
-  } : (tensor<64x100xf64>) -> tensor<f64>
+  } : tensor<f64>
   %1 = tile.contract > [i: 64 | j: 100] (%A[i, j]) -> [i] {
   ^bb0(%a: f64):
     tile.yield %a : f64
-  } : (tensor<64x100xf64>) -> tensor<64xf64>
+  } : tensor<64xf64>
   tile.return %flip, %0, %1 : tensor<64x100x1xf64>, tensor<f64>, tensor<64xf64>
 }
 
@@ -169,22 +169,22 @@ tile.kernel @refused(%A: tensor<64x100xf32>, %J: tensor<64xi64>, %S: tensor<64x1
     %n = tile.index "i"
     %e = tile.extract %A[%n, %at] : tensor<64x100xf32> -> f32
     tile.yield %e : f32
-  } : (tensor<64xi64>) -> tensor<64xf32>
+  } : tensor<64xf32>
   %split = tile.contract = [i: 64, j: 100] (%S[i, j]) -> [i, j] {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (tensor<64x100xf32, #split>) -> tensor<64x100xf32>
+  } : tensor<64x100xf32>
   %0 = tile.contract = [i: 64] (%P[i]) -> [i] {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (tensor<64xf32, #open>) -> tensor<64xf32>
+  } : tensor<64xf32>
   %1 = tile.contract = [i: 64] (%X[i]) -> [i] {
   ^bb0(%a: index):
     tile.yield %a : index
-  } : (tensor<64xindex>) -> tensor<64xindex>
+  } : tensor<64xindex>
   %empty = tile.contract = [i: 0, j: 4] (%E[i, j]) -> [i, j] {
   ^bb0(%a: f32):
     tile.yield %a : f32
-  } : (tensor<0x4xf32>) -> tensor<0x4xf32>
+  } : tensor<0x4xf32>
   tile.return %gathered : tensor<64xf32>
 }

@@ -7,10 +7,10 @@
 // CHECK-NEXT:    %a = rt.arena 0 : memref<16xf32>
 // CHECK-NEXT:    %b = rt.arena 64 : memref<16xf32>
 // CHECK-NEXT:    %c = rt.arena 0 : memref<16xf32>
-// CHECK-NEXT:    rt.call @k(%x : memref<16xf32>) outs(%a :
-// CHECK-NEXT:    rt.call @k(%a : memref<16xf32>) outs(%b :
-// CHECK-NEXT:    rt.call @k(%b : memref<16xf32>) outs(%c :
-// CHECK-NEXT:    rt.call @k(%c : memref<16xf32>) outs(%y :
+// CHECK-NEXT:    rt.call @k(%x) outs(%a)
+// CHECK-NEXT:    rt.call @k(%a) outs(%b)
+// CHECK-NEXT:    rt.call @k(%b) outs(%c)
+// CHECK-NEXT:    rt.call @k(%c) outs(%y)
 rt.kernel @k(%a: memref<16xf32>) outs(%b: memref<16xf32>) threads(%thread, %threads) {
   rt.return
 }
@@ -18,10 +18,10 @@ rt.segment @segment_0(%x: memref<16xf32>) outs(%y: memref<16xf32>) threads(%thre
   %a = memref.alloc() : memref<16xf32>
   %b = memref.alloc() : memref<16xf32>
   %c = memref.alloc() : memref<16xf32>
-  rt.call @k(%x : memref<16xf32>) outs(%a : memref<16xf32>) threads(%thread, %threads)
-  rt.call @k(%a : memref<16xf32>) outs(%b : memref<16xf32>) threads(%thread, %threads)
-  rt.call @k(%b : memref<16xf32>) outs(%c : memref<16xf32>) threads(%thread, %threads)
-  rt.call @k(%c : memref<16xf32>) outs(%y : memref<16xf32>) threads(%thread, %threads)
+  rt.call @k(%x) outs(%a) threads(%thread, %threads)
+  rt.call @k(%a) outs(%b) threads(%thread, %threads)
+  rt.call @k(%b) outs(%c) threads(%thread, %threads)
+  rt.call @k(%c) outs(%y) threads(%thread, %threads)
   rt.return
 }
 
@@ -41,10 +41,10 @@ rt.segment @segment_0(%x: memref<16xf32>) outs(%y: memref<16xf32>) threads(%thre
   %a = memref.alloc() : memref<16xf32>
   %b = memref.alloc() : memref<16xf32>
   %c = memref.alloc() : memref<16xf32>
-  rt.call @k(%x : memref<16xf32>) outs(%a : memref<16xf32>) threads(%thread, %threads)
-  rt.call @k(%a : memref<16xf32>) outs(%b : memref<16xf32>) threads(%thread, %threads)
-  rt.call @k(%b : memref<16xf32>) outs(%c : memref<16xf32>) threads(%thread, %threads)
-  rt.call @k(%c : memref<16xf32>) outs(%y : memref<16xf32>) threads(%thread, %threads)
+  rt.call @k(%x) outs(%a) threads(%thread, %threads)
+  rt.call @k(%a) outs(%b) threads(%thread, %threads)
+  rt.call @k(%b) outs(%c) threads(%thread, %threads)
+  rt.call @k(%c) outs(%y) threads(%thread, %threads)
   "memref.copy"(%a, %y) : (memref<16xf32>, memref<16xf32>) -> ()
   rt.return
 }
@@ -73,8 +73,8 @@ rt.segment @segment_0(%x: memref<48xf32>) threads(%thread, %threads) {
   %d = memref.alloc() : memref<3xi64>
   %e = memref.alloc() : memref<5xi1>
   %f = memref.alloc() : memref<1xf64>
-  rt.call @k(%a : memref<17xf32>) outs(%b : memref<48xf32>) threads(%thread, %threads)
-  rt.call @l(%b, %d, %e : memref<48xf32>, memref<3xi64>, memref<5xi1>) outs(%f : memref<1xf64>) threads(%thread, %threads)
+  rt.call @k(%a) outs(%b) threads(%thread, %threads)
+  rt.call @l(%b, %d, %e) outs(%f) threads(%thread, %threads)
   rt.return
 }
 
@@ -101,8 +101,8 @@ rt.segment @segment_0(%x: memref<16xf32>) threads(%thread, %threads) {
   %c = memref.alloc() : memref<32xf32>
   %d = memref.alloc() : memref<32xf32>
   %e = memref.alloc() : memref<16xf32>
-  rt.call @k(%a : memref<48xf32>) outs(%b : memref<32xf32>) threads(%thread, %threads)
-  rt.call @l(%b, %c, %d : memref<32xf32>, memref<32xf32>, memref<32xf32>) outs(%e : memref<16xf32>) threads(%thread, %threads)
+  rt.call @k(%a) outs(%b) threads(%thread, %threads)
+  rt.call @l(%b, %c, %d) outs(%e) threads(%thread, %threads)
   rt.return
 }
 

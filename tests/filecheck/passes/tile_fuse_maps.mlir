@@ -13,24 +13,24 @@
 // CHECK-NEXT:      %[[Q:.*]] = arith.addf %[[S]], %[[C]]
 // CHECK-NEXT:      %[[R:.*]] = arith.subf %[[D]], %[[Q]]
 // CHECK-NEXT:      tile.yield %[[R]]
-// CHECK-NEXT:    } : (tensor<4x3xf32>, tensor<3x5xf32>, tensor<5xf32>, tensor<4x1xf32>) -> tensor<4x5xf32>
+// CHECK-NEXT:    } : tensor<4x5xf32>
 // CHECK-NEXT:    tile.return %r3
 tile.kernel @post(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>, %c: tensor<5xf32>, %d: tensor<4x1xf32>) -> (tensor<4x5xf32>) {
   %r1 = tile.contract + [m: 4, n: 5 | k: 3] (%a[m, k], %b[k, n]) -> [m, n] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+  } : tensor<4x5xf32>
   %r2 = tile.contract = [d0: 4, d1: 5] (%r1[d0, d1], %c[d1]) -> [d0, d1] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4x5xf32>, tensor<5xf32>) -> tensor<4x5xf32>
+  } : tensor<4x5xf32>
   %r3 = tile.contract = [d0: 4, d1: 5] (%d[d0, 0], %r2[d0, d1]) -> [d0, d1] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.subf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4x1xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  } : tensor<4x5xf32>
   tile.return %r3 : tensor<4x5xf32>
 }
 
@@ -45,20 +45,20 @@ tile.kernel @post(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>, %c: tensor<5xf32>, %
 // CHECK-NEXT:      %[[C:.*]] = arith.sitofp %[[Y]] : i32 to f32
 // CHECK-NEXT:      %[[L:.*]] = arith.cmpf olt, %[[E]], %[[C]] : f32
 // CHECK-NEXT:      tile.yield %[[L]] : i1
-// CHECK-NEXT:    } : (tensor<5x4xf32>, tensor<4x5xi32>) -> tensor<4x5xi1>
+// CHECK-NEXT:    } : tensor<4x5xi1>
 // CHECK-NEXT:    tile.return %r2
 tile.kernel @maps(%a: tensor<5x4xf32>, %b: tensor<4x5xi32>) -> (tensor<4x5xi1>) {
   %r1 = tile.contract = [i: 4, j: 5] (%a[j, i]) -> [i, j] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<5x4xf32>) -> tensor<4x5xf32>
+  } : tensor<4x5xf32>
   %r2 = tile.contract = [d0: 4, d1: 5] (%r1[d0, d1], %b[d0, d1]) -> [d0, d1] {
   ^bb0(%x: f32, %y: i32):
     %p = arith.sitofp %y : i32 to f32
     %q = arith.cmpf olt, %x, %p : f32
     tile.yield %q : i1
-  } : (tensor<4x5xf32>, tensor<4x5xi32>) -> tensor<4x5xi1>
+  } : tensor<4x5xi1>
   tile.return %r2 : tensor<4x5xi1>
 }
 
@@ -73,24 +73,24 @@ tile.kernel @maps(%a: tensor<5x4xf32>, %b: tensor<4x5xi32>) -> (tensor<4x5xi1>) 
 // CHECK-DAG:       %[[S:.*]] = math.sin %[[B]]
 // CHECK-DAG:       %[[D:.*]] = arith.divf %[[E]], %[[S]]
 // CHECK:           tile.yield %[[D]]
-// CHECK-NEXT:    } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT:    } : tensor<4xf32>
 // CHECK-NEXT:    tile.return %r3
 tile.kernel @both(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>) {
   %r1 = tile.contract = [d0: 4] (%a[d0]) -> [d0] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract = [d0: 4] (%b[d0]) -> [d0] {
   ^bb0(%x: f32):
     %p = math.sin %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r3 = tile.contract = [d0: 4] (%r1[d0], %r2[d0]) -> [d0] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.divf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r3 : tensor<4xf32>
 }
 
@@ -108,30 +108,30 @@ tile.kernel @units(%a: tensor<6x3xf32>, %b: tensor<1x6xf32>) -> (tensor<1x6xf32>
   %r1 = tile.contract > [n: 6 | k: 3] (%a[n, k]) -> [0, n] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<6x3xf32>) -> tensor<1x6xf32>
+  } : tensor<1x6xf32>
   %r2 = tile.contract = [d0: 1, d1: 6] (%r1[d0, d1], %b[d0, d1]) -> [d0, d1] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<1x6xf32>, tensor<1x6xf32>) -> tensor<1x6xf32>
+  } : tensor<1x6xf32>
   %r3 = tile.contract > [n: 6 | k: 3] (%a[n, k]) -> [0, n] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<6x3xf32>) -> tensor<1x6xf32>
+  } : tensor<1x6xf32>
   %r4 = tile.contract = [d1: 6] (%r3[0, d1], %b[0, d1]) -> [0, d1] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<1x6xf32>, tensor<1x6xf32>) -> tensor<1x6xf32>
+  } : tensor<1x6xf32>
   %r5 = tile.contract > [m: 1, n: 6 | k: 3] (%a[n, k]) -> [0, n] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<6x3xf32>) -> tensor<1x6xf32>
+  } : tensor<1x6xf32>
   %r6 = tile.contract = [d0: 1, d1: 6] (%r5[0, d1], %b[d0, d1]) -> [d0, d1] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<1x6xf32>, tensor<1x6xf32>) -> tensor<1x6xf32>
+  } : tensor<1x6xf32>
   tile.return %r2, %r4, %r6 : tensor<1x6xf32>, tensor<1x6xf32>, tensor<1x6xf32>
 }
 
@@ -149,17 +149,17 @@ tile.kernel @second_use(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract = [d0: 4] (%r1[d0]) -> [d0] {
   ^bb0(%x: f32):
     %p = math.sin %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r3 = tile.contract = [d0: 4] (%r2[d0], %r2[d0]) -> [d0] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r1, %r3 : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -176,38 +176,38 @@ tile.kernel @accesses(%a: tensor<4x4xf32>) -> (tensor<3x4xf32>, tensor<4x4xf32>,
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   %r2 = tile.contract = [d0: 3, d1: 4] (%r1[d0 + 1, d1]) -> [d0, d1] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4x4xf32>) -> tensor<3x4xf32>
+  } : tensor<3x4xf32>
   %r3 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   %r4 = tile.contract = [d0: 4, d1: 4] (%r3[d1, d0]) -> [d0, d1] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   %r5 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   %r6 = tile.contract = [d0: 1, d1: 4] (%r5[d0, d1]) -> [d0, d1] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  } : tensor<1x4xf32>
   %r7 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   %r8 = tile.contract = [d0: 2, d1: 4, d2: 4] (%r7[d1, d2]) -> [d0, d1, d2] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4x4xf32>) -> tensor<2x4x4xf32>
+  } : tensor<2x4x4xf32>
   tile.return %r2, %r4, %r6, %r8 : tensor<3x4xf32>, tensor<4x4xf32>, tensor<1x4xf32>, tensor<2x4x4xf32>
 }
 
@@ -222,11 +222,11 @@ tile.kernel @diagonal(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>) {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   %r2 = tile.contract = [d0: 4, d1: 4] (%r1[d0, d0]) -> [d0, d1] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  } : tensor<4x4xf32>
   tile.return %r2 : tensor<4x4xf32>
 }
 
@@ -241,11 +241,11 @@ tile.kernel @reduction(%a: tensor<4xf32>) -> (tensor<f32>) {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract + [| i: 4] (%r1[i]) -> [] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>) -> tensor<f32>
+  } : tensor<f32>
   tile.return %r2 : tensor<f32>
 }
 
@@ -261,22 +261,22 @@ tile.kernel @defaults(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %r1 = tile.contract = [i: 4] (%a[i - 1]) -> [i] default 2.0 : f32 {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract = [i: 4] (%r1[i]) -> [i] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r3 = tile.contract = [i: 4] (%a[i]) -> [i] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r4 = tile.contract = [i: 4] (%r3[i], %a[i - 1]) -> [i] default 2.0 : f32 {
   ^bb0(%x: f32, %y: f32):
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r2, %r4 : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -301,21 +301,21 @@ tile.kernel @chain(%a: tensor<4x3x2xf32>, %b: tensor<6xf32>, %c: tensor<4x6xf32>
   %r1 = tile.contract + [i: 4, j: 3 | k: 2] (%a[i, j, k]) init %e -> [i, 2*j] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4x3x2xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  } : tensor<4x6xf32>
   %r2 = tile.contract = [i: 4, j: 3] () init %r1 -> [i, 2*j + 1] {
     %z = arith.constant 0.0 : f32
     tile.yield %z : f32
-  } : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  } : tensor<4x6xf32>
   %r3 = tile.contract = [d0: 4, d1: 6] (%r2[d0, d1], %b[d1]) -> [d0, d1] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  } : tensor<4x6xf32>
   %r4 = tile.contract = [d0: 4, d1: 6] (%r3[d0, d1], %c[d0, d1]) -> [d0, d1] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.cmpf olt, %x, %y : f32
     tile.yield %p : i1
-  } : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xi1>
+  } : tensor<4x6xi1>
   tile.return %r4 : tensor<4x6xi1>
 }
 
@@ -332,30 +332,30 @@ tile.kernel @broken_chains(%a: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>, 
   %r1 = tile.contract = [i: 2] (%a[i - 1]) init %e -> [i] default 2.0 : f32 {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract = [i: 2] (%a[i]) init %r1 -> [i + 2] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r3 = tile.contract = [i: 4] (%r2[i]) -> [i] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %f = tile.empty : tensor<4xf32>
   %r4 = tile.contract = [i: 4] (%a[0]) init %f -> [i] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r5 = tile.contract = [i: 2] (%a[i]) init %r4 -> [i + 2] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r6 = tile.contract = [i: 4] (%r5[i]) -> [i] {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r3, %r4, %r6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -371,11 +371,11 @@ tile.kernel @into(%a: tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract = [i: 4] (%r1[i]) init %e -> [i] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r2 : tensor<4xf32>
 }
 
@@ -390,14 +390,14 @@ tile.kernel @index(%a: tensor<4xf32>, %t: tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%x: f32):
     %p = math.exp %x : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract = [d0: 4] (%r1[d0]) -> [d0] {
   ^bb0(%x: f32):
     %n = tile.index "d0"
     %y = tile.extract %t[%n] : tensor<4xf32> -> f32
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r2 : tensor<4xf32>
 }
 
@@ -421,25 +421,25 @@ tile.kernel @shared(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4x3xf32>) -
   ^bb0(%x: f32, %y: f32):
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r2 = tile.contract = [d0: 4] (%r1[d0], %a[d0]) -> [d0] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r3 = tile.contract + [i: 4 | k: 3] (%c[i, k]) -> [i] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<4x3xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r4 = tile.contract = [d0: 4] (%r3[d0], %a[d0]) -> [d0] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   %r5 = tile.contract = [d0: 4] (%r4[d0], %a[d0]) -> [d0] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  } : tensor<4xf32>
   tile.return %r2, %r5 : tensor<4xf32>, tensor<4xf32>
 }

@@ -18,7 +18,7 @@ tile.kernel @matmul(%a: tensor<32x24xf32>, %b: tensor<24x40xf32> {tile.constant}
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<32x24xf32>, tensor<24x40xf32>) -> tensor<32x40xf32>
+  } : tensor<32x40xf32>
   tile.return %r : tensor<32x40xf32>
 }
 
@@ -41,7 +41,7 @@ tile.kernel @conv(%d: tensor<1x12x9x9xf32, #nhwc>, %k: tensor<16x12x3x3xf32> {ti
   ^bb0(%s: f32, %t: f32):
     %q = arith.addf %s, %t : f32
     tile.yield %q : f32
-  } : (tensor<1x12x9x9xf32, #nhwc>, tensor<16x12x3x3xf32>, tensor<16xf32>) -> tensor<1x16x9x9xf32, #nhwc>
+  } : tensor<1x16x9x9xf32, #nhwc>
   tile.return %r : tensor<1x16x9x9xf32, #nhwc>
 }
 
@@ -57,12 +57,12 @@ tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32>, %c: tensor<2
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<32x24xf32>, tensor<40x24xf32>) -> tensor<32x40xf32>
+  } : tensor<32x40xf32>
   %s = tile.contract + [m: 32, n: 40 | k: 24] (%a[m, k], %c[k, n]) -> [m, n] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<32x24xf32>, tensor<24x40xf32>) -> tensor<32x40xf32>
+  } : tensor<32x40xf32>
   tile.return %r, %s : tensor<32x40xf32>, tensor<32x40xf32>
 }
 
@@ -78,11 +78,11 @@ tile.kernel @two_readers(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.cons
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<32x24xf32>, tensor<40x24xf32>) -> tensor<32x40xf32>
+  } : tensor<32x40xf32>
   %s = tile.contract + [n: 40 | k: 24] (%b[n, k]) -> [n] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<40x24xf32>) -> tensor<40xf32>
+  } : tensor<40xf32>
   tile.return %r, %s : tensor<32x40xf32>, tensor<40xf32>
 }
 
@@ -99,16 +99,16 @@ tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {t
   %r = tile.contract = [i: 5, j: 7] (%a[i, j]) -> [i, j] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<5x7xf32>) -> tensor<5x7xf32>
+  } : tensor<5x7xf32>
   %s = tile.contract = [i: 5, j: 7] (%a[i, j], %b[j]) -> [i, j] {
   ^bb0(%x: f32, %y: f32):
     %p = arith.addf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<5x7xf32>, tensor<7xf32>) -> tensor<5x7xf32>
+  } : tensor<5x7xf32>
   %t = tile.contract = [i: 5, j: 7] (%c[j, i]) -> [i, j] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<7x5xf32>) -> tensor<5x7xf32>
+  } : tensor<5x7xf32>
   tile.return %r, %s, %t : tensor<5x7xf32>, tensor<5x7xf32>, tensor<5x7xf32>
 }
 
@@ -125,15 +125,15 @@ tile.kernel @sums(%a: tensor<5x40xf32>) -> (tensor<5xf32>, tensor<40xf32>, tenso
   %r = tile.contract + [i: 5 | j: 40] (%a[i, j]) -> [i] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<5x40xf32>) -> tensor<5xf32>
+  } : tensor<5xf32>
   %s = tile.contract + [j: 40 | i: 5] (%a[i, j]) -> [j] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<5x40xf32>) -> tensor<40xf32>
+  } : tensor<40xf32>
   %t = tile.contract + [| i: 5, j: 40] (%a[i, j]) -> [] {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<5x40xf32>) -> tensor<f32>
+  } : tensor<f32>
   tile.return %r, %s, %t : tensor<5xf32>, tensor<40xf32>, tensor<f32>
 }
 
@@ -148,12 +148,12 @@ tile.kernel @doubles(%a: tensor<100xf64>, %b: tensor<100xf32>) -> (tensor<100xf6
   %r = tile.contract = [i: 100] (%a[i]) -> [i] {
   ^bb0(%x: f64):
     tile.yield %x : f64
-  } : (tensor<100xf64>) -> tensor<100xf64>
+  } : tensor<100xf64>
   %s = tile.contract = [i: 100] (%b[i]) -> [i] {
   ^bb0(%x: f32):
     %y = arith.extf %x : f32 to f64
     tile.yield %y : f64
-  } : (tensor<100xf32>) -> tensor<100xf64>
+  } : tensor<100xf64>
   tile.return %r, %s : tensor<100xf64>, tensor<100xf64>
 }
 
@@ -172,14 +172,14 @@ tile.kernel @gather(%d: tensor<10x40xf32>, %i: tensor<6xi64>, %j: tensor<40xi64>
     %n = tile.index "b"
     %e = tile.extract %d[%at, %n] : tensor<10x40xf32> -> f32
     tile.yield %e : f32
-  } : (tensor<6xi64>) -> tensor<6x40xf32>
+  } : tensor<6x40xf32>
   %s = tile.contract = [a: 6, b: 40] (%j[b]) -> [a, b] {
   ^bb0(%x: i64):
     %at = arith.index_cast %x : i64 to index
     %n = tile.index "a"
     %e = tile.extract %d[%n, %at] : tensor<10x40xf32> -> f32
     tile.yield %e : f32
-  } : (tensor<40xi64>) -> tensor<6x40xf32>
+  } : tensor<6x40xf32>
   tile.return %r, %s : tensor<6x40xf32>, tensor<6x40xf32>
 }
 
@@ -193,6 +193,6 @@ tile.kernel @kept(%a: tensor<100xf32>) -> (tensor<100xf32>) {
   %r = tile.contract = [i: 100] (%a[i]) -> [i] schedule #tile.schedule<[i] reduce []> {
   ^bb0(%x: f32):
     tile.yield %x : f32
-  } : (tensor<100xf32>) -> tensor<100xf32>
+  } : tensor<100xf32>
   tile.return %r : tensor<100xf32>
 }

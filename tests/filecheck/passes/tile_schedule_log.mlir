@@ -31,6 +31,6 @@ tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.co
   ^bb0(%d: f32, %k: f32):
     %p = arith.mulf %d, %k : f32
     tile.yield %p : f32
-  } : (tensor<1x14x14x64xf32>, tensor<3x3x64x64xf32>) -> tensor<1x14x14x64xf32>
+  } : tensor<1x14x14x64xf32>
   tile.return %O : tensor<1x14x14x64xf32>
 }

@@ -15,7 +15,7 @@ tile.kernel @conv(%x: tensor<1x20x5x5xf32, #blocked>, %w: tensor<36x20x3x3xf32> 
   ^bb0(%a: f32, %b: f32):
     %p = arith.mulf %a, %b : f32
     tile.yield %p : f32
-  } : (tensor<1x20x5x5xf32, #blocked>, tensor<36x20x3x3xf32>) -> tensor<1x36x5x5xf32, #blocked>
+  } : tensor<1x36x5x5xf32, #blocked>
   tile.return %r : tensor<1x36x5x5xf32, #blocked>
 }
 
@@ -31,7 +31,7 @@ tile.kernel @dots(%a: tensor<8x24xf32>, %b: tensor<24x32xf32, #dots> {tile.const
   ^bb0(%x: f32, %y: f32):
     %p = arith.mulf %x, %y : f32
     tile.yield %p : f32
-  } : (tensor<8x24xf32>, tensor<24x32xf32, #dots>) -> tensor<8x32xf32>
+  } : tensor<8x32xf32>
   tile.return %r : tensor<8x32xf32>
 }
 
@@ -49,7 +49,7 @@ tile.kernel @relayout(%x: tensor<3x40xf32, #from>) -> (tensor<3x40xf32, #to>) {
   %r = tile.contract = [d0: 3, d1: 40] (%x[d0, d1]) -> [d0, d1] {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<3x40xf32, #from>) -> tensor<3x40xf32, #to>
+  } : tensor<3x40xf32, #to>
   tile.return %r : tensor<3x40xf32, #to>
 }
 
@@ -68,6 +68,6 @@ tile.kernel @number() -> (tensor<32xi64, #blocks>) {
     %c = tile.index "c"
     %v = arith.index_cast %c : index to i64
     tile.yield %v : i64
-  } : () -> tensor<32xi64, #blocks>
+  } : tensor<32xi64, #blocks>
   tile.return %r : tensor<32xi64, #blocks>
 }

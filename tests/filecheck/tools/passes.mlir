@@ -31,8 +31,8 @@
 
 rt.segment @segment_0(%x: memref<4xf32>) outs(%y: memref<4xf32>) threads(%thread, %threads) {
   %0 = memref.alloc() : memref<4xf32>
-  rt.call @k(%x : memref<4xf32>) outs(%0 : memref<4xf32>) threads(%thread, %threads)
-  rt.call @k(%0 : memref<4xf32>) outs(%y : memref<4xf32>) threads(%thread, %threads)
+  rt.call @k(%x) outs(%0) threads(%thread, %threads)
+  rt.call @k(%0) outs(%y) threads(%thread, %threads)
   rt.return
 }
 

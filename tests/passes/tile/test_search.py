@@ -72,7 +72,7 @@ def test_gathers_over_lanes_are_of_neighbours(target: Target, layout: str, lanes
         %v = tile.extract %t[%at, %x] : tensor<7x64xf32, #place.at<x86, f32, packed<{layout}>>>
             -> f32
         tile.yield %v : f32
-      }} : (tensor<9xi64>) -> tensor<9x64xf32>
+      }} : tensor<9x64xf32>
       tile.return %r : tensor<9x64xf32>
     }}""")
     chosen = {c.schedule.vector for c in all_choices(op, kernel_of(op), target)}

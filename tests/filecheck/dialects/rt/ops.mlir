@@ -25,19 +25,19 @@ rt.kernel @fill() outs(%b: memref<16xf32>) threads(%i, %n) {
 // CHECK-NEXT:    %s = rt.arena 64 : memref<4xf32>
 // CHECK-NEXT:    %w = rt.weight @conv1.w : memref<2xi64>
 // CHECK-NEXT:    %v = rt.weight @"a b" slot 3 : memref<16xf32>
-// CHECK-NEXT:    rt.call @kernel(%x, %w : memref<16xf32>, memref<2xi64>) outs(%y : memref<16xf32>) scratch(%s : memref<4xf32>) threads(%thread, %threads)
-// CHECK-NEXT:    rt.call @fill() outs(%y : memref<16xf32>) threads(%thread, %threads)
+// CHECK-NEXT:    rt.call @kernel(%x, %w) outs(%y) scratch(%s) threads(%thread, %threads)
+// CHECK-NEXT:    rt.call @fill() outs(%y) threads(%thread, %threads)
 rt.segment @segment_0(%x: memref<16xf32>) outs(%y: memref<16xf32>) threads(%thread, %threads) attributes {arena_bytes = 128 : i64} {
   %s = rt.arena 64 : memref<4xf32>
   %w = rt.weight @conv1.w : memref<2xi64>
   %v = rt.weight @"a b" slot 3 : memref<16xf32>
-  rt.call @kernel(%x, %w : memref<16xf32>, memref<2xi64>) outs(%y : memref<16xf32>) scratch(%s : memref<4xf32>) threads(%thread, %threads)
-  rt.call @fill() outs(%y : memref<16xf32>) threads(%thread, %threads)
+  rt.call @kernel(%x, %w) outs(%y) scratch(%s) threads(%thread, %threads)
+  rt.call @fill() outs(%y) threads(%thread, %threads)
   rt.return
 }
 
-// CHECK:         %y = rt.launch @segment_0(%x) : (tensor<2x8xf32>) -> tensor<16xf32>
+// CHECK:         %y = rt.launch @segment_0(%x) : tensor<16xf32>
 func.func @main(%x: tensor<2x8xf32>) -> tensor<16xf32> {
-  %y = rt.launch @segment_0(%x) : (tensor<2x8xf32>) -> tensor<16xf32>
+  %y = rt.launch @segment_0(%x) : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }

@@ -5,7 +5,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, k]) -> [a] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -14,7 +14,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a]) -> [a] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -23,7 +23,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [b] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -32,7 +32,7 @@
 %0 = tile.contract = [a: 3 | b: 10] (%x[a, b]) -> [a] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -41,7 +41,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] {
 ^bb0(%v: f64):
   tile.yield %v : f64
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -50,7 +50,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf64>
+} : tensor<3xf64>
 
 // -----
 
@@ -59,7 +59,7 @@
 %0 = tile.contract + [a: 3, a: 3 | b: 10] (%x[a, b]) -> [a] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -68,7 +68,7 @@
 %0 = tile.contract - [a: 3 | b: 10] (%x[a, b]) -> [a] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -77,7 +77,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] where [a < 2, a + k - 1 < 4] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -86,7 +86,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] where [a + b] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -95,7 +95,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] where [a < -1] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -104,7 +104,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] schedule 1 : i64 {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -113,7 +113,7 @@
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) post (%x[a, 0]) -> [a] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>, tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -125,27 +125,27 @@
 }, {
 ^bb0(%s: f32, %v: f32):
   tile.yield %v : f32
-} : (tensor<3x10xf32>, tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
 // expected-error@+1 {{Expected 'reduce'}}
-"test.op"() {a = #tile.schedule<[y] vector y 8>} : () -> ()
+"test.op"() {a = #tile.schedule<[y] vector y 8>}
 
 // -----
 
 // expected-error@+1 {{Expected 'by'}}
-"test.op"() {a = #tile.schedule<[y] reduce [] vector y 8>} : () -> ()
+"test.op"() {a = #tile.schedule<[y] reduce [] vector y 8>}
 
 // -----
 
 // expected-error@+1 {{Expected integer literal}}
-"test.op"() {a = #tile.schedule<[y] reduce [] blocks [y]>} : () -> ()
+"test.op"() {a = #tile.schedule<[y] reduce [] blocks [y]>}
 
 // -----
 
 // expected-error@+1 {{Expected integer literal}}
-"test.op"() {a = #tile.schedule<[y] reduce [] unroll y>} : () -> ()
+"test.op"() {a = #tile.schedule<[y] reduce [] unroll y>}
 
 // -----
 
@@ -168,7 +168,7 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32>) {
   %r = tile.contract = [i: 3, j: 6] (%x[i, j]) -> [i, j] {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<3x6xf32, #digits>) -> tensor<3x6xf32>
+  } : tensor<3x6xf32>
   tile.return %r : tensor<3x6xf32>
 }
 
@@ -186,7 +186,7 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32>) {
 ^bb0(%v: f32):
   %c = tile.index "c"
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -196,7 +196,7 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32>) {
 ^bb0(%v: f32):
   %w = arith.addf %v, %one : f32
   tile.yield %w : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>
 
 // -----
 
@@ -206,4 +206,4 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32>) {
 ^bb0(%v: f32):
   %y = nn.relu %x : tensor<3x10xf32>
   tile.yield %v : f32
-} : (tensor<3x10xf32>) -> tensor<3xf32>
+} : tensor<3xf32>

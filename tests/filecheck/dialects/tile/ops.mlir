@@ -9,7 +9,7 @@
 // CHECK-NEXT:    ^bb0(%s: f32, %b: f32):
 // CHECK-NEXT:      %q = arith.addf %s, %b : f32
 // CHECK-NEXT:      tile.yield %q : f32
-// CHECK-NEXT:    } : (tensor<1x64x56x56xf32, #nhwc>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x64x56x56xf32, #nhwc>
+// CHECK-NEXT:    } : tensor<1x64x56x56xf32, #nhwc>
 // CHECK-NEXT:    tile.return %O : tensor<1x64x56x56xf32, #nhwc>
 // CHECK-NEXT:  }
 tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) {
@@ -21,7 +21,7 @@ tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: ten
   ^bb0(%s: f32, %b: f32):
     %q = arith.addf %s, %b : f32
     tile.yield %q : f32
-  } : (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
+  } : tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
   tile.return %O : tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>
 }
 
@@ -40,7 +40,7 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
   %0 = tile.contract = [a: 4, b: 5] (%x[a - 1, 9 - 2*b]) -> [a, b] default 1.5 : f32 {
   ^bb0(%v: f32):
     tile.yield %v : f32
-  } : (tensor<3x10xf32>) -> tensor<4x5xf32>
+  } : tensor<4x5xf32>
   %e = tile.empty : tensor<8x5xf32>
   %1 = tile.contract = [a: 4, b: 5] (%0[a, b], %t[a]) init %e -> [a + 4, b] {
   ^bb0(%u: f32, %i: i64):
@@ -49,7 +49,7 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
     %w = tile.extract %x[%at, %n] : tensor<3x10xf32> -> f32
     %sum = arith.addf %u, %w : f32
     tile.yield %sum : f32
-  } : (tensor<4x5xf32>, tensor<4xi64>, tensor<8x5xf32>) -> tensor<8x5xf32>
+  } : tensor<8x5xf32>
   tile.return %1 : tensor<8x5xf32>
 }
 
@@ -64,18 +64,18 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 %0 = tile.contract + [x: 5 | i: 3] (%x[x + i]) -> [x] where [x + i - 2 < 5] {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<7xf32>) -> tensor<5xf32>
+} : tensor<5xf32>
 %1 = tile.contract > [x: 5 | i: 3] (%x[x + i]) post () init %0 -> [x] where [2*i - x < 4, x < 1] schedule #tile.schedule<[x] reduce [i]> attributes {mark} {
 ^bb0(%v: f32):
   tile.yield %v : f32
 }, {
 ^bb0(%s: f32):
   tile.yield %s : f32
-} : (tensor<7xf32>, tensor<5xf32>) -> tensor<5xf32>
+} : tensor<5xf32>
 %2 = tile.contract = [x: 5] (%x[x]) -> [x] where [x + 3*x - 3 < 9] default 1.5 : f32 {
 ^bb0(%v: f32):
   tile.yield %v : f32
-} : (tensor<7xf32>) -> tensor<5xf32>
+} : tensor<5xf32>
 
 // -----
 
@@ -100,7 +100,7 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 // CHECK:       tile.segment @segment_0(%a: tensor<3xf32>) -> (tensor<6xf32>, tensor<3xf32>) {
 // CHECK-NEXT:    %w = nn.weight @w : tensor<6xf32>
 // CHECK-NEXT:    %v = tile.view %w : tensor<6xf32> -> tensor<2x3xf32>
-// CHECK-NEXT:    %y = tile.call @k(%v) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT:    %y = tile.call @k(%v) : tensor<2x3xf32>
 // CHECK-NEXT:    %z = tile.view %y : tensor<2x3xf32> -> tensor<6xf32>
 // CHECK-NEXT:    tile.return %z, %a : tensor<6xf32>, tensor<3xf32>
 tile.kernel @k(%x: tensor<2x3xf32> {tile.constant, tile.packed = #place.at<x86, f32, packed<[1, 0]>>}) -> (tensor<2x3xf32>) attributes {code = 7 : i64, nodes = ["n"]} {
@@ -110,7 +110,7 @@ tile.kernel @k(%x: tensor<2x3xf32> {tile.constant, tile.packed = #place.at<x86, 
 tile.segment @segment_0(%a: tensor<3xf32>) -> (tensor<6xf32>, tensor<3xf32>) {
   %w = nn.weight @w : tensor<6xf32>
   %v = tile.view %w : tensor<6xf32> -> tensor<2x3xf32>
-  %y = tile.call @k(%v) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %y = tile.call @k(%v) : tensor<2x3xf32>
   %z = tile.view %y : tensor<2x3xf32> -> tensor<6xf32>
   tile.return %z, %a : tensor<6xf32>, tensor<3xf32>
 }

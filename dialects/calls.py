@@ -1,0 +1,58 @@
+"""Calls on tensors: what `tile.call` and `rt.launch` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from xdsl.dialects.builtin import FlatSymbolRefAttr, SymbolRefAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, base, prop_def, var_operand_def, var_result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from tessella.dialects.assembly import parse_operand, print_types
+
+
+class TensorCall(IRDLOperation):
+    """A call of an op by its symbol: `%y = tile.call @conv(%x, %w) : tensor<1x8xf32>`."""
+
+    callee = prop_def(FlatSymbolRefAttr)
+    arguments = var_operand_def(base(TensorType))
+    res = var_result_def(base(TensorType))
+
+    def __init__(
+        self, callee: str, arguments: Sequence[SSAValue | Operation], types: Sequence[Attribute]
+    ) -> None:
+        super().__init__(
+            operands=[list(arguments)],
+            properties={"callee": SymbolRefAttr(callee)},
+            result_types=[list(types)],
+        )
+
+    @property
+    def callee_name(self) -> str:
+        """The callee's symbol, without the `@`."""
+        return self.callee.root_reference.data
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.callee_name)
+        printer.print_operands(self.arguments)
+        printer.print_op_attributes(self.attributes)
+        if self.res:
+            print_types(printer, self.result_types)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        name = parser.parse_symbol_name()
+        operands = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parse_operand(parser)
+        )
+        attributes = parser.parse_optional_attr_dict()
+        types = parser.parse_optional_punctuation(":") and parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_type
+        )
+        op = cls(name.data, operands, types or [])
+        op.attributes.update(attributes)
+        return op
