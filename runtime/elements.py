@@ -31,7 +31,7 @@ DTYPES: dict[str, DType] = {name: _dtype(element) for name, element in ELEMENTS.
 _ELEMENTS = {dtype: ELEMENTS[name] for name, dtype in DTYPES.items()}
 _FOREIGN = {element.foreign: element for element in ELEMENTS.values() if element.is_tagged}
 _LACKING = {dtype for dtype, element in _ELEMENTS.items() if element.is_tagged}
-_NARROW = _LACKING | {np.dtype(np.float16)}
+_WIDENED = {dtype for dtype, element in _ELEMENTS.items() if element.is_tagged or element.narrow}
 
 
 def element_of(dtype: npt.DTypeLike) -> Element | None:
@@ -74,16 +74,16 @@ def computing(element: Element) -> DType:
 
 def widened(array: Array) -> Array:
     """The array in a dtype that NumPy computes with, without loss; f16 becomes f32."""
-    if array.dtype not in _NARROW:
+    if array.dtype not in _WIDENED:
         return array
     element = _ELEMENTS[array.dtype]
     if not element.is_tagged:
         return array.astype(computing(element))
     bits = array[element.name]
-    if element.name == "bf16":
+    if _is_upper_half(element):
         return (bits.astype(np.uint32) << 16).view(np.float32)
     if element.is_float:
-        return _eights(element.name)[bits]
+        return _values(element)[bits]
     if element.kind == "signed":
         shift = 8 - element.bits
         return (bits << shift).view(np.int8) >> shift
@@ -138,11 +138,16 @@ def unpacked(array: Array, shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def _narrowed(array: Array, element: Element) -> Array:
-    if element.name == "bf16":
+    if _is_upper_half(element):
         return _to_bf16(array)
     if element.is_float:
-        return _to_eight(array, element.name)
+        return _to_code(array, element)
     return array.astype(np.int64).astype(np.uint8) & np.uint8((1 << element.bits) - 1)
+
+
+def _is_upper_half(element: Element) -> bool:
+    """Whether an element is the upper half of an f32, as bf16 is."""
+    return (element.bits, element.exponent) == (16, ELEMENTS["f32"].exponent)
 
 
 def _to_bf16(array: Array) -> Array:
@@ -168,28 +173,31 @@ def _round_to_odd(array: Array) -> Array:
 
 
 @cache
-def _eights(name: str) -> Array:
-    """The values of all 256 codes of an f8."""
-    exponent_bits, bias = (4, 7) if name == "f8E4M3FN" else (5, 15)
-    fraction_bits = 7 - exponent_bits
-    codes = np.arange(256)
-    exponent = (codes >> fraction_bits) & ((1 << exponent_bits) - 1)
-    fraction = (codes & ((1 << fraction_bits) - 1)) / (1 << fraction_bits)
-    normal = np.where(exponent == 0, fraction * 2, 1 + fraction)
-    values = np.ldexp(normal, np.maximum(exponent, 1) - bias - (exponent == 0))
-    if name == "f8E4M3FN":
-        values[(codes & 0x7F) == 0x7F] = np.nan
-    else:
-        values[(codes & 0x7F) == 0x7C] = np.inf
-        values[(codes & 0x7F) > 0x7C] = np.nan
-    return np.where(codes < 128, values, -values).astype(np.float32)
+def _values(element: Element) -> Array:
+    """The values of all codes of a small float."""
+    codes = np.arange(1 << element.bits)
+    magnitudes = codes % (1 << (element.bits - 1))
+    exponent, fraction = np.divmod(magnitudes, 1 << element.fraction)
+    # denormal numbers have no leading digit, and the exponent of the least normal ones
+    digits = fraction * element.epsilon + (exponent > 0)
+    values = np.ldexp(digits, np.maximum(exponent, 1) - element.bias)
+    beyond = _beyond(element)
+    values[magnitudes > beyond] = np.nan
+    values[magnitudes == beyond] = np.inf if element.infinite else np.nan
+    return np.where(codes == magnitudes, values, -values).astype(np.float32)
 
 
-def _to_eight(array: Array, name: str) -> Array:
-    """The code whose value is nearest, the even one of two; beyond the range what follows the
-    largest: NaN in f8E4M3FN, infinity in f8E5M2."""
-    beyond = 0x7F if name == "f8E4M3FN" else 0x7C
-    values = _eights(name)[:beyond].astype(np.float64)
+def _beyond(element: Element) -> int:
+    """The code behind that of the largest number: infinity, or NaN where there is none."""
+    ones = (1 << (element.bits - 1)) - 1
+    return ones & -(1 << element.fraction) if element.infinite else ones
+
+
+def _to_code(array: Array, element: Element) -> Array:
+    """The code whose value is nearest, the even one of two; beyond the range that behind the
+    largest."""
+    beyond = _beyond(element)
+    values = _values(element)[:beyond].astype(np.float64)
     values = np.append(values, 2 * values[-1] - values[-2])
     between = (values[:-1] + values[1:]) / 2
     wide = array.astype(np.float64)

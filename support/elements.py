@@ -36,6 +36,10 @@ class Element:
     exponent: int = 0
     """Bits of a float's exponent."""
 
+    infinite: bool = True
+    """Whether a float has infinities. Without them, the largest exponent is one of numbers, and the
+    greatest fraction of it is NaN."""
+
     narrow: bool = False
     """Whether values of this element are only stored: arithmetic with them is in f32."""
 
@@ -65,21 +69,31 @@ class Element:
         return "f32" if self.narrow else self.name
 
     @property
+    def fraction(self) -> int:
+        """Bits of a float behind the point."""
+        return self.bits - 1 - self.exponent
+
+    @property
+    def bias(self) -> int:
+        """What is added to a float's exponent when it is stored."""
+        return (1 << (self.exponent - 1)) - 1
+
+    @property
     def epsilon(self) -> float:
         """The distance from 1 to the next greater float."""
-        return 2.0 ** (self.exponent + 1 - self.bits)
+        return 2.0**-self.fraction
 
     @property
     def least_normal(self) -> float:
         """The least positive float of full precision."""
-        return 2.0 ** (2 - (1 << (self.exponent - 1)))
+        return 2.0 ** (1 - self.bias)
 
     @property
     def largest(self) -> float:
         """The largest finite float."""
-        if self.name == "f8E4M3FN":  # its largest exponent is one of numbers
-            return 448.0
-        return (2.0 - self.epsilon) * 2.0 ** ((1 << (self.exponent - 1)) - 1)
+        if not self.infinite:
+            return (2.0 - 2.0 * self.epsilon) * 2.0 ** (self.bias + 1)
+        return (2.0 - self.epsilon) * 2.0**self.bias
 
     def bytes(self, count: int) -> int:
         """Bytes in memory of so many elements."""
@@ -96,7 +110,7 @@ _TABLE = (
     Element("f32", 32, "float", "float32", "float", exponent=8),
     Element("f16", 16, "float", "float16", "half", exponent=5, narrow=True),
     Element("bf16", 16, "float", "uint16", "i16", "bfloat16", exponent=8, narrow=True),
-    Element("f8E4M3FN", 8, "float", "uint8", "i8", "float8_e4m3fn", exponent=4, narrow=True),
+    Element("f8E4M3FN", 8, "float", "uint8", "i8", "float8_e4m3fn", 4, infinite=False, narrow=True),
     Element("f8E5M2", 8, "float", "uint8", "i8", "float8_e5m2", exponent=5, narrow=True),
     *(Element(f"i{n}", n, "signed", f"int{n}", f"i{n}") for n in (64, 32, 16, 8)),
     _tagged_integer("i4", 4, "signed"),

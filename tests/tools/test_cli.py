@@ -174,6 +174,24 @@ def test_run_does_not_run_code_for_another_machine(model: str, capsys: Out) -> N
     assert "cannot run code for" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name, code", [("bfloat16", 16), ("float16", 10), ("uint8", 2)])
+@pytest.mark.parametrize("kind", ["randn", "zeros", "ones"])
+def test_run_on_every_element(name: str, code: int, kind: str, tmp_path: Path, capsys: Out) -> None:
+    """An output is written, and compared with what was written."""
+    values = [onnx.helper.make_tensor_value_info(n, code, (3, 5)) for n in "xy"]
+    node = onnx.helper.make_node("Add", ["x", "x"], ["y"])
+    graph = onnx.helper.make_graph([node], "sum", values[:1], values[1:])
+    opset = onnx.helper.make_opsetid("", 17)
+    path, file = tmp_path / "m.onnx", tmp_path / "y.npy"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    arguments = ["run", str(path), "--input", f"x={kind}"]
+    assert main([*arguments, "--output", f"y=@{file}"]) == 0
+    assert capsys.readouterr().out.startswith(f"y: {name} [3, 5] min ")
+    assert main([*arguments, "--expected", f"y=@{file}"]) == 0
+    assert "y: as expected" in capsys.readouterr().out
+    assert main([*arguments, "--interpret", "tile", "--expected", f"y=@{file}"]) == 0
+
+
 # ** differences **
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
+from tessella.runtime.elements import converted, dtype_name, dtype_named, element_of, widened
 from tessella.support.errors import InputError, OptionError
 
 
@@ -36,17 +37,18 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
 
     Integers are drawn from 0 and 1: right for a mask, and for indices into nearly every table.
     """
-    dtype = np.dtype(info.dtype)
+    dtype = dtype_named(info.dtype)
+    element = element_of(dtype)
     rng = np.random.default_rng([seed, *info.name.encode()])
     match kind:
         case "zeros":
-            return np.zeros(shape, dtype)
+            return converted(np.zeros(shape), dtype)
         case "ones":
-            return np.ones(shape, dtype)
-        case "randn" if dtype.kind == "f":
-            return np.asarray(rng.standard_normal(shape), dtype)
+            return converted(np.ones(shape), dtype)
+        case "randn" if element is not None and element.is_float:
+            return converted(np.asarray(rng.standard_normal(shape)), dtype)
         case "randn":
-            return np.asarray(rng.integers(0, 2, shape), dtype)
+            return converted(np.asarray(rng.integers(0, 2, shape)), dtype)
         case _:
             raise OptionError(
                 f"--input {info.name}: no way to make {kind!r}",
@@ -56,10 +58,10 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
 
 def summary(array: Array) -> str:
     """Type, shape and range of an array, on one line."""
-    text = f"{array.dtype} [{', '.join(map(str, array.shape))}]"
+    text = _kind(array)
     if not array.size:
         return f"{text} empty"
-    numbers = array.astype(np.float64)
+    numbers = converted(array, np.float64)
     broken = int(np.count_nonzero(~np.isfinite(numbers)))
     with np.errstate(all="ignore"):
         text += f" min {numbers.min():.6g} mean {numbers.mean():.6g} max {numbers.max():.6g}"
@@ -73,6 +75,7 @@ def difference(found: Array, expected: Array, rtol: float, atol: float) -> str |
     """
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"expected {_kind(expected)}, found {_kind(found)}"
+    found, expected = widened(found), widened(expected)
     close = found == expected
     if found.dtype.kind == "f":
         close |= np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
@@ -94,7 +97,7 @@ def difference(found: Array, expected: Array, rtol: float, atol: float) -> str |
 
 
 def _kind(array: Array) -> str:
-    return f"{array.dtype} [{', '.join(map(str, array.shape))}]"
+    return f"{dtype_name(array.dtype)} [{', '.join(map(str, array.shape))}]"
 
 
 def _worst(gaps: Array, found: Array, expected: Array) -> str:
