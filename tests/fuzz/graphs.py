@@ -96,6 +96,9 @@ class Case:
     results: list[tuple[str, int]]
     symbolic: frozenset[tuple[str, int]] = frozenset()
     """Dimensions of inputs that have a name in place of a size."""
+    stored: float = 0.0
+    """The distance from 1 to the next number of the element that floats are stored in, where it is
+    not their own."""
 
     @property
     def feeds(self) -> dict[str, Array]:
@@ -123,8 +126,10 @@ class Case:
 
     def run(self, noise: Noise) -> list[Array]:
         """The results with errors put in."""
-        values = {n: array for n, (_, array) in (self.inputs | self.weights).items()}
-        codes = {n: code for n, (code, _) in (self.inputs | self.weights).items()}
+        leaves = self.inputs | self.weights
+        fixed = {name for step in self.steps for name in step.fixed}
+        values = {n: a if n in fixed else noise(a, self.stored) for n, (_, a) in leaves.items()}
+        codes = {n: code for n, (code, _) in leaves.items()}
         for step in self.steps:
             moved = {
                 n: values[n]
@@ -136,12 +141,15 @@ class Case:
             results = step.run(moved)
             magnitude = least([*moved.values(), *results])
             for name, code, y in zip(step.node.output, step.codes, results, strict=True):
-                epsilon = max(FLOATS.get(code, 0.0), step.run.epsilon, step.row.epsilon)
-                y = rounded(y, code)
-                tiny = TINY.get(code, 0.0)
-                values[name] = y if step.row.exact else noise(y, epsilon, magnitude, tiny)
+                values[name] = self._result(noise, step, rounded(y, code), code, magnitude)
                 codes[name] = code
         return [values[name] for name, _ in self.results]
+
+    def _result(self, noise: Noise, step: Step, y: Array, code: int, magnitude: float) -> Array:
+        if step.row.exact:
+            return noise(y, self.stored)
+        epsilon = max(FLOATS.get(code, 0.0), step.run.epsilon, step.row.epsilon, self.stored)
+        return noise(y, epsilon, magnitude, TINY.get(code, 0.0))
 
     def up_to(self, count: int) -> Case:
         """The first steps as a model, without what their last one does not need."""
@@ -155,7 +163,7 @@ class Case:
                 wanted |= set(step.node.input)
         inputs = {n: v for n, v in self.inputs.items() if n in wanted}
         weights = {n: v for n, v in self.weights.items() if n in wanted}
-        return Case(self.opset, inputs, weights, kept, results, self.symbolic)
+        return Case(self.opset, inputs, weights, kept, results, self.symbolic, self.stored)
 
 
 class Sketch:

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 import tessella
 from tessella.driver.options import CompileOptions
 from tests.fuzz import rounding
-from tests.fuzz.elements import Array, wide
+from tests.fuzz.elements import FLOATS, Array, wide
 from tests.fuzz.fuzzer import TARGETS, Fuzzer, WrongError
 from tests.fuzz.graphs import Case, draw_case
 from tests.fuzz.oracles import runtime_results
@@ -28,7 +29,7 @@ from tests.fuzz.rounding import Expected
 from tests.fuzz.rows import ROWS
 
 BLOCKED = ("x86/f32/nchw16c", "x86/f32", "x86", "host")
-NARROW = ("x86/bf16/nchw", "x86/f32", "x86", "host")
+NARROW = ("x86/bf16", "host")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ def draw(random: Random) -> Trial:
             options["places"] = ("host",)
         case 2:
             options["pick"] = "grade"
+        case 3:
+            options["places"] = NARROW
+            case = replace(case, stored=FLOATS[TensorProto.BFLOAT16])
         case _:
             pass
     return Trial(case, options)
