@@ -17,7 +17,7 @@ from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.ops import ContractOp, ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
-from tessella.runtime.elements import converted
+from tessella.runtime.elements import converted, widened
 from tessella.support.errors import ExecutionError, InternalError
 
 _MOST = 1 << 22
@@ -126,10 +126,9 @@ class _Statement:
             value = _value(form, points)
             inside = inside & (value >= 0) & (value < extent)
         shape = [stop - start for start, stop in spans.values()]
-        if self.op.is_multiply_add and (
-            inside.all() or all(np.isfinite(x).all() for x in elements)
-        ):
-            return self._product(elements, inside, shape)
+        factors = [widened(x) for x in elements] if self.op.is_multiply_add else []
+        if factors and (inside.all() or all(np.isfinite(x).all() for x in factors)):
+            return self._product(factors, inside, shape)
         combined = self._body(self.op.combine.block, elements, points)
         if not inside.all():
             combined = np.where(inside, combined, self._identity())

@@ -24,6 +24,7 @@ from tessella.dialects.tile.scalars import evaluate
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
+from tessella.runtime.elements import DTYPES, converted, widened
 from tessella.support.errors import ExecutionError
 from tests.generators.nn_programs import Program, programs
 from tests.generators.tile_statements import statement
@@ -90,6 +91,19 @@ def test_blocks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
         found, wanted = interpret(at_tile(make()), {"x": x})[0], interpret(make(), {"x": x})[0]
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_product_of_narrow_floats() -> None:
+    """Their arrays are of unsigned integers, and its factors are numbers."""
+    x = converted(np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4), DTYPES["bf16"])
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        return g.graph(g.op(nn.MatmulOp, [g.inputs["x"], g.inputs["x"]], transpose_b=True))
+
+    (found,) = interpret(at_tile(make()), {"x": x})
+    (wanted,) = interpret(make(), {"x": x})
+    np.testing.assert_array_equal(widened(found), widened(wanted))
 
 
 def test_padding_counts_for_nothing() -> None:

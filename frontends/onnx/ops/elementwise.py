@@ -26,7 +26,6 @@ _UNARY: dict[str, tuple[type[nn.NnOp], int, int]] = {
     "Ceil": (nn.CeilOp, 1, 13),
     "Cos": (nn.CosOp, 7, 22),
     "Cosh": (nn.CoshOp, 9, 22),
-    "Erf": (nn.ErfOp, 9, 13),
     "Exp": (nn.ExpOp, 1, 13),
     "Floor": (nn.FloorOp, 1, 13),
     "HardSwish": (nn.HardSwishOp, 14, 22),
@@ -67,6 +66,14 @@ for _name, (_op, _first, _last) in _UNARY.items():
     converts(_name, _first, _last)(_unary(_op, {}))
 for _name, (_op, _first, _last, _names) in _PARAMETERS.items():
     converts(_name, _first, _last)(_unary(_op, _names))
+
+
+@converts("Erf", 9, 13)
+def erf(call: Call) -> SSAValue:
+    """Of integers too, whose results are cut off."""
+    dtype = dtype_of(call.x.type)
+    wide = call.x if is_float(call.x.type) else call.cast(call.x, np.float32)
+    return call.cast(call.emit(nn.ErfOp, wide), dtype)
 
 
 @converts("IsInf", 10, 20)

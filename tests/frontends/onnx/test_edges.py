@@ -233,3 +233,9 @@ def test_grids_of_one_image_and_of_several(size: tuple[int, ...], aligned: int) 
     proto = one_node("AffineGrid", feeds, opset=20, constants=["size"], align_corners=aligned)
     found, wanted = compiled(proto, {"theta": theta})[0], runtime(proto, {"theta": theta})[0]
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_erf_of_integers() -> None:
+    x = {"x": np.arange(-3, 9, dtype=np.int16)}
+    proto = one_node("Erf", x, opset=13)
+    np.testing.assert_array_equal(compiled(proto, x)[0], ReferenceEvaluator(proto).run(None, x)[0])
