@@ -14,7 +14,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.frontends.onnx.build import Array, Builder, arguments_behind
 from tessella.frontends.onnx.model import Graph, Node, Tensor
-from tessella.runtime.elements import widened
+from tessella.runtime.elements import converted, widened
 from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, UnsupportedError
 
 
@@ -204,6 +204,10 @@ class Call:
     def constant(self, array: Array) -> SSAValue:
         """A tensor that holds these elements."""
         return self.build.constant(array)
+
+    def constant_like(self, array: Array, like: SSAValue) -> SSAValue:
+        """A tensor of these numbers that has the element type of ``like``."""
+        return self.constant(converted(array, dtype_of(like.type)))
 
     def positions(self, count: int, axis: int, rank: int) -> SSAValue:
         """0, 1, 2... along one axis of a tensor of this rank, whose other dimensions are 1."""

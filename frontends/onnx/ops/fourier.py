@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.ops.movement import part
 from tessella.frontends.onnx.registry import converts
@@ -63,13 +63,13 @@ def _transformed(
     call: Call, x: SSAValue, length: int, *, inverse: bool = False, half: bool = False
 ) -> SSAValue:
     """The transform of [.., n, 1 or 2] over n, cut or filled up with zeros to ``length``."""
-    dtype, shape = dtype_of(x.type), shape_of(x)
+    shape = shape_of(x)
     n = min(shape[-2], length)
     x = part(call, x, len(shape) - 2, 0, n)
     m = length // 2 + 1 if half else length
     cosines, sines = _angles(call, n, m, length)
     scale, sign = (1 / length, 1) if inverse else (1, -1)
-    cos, sin = (call.constant((t * scale).astype(dtype)) for t in (cosines, sign * sines))
+    cos, sin = (call.constant_like(t * scale, x) for t in (cosines, sign * sines))
 
     def times(value: SSAValue, matrix: SSAValue) -> SSAValue:
         return call.emit(nn.MatmulOp, value, matrix, transpose_b=False)
@@ -85,7 +85,7 @@ def _transformed(
 
 def _inverse_half(call: Call, x: SSAValue, length: int) -> SSAValue:
     """The real signal of ``length`` elements that half of a spectrum [.., n, 2] stands for."""
-    dtype, shape = dtype_of(x.type), shape_of(x)
+    shape = shape_of(x)
     n = min(shape[-2], length // 2 + 1)
     x = part(call, x, len(shape) - 2, 0, n)
     cosines, sines = _angles(call, n, length, length)
@@ -97,7 +97,7 @@ def _inverse_half(call: Call, x: SSAValue, length: int) -> SSAValue:
     real, *imaginary = _parts(call, x)
     matrices = [twice * cosines / length, -twice * sines / length]
     terms = [
-        call.emit(nn.MatmulOp, value, call.constant(m.astype(dtype)), transpose_b=False)
+        call.emit(nn.MatmulOp, value, call.constant_like(m, x), transpose_b=False)
         for value, m in zip([real, *imaginary], matrices, strict=False)
     ]
     total = terms[0] if len(terms) == 1 else call.add(*terms)

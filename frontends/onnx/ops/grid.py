@@ -16,7 +16,6 @@ from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.movement import part
 from tessella.frontends.onnx.registry import converts, only
-from tessella.runtime.elements import converted
 from tessella.support.errors import ShapeError
 
 _CUBIC = -0.75
@@ -78,8 +77,7 @@ def affine_grid(call: Call) -> SSAValue:
     axes = [_coordinates(extent, aligned) for extent in spatial]
     points = np.stack([x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")][::-1], axis=1)
     base = np.concatenate([points, np.ones((len(points), 1))], axis=1)
-    weights = call.constant(converted(base, _dtype(theta)))
-    moved = call.emit(nn.MatmulOp, weights, theta, transpose_b=True)
+    moved = call.emit(nn.MatmulOp, call.constant_like(base, theta), theta, transpose_b=True)
     return call.reshape(moved, (n, *spatial, rank))
 
 

@@ -200,7 +200,7 @@ def _sampled(call: Call, x: SSAValue, axis: int, taken: Samples) -> SSAValue:
     after = (1,) * (len(shape_of(x)) - 1 - axis)
     weights = taken.weights.reshape(*taken.weights.shape, *after)
     parts = call.emit(nn.GatherOp, x, call.constant(taken.indices), axis=axis)
-    parts = call.mul(parts, call.constant(weights.astype(dtype_of(x.type))))
+    parts = call.mul(parts, call.constant_like(weights, x))
     if not weights.all():
         parts = call.emit(nn.WhereOp, call.constant(weights != 0), parts, call.scalar(0, parts))
     return call.emit(nn.ReduceSumOp, parts, axes=(axis,), keepdims=False)

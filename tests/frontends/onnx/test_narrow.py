@@ -6,13 +6,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
 from tessella.frontends.onnx import load_model
-from tests.frontends.onnx.models import Array, model, run, value
+from tests.frontends.onnx.models import Array, model, one_node, run, value
 from tests.frontends.onnx.test_edges import runtime
 
 node = helper.make_node
@@ -121,3 +122,38 @@ def test_bounds_that_are_constants(dtype: np.dtype[Any]) -> None:
     x = np.array([-3, -1, 0.5, 2, 9], dtype)
     (y,) = tessella.compile(proto).run(None, {"x": x})
     assert plain(y).tolist() == [-1, -1, 0.5, 2, 2]
+
+
+NONE = np.zeros(0, np.float32)
+TRANSFORMS: list[tuple[str, tuple[int, ...], dict[str, Array], dict[str, Any]]] = [
+    ("DFT", (1, 12, 1), {}, {}),
+    ("STFT", (1, 12, 1), {"step": np.array(2), "window": np.ones(4)}, {}),
+    (
+        "Resize",
+        (1, 2, 4, 4),
+        {"roi": NONE, "scales": NONE, "sizes": np.array([1, 2, 7, 8])},
+        {"mode": "linear"},
+    ),
+]
+
+
+@HALVES
+@pytest.mark.parametrize("op, shape, more, settings", TRANSFORMS)
+def test_constants_of_transforms(
+    dtype: np.dtype[Any],
+    op: str,
+    shape: tuple[int, ...],
+    more: dict[str, Array],
+    settings: dict[str, Any],
+) -> None:
+    """What is computed at import has the element type of what it is combined with."""
+
+    def proto(kind: npt.DTypeLike) -> onnx.ModelProto:
+        operands = {n: a.astype(kind) if a.dtype == np.float64 else a for n, a in more.items()}
+        feeds = {"x": x.astype(kind), **operands}
+        return one_node(op, feeds, opset=19, constants=list(more), **settings)
+
+    x = values(dtype, *shape)
+    (y,) = tessella.compile(proto(dtype)).run(None, {"x": x})
+    (wanted,) = runtime(proto(np.float32), {"x": x.astype(np.float32)})
+    np.testing.assert_allclose(plain(y), wanted, atol=16 * float(ml_dtypes.finfo(dtype).eps))

@@ -9,6 +9,7 @@ from onnx import TensorProto
 
 from tests.fuzz.elements import Array
 from tests.fuzz.graphs import Draft, Row, has_infinite
+from tests.fuzz.rows.elementwise import SINGLE
 from tests.fuzz.rows.movement import FEW, axis_of, pick
 
 EPSILONS = (1e-5, 1e-2, 0.5)
@@ -103,9 +104,9 @@ REDUCTIONS = ("none", "mean", "sum")
 ROWS = (
     Row("BatchNormalization", batch_norm, {"epsilon": EPSILONS}),
     Row("InstanceNormalization", instance_norm, {"epsilon": EPSILONS}),
-    Row("GroupNormalization", group_norm, {"epsilon": EPSILONS}),
-    Row("LayerNormalization", layer_norm, {"epsilon": EPSILONS}),
-    Row("RMSNormalization", layer_norm, {"epsilon": EPSILONS}),
+    Row("GroupNormalization", group_norm, {"epsilon": EPSILONS}, epsilon=SINGLE),
+    Row("LayerNormalization", layer_norm, {"epsilon": EPSILONS}, epsilon=SINGLE),
+    Row("RMSNormalization", layer_norm, {"epsilon": EPSILONS}, epsilon=SINGLE),
     Row(
         "MeanVarianceNormalization", mean_variance, {"axes": ([0, 2, 3], [1], [0, 1, 2, 3], [2, 3])}
     ),
