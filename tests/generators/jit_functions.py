@@ -104,7 +104,10 @@ def _bounded(x: Any) -> Any:
 
 
 def _converted(rng: Rng, x: Any, _: Any) -> Any:
-    return x.astype(str(rng.choice(DTYPES)))
+    dtype = np.dtype(str(rng.choice(DTYPES)))
+    if x.dtype.kind == "f" and dtype.kind in "iu":
+        x = np.clip(x, 0 if dtype.kind == "u" else -100, 100)
+    return x.astype(dtype)
 
 
 STEPS: Sequence[Step] = (
@@ -131,7 +134,7 @@ STEPS: Sequence[Step] = (
     *(_unary(f, _bounded) for f in (np.exp, np.exp2, np.expm1, np.sinh, np.cosh)),
     *(_unary(f, np.abs) for f in (np.sqrt, np.log1p)),
     *(_unary(f, lambda x: abs(x) + 0.5) for f in (np.log, np.log2, np.log10, np.reciprocal)),
-    *(_unary(f, np.tanh) for f in (np.arcsin, np.arccos)),
+    *(_unary(f, lambda x: np.tanh(x) * 0.9) for f in (np.arcsin, np.arccos)),
     Step(_reduced(np.sum, np.mean)),
     Step(_reduced(np.var, np.std), "f"),
     Step(_reduced(np.max, np.min), exact=True),
