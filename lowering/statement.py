@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import CASTS, SelectOp, element_of
+from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, Linear, YieldOp
@@ -208,10 +209,18 @@ class Statement:
     def _may_be_truncated(self) -> bool:
         """Whether LLVM stores one lane of a masked store too wide: it joins a truncation and the
         store, and takes the width from before."""
-        return isinstance(self.element, IntegerType) and 1 < self.element.width.data < 64
+        stored = find_element(self.element)
+        return stored is not None and stored.llvm in ("i8", "i16", "i32")
 
     def _first_lane(self, value: SSAValue) -> SSAValue:
+        """The first lane, as the sum of it and of zeros: of integers, as bf16 is one to LLVM."""
         assert isinstance(value.type, VectorType)
+        stored = find_element(value.type.element_type)
+        if stored is not None and stored.is_float:
+            to = IntegerType(stored.bits)
+            lanes = CASTS["arith.bitcast"](value, VectorType(to, value.type.get_shape()))
+            first = self._first_lane(self.e.op(lanes))
+            return self.e.op(CASTS["arith.bitcast"](first, self.element))
         mask, zero = self.e.lane_mask(1), self.bodies.zero(value.type)
         return horizontal(self.e, "+", [self.e.op(SelectOp(mask, value, zero))])
 

@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import mmap
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -20,11 +20,13 @@ from unittest import mock
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp, PyValue, element_type
 from tessella.driver.model import Model
-from tessella.runtime import arena, program
+from tessella.runtime import arena, sharing
+from tessella.runtime.elements import DTYPES, converted, widened
 from tests.native import RUNNABLE, Array, GraphBuilder, build
 from tests.sampling import sample
 
@@ -89,9 +91,9 @@ class Outputs:
 
     memory: Memory
 
-    def recycler(self, shape: Sequence[int], dtype: Any) -> SimpleNamespace:
+    def recycler(self) -> SimpleNamespace:
         """What stands for ``arena.Recycler``."""
-        return SimpleNamespace(array=lambda: self.memory.empty(shape, dtype))
+        return SimpleNamespace(array=lambda shape, dtype: self.memory.empty(shape, dtype))
 
 
 @contextmanager
@@ -101,9 +103,9 @@ def guarded_runtime() -> Generator[tuple[Memory, Memory, Outputs]]:
     end, begin = Memory(at_end=True), Memory(at_end=False)
     outputs = Outputs(end)
     with (
-        mock.patch.object(program, "aligned", end.aligned),
+        mock.patch.object(sharing, "aligned", end.aligned),
         mock.patch.object(arena, "aligned", end.aligned),
-        mock.patch.object(program, "Recycler", outputs.recycler),
+        mock.patch.object(arena, "Recycler", outputs.recycler),
     ):
         yield end, begin, outputs
 
@@ -119,7 +121,7 @@ def compare(
             outputs.memory = memory
             guarded = {name: memory.copy(array) for name, array in inputs.items()}
             for y, expected in zip(model.run(None, guarded), wanted, strict=True):
-                np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+                np.testing.assert_allclose(widened(y), widened(expected), rtol=1e-4, atol=1e-4)
             memory.check()
     return model
 
@@ -278,7 +280,19 @@ def cases() -> list[Case]:
                 Case(nn.WhereOp, [y > 0, y, y]),
                 slices(y, starts=(size - 1,), sizes=(size,), steps=(-1,)),
             ]
-    return found
+    return [*found, *narrow_cases()]
+
+
+def narrow_cases() -> Iterator[Case]:
+    """Elements whose last ones are stored alone, from wider ones."""
+    sizes = (1, 9, 17, 33)
+    starts = (np.float32, np.float64, np.int32)
+    for name, start, size in itertools.product(("bf16", "f16", "u8"), starts, sizes):
+        yield Case(nn.CastOp, [np.arange(size).astype(start)], {"to": attribute_of(name)})
+    for name, size in itertools.product(("bf16", "f16"), sizes):
+        y = converted(np.arange(size), DTYPES[name])
+        yield Case(nn.AddOp, [y, y])
+        yield Case(nn.CastOp, [y], {"to": attribute_of("u8")})
 
 
 def main(target: str) -> None:
