@@ -216,9 +216,9 @@ def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[
 def main_precision(op: NnOp) -> str:
     """The precision of the floats that an op reads, else of those that it writes, else of its first
     result."""
-    elements = [tensor_type(value).element_type for value in (*op.operands, *op.results)]
-    first = next(filter(is_float, elements), tensor_type(op.results[0]).element_type)
-    return precision_of(first)
+    elements = (tensor_type(value).element_type for value in (*op.operands, *op.results))
+    first = next(filter(is_float, elements), None)
+    return precision_of(first or tensor_type(op.results[0]).element_type)
 
 
 def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[str, int, str | None]:

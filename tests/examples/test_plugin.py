@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 PIP = "install --quiet --no-deps --no-build-isolation --no-index --disable-pip-version-check"
 
 OP = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = acme.squareplus %x {b = 4.0 : f64, node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = acme.squareplus %x b 4.0 {node = "a"} : tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }
 """
@@ -93,7 +93,8 @@ def test_the_tool_reads_its_op(site: Path, tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text(OP)
     passes = "pick-kernels{target=avx2},acme-check-squareplus"
     done = run(site, tmp_path, "tessella.tools.opt", "x.mlir", "-p", passes)
-    assert 'acme.squareplus %x {node = "a", kernel = "squareplus", places = [' in done.stdout
+    text = 'acme.squareplus %x b 4.0 {node = "a", kernel = "squareplus", places = ['
+    assert text in done.stdout
     assert done.stderr == "acme-check-squareplus: acme.squareplus a\n"
 
 

@@ -11,15 +11,17 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import base, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor
+from tessella.dialects.place import PlaceAttr
 from tessella.driver.compile import compile_source
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import Elements, T, elements_of, rows
 from tessella.kernels.linear import multiply
-from tessella.kernels.registry import CPU, Kernel, kernels_of, registered
+from tessella.kernels.registry import CPU, Kernel, kernels_of, registered, why_misplaced
 from tests.native import RUNNABLE, FixedSource, GraphBuilder
 
 
@@ -69,6 +71,13 @@ def test_a_kernel_without_the_row_says_what_it_reads() -> None:
         (op,) = compile_source(FixedSource(make)).explain().ops
     reasons = [r["reason"] for r in op["rejected"] if r["kernel"] == "doubles"]
     assert set(reasons) == {"it reads f64, not i64"}
+
+
+def test_a_kernel_that_is_named_for_other_elements_is_refused() -> None:
+    x = GraphBuilder(x=np.zeros(3))
+    op = nn.SinOp.make([x.inputs["x"]])
+    op.pick("sin", [PlaceAttr.get(targets.host().arch, "f64", NCHW)] * 2)
+    assert why_misplaced(op) == "it reads f32, f16, bf16, not f64"
 
 
 # ** a product of bytes: one declaration **

@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 
 from acme.ops import SquareplusOp
 from tessella.kernels.builder import KernelBuilder, Scalars
+from tessella.kernels.elements import FLOATING
 from tessella.kernels.registry import native
 
 
-@native(SquareplusOp, "squareplus")
+@native(SquareplusOp, "squareplus", elements=FLOATING)
 def squareplus(k: KernelBuilder, op: SquareplusOp, x: SSAValue) -> SSAValue:
     """One statement; it joins the group of the op before it."""
     b = op.b.value.data
