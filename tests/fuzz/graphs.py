@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.fuzz.elements import CODES, FLOATS, LIMITS, TINY, Array, rounded, typed, wide
+from tests.fuzz.elements import CODES, FLOATS, INTEGERS, LIMITS, TINY, Array, rounded, typed, wide
 from tests.fuzz.oracles import WideNode, node_model, runtime_results
 from tests.fuzz.rounding import Noise, least
 from tests.generators.choices import Choices
@@ -57,6 +57,8 @@ class Row:
     outputs: int = 1
     exact: bool = False
     """Whether it does not round: it moves, compares or picks elements."""
+    of_shape: bool = False
+    """Whether it reads the shape of its operand alone."""
     unclear: Wanted | None = None
     """Operands that oracles treat in other ways: docs/operators.md says what ours are."""
     epsilon: float = 0.0
@@ -70,6 +72,9 @@ class Value:
     name: str
     code: int
     array: Array
+    known: bool = False
+    """Whether constants, and the shapes of inputs, determine it: integers alone, so that no errors
+    are put into it."""
 
 
 @dataclass(frozen=True)
@@ -211,20 +216,32 @@ class Sketch:
     def leaf(self, code: int, array: Array, *, constant: bool) -> Value:
         """A new input or weight."""
         table, letter = (self.weights, "w") if constant else (self.inputs, "x")
-        value = Value(f"{letter}{len(table)}", code, rounded(array, code))
+        known = constant and code in INTEGERS
+        value = Value(f"{letter}{len(table)}", code, rounded(array, code), known)
         table[value.name] = code, value.array
         return value
+
+    def shape_of(self, value: Value) -> Value:
+        """A new node `Shape`."""
+        shape = Value(
+            f"s{len(self.values)}", TensorProto.INT64, np.asarray(value.array.shape), True
+        )
+        node = helper.make_node("Shape", [value.name], [shape.name])
+        run = WideNode(node, self.opset)
+        self.steps.append(Step(node, SHAPE, run, (shape.code,), frozenset()))
+        self.values.append(shape)
+        return shape
 
     def add(self) -> bool:
         """Try to add a node; whether it was added."""
         row = self.random.choice(self.rows)
-        before = dict(self.inputs), dict(self.weights), list(self.values)
+        before = dict(self.inputs), dict(self.weights), list(self.values), list(self.steps)
         try:
             draft = Draft(self, row)
             row.draw(draft)
             step, results = draft.finish()
         except NoFitError:
-            self.inputs, self.weights, self.values = before
+            self.inputs, self.weights, self.values, self.steps = before
             return False
         self.steps.append(step)
         self.values += results
@@ -246,6 +263,9 @@ class Sketch:
 
 def _strewn(rng: np.random.Generator, array: Array, ends: Array) -> Array:
     return np.where(rng.random(array.shape) < 0.15, rng.choice(ends, array.shape), array)
+
+
+SHAPE = Row("Shape", lambda d: None, exact=True, of_shape=True)
 
 
 class Draft(Choices):
@@ -355,6 +375,18 @@ class Draft(Choices):
             self.fixed.add(value.name)
         self._append(value)
 
+    def setting(self, array: Any, wanted: Wanted) -> Array:
+        """The next operand, int64: a weight, or what is known before the graph runs."""
+        values = self.sketch.values
+        found = [v for v in values if v.known and v.code == TensorProto.INT64 and wanted(v.array)]
+        shapes = [v for v in values if v.array.ndim and wanted(np.asarray(v.array.shape))]
+        if not (found or shapes) or self.chance(35):
+            self.constant(np.asarray(array, np.int64), TensorProto.INT64)
+            return self.operands[-1].array
+        value = self.one_of(*found) if found else self.sketch.shape_of(self.one_of(*shapes))
+        self.fixed.add(value.name)
+        return self._append(value)
+
     def skip(self) -> None:
         """Leave the next operand out."""
         self.inputs.append("")
@@ -397,7 +429,11 @@ class Draft(Choices):
         self._check(model, codes, shapes, arrays)
         arrays = [rounded(y, code) for y, code in zip(arrays, codes, strict=True)]
         step = Step(node, self.row, run, codes, frozenset(self.fixed))
-        return step, [Value(*each) for each in zip(results, codes, arrays, strict=True)]
+        known = self.row.of_shape or all(v.known for v in self.operands)
+        return step, [
+            Value(name, code, array, known and code in INTEGERS)
+            for name, code, array in zip(results, codes, arrays, strict=True)
+        ]
 
     def _check(
         self,

@@ -119,9 +119,10 @@ def _taps(call: Call, coordinate: SSAValue, size: int) -> list[_Tap]:
     if mode == "nearest":
         place = call.emit(nn.RoundOp, place)
     low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
-    if padding == "border":
+    # the elements around a position outside are those of the border, or mirrored, one by one
+    if padding == "border" and "cubic" not in mode:
         place = call.emit(nn.ClipOp, place, low=0.0, high=size - 1.0)
-    elif padding == "reflection":
+    elif padding == "reflection" and "cubic" not in mode:
         place = _reflected(call, place, low, high)
     base = call.emit(nn.FloorOp, place)
     if mode == "nearest":

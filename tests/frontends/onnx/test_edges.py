@@ -224,6 +224,18 @@ def test_integers_are_quantized(scale: Array) -> None:
 
 
 @pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_positions_far_outside(mode: str, padding: str, aligned: int) -> None:
+    x = rng.standard_normal((2, 3, 5, 4)).astype(np.float32)
+    feeds = {"x": x, "grid": rng.uniform(-2.5, 2.5, (2, 6, 7, 2)).astype(np.float32)}
+    settings: dict[str, Any] = {"padding_mode": padding, "align_corners": aligned}
+    proto = one_node("GridSample", feeds, opset=20, mode=mode, **settings)
+    found, wanted = compiled(proto, feeds)[0], runtime(proto, feeds)[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
 @pytest.mark.parametrize("size", [(1, 1, 3, 4), (2, 3, 4, 5), (1, 2, 2, 3, 4), (2, 1, 3, 2, 2)])
 def test_grids_of_one_image_and_of_several(size: tuple[int, ...], aligned: int) -> None:
     """The body that ONNX gives squeezes a batch of one away."""

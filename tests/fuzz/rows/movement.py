@@ -29,7 +29,7 @@ def pick(d: Draft, low: int = 1, most: int = MOST_ELEMENTS) -> Array:
     return d.pick(ranked(low, most), lambda: d.shape(d.between(low, max(low, 4))))
 
 
-def identity_on_shape(d: Draft) -> None:
+def anything(d: Draft) -> None:
     d.pick()
 
 
@@ -96,7 +96,7 @@ def reshape(d: Draft) -> None:
     for i in range(min(len(sizes), x.ndim)):
         if sizes[i] == x.shape[i] and d.chance(30):
             sizes[i] = 0
-    d.constant(np.asarray(sizes, np.int64))
+    d.setting(sizes, lambda a: a.ndim == 1 and bool(np.all(a > 0)) and a.prod() == x.size)
 
 
 def flatten(d: Draft) -> None:
@@ -123,7 +123,18 @@ def expand(d: Draft) -> None:
     x = d.pick(ranked(0, FEW, 4))
     sizes = [d.one_of(1, 3, 5) if n == 1 else d.one_of(1, n) for n in x.shape]
     sizes = [*([d.one_of(1, 3)] * d.between(0, 1)), *sizes]
-    d.constant(np.asarray(sizes[d.between(0, len(sizes)) if d.chance(20) else 0 :], np.int64))
+    d.setting(
+        sizes[d.between(0, len(sizes)) if d.chance(20) else 0 :], lambda a: _expands(x.shape, a)
+    )
+
+
+def _expands(shape: tuple[int, ...], to: Array) -> bool:
+    if to.ndim != 1 or len(to) > 6 or not np.all((to > 0) & (to <= MOST_ELEMENTS)):
+        return False
+    try:
+        return math.prod(np.broadcast_shapes(shape, tuple(to.tolist()))) <= MOST_ELEMENTS
+    except ValueError:
+        return False
 
 
 def tile(d: Draft) -> None:
@@ -216,7 +227,10 @@ def eye_like(d: Draft) -> None:
 
 
 def constant_of_shape(d: Draft) -> None:
-    d.constant(np.asarray(d.shape(), np.int64))
+    d.setting(
+        d.shape(),
+        lambda a: a.ndim == 1 and len(a) < 6 and bool(np.all(a >= 0)) and a.prod() <= FEW,
+    )
     code = d.one_of(*CODES)
     if d.chance(80):
         d.set("value", helper.make_tensor("value", code, [1], [d.between(0, 1)]))
@@ -264,8 +278,8 @@ def window(d: Draft) -> None:
 
 
 ROWS = (
-    Row("Shape", shape, exact=True),
-    Row("Size", identity_on_shape, exact=True),
+    Row("Shape", shape, exact=True, of_shape=True),
+    Row("Size", anything, exact=True, of_shape=True),
     Row("Concat", concat, exact=True),
     Row("Transpose", transpose, exact=True),
     Row("Reshape", reshape, exact=True),
