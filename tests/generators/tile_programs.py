@@ -61,7 +61,7 @@ class Sketch(Choices):
         name = f"A{len(self.inputs)}"
         low, high = (0, 1) if dtype == "bool" else (-2, 3)
         values = 2 * self.integers(shape, 0, 1) - 1 if unit else self.integers(shape, low, high)
-        array = values.astype(dtype)
+        array = np.asarray(values, dtype)
         dims = [f"{name}D{i}" for i in range(len(shape))]
         self.inputs.append(f"{name}[{', '.join(dims)}]")
         self.arrays.append(array)
