@@ -67,8 +67,8 @@ def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightSt
     try:
         if symbols:
             _share(path, store)
-            _replace(weights_path(path), store.save)
-        _replace(path, lambda new: new.write_text(f"{to_text(module)}\n", encoding="utf-8"))
+            replace_file(weights_path(path), store.save)
+        replace_file(path, lambda new: new.write_text(f"{to_text(module)}\n", encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 
@@ -214,8 +214,8 @@ def _equal(a: Array, b: Array) -> bool:
     return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file as a whole or not at all."""
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file as a whole or not at all. Raises OptionError and OSError."""
     if path.exists() and not path.is_file():
         raise OptionError("this is no plain file", where=str(path))
     new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")

@@ -25,6 +25,7 @@ COMMANDS = {
     "explain": "show which kernel runs each op, and where",
     "diff": "find the first node whose value differs from another implementation's",
     "bisect": "find the pass that changes what a model computes",
+    "reduce": "make a model smaller as long as a command fails on it",
     "compile": "write a model at a stage of compilation",
     "targets": "list the machines that code can be made for",
     "cache": "show or clear what is kept on disk",

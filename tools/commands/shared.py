@@ -81,7 +81,7 @@ def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict
 def shapes_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Shape]:
     """The shape of every input that is known: given by ``--shape``, or concrete in the model."""
     given = assignments("--shape", options, [info.name for info in inputs])
-    shapes = {name: _parse_shape(text) for name, text in given.items()}
+    shapes = {name: parse_shape(text) for name, text in given.items()}
     for info in inputs:
         concrete = tuple(d for d in info.shape if isinstance(d, int))
         if info.name not in shapes and len(concrete) == len(info.shape):
@@ -89,7 +89,8 @@ def shapes_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, 
     return shapes
 
 
-def _parse_shape(text: str) -> Shape:
+def parse_shape(text: str) -> Shape:
+    """The sizes of a shape such as 1x3x224x224. Raises OptionError."""
     try:
         return tuple(int(size) for size in text.split("x") if text)
     except ValueError as error:

@@ -1,0 +1,182 @@
+"""`tessella reduce`: make an ONNX model smaller as long as a command fails on it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from tessella.driver.stage_file import replace_file
+from tessella.driver.stages import stage_of
+from tessella.frontends.compile import open_source
+from tessella.support.errors import OptionError
+from tessella.tools.commands.shared import add_model, assignments, parse_shape
+
+if TYPE_CHECKING:
+    import onnx
+
+EPILOG = """\
+COMMAND is run by sh for each candidate, with its path for {}, or at the end. A candidate is taken
+if the command ends with the same exit code as for MODEL, which is not 0. The file that -o names is
+replaced each time. All candidates are valid models. The exit code is 0 where the model got smaller,
+1 where it did not.
+
+  tessella reduce model.onnx --check 'tessella diff {}'
+  tessella reduce model.onnx --check 'tessella run {}' --match 'ValueError'
+  tessella reduce model.onnx --check './crashes.sh' --shape x=1x3x224x224 --time 3600
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_model(parser)
+    parser.add_argument(
+        "--check", required=True, metavar="COMMAND", help="what fails on the model, and is to fail"
+    )
+    parser.add_argument(
+        "--match", metavar="REGEX", help="what the command's output has to contain, too"
+    )
+    parser.add_argument(
+        "-o", dest="output", metavar="FILE", help="where to write (MODEL's name with .reduced.onnx)"
+    )
+    parser.add_argument(
+        "--time", type=float, default=600, metavar="S", help="seconds until it ends (600)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60, metavar="S", help="seconds that COMMAND may take (60)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+class TimeOverError(Exception):
+    """The reduction has taken as long as it may."""
+
+
+@dataclass
+class Check:
+    """Runs the command."""
+
+    command: str
+    match: str | None
+    timeout: float
+    code: int | None = None
+    """The exit code that a candidate has to give; None before the first run."""
+    runs: int = field(default=0, init=False)
+
+    def run(self, path: Path) -> bool:
+        """Whether the command fails as it should. The first run says how that is."""
+        self.runs += 1
+        code, output = _run(self._line(path), self.timeout)
+        if self.match is not None and re.search(self.match, output) is None:
+            return False
+        if self.code is None:
+            self.code = code
+        return code not in (0, None) and code == self.code
+
+    def _line(self, path: Path) -> str:
+        quoted = shlex.quote(str(path))
+        if "{}" in self.command:
+            return self.command.replace("{}", quoted)
+        return f"{self.command} {quoted}"
+
+
+def _run(line: str, timeout: float) -> tuple[int | None, str]:
+    """The exit code, None where the time was over, and the output."""
+    process = subprocess.Popen(
+        line,
+        shell=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # so that all that the command starts ends with it
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+        return process.returncode, output.decode(errors="replace")
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return None, ""
+        raise
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where the model got smaller, else 1."""
+    if stage_of(args.model) is not None:
+        raise OptionError("only ONNX models are reduced", where=args.model)
+    source = open_source(args.model)  # which says what is missing where the package onnx is
+    from tessella.frontends.onnx import load_model
+    from tessella.tools.reduce import fixed, size_of
+
+    given = assignments("--shape", args.shape, [info.name for info in source.inputs])
+    model = fixed(load_model(args.model), {n: parse_shape(text) for n, text in given.items()})
+    output = Path(args.output or f"{Path(args.model).stem}.reduced.onnx")
+    check = Check(args.check, args.match, args.timeout)
+    began = monotonic()
+    with tempfile.TemporaryDirectory(prefix="tessella-reduce-") as folder:
+        smallest, over = _reduced(model, check, Path(folder), output, began + args.time)
+    before, after = size_of(model), size_of(smallest)
+    smaller = smallest is not model
+    if args.json:
+        sizes = {"before": vars(before), "after": vars(after)}
+        rest = {"runs": check.runs, "seconds": monotonic() - began, "time_over": over}
+        print(json.dumps({"output": str(output) if smaller else None, **sizes, **rest}, indent=2))
+    else:
+        print(f"from {before}\nto   {after}, in {check.runs} runs")
+        print(f"wrote {output}" if smaller else "nothing can be left out")
+        if over:
+            print("the time was over: with more --time it may get smaller")
+    return int(not smaller)
+
+
+def _reduced(
+    model: onnx.ModelProto, check: Check, folder: Path, output: Path, end: float
+) -> tuple[onnx.ModelProto, bool]:
+    """The smallest model that is found, and whether the time was over."""
+    from tessella.tools.reduce import Reducer, size_of
+
+    path = folder / "candidate.onnx"
+
+    def fails(candidate: onnx.ModelProto) -> bool:
+        if monotonic() > end:
+            raise TimeOverError
+        path.write_bytes(candidate.SerializeToString())
+        if not check.run(path):
+            return False
+        _write(output, candidate.SerializeToString())
+        print(f"{size_of(candidate)}, after {check.runs} runs", file=sys.stderr)
+        return True
+
+    path.write_bytes(model.SerializeToString())
+    if not check.run(path):
+        raise OptionError(
+            "the command does not fail on the model as it is"
+            if check.match is None
+            else "the command does not fail on the model as it is, or its output does not match",
+            found=f"exit code {check.code}",
+            hint="it has to end with another exit code than 0, within --timeout",
+        )
+    reducer = Reducer(model, fails)
+    try:
+        return reducer.run(), False
+    except TimeOverError:
+        return reducer.smallest, True
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file as a whole."""
+    try:
+        replace_file(path, lambda new: new.write_bytes(data))
+    except OSError as error:
+        raise OptionError(f"cannot write: {error.strerror or error}", where=str(path)) from error

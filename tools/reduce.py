@@ -1,0 +1,321 @@
+"""Making an ONNX model smaller as long as something stays true of it: delta debugging, as in Zeller
+and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
+
+What is tried, over and over until nothing helps: to leave nodes out, so that what they made becomes
+inputs; to put a value in the place of another one made from it; to leave outputs out; to feed large
+weights as inputs; to make dimensions of inputs smaller. A candidate that is no valid model, or
+whose types cannot be known, is not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import checker, helper, shape_inference
+
+from tessella.support.errors import InvalidModelError
+from tessella.tools.onnx_values import OnnxGraph
+
+_LARGE = 1 << 10
+"""Bytes of a weight that is worth to be fed."""
+
+Test = Callable[[onnx.ModelProto], bool]
+"""Whether a valid model still does what it should not."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a model is."""
+
+    nodes: int
+    inputs: int
+    outputs: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{_counted(self.nodes, 'node')}, {_counted(self.inputs, 'input')}, "
+            f"{_counted(self.outputs, 'output')}, {self.bytes} bytes"
+        )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def size_of(model: onnx.ModelProto) -> Size:
+    """How large a model is."""
+    graph = model.graph
+    return Size(len(graph.node), len(graph.input), len(graph.output), model.ByteSize())
+
+
+class Reducer:
+    """Holds the smallest model that passes the test so far."""
+
+    def __init__(self, model: onnx.ModelProto, test: Test) -> None:
+        self.smallest = model
+        """The smallest so far."""
+        self.model = _typed(_rebuilt(model))
+        """The same with the types of all values."""
+        self._test = test
+        self._tried: set[bytes] = set()
+
+    def run(self) -> onnx.ModelProto:
+        """The smallest model that is found."""
+        steps = (self._nodes, self._bypasses, self._outputs, self._weights, self._dimensions)
+        while True:
+            before = size_of(self.model)
+            for step in steps:
+                step()
+            if size_of(self.model) == before:
+                return self.smallest
+
+    def _accepts(self, candidate: onnx.ModelProto | None) -> bool:
+        """Whether a candidate takes the model's place."""
+        typed = None if candidate is None else _valid(_tidy(candidate))
+        if typed is None:
+            return False
+        plain = _rebuilt(typed)
+        digest = hashlib.sha256(plain.SerializeToString(deterministic=True)).digest()
+        if digest in self._tried:
+            return False
+        self._tried.add(digest)
+        if not self._test(plain):
+            return False
+        self.model, self.smallest = typed, plain
+        return True
+
+    def _nodes(self) -> None:
+        """Leave out runs of nodes, long ones first."""
+        length = len(self.model.graph.node) // 2
+        while length:
+            start = len(self.model.graph.node) - length
+            while start >= 0:
+                # from the end: what is left out there makes no new inputs
+                self._accepts(without_nodes(self.model, range(start, start + length)))
+                start = min(start, len(self.model.graph.node)) - length
+            length //= 2
+
+    def _bypasses(self) -> None:
+        """Replace values by those of the same type that they are made from."""
+        for i in reversed(range(len(self.model.graph.node))):
+            if i < len(self.model.graph.node):
+                any(map(self._accepts, bypassed(self.model, i)))
+
+    def _outputs(self) -> None:
+        """Leave out outputs, half of them first."""
+        length = len(self.model.graph.output) // 2
+        while length:
+            start = 0
+            while start < len(self.model.graph.output) > 1:
+                if not self._accepts(without_outputs(self.model, range(start, start + length))):
+                    start += length
+            length //= 2
+
+    def _weights(self) -> None:
+        """Feed large weights as inputs: the file is smaller without them."""
+        for tensor in list(self.model.graph.initializer):
+            if tensor.ByteSize() > _LARGE:
+                self._accepts(fed(self.model, tensor.name))
+
+    def _dimensions(self) -> None:
+        """Make dimensions of inputs 1, or half of what they are."""
+        for value in list(self.model.graph.input):
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                for size in (1, 2, dim.dim_value // 2):
+                    if 0 < size < dim.dim_value and self._accepts(
+                        resized(self.model, value.name, axis, size)
+                    ):
+                        break
+
+
+# ** candidates **
+
+
+def without_nodes(model: onnx.ModelProto, left_out: Collection[int]) -> onnx.ModelProto | None:
+    """The model without some nodes: what they made is fed, and what they read is an output where
+    nothing else reads it. None where a type is not known."""
+    graph, types = OnnxGraph(model), _types(model)
+    kept = [i for i in range(len(graph.nodes)) if i not in left_out]
+    made = {name for i in kept for name in graph.nodes[i].makes}
+    read = {name for i in kept for name in graph.nodes[i].reads}
+    gone = {name for i in left_out for name in graph.nodes[i].makes}
+    ends = [name for i in left_out for name in graph.nodes[i].reads if name in made - read]
+    outputs = [name for name in dict.fromkeys([*graph.outputs, *ends]) if name in made]
+    inputs = [name for name in graph.maker if name in gone & read]
+    if not outputs or any(name not in types for name in (*outputs, *inputs)):
+        return None
+    return _rebuilt(
+        model,
+        nodes=[model.graph.node[i] for i in kept],
+        inputs=[*model.graph.input, *(types[name] for name in inputs)],
+        outputs=[types[name] for name in outputs],
+    )
+
+
+def without_outputs(model: onnx.ModelProto, left_out: Collection[int]) -> onnx.ModelProto | None:
+    """The model without some outputs; None where none would be left."""
+    kept = [value for i, value in enumerate(model.graph.output) if i not in left_out]
+    return _rebuilt(model, outputs=kept) if kept else None
+
+
+def bypassed(model: onnx.ModelProto, index: int) -> Iterator[onnx.ModelProto]:
+    """The model without a node of one output, each with a value of the same type in its place."""
+    graph, types = OnnxGraph(model), _types(model)
+    node = graph.nodes[index]
+    if len(node.makes) != 1 or node.makes[0] in graph.outputs or node.makes[0] not in types:
+        return
+    old = node.makes[0]
+    rest = [n for i, n in enumerate(model.graph.node) if i != index]
+    for new in dict.fromkeys(node.reads):
+        if new in types and types[new].type == types[old].type:
+            renamed = [_renamed(n, old, new) for n in rest]
+            if all(n is not None for n in renamed):
+                yield _rebuilt(model, nodes=[n for n in renamed if n is not None])
+
+
+def fed(model: onnx.ModelProto, weight: str) -> onnx.ModelProto:
+    """The model with a weight as an input."""
+    tensor = next(t for t in model.graph.initializer if t.name == weight)
+    value = helper.make_tensor_value_info(weight, tensor.data_type, tensor.dims)
+    others = [v for v in model.graph.input if v.name != weight]
+    rest = [t for t in model.graph.initializer if t.name != weight]
+    return _rebuilt(model, inputs=[*others, value], weights=rest)
+
+
+def resized(model: onnx.ModelProto, name: str, axis: int, size: int) -> onnx.ModelProto:
+    """The model with another size of an input's dimension; what follows from it is inferred."""
+    inputs: list[onnx.ValueInfoProto] = []
+    for value in model.graph.input:
+        copy = onnx.ValueInfoProto()
+        copy.CopyFrom(value)
+        if copy.name == name:
+            copy.type.tensor_type.shape.dim[axis].dim_value = size
+        inputs.append(copy)
+    outputs = [_without_shape(value) for value in model.graph.output]
+    return _rebuilt(model, inputs=inputs, outputs=outputs)
+
+
+def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    """The model for these shapes of inputs."""
+    for name, shape in shapes.items():
+        if shape:
+            for axis, size in enumerate(shape):
+                model = resized(model, name, axis, size)
+    return model
+
+
+def _without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    copy = onnx.ValueInfoProto()
+    copy.CopyFrom(value)
+    copy.type.tensor_type.ClearField("shape")
+    return copy
+
+
+def _renamed(node: onnx.NodeProto, old: str, new: str) -> onnx.NodeProto | None:
+    """A node that reads another value; None where a subgraph of it may read the old one."""
+    if any(a.HasField("g") or a.graphs for a in node.attribute):
+        return None
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    for i, name in enumerate(copy.input):
+        copy.input[i] = new if name == old else name
+    return copy
+
+
+def _rebuilt(
+    model: onnx.ModelProto,
+    *,
+    nodes: Sequence[onnx.NodeProto] | None = None,
+    inputs: Sequence[onnx.ValueInfoProto] | None = None,
+    outputs: Sequence[onnx.ValueInfoProto] | None = None,
+    weights: Sequence[onnx.TensorProto] | None = None,
+) -> onnx.ModelProto:
+    """A copy of the model with other parts; the types of values inside are left to be inferred."""
+    graph = model.graph
+    new = helper.make_graph(
+        graph.node if nodes is None else nodes,
+        graph.name or "reduced",
+        graph.input if inputs is None else inputs,
+        graph.output if outputs is None else outputs,
+        graph.initializer if weights is None else weights,
+        sparse_initializer=list(graph.sparse_initializer),
+    )
+    return helper.make_model(
+        new,
+        opset_imports=list(model.opset_import),
+        functions=list(model.functions),
+        ir_version=model.ir_version,
+    )
+
+
+# ** validity **
+
+
+def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types of all values that can be inferred."""
+    try:
+        return shape_inference.infer_shapes(model, data_prop=True)
+    except (shape_inference.InferenceError, ValueError) as error:
+        raise InvalidModelError(f"the types of the model cannot be inferred: {error}") from error
+
+
+def _valid(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """The model with types, or None for one that breaks ONNX's rules."""
+    try:
+        typed = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        checker.check_model(typed, full_check=True)
+        return typed
+    except (checker.ValidationError, shape_inference.InferenceError, ValueError):
+        return None
+
+
+def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without nodes, inputs and weights that no output is made from; with the inferred
+    shape of outputs that have none."""
+    graph = OnnxGraph(model)
+    live = {
+        name
+        for output in graph.outputs
+        if output in graph.maker
+        for name in (output, *graph.behind(output))
+    }
+    nodes = [n for i, n in enumerate(model.graph.node) if not live.isdisjoint(graph.nodes[i].makes)]
+    used = {
+        name for i, n in enumerate(graph.nodes) if not live.isdisjoint(n.makes) for name in n.reads
+    } | set(graph.outputs)
+    new = _rebuilt(
+        model,
+        nodes=nodes,
+        inputs=[v for v in model.graph.input if v.name in used],
+        weights=[t for t in model.graph.initializer if t.name in used],
+    )
+    called = {(n.domain, n.op_type) for n in _all_nodes(new)}
+    functions = [f for f in new.functions if (f.domain, f.name) in called]
+    del new.functions[:]
+    new.functions.extend(functions)
+    return new
+
+
+def _all_nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
+    queue = [*model.graph.node, *(n for f in model.functions for n in f.node)]
+    while queue:
+        node = queue.pop()
+        yield node
+        graphs = [a.g for a in node.attribute if a.HasField("g")]
+        graphs += [g for a in node.attribute for g in a.graphs]
+        queue += [n for g in graphs for n in g.node]
+
+
+def _types(model: onnx.ModelProto) -> Mapping[str, onnx.ValueInfoProto]:
+    """The values of known element type and rank, by name."""
+    graph = model.graph
+    values = [*graph.value_info, *graph.input, *graph.output]
+    known = {v.name: v for v in values if v.type.tensor_type.HasField("shape")}
+    for tensor in graph.initializer:
+        info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        known.setdefault(tensor.name, info)
+    return known
