@@ -8,10 +8,12 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 from xdsl.dialects.builtin import ContainerType, IndexType, IntegerType, VectorType
 from xdsl.ir import Attribute
 
 from tessella.dialects.elements import find_element
+from tessella.runtime.elements import DTYPES, converted
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InternalError
 
@@ -141,7 +143,7 @@ def float_constant(element: str, value: float) -> str:
         return f"0x{_bits('<d', round_to_f32(value)):016X}"
     if element == "f16":
         return f"0xH{_bits16('<e', value):04X}"
-    return str(_bfloat_bits(value))
+    return str(int(converted(np.asarray(value, np.float64), DTYPES[element])[element]))
 
 
 def round_to_f32(value: float) -> float:
@@ -183,14 +185,6 @@ def _bits16(code: str, value: float) -> int:
         return _bits(code, value)
     except OverflowError:
         return _bits(code, math.copysign(math.inf, value))
-
-
-def _bfloat_bits(value: float) -> int:
-    """The upper half of the value as f32, rounded to nearest, ties to even."""
-    bits = _bits("<f", round_to_f32(value))
-    if math.isnan(value):
-        return (bits >> 16) | 0x40
-    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 
 
 def quote(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tessella.codegen.lltypes import float_constant
 from tessella.targets import Target
 from tests.codegen.harness import DTYPES, Array, Case, call, elementwise, kernel_text
 
@@ -208,3 +209,15 @@ def test_equal_lanes_are_written_as_a_splat(target: Target) -> None:
       rt.return
     }"""
     assert "splat (float 0x4004000000000000)" in kernel_text(source, target)
+
+
+@pytest.mark.parametrize(
+    "value, bits",
+    [
+        *[(1.0, 0x3F80), (-0.0, 0x8000), (float("inf"), 0x7F80), (1e300, 0x7F80), (3.4e38, 0x7F80)],
+        *[(1 + 2.0**-8, 0x3F80), (1 + 2.0**-8 + 2.0**-40, 0x3F81), (2.0**-133, 0x0001)],
+    ],
+)
+def test_a_constant_of_bf16_is_rounded_once(value: float, bits: int) -> None:
+    """Also what lies between the middle of two and the f32 beside it."""
+    assert int(float_constant("bf16", value)) == bits
