@@ -27,7 +27,7 @@ from typing import Any
 
 import onnx
 
-from bench.cases import batched_matmul, convolution, matmul, pool, work
+from bench.cases import batched_matmul, convolution, matmul, pool, workload
 from bench.measure import geometric_mean, interleave, machine, relative_error
 from bench.native import Array, Kernel, Memory
 from bench.schedules import (
@@ -156,7 +156,7 @@ def measure(
     best = min(times, key=lambda run: times[run])
     return Result(
         name=name,
-        flops=work(model).flops,
+        flops=workload(model).flops,
         timed=len(right),
         rejected={a.schedule: a.reason for a in attempts if isinstance(a, Rejected)},
         wrong=[run.schedule for run in runs if run not in right],

@@ -35,7 +35,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """What one call has to do, whoever does it."""
 
     flops: int
@@ -164,12 +164,12 @@ def bias_relu6(x: Shape) -> onnx.ModelProto:
 # ** what they do **
 
 
-def work(model: onnx.ModelProto) -> Work:
+def workload(model: onnx.ModelProto) -> Workload:
     """Floating-point operations of products and convolutions, and bytes that have to be moved."""
     graph = model.graph
     shapes = _shapes(model)
     constants = sum(4 * math.prod(tensor.dims) for tensor in graph.initializer)
-    return Work(
+    return Workload(
         flops=sum(_flops(node, shapes) for node in graph.node),
         read=constants + sum(4 * math.prod(shapes[value.name]) for value in graph.input),
         written=sum(4 * math.prod(shapes[value.name]) for value in graph.output),

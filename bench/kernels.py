@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 
 from bench.assembly import spills
-from bench.cases import GROUPS, Case, Work, work
+from bench.cases import GROUPS, Case, Workload, workload
 from bench.measure import (
     Timing,
     geometric_mean,
@@ -90,7 +90,7 @@ class Row:
 
     group: str
     name: str
-    work: Work
+    workload: Workload
     ms: dict[str, float] = field(default_factory=dict[str, float])
     """Median, by peer."""
     spread: dict[str, float] = field(default_factory=dict[str, float])
@@ -112,17 +112,17 @@ class Row:
     @property
     def of_peak(self) -> float | None:
         """The share of the FMA peak; None where a kernel multiplies nothing."""
-        if self.peak_gflops is None or OURS not in self.ms or not self.work.flops:
+        if self.peak_gflops is None or OURS not in self.ms or not self.workload.flops:
             return None
-        return self.work.flops / (self.ms[OURS] * 1e6) / self.peak_gflops
+        return self.workload.flops / (self.ms[OURS] * 1e6) / self.peak_gflops
 
     @property
     def of_bandwidth(self) -> float | None:
         """The share of the bandwidth: as many bytes as are written are copied, others are read."""
         if self.read_gbs is None or self.copy_gbs is None or OURS not in self.ms:
             return None
-        copied = 2 * min(self.work.read, self.work.written)
-        roof = copied / self.copy_gbs + (self.work.bytes - copied) / self.read_gbs
+        copied = 2 * min(self.workload.read, self.workload.written)
+        roof = copied / self.copy_gbs + (self.workload.bytes - copied) / self.read_gbs
         return roof / (self.ms[OURS] * 1e6)
 
     def missed(self, goal: Goal) -> list[str]:
@@ -150,30 +150,30 @@ class Bench:
         self.threads = threads
         self.repeat = repeat
         self.compiles = compiles
-        self.target = targets.host()
+        self.target = targets.native()
         self.probes = Probes(self.target)
 
     def measure(self, case: Case) -> Row:
         """One kernel on all peers."""
         model = case.build()
-        row = Row(case.group, case.name, work(model))
+        row = Row(case.group, case.name, workload(model))
         if OURS in self.peers:
             self._compile(row, model)
         feeds = random_inputs(model)
         calls = self._load(row, model, feeds)
-        roofs = self._roofs(row.work)
+        roofs = self._roofs(row.workload)
         contestants = {**calls, **roofs}
         evict = self._read_memory() if case.cold else None
         timings = interleave(contestants, repeat=self.repeat, turn=TURN, evict=evict)
         _fill_in(row, calls, roofs, timings)
         return row
 
-    def _roofs(self, work: Work) -> dict[str, Probe]:
+    def _roofs(self, workload: Workload) -> dict[str, Probe]:
         """Loops to compare with; their names are no peer's."""
         return {
             "peak": self.probes.flops(),
-            "read": self.probes.read(work.bytes),
-            "copy": self.probes.copy(work.bytes),
+            "read": self.probes.read(workload.bytes),
+            "copy": self.probes.copy(workload.bytes),
         }
 
     def _read_memory(self) -> Probe:

@@ -69,7 +69,7 @@ class Compiled:
 
 def problem_of(model: onnx.ModelProto, target: str | None = None) -> Problem:
     """The statement of a model that has the most points, with activations channels-last."""
-    arch = targets.resolve(target or "host").arch
+    arch = targets.resolve(target or "native").arch
     options = make_options(places=(f"{arch}/f32/nhwc",), target=target)
     source = open_source(model)
     shapes = {i.name: tuple(d for d in i.shape if isinstance(d, int)) for i in source.inputs}

@@ -46,7 +46,7 @@ _MANY = 8
 
 
 @dataclass
-class Lowered:
+class StagedProgram:
     """A program lowered to the `loops` stage, with what it was at the stages before."""
 
     stages: dict[str, ModuleOp]
@@ -83,7 +83,7 @@ def lower(
     progress: Progress = quiet,
     compilation: Compilation | None = None,
     after: After = nothing,
-) -> Lowered:
+) -> StagedProgram:
     """Run the pipeline from one stage to another. The graph's module and weights are used up.
 
     A ``compilation`` gets the text of each kernel as soon as there is one; whoever gives it has
@@ -99,7 +99,7 @@ def lower(
 
     ctx = CompileContext(graph.weights, begin)
     module = graph.module
-    lowered = Lowered({start: module}, graph.weights, options)
+    lowered = StagedProgram({start: module}, graph.weights, options)
     first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
     runner = PassRunner(ctx, lowered.timings, progress, after)
     for stage, passes in pipeline(options)[first:last]:
@@ -123,7 +123,7 @@ class Built:
     """A program, the stages that it went through, and the objects that it is linked from."""
 
     program: Program
-    lowered: Lowered
+    lowered: StagedProgram
     objects: Objects
 
 
@@ -133,7 +133,7 @@ def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) ->
     if not targets.can_run(target):
         raise OptionError(
             f"this machine cannot run code for {target.name}",
-            hint="inspect it with as_text(), or compile with target='host'",
+            hint="inspect it with as_text(), or compile with target='native'",
         )
     with Compilation(target) as compilation:
         lowered = lower(
@@ -142,7 +142,7 @@ def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) ->
         return _load(lowered, compilation, progress)
 
 
-def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Built:
+def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) -> Built:
     module = lowered.stages["loops"]
     texts = lowered.llvm()
     compilation.add_all(texts)
@@ -161,7 +161,7 @@ def _load(lowered: Lowered, compilation: Compilation, progress: Progress) -> Bui
     return Built(program, lowered, objects)
 
 
-def as_text(lowered: Lowered, stage: str) -> str:
+def as_text(lowered: StagedProgram, stage: str) -> str:
     """The program at a stage as text. Raises OptionError for a stage that is unknown or was not
     kept."""
     check_stage(stage, [*lowered.stages, "llvm", "asm"])
@@ -185,7 +185,7 @@ def check_stage(stage: object, known: Sequence[str]) -> None:
 class _Assembler:
     """Makes the steps of a program from ``@main``."""
 
-    def __init__(self, lowered: Lowered, library: Library) -> None:
+    def __init__(self, lowered: StagedProgram, library: Library) -> None:
         self.lowered = lowered
         self.library = library
         self.module = lowered.stages["loops"]

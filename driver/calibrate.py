@@ -201,7 +201,7 @@ def _rounded(value: float) -> float:
 
 
 def store(target: Target, figures: Mapping[str, int | float]) -> Path:
-    """Write figures, as a whole or not at all, so that `targets.host` has them; the file.
+    """Write figures, as a whole or not at all, so that `targets.native` has them; the file.
 
     Raises OptionError where it cannot be written, or where a figure is beyond all bounds.
     """

@@ -49,7 +49,7 @@ class Explainer:
     def __init__(self, function: FuncOp) -> None:
         kernels.load()
         self.pick = _pick(function)
-        self.target = targets.resolve(self.pick["target"] if self.pick else "host")
+        self.target = targets.resolve(self.pick["target"] if self.pick else "native")
         ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:

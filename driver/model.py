@@ -25,7 +25,7 @@ from tessella.support.errors import InputError, InternalError, ShapeError
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
-    from tessella.driver.build import Lowered
+    from tessella.driver.build import StagedProgram
     from tessella.driver.explain import Explanation
 
 # the compiler is imported where it is needed: a program that is found on disk does without
@@ -41,12 +41,12 @@ class Executable:
     """The program for one concrete set of input shapes."""
 
     program: Program
-    lower: Callable[[], Lowered]
+    lower: Callable[[], StagedProgram]
     timings: Mapping[str, float]
     """Seconds that each step of making it took."""
 
     @cached_property
-    def lowered(self) -> Lowered:
+    def lowered(self) -> StagedProgram:
         """The stages. Those of a program that was found on disk are made when they are asked
         for."""
         return self.lower()
@@ -247,7 +247,7 @@ class Model(Compiled):
         named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
         key = program_cache.key(source.fingerprint, shapes, options)
 
-        def lowered_again() -> Lowered:
+        def lowered_again() -> StagedProgram:
             from tessella.driver.build import lower
 
             with memory_to_compile():

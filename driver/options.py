@@ -21,7 +21,7 @@ class CompileOptions(TypedDict, total=False):
     """Where kernels may run; by default on the target, then in NumPy. The order decides between
     costs that are close."""
     target: str | None
-    """The machine to compile for; by default ``host``, which is this machine."""
+    """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
     """How many threads run a program; 1 so far."""
     pick: str | None
@@ -47,7 +47,7 @@ class Options:
 
 _TYPES: Mapping[str, type[Any]] = {"target": str, "threads": int, "pick": str, "fallback": str}
 _DEFAULTS: Mapping[str, Any] = {
-    "target": "host",
+    "target": "native",
     "threads": 1,
     "pick": "cost",
     "fallback": "allow",

@@ -78,7 +78,7 @@ def _stages(options: Options) -> Stages:
                     fallback=options.fallback,
                     target=options.target,
                 ),
-                InsertConversionsPass(target=options.arch),
+                InsertConversionsPass(device=options.arch),
                 MoveCastsPass(),
                 FuseElementwisePass(),
                 PrintOpStatsPass(),

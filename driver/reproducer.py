@@ -69,6 +69,6 @@ def _header(step: ModulePass) -> str:
     """The command and the versions, as comments."""
     lines = [
         f"tessella-opt before.mlir -p {shlex.quote(str(step.pipeline_pass_spec()))}",
-        f"{versions()}, python {platform.python_version()}, on {targets.host().name}",
+        f"{versions()}, python {platform.python_version()}, on {targets.native().name}",
     ]
     return "\n".join(f"// {line}" for line in lines)

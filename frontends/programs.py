@@ -89,7 +89,7 @@ class Lowered:
         return self._program.compile(self._options)
 
     @functools.cached_property
-    def _lowered(self) -> build.Lowered:
+    def _lowered(self) -> build.StagedProgram:
         with memory_to_compile():
             graph = self._program.source().graph({})
             return build.lower(graph, self._options, start=graph.stage)

@@ -65,4 +65,4 @@ def host_seconds(op: NnOp, target: Target) -> float:
     """Seconds of an op's NumPy kernel: its call, its arithmetic, and its memory."""
     rate = HOST_PRODUCTS if op.contracted else HOST_ELEMENTS
     read, written = (sum(map(bytes_of, values)) for values in (op.operands, op.results))
-    return HOST_CALL + op.work / rate + moving(read, written, target)
+    return HOST_CALL + op.operations / rate + moving(read, written, target)

@@ -54,17 +54,17 @@ class InsertConversionsPass(ProgramPass):
 
     name = "insert-conversions"
 
-    target: str = "x86"
+    device: str = "x86"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            _Function(function, self.target, weights_of(ctx)).run()
+            _Function(function, self.device, weights_of(ctx)).run()
 
 
 class _Function:
-    def __init__(self, function: FuncOp, target: str, weights: WeightStore) -> None:
+    def __init__(self, function: FuncOp, device: str, weights: WeightStore) -> None:
         self.function = function
-        self.target = target
+        self.device = device
         self.weights = weights
         self.converted: dict[tuple[SSAValue, PlaceAttr], SSAValue] = {}
 
@@ -91,9 +91,9 @@ class _Function:
             op.operands[i] = self._convert(value, place, op)
         op.place_results(wanted[len(op.operands) :])
 
-    def _row_major(self, value: SSAValue, target: str | None = None) -> PlaceAttr:
+    def _row_major(self, value: SSAValue, device: str | None = None) -> PlaceAttr:
         precision = precision_of(tensor_type(value).element_type)
-        return PlaceAttr.get(target or self.target, precision, NCHW)
+        return PlaceAttr.get(device or self.device, precision, NCHW)
 
     def _set(self, value: SSAValue, place: PlaceAttr) -> None:
         Rewriter.replace_value_with_new_type(value, placed(tensor_type(value), place))

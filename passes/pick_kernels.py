@@ -57,7 +57,7 @@ class PickKernelsPass(ProgramPass):
     places: tuple[str, ...] = ("x86/f32/nhwc", "x86/f32", "x86", "host")
     strategy: str = "cost"
     fallback: str = "allow"
-    target: str = "host"
+    target: str = "native"
     """The machine that costs are estimated for."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -35,7 +35,7 @@ class TileSchedulePass(StatementPass):
 
     name = "tile-schedule"
 
-    target: str = "host"
+    target: str = "native"
     log: bool = False
 
     def rewrite(self, ctx: Context, op: Operation) -> None:

@@ -28,7 +28,7 @@ class TileSplitIndicesPass(StatementPass):
 
     name = "tile-split-indices"
 
-    target: str = "host"
+    target: str = "native"
 
     def rewrite(self, ctx: Context, op: Operation) -> None:
         if isinstance(op, ContractOp) and op.schedule is None:

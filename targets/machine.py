@@ -16,7 +16,7 @@ from tessella.targets.table import TARGETS, get
 from tessella.targets.target import Target
 
 KNOB = "TESSELLA_TARGET"
-"""The environment variable that names the host's target, instead of finding it."""
+"""The environment variable that names the native target, instead of finding it."""
 
 _ARCHS = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}
 _TRIPLES = {
@@ -68,7 +68,7 @@ _CACHE_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 _CACHE_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
-def host() -> Target:
+def native() -> Target:
     """This machine, or the target that the environment variable TESSELLA_TARGET names.
 
     Raises OptionError where that is unknown or has instructions that this machine lacks.
@@ -92,20 +92,20 @@ def host() -> Target:
 
 
 def resolve(name: str) -> Target:
-    """The machine of this name; `host` is this machine. Raises OptionError where there is none."""
-    return host() if name == "host" else get(name)
+    """The target of this name; `native` is this machine. Raises OptionError where there is none."""
+    return native() if name == "native" else get(name)
 
 
 def sources() -> dict[str, str]:
-    """Where each field of `host()` comes from: `table`, `system` or `measured`."""
-    table = get(host().name)
+    """Where each field of `native()` comes from: `table`, `system` or `measured`."""
+    table = get(native().name)
     origins = {"system": _system_facts(table), "measured": _figures(table.name)}
     known = {field: origin for origin, facts in origins.items() for field in facts}
     return {field.name: known.get(field.name, "table") for field in fields(table)}
 
 
 def forget() -> None:
-    """Read what was measured anew when the host is next asked for."""
+    """Read the measured figures again when `native` is next called."""
     for cached in (_detect, _figures):
         cached.cache_clear()
 

@@ -1,6 +1,6 @@
 """The known targets, with the figures of a typical recent core.
 
-`host()` puts in its own caches, and what was measured on it.
+`native()` puts in its own caches, and what was measured on it.
 
 Where the figures are from:
 

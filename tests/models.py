@@ -18,7 +18,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
-from tessella.driver.build import Lowered, lower
+from tessella.driver.build import StagedProgram, lower
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tests.fixtures.light import LIGHT_MODELS, light_model
@@ -48,7 +48,7 @@ def load_fixture(name: str, seed: int = 0) -> onnx.ModelProto:
     return fill_weights(onnx.ModelProto.FromString((_FOLDER / f"{name}.onnx").read_bytes()), seed)
 
 
-def lowered_for(model: onnx.ModelProto | Path, target: str | None = None) -> Lowered:
+def lowered_for(model: onnx.ModelProto | Path, target: str | None = None) -> StagedProgram:
     """A model of static shapes at the stage `loops`, which LLVM has not seen yet."""
     source = open_source(model)
     shapes = {i.name: tuple(d for d in i.shape if isinstance(d, int)) for i in source.inputs}

@@ -113,7 +113,7 @@ class OptMain(xDSLOptMain):
         """The passes that run for ``--places``: all of them where it is not given."""
         if not self.args.places:
             return steps
-        asked = asked_devices(self.args.places.split(","), targets.host().arch)
+        asked = asked_devices(self.args.places.split(","), targets.native().arch)
         return running(steps, asked, named=[step.name for step in steps])
 
     def _check_pass(self, name: str) -> None:

@@ -58,7 +58,7 @@ class AttentionOp(NnOp):
     traits = traits_def(Pure())
 
     @property
-    def work(self) -> int:
+    def operations(self) -> int:
         return math.prod(self.scores_shape) * (shape_of(self.q)[-1] + shape_of(self.v)[-1])
 
     @property

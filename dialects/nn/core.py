@@ -310,7 +310,7 @@ class NnOp(IRDLOperation):
         return {}
 
     @property
-    def work(self) -> int:
+    def operations(self) -> int:
         """Scalar operations, for estimates of cost: one for each element of the largest tensor."""
         return max(math.prod(shape_of(value)) for value in (*self.operands, *self.results))
 

@@ -104,12 +104,12 @@ class Constants:
         """Whether an op can be evaluated once its operands are: judged by types alone."""
         if isinstance(op, WeightOp):
             return op.symbol.root_reference.data in self._weights
-        return isinstance(op, NnOp) and op.has_trait(Pure) and work(op) <= self._limit
+        return isinstance(op, NnOp) and op.has_trait(Pure) and evaluation_bytes(op) <= self._limit
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
-        """The arrays of a constant op's results; None where they take too much work or fail."""
+        """The arrays of a constant op's results; None if too costly, or if an op fails."""
         todo = cast(list[NnOp], _dependencies(root, self._arrays))
-        if sum(map(work, todo)) > self._limit:
+        if sum(map(evaluation_bytes, todo)) > self._limit:
             return None
         arrays: dict[Operation, Sequence[Array]] = {}
         for op in todo:
@@ -167,11 +167,11 @@ def _bytes(value: SSAValue) -> int:
     return element_of(value.type).bytes(_elements(value))
 
 
-def work(op: NnOp) -> int:
+def evaluation_bytes(op: NnOp) -> int:
     """Bytes that evaluating an op allocates at most, with its multiplications weighed in."""
     if isinstance(op, ConstantOp):
         return 0
-    more = _MORE_WORK.get(type(op))
+    more = _MORE_BYTES.get(type(op))
     moves = op.get_trait(MovesElements)
     size = _computed(op) if moves is None else _moved(op, moves)
     return size + (more(op) if more else 0)
@@ -243,7 +243,7 @@ def _lrn_work(op: NnOp) -> int:
     return turns * (_POINT + _elements(op.operands[0]))
 
 
-_MORE_WORK: dict[type[NnOp], Callable[[NnOp], int]] = {
+_MORE_BYTES: dict[type[NnOp], Callable[[NnOp], int]] = {
     MaxPoolOp: _pool_work,
     AvgPoolOp: _pool_work,
     ConvOp: _conv_work,

@@ -124,7 +124,7 @@ class MatmulOp(NnOp):
         return {0: len(shape_of(self.a)) - 1, 1: last - (not to_python(self.transpose_b))}
 
     @property
-    def work(self) -> int:
+    def operations(self) -> int:
         return math.prod(shape_of(self.res)) * shape_of(self.a)[-1]
 
 
@@ -161,7 +161,7 @@ class FcOp(NnOp):
         return {0: len(shape_of(self.x)) - 1, 1: int(to_python(self.transpose_w))}
 
     @property
-    def work(self) -> int:
+    def operations(self) -> int:
         return math.prod(shape_of(self.res)) * shape_of(self.x)[-1]
 
 
@@ -222,7 +222,7 @@ class ConvOp(NnOp):
         return {-1: 1, 1: 0, **of_bias} if to_python(self.groups) == 1 else {}
 
     @property
-    def work(self) -> int:
+    def operations(self) -> int:
         return math.prod(shape_of(self.res)) * math.prod(shape_of(self.w)[1:])
 
 
@@ -281,5 +281,5 @@ class ConvTransposeOp(NnOp):
         return [tensor(tensor_type(self.x).element_type, (x[0], channels, *spatial))]
 
     @property
-    def work(self) -> int:
+    def operations(self) -> int:
         return math.prod(shape_of(self.x)) * math.prod(shape_of(self.w)[1:])

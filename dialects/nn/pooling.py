@@ -66,7 +66,7 @@ class PoolOp(NnOp):
         return {-1: 1, 0: 1}
 
     @property
-    def work(self) -> int:
+    def operations(self) -> int:
         return math.prod(shape_of(self.res)) * math.prod(self.settings["kernel_shape"])
 
 

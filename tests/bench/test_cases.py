@@ -8,7 +8,7 @@ import pytest
 
 from bench.cases import (
     GROUPS,
-    Work,
+    Workload,
     add_relu,
     batched_matmul,
     bias_relu6,
@@ -16,28 +16,28 @@ from bench.cases import (
     matmul,
     mean,
     pool,
-    work,
+    workload,
 )
 from tests.models import random_inputs, run_onnxruntime
 
 
 def test_products() -> None:
     # by definition: a multiplication and an addition for each term, four bytes for each float
-    assert work(matmul(3, 5, 7)) == Work(2 * 3 * 5 * 7, 4 * (3 * 7 + 7 * 5), 4 * 3 * 5)
-    found = work(batched_matmul(2, 3, 5, 7))
-    assert found == Work(2 * 2 * 3 * 5 * 7, 4 * 2 * (3 * 7 + 7 * 5), 4 * 2 * 3 * 5)
+    assert workload(matmul(3, 5, 7)) == Workload(2 * 3 * 5 * 7, 4 * (3 * 7 + 7 * 5), 4 * 3 * 5)
+    found = workload(batched_matmul(2, 3, 5, 7))
+    assert found == Workload(2 * 2 * 3 * 5 * 7, 4 * 2 * (3 * 7 + 7 * 5), 4 * 2 * 3 * 5)
     assert found.bytes == found.read + found.written
 
 
 def test_the_first_convolution_of_resnet() -> None:
     model = convolution((1, 3, 224, 224), (64, 3, 7, 7), pads=[3, 3, 3, 3], strides=[2, 2])
     # 118 million multiply-adds: as published for ResNet-50's conv1
-    assert work(model).flops == 2 * 118_013_952
+    assert workload(model).flops == 2 * 118_013_952
 
 
 def test_what_multiplies_nothing_has_no_flops() -> None:
-    found = work(pool("MaxPool", (1, 2, 8, 8), kernel_shape=[2, 2], strides=[2, 2]))
-    assert found == Work(0, 4 * 128, 4 * 32)
+    found = workload(pool("MaxPool", (1, 2, 8, 8), kernel_shape=[2, 2], strides=[2, 2]))
+    assert found == Workload(0, 4 * 128, 4 * 32)
 
 
 def test_models_compute_what_they_say() -> None:
@@ -60,7 +60,7 @@ def test_a_model_of_each_group_is_valid(group: str) -> None:
     assert all(case.group == group for case in cases)
     model = cases[-1].build()
     onnx.checker.check_model(model, full_check=True)
-    assert work(model).written > 0
+    assert workload(model).written > 0
 
 
 def test_resnet50_has_its_distinct_convolutions() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import kernels, measure
-from bench.cases import Case, Work, convolution, matmul
+from bench.cases import Case, Workload, convolution, matmul
 from bench.kernels import GOALS, Bench, Goal, Row, main
 from tessella.driver import calibrate
 
@@ -24,7 +24,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def row(**figures: object) -> Row:
     """2 GFLOP on 3 MB read and 1 MB written: in 20 ms, against 25 and 30."""
-    result = Row("matmul", "r", Work(2 * 10**9, 3 * 10**6, 10**6))
+    result = Row("matmul", "r", Workload(2 * 10**9, 3 * 10**6, 10**6))
     result.ms = {"onnxruntime": 25.0, "tessella": 20.0, "openvino": 30.0}
     result.peak_gflops, result.read_gbs, result.copy_gbs = 125.0, 2.0, 1.0
     for name, value in figures.items():
@@ -41,10 +41,10 @@ def test_ratios_are_to_the_faster_peer() -> None:
 def test_shares_of_roofs() -> None:
     # 100 GFLOP/s of 125
     assert row().of_peak == pytest.approx(0.8)
-    assert row(work=Work(0, 1, 1)).of_peak is None
+    assert row(workload=Workload(0, 1, 1)).of_peak is None
     # 1 MB is copied, which moves 2 MB at 1 GB/s, and 2 MB are read at 2 GB/s: 3 ms
     assert row().of_bandwidth == pytest.approx(3 / 20)
-    written = row(work=Work(0, 10**6, 3 * 10**6))
+    written = row(workload=Workload(0, 10**6, 3 * 10**6))
     assert written.of_bandwidth == pytest.approx(3 / 20)
 
 
@@ -68,7 +68,7 @@ def test_a_tiny_kernel_is_measured_on_all_peers(tmp_path: Path, capsys: Out) -> 
     assert "spilled vector registers in inner loops: none" in output
     document = json.loads(file.read_text())
     (found,) = document["rows"]
-    assert found["work"] == {"flops": 686, "read": 392, "written": 196}
+    assert found["workload"] == {"flops": 686, "read": 392, "written": 196}
     assert found["ms"].keys() == {"onnxruntime", "tessella"}
     assert found["error"]["tessella"] < 1e-5
     assert found["spilled"] == 0

@@ -13,11 +13,11 @@ import pytest
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.support.errors import InternalError
-from tessella.targets import host
+from tessella.targets import native
 
 
 def _constant(value: int) -> bytes:
-    return optimize_and_emit(f"define i64 @k() {{\n  ret i64 {value}\n}}\n", host())
+    return optimize_and_emit(f"define i64 @k() {{\n  ret i64 {value}\n}}\n", native())
 
 
 def _call(library: Library, symbol: str = "k") -> int:
@@ -35,7 +35,7 @@ def test_libraries_with_equal_symbols_coexist() -> None:
 def test_objects_call_each_other_whatever_their_order() -> None:
     caller = "declare i64 @k()\ndefine i64 @twice() {\n  %x = call i64 @k()\n"
     caller += "  %y = add i64 %x, %x\n  ret i64 %y\n}\n"
-    one, two = _constant(21), optimize_and_emit(caller, host())
+    one, two = _constant(21), optimize_and_emit(caller, native())
     assert _call(link({"twice": two, "k": one}), "twice") == 42
     assert _call(link({"k": one, "twice": two}), "twice") == 42
 
@@ -43,7 +43,7 @@ def test_objects_call_each_other_whatever_their_order() -> None:
 def test_a_missing_symbol_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     caller = "declare i64 @nowhere()\n"
     caller += "define i64 @k() {\n  %x = call i64 @nowhere()\n  ret i64 %x\n}\n"
-    image = optimize_and_emit(caller, host())
+    image = optimize_and_emit(caller, native())
     with pytest.raises(InternalError, match="cannot link"):
         link({"k": image})
     assert "nowhere" in capfd.readouterr().err
@@ -58,7 +58,7 @@ def test_what_llvm_calls_is_found_in_the_process() -> None:
       call void @llvm.memset.p0.i64(ptr %from, i8 1, i64 100000, i1 false)
       ret void
     }"""
-    library = link({"k": optimize_and_emit(text, host())})
+    library = link({"k": optimize_and_emit(text, native())})
     source, destination = np.full(100000, 5, np.uint8), np.zeros(100000, np.uint8)
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(library.address("k"))
     run(destination.ctypes.data, source.ctypes.data)

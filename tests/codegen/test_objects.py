@@ -15,9 +15,9 @@ from tessella.codegen.lltypes import quote
 from tessella.codegen.llvm import Machine, emit_object
 from tessella.codegen.symbols import PLACEHOLDER, linked_names, named, nameless
 from tessella.support.errors import InternalError
-from tessella.targets import get, host
+from tessella.targets import get, native
 
-MACHINE = Machine.of(host())
+MACHINE = Machine.of(native())
 
 
 def number(name: str, value: int) -> str:
@@ -37,7 +37,7 @@ def total(name: str, *others: str) -> str:
 
 
 def call(texts: Mapping[str, str], name: str) -> int:
-    made = objects.compile_modules(texts, host())
+    made = objects.compile_modules(texts, native())
     library = link(made.images, made.symbols)
     return int(ctypes.CFUNCTYPE(ctypes.c_int64)(library.address(name))())
 
@@ -113,10 +113,10 @@ def test_another_version_makes_its_own(
     cache: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = {"k": number("k", 1)}
-    objects.compile_modules(text, host())
+    objects.compile_modules(text, native())
     monkeypatch.setattr(kernel_cache.llvm, "version", lambda: "llvmlite 99")
     kernel_cache._made_by.cache_clear()
-    objects.compile_modules(text, host())
+    objects.compile_modules(text, native())
     kernel_cache._made_by.cache_clear()
     assert len(compiled) == 2
 
@@ -137,7 +137,7 @@ def test_a_damaged_entry_is_made_again(cache: Path, compiled: list[str], size: i
 def test_what_llvm_refuses_is_not_kept(cache: Path, compiled: list[str]) -> None:
     for _ in range(2):
         with pytest.raises(InternalError, match="does not accept"):
-            objects.compile_modules({"k": "nonsense"}, host())
+            objects.compile_modules({"k": "nonsense"}, native())
     assert not cache.exists()
 
 
@@ -157,7 +157,7 @@ def test_none_is_kept_where_it_is_off(
 def test_what_was_begun_is_compiled_once(compiled: list[str]) -> None:
     texts = {"a": number("a", 40), "b": number("b", 2)}
     texts["sum"] = total("sum", "a", "b")
-    with objects.Compilation(host()) as compilation:
+    with objects.Compilation(native()) as compilation:
         compilation.begin("a", nameless("a", texts["a"]))
         compilation.begin("never", nameless("never", number("never", 1)))
         compilation.add_all(texts)

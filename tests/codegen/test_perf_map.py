@@ -14,7 +14,7 @@ import tessella
 from tessella.codegen import perf_map
 from tessella.codegen.llvm import Machine, emit_object
 from tessella.support.knobs import KNOBS
-from tessella.targets import host
+from tessella.targets import native
 
 SOURCE = """
 define i64 @one(i64 %x) {
@@ -28,7 +28,7 @@ define void @two(ptr %p) {
 
 
 def test_sizes_are_those_that_binutils_reads(tmp_path: Path) -> None:
-    image = emit_object(SOURCE, Machine.of(host(), 3))
+    image = emit_object(SOURCE, Machine.of(native(), 3))
     sizes = perf_map.function_sizes(image)
     assert sizes.keys() == {"one", "two"}
     (tmp_path / "x.o").write_bytes(image)

@@ -19,10 +19,10 @@ from tessella.codegen import objects, workers
 from tessella.codegen.llvm import Machine, emit_object
 from tessella.codegen.workers import Batch, Pool, Worker
 from tessella.support.errors import InternalError, ResourceError
-from tessella.targets import get, host
+from tessella.targets import get, native
 
 ROOT = Path(__file__).parents[2]
-MACHINE = Machine.of(host())
+MACHINE = Machine.of(native())
 SSE = Machine.of(get("sse"))
 
 FATAL = """declare <16 x float> @llvm.x86.avx512.vfmadd.ps.512(
@@ -96,14 +96,14 @@ def wait_for_busy(pool: Pool) -> Worker:
 
 def test_objects_are_those_of_this_process(shared: Pool) -> None:
     texts = {f"k{i}": constant(i) for i in range(5)}
-    made = objects.compile_modules(texts, host())
+    made = objects.compile_modules(texts, native())
     assert made.images == {name: emit_object(text, MACHINE) for name, text in texts.items()}
     assert 1 <= len(shared._idle) <= 2
 
 
 def test_every_module_is_told_when_it_is_ready(shared: Pool) -> None:
     seen: list[str] = []
-    objects.compile_modules({f"k{i}": constant(i) for i in range(5)}, host(), done=seen.append)
+    objects.compile_modules({f"k{i}": constant(i) for i in range(5)}, native(), done=seen.append)
     assert sorted(seen) == [f"k{i}" for i in range(5)]
 
 
@@ -112,19 +112,19 @@ def test_a_little_is_compiled_here(monkeypatch: pytest.MonkeyPatch, pool: Pool) 
     monkeypatch.setattr(objects.Compilation, "_here", 0)
     monkeypatch.setattr(objects, "MODULES_HERE", 3)
     for i in range(3):
-        objects.compile_modules({"k": constant(i)}, host())
+        objects.compile_modules({"k": constant(i)}, native())
     assert not pool._idle
-    objects.compile_modules({"k": constant(3)}, host())
+    objects.compile_modules({"k": constant(3)}, native())
     assert len(pool._idle) == 1
 
 
 def test_text_that_llvm_refuses(shared: Pool) -> None:
     with pytest.raises(InternalError, match="does not accept") as caught:
         objects.compile_modules(
-            {"a": constant(1), "b": "define void @b() {\n  nonsense\n}"}, host()
+            {"a": constant(1), "b": "define void @b() {\n  nonsense\n}"}, native()
         )
     assert ">    2   nonsense" in str(caught.value)
-    assert objects.compile_modules({"k": constant(2)}, host())
+    assert objects.compile_modules({"k": constant(2)}, native())
 
 
 def test_threads_share_workers(shared: Pool) -> None:
@@ -132,7 +132,7 @@ def test_threads_share_workers(shared: Pool) -> None:
 
     def work(i: int) -> None:
         texts = {f"k{i}{j}": constant(j) for j in range(4)}
-        made.append(objects.compile_modules(texts, host()))
+        made.append(objects.compile_modules(texts, native()))
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
     for thread in threads:
@@ -161,16 +161,16 @@ def test_a_worker_is_replaced_after_some_modules(
 
 
 def test_a_worker_that_was_killed_before(shared: Pool) -> None:
-    objects.compile_modules({"k": constant(1)}, host())
+    objects.compile_modules({"k": constant(1)}, native())
     os.kill(shared._idle[0].pid, signal.SIGKILL)
-    assert objects.compile_modules({"k": constant(1)}, host())
+    assert objects.compile_modules({"k": constant(1)}, native())
 
 
 def test_a_worker_that_is_killed_in_the_midst(shared: Pool) -> None:
     made: list[objects.Objects] = []
     text = long(400)
     work = threading.Thread(
-        target=lambda: made.append(objects.compile_modules({"k": text}, host()))
+        target=lambda: made.append(objects.compile_modules({"k": text}, native()))
     )
     work.start()
     first = wait_for_busy(shared)
@@ -203,20 +203,20 @@ def test_workers_that_are_killed_again_and_again(shared: Pool) -> None:
     killer.start()
     try:
         with pytest.raises(ResourceError, match="out of memory"):
-            objects.compile_modules({"k": long(400)}, host())
+            objects.compile_modules({"k": long(400)}, native())
     finally:
         stop.set()
         killer.join()
 
 
 def test_a_worker_without_memory(shared: Pool) -> None:
-    objects.compile_modules({"k": constant(1)}, host())
+    objects.compile_modules({"k": constant(1)}, native())
     pid = shared._idle[0].pid
     used = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
     resource.prlimit(pid, resource.RLIMIT_AS, (used + 2**20, used + 2**20))
     with pytest.raises(ResourceError, match="LLVM ran out of memory"):
-        objects.compile_modules({"k": long(800)}, host())
-    assert objects.compile_modules({"k": constant(1)}, host())
+        objects.compile_modules({"k": long(800)}, native())
+    assert objects.compile_modules({"k": constant(1)}, native())
 
 
 # ** where there can be no workers **
@@ -227,7 +227,7 @@ def test_what_cannot_be_started(
     shared: Pool, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
-    made = objects.compile_modules({f"k{i}": constant(i) for i in range(3)}, host())
+    made = objects.compile_modules({f"k{i}": constant(i) for i in range(3)}, native())
     assert made.images["k1"] == emit_object(constant(1), MACHINE)
     assert workers.pool().size == 0
 
@@ -236,7 +236,7 @@ def test_none_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.KNOBS, "workers", 0)
     monkeypatch.setattr(workers._SHARED, "_pool", None)
     texts = {"k": long(500), "l": constant(1)}
-    assert set(objects.compile_modules(texts, host()).images) == {"k", "l"}
+    assert set(objects.compile_modules(texts, native()).images) == {"k", "l"}
     assert workers.pool().size == 0
 
 
@@ -245,10 +245,10 @@ def test_none_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
 START = """
 import os, signal, sys, threading, time
 from tessella.codegen import objects, workers
-from tessella.targets import host
+from tessella.targets import native
 objects.prepare()
 texts = {f"k{i}": f"define i64 @k() {{\\n ret i64 {i}\\n}}\\n" for i in range(40)}
-objects.compile_modules(texts, host())
+objects.compile_modules(texts, native())
 print(*(one.pid for one in workers.pool()._idle), flush=True)
 """
 
@@ -287,7 +287,7 @@ def test_the_end_of_the_process(program: str, status: int) -> None:
 def test_the_end_of_the_process_in_the_midst_of_work() -> None:
     program = """
 from tests.codegen.test_workers import long
-threading.Thread(target=objects.compile_modules, args=({"k": long(1500)}, host())).start()
+threading.Thread(target=objects.compile_modules, args=({"k": long(1500)}, native())).start()
 while len(workers.pool()._idle) == 2:
     time.sleep(0.01)
 os._exit(0)
@@ -304,7 +304,7 @@ import warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 pid = os.fork()
 before = {one.pid for one in workers.pool()._idle}
-objects.compile_modules(texts, host())
+objects.compile_modules(texts, native())
 after = {one.pid for one in workers.pool()._idle}
 if pid == 0:
     assert not before and after
@@ -336,11 +336,11 @@ def test_an_interrupted_compilation_leaves_workers_that_are_free(shared: Pool) -
     texts = {"a": constant(1), **{f"k{i}": long(400) for i in range(3)}}
     began = time.monotonic()
     with pytest.raises(StopError):
-        objects.compile_modules(texts, host(), done=stop)
+        objects.compile_modules(texts, native(), done=stop)
     while shared._busy and time.monotonic() < began + 30:
         time.sleep(0.01)
     assert not shared._busy
-    assert objects.compile_modules({"k": constant(1)}, host())
+    assert objects.compile_modules({"k": constant(1)}, native())
 
 
 def test_a_worker_without_work_ends(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:

@@ -97,7 +97,7 @@ def test_a_foreign_target_cannot_be_measured() -> None:
 
 
 def test_figures_are_measured_and_stored() -> None:
-    table = targets.host()
+    table = targets.native()
     reports: list[str] = []
     figures = measure(table, reports.append, budget=0.002)
     assert measured.is_plausible(figures)
@@ -106,17 +106,17 @@ def test_figures_are_measured_and_stored() -> None:
     assert path == measured.path(table.name, machine.processor())
     assert [file.name for file in path.parent.iterdir()] == [path.name], "nothing is left over"
     assert path.stat().st_mode & 0o077 == 0 or path.parent.stat().st_mode & 0o077 == 0
-    assert {f: getattr(targets.host(), f) for f in figures} == figures
+    assert {f: getattr(targets.native(), f) for f in figures} == figures
     # a second time it is replaced
     store(table, {**figures, "ghz": 1.5})
-    assert targets.host().ghz == 1.5
+    assert targets.native().ghz == 1.5
     machine.forget()
 
 
 def test_figures_beyond_bounds_are_refused() -> None:
     figures = dict.fromkeys(measured.FIGURES, 1) | {"ghz": 1e9}
     with pytest.raises(OptionError, match="not plausible"):
-        store(targets.host(), figures)
+        store(targets.native(), figures)
     assert not measured.folder().exists()
 
 
@@ -126,7 +126,7 @@ def test_a_folder_that_cannot_be_written_is_named(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(OptionError, match="cannot write") as caught:
-        store(targets.host(), dict.fromkeys(measured.FIGURES, 1))
+        store(targets.native(), dict.fromkeys(measured.FIGURES, 1))
     assert str(tmp_path / "file") in str(caught.value)
     assert "XDG_CACHE_HOME" in str(caught.value)
 
@@ -144,5 +144,5 @@ def test_sizes_fit_their_levels(target: Target, monkeypatch: pytest.MonkeyPatch)
 def test_memory_is_bounded_by_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "_MEMORY", (1 << 20, 1 << 29))
     monkeypatch.setattr(calibrate, "_physical_memory", lambda: 1 << 30)
-    vast = dataclasses.replace(targets.host(), l3=1 << 34)
+    vast = dataclasses.replace(targets.native(), l3=1 << 34)
     assert level_sizes(vast)["memory"] == 1 << 27

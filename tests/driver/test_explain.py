@@ -26,7 +26,7 @@ from tests.native import FixedSource, GraphBuilder
 from tests.passes.harness import sample
 
 ROOT = Path(__file__).parents[2]
-ARCH = targets.host().arch
+ARCH = targets.native().arch
 Out = pytest.CaptureFixture[str]
 
 

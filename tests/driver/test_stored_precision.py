@@ -16,7 +16,7 @@ from tessella import targets
 from tessella.support.errors import OptionError
 from tests.models import run_onnxruntime
 
-ARCH = targets.host().arch
+ARCH = targets.native().arch
 EPSILONS = {"f16": 2.0**-11, "bf16": 2.0**-8}
 """The largest relative error of rounding to a precision."""
 

@@ -14,7 +14,7 @@ import pytest
 import tessella
 from tessella import targets
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.driver.build import Lowered, as_text
+from tessella.driver.build import StagedProgram, as_text
 from tests.models import load_fixture, lowered_for, random_inputs, run_onnxruntime
 from tests.native import RUNNABLE
 
@@ -25,18 +25,18 @@ AARCH64 = 0xB7
 
 
 @pytest.fixture(scope="module")
-def neon() -> Lowered:
+def neon() -> StagedProgram:
     return lowered_for(DIGITS, "aarch64")
 
 
-def test_aarch64_objects(neon: Lowered) -> None:
+def test_aarch64_objects(neon: StagedProgram) -> None:
     for name, text in neon.llvm().items():
         image = optimize_and_emit(text, neon.target)
         assert image[:4] == b"\x7fELF", name
         assert int.from_bytes(image[18:20], "little") == AARCH64, name
 
 
-def test_aarch64_instructions(neon: Lowered) -> None:
+def test_aarch64_instructions(neon: StagedProgram) -> None:
     text = as_text(neon, "asm")
     assert len(re.findall(r"\bfmla\s+v\d+\.4s, v\d+\.4s, v\d+\.s\[\d\]", text)) > 100
     kernels = set(neon.llvm())

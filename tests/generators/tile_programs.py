@@ -15,7 +15,7 @@ import tessella
 from tessella.frontends.tile.parse import parse
 from tessella.frontends.tile.source import Source
 from tessella.frontends.tile.syntax import Contraction
-from tessella.support.errors import TileError
+from tessella.support.errors import ResourceError, TileError
 from tests.frontends.tile import points
 from tests.frontends.tile.points import Array
 from tests.generators.choices import Choices
@@ -119,7 +119,7 @@ class Sketch(Choices):
             text = f"{name}[{forms} : {', '.join(map(str, sizes))}] = {aggregation}({inner})"
             text += "".join(constraints) + tail + ";"
             missing = self._missing(text)
-            if missing == "work":
+            if missing == "time":
                 return False
             if missing == "=":
                 aggregation = self.one_of(*"+>")
@@ -141,17 +141,17 @@ class Sketch(Choices):
         return f" default {self.input(shape, dtype.name)}"
 
     def _missing(self, statement: str) -> str | None:
-        """The index that has no bounds, `=` where elements are assigned twice, or `work` where the
+        """The index that has no bounds, `=` where elements are assigned twice, or `time` where the
         ranges are not found in time."""
         try:
             tessella.tile(self.text([*self.statements, statement])).lower(*self.arrays)
-        except TileError as error:
+        except (ResourceError, TileError) as error:
             if "no bounds" in error.what:
                 return error.what.split("'")[1]
             if "more than once" in error.what:
                 return "="
-            if "too much work" in error.what:
-                return "work"
+            if "too long to find" in error.what:
+                return "time"
             raise
         return None
 

@@ -109,31 +109,31 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def figures() -> dict[str, int | float]:
-    return {name: getattr(targets.host(), name) for name in measured.FIGURES}
+    return {name: getattr(targets.native(), name) for name in measured.FIGURES}
 
 
 def test_a_cache_that_is_a_link(cache: Path, tmp_path: Path) -> None:
     """To a folder, to itself, and to nothing."""
     (tmp_path / "elsewhere").mkdir()
     cache.symlink_to(tmp_path / "elsewhere")
-    file = calibrate.store(targets.host(), figures())
+    file = calibrate.store(targets.native(), figures())
     assert file.resolve().parent == tmp_path / "elsewhere"
     for other in (cache, tmp_path / "nothing"):
         cache.unlink()
         cache.symlink_to(other)
-        assert measured.read(targets.host().name, machine.processor()) == {}
+        assert measured.read(targets.native().name, machine.processor()) == {}
         with pytest.raises(OptionError, match="cannot write"):
-            calibrate.store(targets.host(), figures())
+            calibrate.store(targets.native(), figures())
     machine.forget()
 
 
 def test_readers_never_see_half_a_file(cache: Path) -> None:
     """While others write."""
-    host, wanted, seen, stop = targets.host(), figures(), set[str](), threading.Event()
-    file = calibrate.store(host, wanted)
+    this, wanted, seen, stop = targets.native(), figures(), set[str](), threading.Event()
+    file = calibrate.store(this, wanted)
     program = (
         "from tessella import targets; from tessella.driver import calibrate\n"
-        f"for _ in range(200): calibrate.store(targets.host(), {wanted!r})"
+        f"for _ in range(200): calibrate.store(targets.native(), {wanted!r})"
     )
     writers = [threading.Thread(target=python, args=("-c", program)) for _ in range(2)]
 

@@ -44,7 +44,7 @@ def sample(name: str, *shape: int, seed: int = 0) -> Array:
 
 
 def check(
-    kind: type[NnOp], *arrays: Array, target: str = "host", rtol: float = 0, **settings: Any
+    kind: type[NnOp], *arrays: Array, target: str = "native", rtol: float = 0, **settings: Any
 ) -> Model:
     """An op natively, and as NumPy computes it."""
     inputs = {f"x{i}": array for i, array in enumerate(arrays)}

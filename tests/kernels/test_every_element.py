@@ -32,7 +32,7 @@ from tests.native import FixedSource, GraphBuilder
 from tests.sampling import SLOW
 
 Array = npt.NDArray[Any]
-ARCH = targets.host().arch
+ARCH = targets.native().arch
 
 IN_NUMPY = {
     *{nn.CumsumOp, nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp, nn.ResizeOp},

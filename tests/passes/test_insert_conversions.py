@@ -32,7 +32,7 @@ from tessella.support.errors import UnsupportedError
 from tests.native import FixedSource
 from tests.passes.harness import Array, GraphBuilder, sample
 
-ARCH = targets.host().arch
+ARCH = targets.native().arch
 
 
 def cheap(op: Any, target: Any) -> float:

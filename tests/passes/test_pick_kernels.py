@@ -167,7 +167,7 @@ def test_it_cannot_be_built() -> None:
 
 
 def test_kernels_of_another_cpu_cannot_be_built() -> None:
-    arch = targets.host().arch
+    arch = targets.native().arch
     other = "arm" if arch == "x86" else "x86"
     with pytest.raises(UnsupportedError, match=f"building for {arch}"):
         compile_source(FixedSource(convolution), places=[other])

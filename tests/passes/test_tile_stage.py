@@ -15,7 +15,7 @@ from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, simplify
-from tessella.driver.build import Lowered, lower
+from tessella.driver.build import StagedProgram, lower
 from tessella.driver.options import make_options
 from tessella.passes.tile.plan import Access, plan_accesses
 from tests.generators.nn_programs import Program, programs
@@ -27,7 +27,7 @@ every_target = pytest.mark.parametrize("target", ["avx512", "avx2", "sse", "neon
 random = given(program=programs() | programs(exact=False))
 
 
-def lowered(program: Program, target: str) -> Lowered:
+def lowered(program: Program, target: str) -> StagedProgram:
     return lower(program.graph(), make_options(target=target), stop="tile")
 
 

@@ -1,4 +1,4 @@
-"""Stored figures: where they are, what is believed of them, and how the host gets them."""
+"""Stored figures: where they are, what is believed of them, and how the native gets them."""
 
 from __future__ import annotations
 
@@ -141,15 +141,15 @@ def test_what_is_no_file_is_not_waited_for() -> None:
 
 
 def test_the_host_has_the_figures() -> None:
-    table = targets.host()
+    table = targets.native()
     assert set(machine.sources().values()) <= {"table", "system"}
     key = (table.name, machine.processor())
     write(json.dumps(measured.document(*key, FIGURES)), *key)
-    assert targets.host() == table, "the host does not change while it is in use"
+    assert targets.native() == table, "the native target does not change while it is in use"
     machine.forget()
-    host = targets.host()
-    assert {field: getattr(host, field) for field in FIGURES} == FIGURES
-    assert (host.name, host.l1, host.features) == (table.name, table.l1, table.features)
+    native = targets.native()
+    assert {field: getattr(native, field) for field in FIGURES} == FIGURES
+    assert (native.name, native.l1, native.features) == (table.name, table.l1, table.features)
     sources = machine.sources()
     assert {field for field, source in sources.items() if source == "measured"} == set(FIGURES)
     assert sources["vector_bits"] == "table"
@@ -157,13 +157,13 @@ def test_the_host_has_the_figures() -> None:
 
 
 def test_the_table_does_not_change() -> None:
-    host = targets.host()
-    before = targets.get(host.name)
-    key = (host.name, machine.processor())
+    native = targets.native()
+    before = targets.get(native.name)
+    key = (native.name, machine.processor())
     write(json.dumps(measured.document(*key, FIGURES)), *key)
     machine.forget()
-    assert targets.host().ghz == FIGURES["ghz"]
-    assert targets.get(host.name) == before
+    assert targets.native().ghz == FIGURES["ghz"]
+    assert targets.get(native.name) == before
     machine.forget()
 
 

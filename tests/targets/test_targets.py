@@ -59,7 +59,7 @@ def test_features_are_written_with_a_plus() -> None:
 
 def test_host_can_run_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KNOB, raising=False)
-    found = targets.host()
+    found = targets.native()
     assert targets.can_run(found)
     assert found.name in TARGETS
 
@@ -68,15 +68,15 @@ def test_the_knob_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     runnable = [t.name for t in TARGETS.values() if targets.can_run(t)]
     for name in runnable:
         monkeypatch.setenv(KNOB, name)
-        assert targets.host().name == name
+        assert targets.native().name == name
     foreign = next(t.name for t in TARGETS.values() if t.arch != targets.get(runnable[0]).arch)
     monkeypatch.setenv(KNOB, foreign)
     with pytest.raises(OptionError, match="cannot run") as caught:
-        targets.host()
+        targets.native()
     assert f"{KNOB}={foreign}" in str(caught.value)
     monkeypatch.setenv(KNOB, "nonsense")
     with pytest.raises(OptionError, match="no target 'nonsense'"):
-        targets.host()
+        targets.native()
 
 
 LEVELS = {
@@ -93,7 +93,7 @@ def test_x86_levels_are_found_by_their_flags(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(host_machine, "cpu_flags", lambda: LEVELS[name] | {"avx512_vnni"})
     host_machine._detect.cache_clear()
     try:
-        found = targets.host()
+        found = targets.native()
         assert found.name == name
         assert ("avx512vnni" in found.features) == (name == "avx512")
         # One flag too few, and the machine is of a lower level.
@@ -115,11 +115,11 @@ def test_without_proc_the_host_is_the_least(
     monkeypatch.setattr(host_machine, "cpu_flags", frozenset[str])
     host_machine._detect.cache_clear()
     try:
-        assert targets.host().name == expected
+        assert targets.native().name == expected
         monkeypatch.setattr(host_machine.platform, "machine", lambda: "riscv64")
         host_machine._detect.cache_clear()
         with pytest.raises(OptionError, match="riscv64"):
-            targets.host()
+            targets.native()
     finally:
         host_machine._detect.cache_clear()
 

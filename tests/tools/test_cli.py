@@ -76,7 +76,7 @@ def test_a_bug_is_called_one(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> No
     def broken(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(targets, "host", broken)
+    monkeypatch.setattr(targets, "native", broken)
     assert main(["targets"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: tessella has a bug: KeyError: 'x'\n")
@@ -140,7 +140,7 @@ def test_run_wants_shapes_for_open_dimensions(models: Path, capsys: Out) -> None
 
 @pytest.mark.parametrize("places", ["host", "x86/f32/nhwc,x86/f32,x86,host"])
 def test_run_at_places(model: str, places: str, capsys: Out) -> None:
-    if not places.startswith(("host", targets.host().arch)):
+    if not places.startswith(("host", targets.native().arch)):
         pytest.skip("places of another machine")
     main(["run", model, "--output", "y=@y.npy"])
     assert main(["run", model, "--places", places, "--expected", "y=@y.npy"]) == 0
@@ -169,7 +169,7 @@ def test_run_refuses(model: str, arguments: list[str], message: str, capsys: Out
 
 
 def test_run_does_not_run_code_for_another_machine(model: str, capsys: Out) -> None:
-    other = "neon" if targets.host().arch == "x86" else "avx2"
+    other = "neon" if targets.native().arch == "x86" else "avx2"
     assert main(["run", model, "--target", other]) == 2
     assert "cannot run code for" in capsys.readouterr().err
 
@@ -317,7 +317,7 @@ def test_explain_wants_shapes(models: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("target", ["host", "avx2", "aarch64"])
+@pytest.mark.parametrize("target", ["native", "avx2", "aarch64"])
 def test_compile_to_standard_output(model: str, stage: str, target: str, capsys: Out) -> None:
     assert main(["compile", model, "--to", stage, "--target", target, "-o", "-"]) == 0
     output = capsys.readouterr().out
@@ -373,11 +373,11 @@ def test_compile_refuses(model: str, capsys: Out) -> None:
 def test_targets(capsys: Out) -> None:
     assert main(["targets"]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(f"host: {targets.host().name} ")
+    assert output.startswith(f"native: {targets.native().name} ")
     assert "neon" in output
     assert main(["targets", "--json"]) == 0
     table = json.loads(capsys.readouterr().out)
-    assert table["host"]["name"] in table["targets"]
+    assert table["native"]["name"] in table["targets"]
 
 
 def test_main_returns_errors_it_does_not_raise_them(monkeypatch: pytest.MonkeyPatch) -> None:

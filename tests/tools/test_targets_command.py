@@ -42,7 +42,7 @@ def test_measured_figures_are_shown_with_their_file(
     monkeypatch.setattr(calibrate, "measure", lambda *_: FIGURES)
     assert main(["targets", "--measure"]) == 0
     output = capsys.readouterr().out
-    file = measured.path(targets.host().name, machine.processor())
+    file = measured.path(targets.native().name, machine.processor())
     assert file.exists()
     assert str(file) in output
     lines = [line for line in output.splitlines() if line.endswith("measured")]
@@ -54,7 +54,7 @@ def test_measured_figures_are_shown_with_their_file(
     assert {field for field, origin in found["sources"].items() if origin == "measured"} == set(
         FIGURES
     )
-    assert found["host"]["ghz"] == 2
+    assert found["native"]["ghz"] == 2
     machine.forget()
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tessella.driver.build import Lowered, as_text, lower
+from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import IR_STAGES, STAGES
 from tessella.frontends.compile import open_source
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write(lowered: Lowered, stage: str, path: Path) -> None:
+def _write(lowered: StagedProgram, stage: str, path: Path) -> None:
     if stage not in IR_STAGES:
         try:
             path.write_text(as_text(lowered, stage), encoding="utf-8")

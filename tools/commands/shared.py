@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="whether an op may run in another layout than asked for, or in NumPy (allow)",
     )
     parser.add_argument(
-        "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (host)"
+        "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (native)"
     )
 
 

@@ -61,12 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print this machine and the table."""
     if args.measure:
-        host = targets.host()
-        calibrate.store(host, calibrate.measure(host, _report))
+        native = targets.native()
+        calibrate.store(native, calibrate.measure(native, _report))
     if args.json:
         print(json.dumps(_document(), indent=2))
         return 0
-    print("\n".join([*_host_lines(), "", *_columns(_table())]))
+    print("\n".join([*_native_lines(), "", *_columns(_table())]))
     return 0
 
 
@@ -76,19 +76,19 @@ def _report(what: str) -> None:
 
 def _document() -> dict[str, object]:
     return {
-        "host": asdict(targets.host()),
+        "native": asdict(targets.native()),
         "sources": machine.sources(),
         "targets": {name: asdict(target) for name, target in TARGETS.items()},
     }
 
 
-def _host_lines() -> Iterator[str]:
-    host, sources = targets.host(), machine.sources()
-    features = f" {host.feature_string}" if host.features else ""
-    yield f"host: {host.name} ({host.cpu}{features}), {host.triple}"
-    rows = [(name, show(host, getattr(host, f)), sources[f]) for name, f, show in _FACTS]
+def _native_lines() -> Iterator[str]:
+    native, sources = targets.native(), machine.sources()
+    features = f" {native.feature_string}" if native.features else ""
+    yield f"native: {native.name} ({native.cpu}{features}), {native.triple}"
+    rows = [(name, show(native, getattr(native, f)), sources[f]) for name, f, show in _FACTS]
     yield from (f"  {line}" for line in _columns(rows))
-    file = measured.path(host.name, machine.processor())
+    file = measured.path(native.name, machine.processor())
     if "measured" in sources.values():
         yield f"measured figures are from {file}"
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from tessella.dialects.tile.access import Linear
-from tessella.dialects.tile.maths.limits import Work
+from tessella.dialects.tile.maths.limits import Budget
 from tessella.dialects.tile.maths.propagation import Bound
 from tessella.dialects.tile.maths.simplex import Simplex
 
@@ -80,11 +80,11 @@ def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[int, int]] | No
     intervals = merge(constraints)
     if intervals is None:
         return None
-    work = Work()
+    budget = Budget()
     found: dict[str, tuple[int, int]] = {}
     for part in _independent(intervals):
         names = list(dict.fromkeys(name for x in part for name, _ in x.form.terms))
-        simplex = _simplex(names, part, work)
+        simplex = _simplex(names, part, budget)
         for i, name in enumerate(names):
             ends = simplex.range_of(i)
             if ends is None:
@@ -110,7 +110,7 @@ def _independent(intervals: Sequence[Interval]) -> list[list[Interval]]:
     return [members for _, members in groups]
 
 
-def _simplex(names: Sequence[str], intervals: Sequence[Interval], work: Work) -> Simplex:
+def _simplex(names: Sequence[str], intervals: Sequence[Interval], budget: Budget) -> Simplex:
     sides: dict[str, tuple[Bound, Bound]] = dict.fromkeys(names, (None, None))
     forms: list[tuple[list[int], int, int]] = []
     for x in intervals:
@@ -119,4 +119,4 @@ def _simplex(names: Sequence[str], intervals: Sequence[Interval], work: Work) ->
             continue
         for name, c in x.form.terms:
             sides[name] = (x.low, x.high) if c > 0 else (-x.high, -x.low)
-    return Simplex([sides[name] for name in names], forms, work)
+    return Simplex([sides[name] for name in names], forms, budget)

@@ -11,7 +11,7 @@ MAX_FORMS = 256
 """Dimensions of all tensors, and constraints."""
 MAX_NUMBER = 1 << 62
 """Of ranges and offsets, and of the numerators and denominators of coefficients."""
-MAX_WORK = 1 << 18
+MAX_STEPS = 1 << 18
 """Numbers that may be computed to find the ranges of one contraction: about a second."""
 
 
@@ -33,10 +33,10 @@ def check_numbers(numbers: Iterable[int], where: object) -> None:
         )
 
 
-class Work:
+class Budget:
     """What finding the ranges of a contraction may still cost."""
 
-    def __init__(self, limit: int = MAX_WORK) -> None:
+    def __init__(self, limit: int = MAX_STEPS) -> None:
         self.left = limit
 
     def spend(self, numbers: int) -> None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from math import gcd
 
-from tessella.dialects.tile.maths.limits import Work
+from tessella.dialects.tile.maths.limits import Budget
 from tessella.dialects.tile.maths.propagation import Bound, Inequality, propagate
 from tessella.support.errors import InternalError
 
@@ -33,7 +33,7 @@ class Simplex:
         self,
         variables: Sequence[tuple[Bound, Bound]],
         forms: Sequence[tuple[Sequence[int], int, int]],
-        work: Work,
+        budget: Budget,
     ) -> None:
         """``forms`` are coefficients, the least and the greatest value."""
         self._count = len(variables)
@@ -48,7 +48,7 @@ class Simplex:
             equation = {j: c for j, c in enumerate(row) if c} | {i: -1}
             self._equations[i] = equation
             self._inequalities += [equation, {j: -c for j, c in equation.items()}]
-        self._work = work
+        self._budget = budget
 
     def range_of(self, variable: int) -> tuple[int, int] | None:
         """The least and the greatest value of a variable; None where there are no points."""
@@ -83,7 +83,7 @@ class Simplex:
         return best
 
     def _tighten(self) -> bool:
-        self._work.spend(len(self._low) + sum(map(len, self._inequalities)))
+        self._budget.spend(len(self._low) + sum(map(len, self._inequalities)))
         return propagate(self._inequalities, self._low, self._high)
 
     def _fractional(self, first: int) -> int | None:
@@ -180,7 +180,7 @@ class Simplex:
             if entering in equation:
                 self._equations[x] = _eliminate(equation, pivot, entering)
         self._equations[entering] = pivot
-        self._work.spend(len(pivot) * (1 + len(self._equations)))
+        self._budget.spend(len(pivot) * (1 + len(self._equations)))
 
 
 def _eliminate(equation: dict[int, int], pivot: dict[int, int], x: int) -> dict[int, int]:

@@ -13,7 +13,7 @@
 
 // A place that names its target alone means f32 and nchw.
 // NCHW-LABEL: func.func @flow
-// NCHW-SAME:     nn.pick = {strategy = "grade", places = ["x86", "x86/f32/nhwc"], target = "host"}
+// NCHW-SAME:     nn.pick = {strategy = "grade", places = ["x86", "x86/f32/nhwc"], target = "native"}
 // NCHW-NEXT:     %a = nn.conv %x, %w, %b {node = "first", kernel = "conv", places = [#nchw, #nchw, #nchw, #nchw]}
 
 // NumPy serves all ops where it is asked for first.

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tessella.driver.build import Lowered, as_text
+from tessella.driver.build import StagedProgram, as_text
 from tests.models import load_fixture, lowered_for
 from tests.passes.patterns.spelling import ops_in
 
@@ -15,7 +15,7 @@ LAYERS = 12
 
 
 @cache
-def lowered_model(name: str) -> Lowered:
+def lowered_model(name: str) -> StagedProgram:
     return lowered_for(load_fixture(name))
 
 

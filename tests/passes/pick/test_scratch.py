@@ -20,7 +20,7 @@ from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tests.passes.harness import GraphBuilder, sample
 
-ARCH = targets.host().arch
+ARCH = targets.native().arch
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
 STEPS: dict[str, Any] = {
     "strides": (2, 2),
