@@ -156,10 +156,11 @@ tile.kernel @wide(%a: tensor<3000000000xf32>) -> (tensor<8xf32>) {
 // CHECK:         %[[SUM:.*]] = scf.for %k =
 // CHECK:         %[[M:.*]] = vector.create_mask %{{.*}} : vector<8xi1>
 // CHECK:         %[[A:.*]] = vector.maskedload %a
+// CHECK-NEXT:    %[[V:.*]] = arith.select %[[M]], %[[A]]
 // CHECK:         %[[B:.*]] = vector.maskedload %b
-// CHECK-NEXT:    %[[F:.*]] = vector.fma %[[A]], %[[B]], %[[SUM]]
-// CHECK-NEXT:    %[[KEPT:.*]] = arith.select %[[M]], %[[F]], %[[SUM]]
-// CHECK-NEXT:    vector.reduction <add>, %[[KEPT]]
+// CHECK-NEXT:    %[[W:.*]] = arith.select %[[M]], %[[B]]
+// CHECK-NEXT:    %[[F:.*]] = vector.fma %[[V]], %[[W]], %[[SUM]]
+// CHECK-NEXT:    vector.reduction <add>, %[[F]]
 tile.kernel @tail(%a: tensor<19xf32>, %b: tensor<19xf32>) -> (tensor<f32>) {
   %r = tile.contract + [| k: 19] (%a[k], %b[k]) -> [] schedule #tile.schedule<[] reduce [k] vector k 8 by 1> {
   ^bb0(%v: f32, %w: f32):
