@@ -83,11 +83,11 @@ class Flat:
     def ranges(self) -> dict[str, Size]:
         return {index.name: index.range for index in self.indices}
 
-    @property
+    @cached_property
     def free(self) -> tuple[str, ...]:
         return tuple(i.name for i in self.indices if not i.reduced)
 
-    @property
+    @cached_property
     def reduced(self) -> tuple[str, ...]:
         return tuple(i.name for i in self.indices if i.reduced)
 

@@ -101,6 +101,10 @@ class Model:
     flat: Flat
     target: Target
 
+    @cached_property
+    def is_map(self) -> bool:
+        return self.op.is_map
+
     def estimate(self, s: Schedule) -> Estimate:
         """The modelled cycles of the whole statement under a schedule."""
         return replace(self.computing(s), traffic=self.traffic(s))
@@ -136,7 +140,7 @@ class Model:
     @cached_property
     def _wait(self) -> float:
         """Cycles until an accumulator can take the next point."""
-        return 0.0 if self.op.is_map else float(self.target.fma_latency)
+        return 0.0 if self.is_map else float(self.target.fma_latency)
 
     def bounds(self, s: Schedule) -> Callable[[int], float]:
         """The cycles that a schedule takes at least with so many rows, whatever its unrolling and
@@ -301,7 +305,7 @@ class Model:
             posts / self.target.load_ports,
             self._post_ops / self.target.fma_ports,
         )
-        begin = 1.0 if self.op.is_map else TILE_CYCLES + self.target.fma_latency
+        begin = 1.0 if self.is_map else TILE_CYCLES + self.target.fma_latency
         return begin + rows * vectors * each
 
     def _sum_lanes(self, s: Schedule) -> float:
@@ -318,7 +322,7 @@ class Model:
 
     def registers(self, s: Schedule) -> int:
         """Vector registers that a register tile holds at once."""
-        if self.op.is_map:
+        if self.is_map:
             return s.lanes if self.plan(s).has_transposes else 0
         return s.row_tile * self._held_by_row(s) + self._held_by_all(s)
 

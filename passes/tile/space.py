@@ -96,17 +96,21 @@ class TileFamily:
         return self.problem.plain
 
     def heights(self) -> Iterator[int]:
-        """The numbers of rows for which a tile fits into the registers."""
+        """The numbers of rows for which a tile fits into the registers; of those that make equally
+        many tiles, the least, which divides the rows most evenly."""
         model = self._outline._model
         if not {self.vector, self.rows} - {None} <= set(model.flat.ranges):
             return
         if self.op.is_map:
             yield min(self.lanes, self.plain.ranges[self.rows]) if self.rows else 1
             return
-        first, most = 1, 1
-        if self.rows is not None:
-            first, most = 2, min(MAX_ROWS, self.plain.ranges[self.rows])
-        yield from range(first, min(most, model.most_rows(self._lowest)) + 1)
+        most = model.most_rows(self._lowest)
+        if self.rows is None:
+            yield from range(1, min(1, most) + 1)
+            return
+        extent = self.plain.ranges[self.rows]
+        tiles = [ceil_div(extent, n) for n in range(1, min(MAX_ROWS, extent, most) + 1)]
+        yield from (n for n in range(2, len(tiles) + 1) if n == 2 or tiles[n - 1] < tiles[n - 2])
 
     def bound(self, height: int) -> float:
         """Cycles that a tile of so many rows takes at least."""
