@@ -38,6 +38,11 @@ def has_nan(a: Array) -> bool:
     return bool(np.isnan(a).any())
 
 
+def has_large(a: Array) -> bool:
+    """Whether there is an integer whose powers and sums leave the range."""
+    return a.dtype.kind in "iu" and bool((np.abs(a.astype(np.float64)) > 1000).any())
+
+
 def has_infinite(a: Array) -> bool:
     """Whether there is a number that is not finite."""
     return not np.isfinite(a).all()

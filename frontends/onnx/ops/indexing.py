@@ -42,23 +42,28 @@ def gather_nd(call: Call) -> SSAValue:
 @converts("ScatterElements", 11, 18)
 def scatter_elements(call: Call) -> SSAValue:
     """Single elements along an axis."""
-    return call.emit(
-        nn.ScatterElementsOp,
-        call.x,
-        _indices(call, 1),
-        call.operand(2),
-        axis=call.axis(call.x),
-        reduction=call.text("reduction", "none"),
-    )
+    return _scattered(call, nn.ScatterElementsOp, axis=call.axis(call.x))
 
 
 @converts("ScatterND", 11, 18)
 def scatter_nd(call: Call) -> SSAValue:
     """Slices at index tuples."""
+    return _scattered(call, nn.ScatterNdOp)
+
+
+_OF_BOOLEANS = {"add": "max", "mul": "min"}
+
+
+def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> SSAValue:
+    """Updates at indices; of booleans, a sum says whether there is one, a product whether all
+    are."""
+    x, updates, dtype = call.x, call.operand(2), dtype_of(call.x.type)
     reduction = call.text("reduction", "none")
-    return call.emit(
-        nn.ScatterNdOp, call.x, _indices(call, 1), call.operand(2), reduction=reduction
-    )
+    if reduction != "none" and dtype == np.bool_:
+        x, updates = call.cast(x, np.uint8), call.cast(updates, np.uint8)
+        reduction = _OF_BOOLEANS.get(reduction, reduction)
+    y = call.emit(op, x, _indices(call, 1), updates, reduction=reduction, **settings)
+    return call.cast(y, dtype)
 
 
 @converts("OneHot", 9, 28, note="depth known at import")

@@ -251,3 +251,12 @@ def test_erf_of_integers() -> None:
     x = {"x": np.arange(-3, 9, dtype=np.int16)}
     proto = one_node("Erf", x, opset=13)
     np.testing.assert_array_equal(compiled(proto, x)[0], reference(proto, x["x"]))
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_booleans_are_scattered(reduction: str) -> None:
+    feeds = {"x": np.array([True, False, True, False]), "i": np.array([[0], [1], [2], [1]])}
+    feeds["u"] = np.array([False, True, False, True])
+    proto = one_node("ScatterND", feeds, opset=18, reduction=reduction)
+    (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
+    np.testing.assert_array_equal(compiled(proto, feeds)[0], np.asarray(wanted))

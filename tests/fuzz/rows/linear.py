@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tests.fuzz.elements import Array
-from tests.fuzz.graphs import Draft, Row
+from tests.fuzz.graphs import Draft, Row, has_large
 from tests.fuzz.rows.elementwise import flattened
 from tests.fuzz.rows.movement import pick
 
@@ -125,6 +125,7 @@ ROWS = (
         "Gemm",
         gemm,
         {"alpha": (0.5, 1.0, 2.0), "beta": (0.0, 1.0, 0.5), "transA": FLAG, "transB": FLAG},
+        unclear=has_large,
     ),
     Row("MatMulInteger", integer),
     Row("QLinearMatMul", quantized_matmul),
