@@ -32,6 +32,7 @@ from tessella.passes.plan_weights import PlanWeightsPass
 from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.passes.tile_schedule import TileSchedulePass
+from tessella.passes.tile_share_loops import TileShareLoopsPass
 from tessella.passes.tile_split_indices import TileSplitIndicesPass
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
@@ -91,6 +92,7 @@ def _stages(options: Options) -> Stages:
                 ConvertNnToTilePass(),
                 TileFuseMapsPass(),
                 TileSplitIndicesPass(target=options.target),
+                TileShareLoopsPass(target=options.target),
                 TileSchedulePass(target=options.target),
                 PackOperandsPass(),
                 # the kernels that copy operands have come in with the packing

@@ -55,11 +55,18 @@ class Loads:
     def load_or_zero(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """As ``load``, with zero in the lanes that do not count."""
         value, plan = self.load(operand, point, row, u, mask), self.plan.operands[operand]
-        if mask is None or (plan.guards and plan.access in (Access.CONTIGUOUS, Access.PACKED)):
+        if mask is None or self._is_zeroed(plan, point):
             return value
         return self.bodies.cached(
             ("or zero", value.ssa, mask.ssa), lambda: self._or_zero(value, mask)
         )
+
+    def _is_zeroed(self, plan: OperandPlan, point: Point) -> bool:
+        """Whether a masked load has left zeros in all lanes that do not count."""
+        if plan.access not in (Access.CONTIGUOUS, Access.PACKED):
+            return False
+        others = any(self._active(self.plan.constraints.masked, point))
+        return bool(plan.guards) or not (others or self._has_room(plan))
 
     def _or_zero(self, value: Val, mask: Val) -> Val:
         element = element_of(value.ssa.type)

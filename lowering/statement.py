@@ -66,11 +66,11 @@ class Statement:
         assert isinstance(last, YieldOp)
         self.combined = last.value.type
 
-    def emit(self) -> None:
-        """Append the loops to the emitter's block."""
+    def emit(self, starts: tuple[Pos, ...]) -> None:
+        """Append the loops to the emitter's block. ``starts`` says where the operands and the
+        result begin."""
         self.e.lanes = self.s.lanes
-        offsets = tuple(Pos(None, a.offset) for a in self.flat.accesses)
-        self._blocks(self.s.blocks, Point({}, offsets))
+        self._blocks(self.s.blocks, Point({}, starts))
 
     # ** free indices **
 

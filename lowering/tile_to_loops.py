@@ -13,11 +13,12 @@ buffer of its source.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.context import Context
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -25,7 +26,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella.dialects import rt
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import (
     CallOp,
     ContractOp,
@@ -33,12 +34,14 @@ from tessella.dialects.tile import (
     KernelOp,
     ReturnOp,
     SegmentOp,
+    SharedLoop,
     ViewOp,
     through_views,
 )
-from tessella.dialects.tile.flat import flatten, layout_of, simplify
+from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
+from tessella.dialects.tile.nest import is_local, memory_shape
 from tessella.lowering.statement import Statement
-from tessella.lowering.values import Emitter
+from tessella.lowering.values import Emitter, Pos
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
@@ -49,7 +52,7 @@ T = TypeVar("T", rt.KernelOp, rt.SegmentOp)
 def buffer_type(value: SSAValue) -> rt.Buffer:
     """The flat buffer that holds a tensor."""
     type = tensor_type(value)
-    size = layout_of(value).size(shape_of(type))
+    size = layout_of(value).size(memory_shape(value))
     return MemRefType(type.element_type, [size])
 
 
@@ -91,18 +94,58 @@ def _convert_kernel(kernel: KernelOp) -> rt.KernelOp:
     for value, root in roots.items():
         buffers[value] = buffers[root]
     emitter = Emitter(new.body.block)
+    _emit(kernel, emitter, buffers, list(kernel.nest.data) if kernel.nest is not None else [], ())
+    emitter.finish()
+    new.body.block.add_op(rt.ReturnOp())
+    return new
+
+
+def _emit(
+    kernel: KernelOp,
+    emitter: Emitter,
+    buffers: Mapping[SSAValue, SSAValue],
+    loops: Sequence[SharedLoop],
+    steps: tuple[SSAValue, ...],
+) -> None:
+    """The statements of a kernel, inside the loops that they share."""
+    if loops:
+
+        def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            step.name_hint = "step"
+            if loops[0].extent % loops[0].step:
+                last = emitter.index(loops[0].extent - loops[0].step)
+                step = emitter.op(arith.MinSIOp(step, last))
+            _emit(kernel, emitter, buffers, loops[1:], (*steps, step))
+            return ()
+
+        start, stop = emitter.index(0), emitter.index(loops[0].extent)
+        emitter.loop(start, stop, loops[0].step, (), body)
+        return
     number = kernel.code.value.data if kernel.code is not None else 0
     for op in kernel.body.block.ops:
         if isinstance(op, ContractOp):
-            flat = simplify(flatten(op))
             if op.schedule is None:
                 raise InvalidModelError(
                     "a statement has no schedule", hint="tile-schedule gives it one"
                 )
-            Statement(emitter, op, flat, op.schedule.data, buffers, number).emit()
-    emitter.finish()
-    new.body.block.add_op(rt.ReturnOp())
-    return new
+            flat = flatten(op)
+            starts = _starts(op, flat, emitter, steps)
+            statement = Statement(emitter, op, simplify(flat), op.schedule.data, buffers, number)
+            statement.emit(starts)
+
+
+def _starts(
+    op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]
+) -> tuple[Pos, ...]:
+    """Where the operands and the result begin in a step of the shared loops."""
+    starts: list[Pos] = []
+    for value, access in zip(op.tensors, flat.accesses, strict=True):
+        start = Pos(None, access.offset)
+        if not is_local(value):
+            for name, step in zip(op.at.data if op.at is not None else (), steps, strict=True):
+                start = emitter.step(start, Pos(step), access.stride(name))
+        starts.append(start)
+    return tuple(starts)
 
 
 def _results(kernel: KernelOp, roots: dict[SSAValue, SSAValue]) -> list[SSAValue]:

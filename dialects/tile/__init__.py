@@ -5,10 +5,13 @@ from xdsl.ir import Dialect
 from tessella.dialects.tile.access import Access, Linear, access
 from tessella.dialects.tile.attributes import (
     AccessAttr,
+    AtAttr,
     Index,
     IndicesAttr,
+    NestAttr,
     Schedule,
     ScheduleAttr,
+    SharedLoop,
     WhereAttr,
 )
 from tessella.dialects.tile.functions import (
@@ -40,6 +43,7 @@ __all__ = [
     "PACKED",
     "Access",
     "AccessAttr",
+    "AtAttr",
     "CallOp",
     "ContractOp",
     "EmptyOp",
@@ -49,10 +53,12 @@ __all__ = [
     "IndicesAttr",
     "KernelOp",
     "Linear",
+    "NestAttr",
     "ReturnOp",
     "Schedule",
     "ScheduleAttr",
     "SegmentOp",
+    "SharedLoop",
     "Tile",
     "ViewOp",
     "WhereAttr",
@@ -73,5 +79,5 @@ Tile = Dialect(
         *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
         *(KernelOp, SegmentOp, CallOp, ViewOp),
     ],
-    [IndicesAttr, AccessAttr, WhereAttr, ScheduleAttr],
+    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, ScheduleAttr],
 )

@@ -101,6 +101,61 @@ class WhereAttr(Data[tuple[tuple[Linear, int], ...]]):
 
 
 @dataclass(frozen=True)
+class SharedLoop:
+    """A loop that the statements of a kernel share: of so many values, a step of them at a time.
+
+    Where the step does not divide the extent, the last one begins earlier, and computes again what
+    the one before it has computed."""
+
+    extent: int
+    step: int
+
+    @property
+    def trips(self) -> int:
+        return -(-self.extent // self.step)
+
+
+@irdl_attr_definition
+class NestAttr(Data[tuple[SharedLoop, ...]]):
+    """The loops that the statements of a kernel share, the outermost first: `#tile.nest<[12 by 1,
+    128 by 32]>`."""
+
+    name = "tile.nest"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[SharedLoop, ...]:
+        def loop() -> SharedLoop:
+            extent = parser.parse_integer(allow_negative=False)
+            parser.parse_keyword("by")
+            return SharedLoop(extent, parser.parse_integer(allow_negative=False))
+
+        with parser.in_angle_brackets():
+            return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, loop))
+
+    def print_parameter(self, printer: Printer) -> None:
+        text = ", ".join(f"{loop.extent} by {loop.step}" for loop in self.data)
+        printer.print_string(f"<[{text}]>")
+
+
+@irdl_attr_definition
+class AtAttr(Data[tuple[str, ...]]):
+    """The indices of a statement that its kernel's shared loops run over: `[b, m]`."""
+
+    name = "tile.at"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str, ...]:
+        return tuple(
+            parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parser.parse_identifier(" an index")
+            )
+        )
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"[{', '.join(self.data)}]")
+
+
+@dataclass(frozen=True)
 class Schedule:
     """How the loops of a statement run, over its simplified indices (see ``flat.simplify``).
 

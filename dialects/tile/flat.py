@@ -20,6 +20,7 @@ from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.functions import packed_place
+from tessella.dialects.tile.nest import memory_shape, shared_loops
 from tessella.dialects.tile.ops import ContractOp, IndexOp
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
@@ -181,19 +182,22 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
 
 
 def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
-    """Flatten a statement; ``layouts`` overrides those of operands by number."""
-    ranges = {index.name: index.range for index in op.index_list}
+    """Flatten a statement, or what one step of its kernel's shared loops runs of it; ``layouts``
+    overrides those of operands by number."""
+    steps = {name: loop.step for name, loop in shared_loops(op).items()}
+    indices = tuple(replace(i, range=steps.get(i.name, i.range)) for i in op.index_list)
+    ranges = {index.name: index.range for index in indices}
     values = op.tensors
     overrides = layouts or {}
     accesses = tuple(
-        flatten_access(forms, shape_of(value), overrides.get(i, layout_of(value)), ranges)
+        flatten_access(forms, memory_shape(value), overrides.get(i, layout_of(value)), ranges)
         for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True))
     )
     constraints = _constraints(op, ranges)
     pinned = {name for c in constraints for name, _ in c.form.terms}
     for region in (op.combine, op.post):
         pinned |= {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
-    return Flat(op.index_list, accesses, len(op.inputs), tuple(constraints), frozenset(pinned))
+    return Flat(indices, accesses, len(op.inputs), tuple(constraints), frozenset(pinned))
 
 
 def simplify(flat: Flat) -> Flat:

@@ -57,6 +57,8 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
+from tessella.dialects.tile.attributes import NestAttr
+from tessella.dialects.tile.nest import check_nest
 
 CONSTANT = "tile.constant"
 """Argument attribute of a kernel: every caller passes a weight."""
@@ -175,6 +177,8 @@ class KernelOp(_Function):
     """What its failed checks write to the status."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     """The names of the nodes that it computes."""
+    nest = opt_prop_def(NestAttr)
+    """The loops that its statements share."""
 
     def __init__(
         self,
@@ -235,6 +239,7 @@ class KernelOp(_Function):
                 if packed.element_type != tensor_type(argument).element_type:
                     raise VerifyException(f"tile.kernel: {PACKED} changes {argument.type}")
                 check_order("tile.kernel", packed)
+        check_nest(self, self.nest)
 
 
 @irdl_op_definition

@@ -46,6 +46,7 @@ from tessella.dialects.tile.access import Access, Linear, parse_access, print_ac
 from tessella.dialects.tile.attributes import (
     AGGREGATIONS,
     AccessAttr,
+    AtAttr,
     Index,
     IndicesAttr,
     ScheduleAttr,
@@ -171,6 +172,8 @@ class ContractOp(IRDLOperation):
     """Of the inputs, then of the post inputs, then of the output."""
     constraints = opt_prop_def(WhereAttr)
     default = opt_prop_def(Attribute)
+    at = opt_prop_def(AtAttr)
+    """The indices that the shared loops of the kernel run over."""
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
     post = region_def()
@@ -192,6 +195,7 @@ class ContractOp(IRDLOperation):
         where: Sequence[tuple[Linear, int]] = (),
         init: SSAValue | None = None,
         default: Attribute | None = None,
+        at: AtAttr | None = None,
         schedule: ScheduleAttr | None = None,
     ) -> None:
         accesses = [a for _, a in inputs] + [a for _, a in post_inputs] + [out]
@@ -203,6 +207,7 @@ class ContractOp(IRDLOperation):
                 "accesses": ArrayAttr(AccessAttr(a) for a in accesses),
                 "constraints": WhereAttr(tuple(where)) if where else None,
                 "default": default,
+                "at": at,
                 "schedule": schedule,
             },
             regions=[combine, post if post is not None else Region()],
@@ -389,10 +394,15 @@ class ContractOp(IRDLOperation):
         if self.constraints is not None:
             printer.print_string(" where ")
             self.constraints.print_parameter(printer)
-        for name, attribute in (("default", self.default), ("schedule", self.schedule)):
-            if attribute is not None:
-                printer.print_string(f" {name} ")
-                printer.print_attribute(attribute)
+        if self.default is not None:
+            printer.print_string(" default ")
+            printer.print_attribute(self.default)
+        if self.at is not None:
+            printer.print_string(" at ")
+            self.at.print_parameter(printer)
+        if self.schedule is not None:
+            printer.print_string(" schedule ")
+            printer.print_attribute(self.schedule)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.combine)
@@ -422,6 +432,7 @@ class ContractOp(IRDLOperation):
         out = parse_access(parser)
         where = WhereAttr.parse_parameter(parser) if parser.parse_optional_keyword("where") else ()
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
+        at = AtAttr.parse_parameter(parser) if parser.parse_optional_keyword("at") else None
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
         combine = parser.parse_region()
@@ -442,6 +453,7 @@ class ContractOp(IRDLOperation):
             where=where,
             init=init,
             default=default,
+            at=AtAttr(at) if isinstance(at, tuple) else at,
             schedule=schedule,
         )
         if attributes is not None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from tessella.dialects.elements import bytes_of
+from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.nest import steps
+from tessella.passes.tile.model import HIDDEN
+from tessella.passes.tile.nest import share_loops
 from tessella.passes.tile.packing import split_statement
 from tessella.passes.tile.search import best_schedule
 from tessella.targets import Target
@@ -13,9 +18,23 @@ def seconds(kernel: KernelOp, target: Target) -> float:
     for op in list(kernel.body.block.ops):
         if isinstance(op, ContractOp):
             split_statement(op, target.arch)
+    share_loops(kernel, target)
     cycles = sum(
-        best_schedule(op, kernel, target).cycles
+        best_schedule(op, kernel, target).cycles * steps(op)
         for op in kernel.body.block.ops
         if isinstance(op, ContractOp)
     )
+    if kernel.nest is not None:
+        streamed = _streamed(kernel, target)
+        cycles = max(cycles, streamed) + (1.0 - HIDDEN) * min(cycles, streamed)
     return cycles / (target.ghz * 1e9)
+
+
+def _streamed(kernel: KernelOp, target: Target) -> float:
+    """Cycles in which what a kernel reads and writes goes through the caches once; its statements
+    then find all of it in the nearest one."""
+    values = (*kernel.body.block.args, *kernel.returned.values)
+    size = sum(bytes_of(tensor_type(value)) for value in values)
+    if size > target.l3:
+        return size / target.memory_bandwidth
+    return size / (target.l3_bandwidth if size > target.l2 else target.l2_bandwidth)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, simplify
+from tessella.dialects.tile.nest import shared_loops, steps
 from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
@@ -27,6 +28,10 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
         table = stride_table(op)
         yield statement_line(op, table)
         yield str(table)
+    loops = shared_loops(op).items()
+    if loops:
+        shared = ", ".join(f"{name} of {loop.extent} by {loop.step}" for name, loop in loops)
+        yield f"One of {steps(op)} steps of shared loops: {shared}"
     found = sorted(all_choices(op, kernel, target), key=lambda choice: choice.cycles)
     for choice in found[:SHOWN]:
         yield f"Computing cost for {_schedule(choice)}"

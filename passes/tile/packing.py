@@ -11,6 +11,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, precision_of
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat, layout_of
+from tessella.dialects.tile.nest import shared_loops
 from tessella.dialects.tile.split import constant_layouts, is_split, split_indices
 
 
@@ -31,6 +32,7 @@ def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) ->
     forms = op.input_accesses[operand]
     return (
         argument_of(op, kernel, operand) is not None
+        and vector not in shared_loops(op)
         and sum(f.coefficient(vector) != 0 for f in forms) == 1
         and any(f.single == vector for f in forms)
     )

@@ -19,6 +19,7 @@ from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Schedule
 from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.nest import steps
 from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
@@ -170,7 +171,8 @@ class TileFamily:
 
     @cached_property
     def _copies(self) -> float:
-        """Cycles to pack the operands that are no constants."""
+        """Cycles to pack the operands that are no constants: of each step of shared loops, its
+        share."""
         return sum(self._copy(operand) for operand in self._layouts)
 
     def _copy(self, operand: int) -> float:
@@ -181,7 +183,7 @@ class TileFamily:
         type = tensor_type(argument)
         count, size = type.element_count(), bytes_of(type)
         cycles = moving(size, size, target) * target.ghz * 1e9
-        return COPY_CYCLES + cycles + count * SHUFFLING
+        return (COPY_CYCLES + cycles + count * SHUFFLING) / steps(self.op)
 
     def _penalty(self, height: int) -> float:
         cut = sum(-(-each.rows // height) * each.weight for each in self._outline._boundary_rows)

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from xdsl.ir import Region, SSAValue
 
 from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.nest import memory_shape, shared_loops
 from tessella.passes.tile.packing import argument_of
 
 
@@ -15,7 +16,9 @@ def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
     properties = tuple((name, a) for name, a in sorted(op.properties.items()) if name != "schedule")
     packable = tuple(_packable(op, kernel, i) for i in range(len(op.inputs)))
     bodies = _body(op.combine), _body(op.post)
-    return properties, tuple(v.type for v in op.tensors), packable, bodies
+    memory = tuple(tuple(memory_shape(v)) for v in op.tensors)
+    loops = tuple(shared_loops(op).items())
+    return properties, tuple(v.type for v in op.tensors), memory, loops, packable, bodies
 
 
 def _packable(op: ContractOp, kernel: KernelOp, operand: int) -> str:

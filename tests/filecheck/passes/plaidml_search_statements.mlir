@@ -162,7 +162,8 @@ tile.kernel @statements(%A: tensor<64x100xf64>, %B: tensor<100xf64>) -> (tensor<
 // CHECK-NOT:   attributes
 #split = #place.at<x86, f32, packed<[0 floordiv 8, 1, 0 mod 8]>>
 #open = #place.at<opencl, f32, any>
-tile.kernel @refused(%A: tensor<64x100xf32>, %J: tensor<64xi64>, %S: tensor<64x100xf32, #split>, %P: tensor<64xf32, #open>, %X: tensor<64xindex>, %E: tensor<0x4xf32>) -> (tensor<64xf32>) {
+tile.kernel @refused(%A: tensor<64x100xf32>, %J: tensor<64xi64>, %S: tensor<64x100xf32, #split>, %X: tensor<64xindex>, %E: tensor<0x4xf32>) -> (tensor<64xf32>) {
+  %P = "test.op"() : () -> tensor<64xf32, #open>
   %gathered = tile.contract = [i: 64] (%J[i]) -> [i] {
   ^bb0(%j: i64):
     %at = arith.index_cast %j : i64 to index

@@ -1,0 +1,99 @@
+"""Loops that the statements of a kernel share: what the IR says, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.printing import to_text
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.flat import flatten
+from tessella.dialects.tile.nest import memory_shape, steps
+from tessella.dialects.verify import verify
+from tessella.driver.located import LocatedParser
+from tessella.driver.stage_file import stage_context
+
+CENTERED = """
+tile.kernel @centered(%x: tensor<6x8xf32>) -> (tensor<6x8xf32>)
+  attributes {nest = #tile.nest<[6 by 4]>} {
+  %s = tile.contract + [i: 6 | j: 8] (%x[i, j]) -> [i] at [i] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<6xf32>
+  %r = tile.contract = [p: 6, q: 8] (%x[p, q], %s[p]) -> [p, q] at [p] {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<6x8xf32>
+  tile.return %r : tensor<6x8xf32>
+}
+"""
+
+
+def parse(text: str) -> ModuleOp:
+    module = LocatedParser(stage_context(), text, "text").parse()
+    assert isinstance(module, ModuleOp)
+    return module
+
+
+def kernel_of(text: str) -> KernelOp:
+    module = parse(f"builtin.module {{{text}}}")
+    verify(module)
+    (kernel,) = module.body.block.ops
+    assert isinstance(kernel, KernelOp)
+    return kernel
+
+
+def test_what_is_printed_is_parsed() -> None:
+    text = to_text(parse(f"builtin.module {{{CENTERED}}}"))
+    assert "nest = #tile.nest<[6 by 4]>" in text
+    assert "-> [i] at [i] {" in text
+    assert to_text(parse(text)) == text
+
+
+def test_a_tensor_of_the_kernel_has_room_for_one_step() -> None:
+    first, second = (op for op in kernel_of(CENTERED).body.block.ops if isinstance(op, ContractOp))
+    assert (memory_shape(first.res), memory_shape(second.res)) == ([4], [6, 8])
+    assert flatten(second).ranges == {"p": 4, "q": 8}
+    assert flatten(second).accesses[0].strides == {"p": 8, "q": 1}
+    assert steps(first) == 2
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("-> [i] at [i]", "-> [i]", "an index for each of the kernel's 1 shared loops, found []"),
+        ("attributes {nest = #tile.nest<[6 by 4]>}", "", "0 shared loops, found [i]"),
+        ("6 by 4", "6 by 7", "a shared loop of 6 has no steps of 7"),
+        ("6 by 4", "6 by 0", "a shared loop of 6 has no steps of 0"),
+        ("6 by 4", "8 by 4", "the loop over i cannot be one of 8 that is shared"),
+        ("-> [i] at [i]", "-> [i] at [j]", "the loop over j cannot be one of 6"),
+        ("[p, q] at [p]", "[p, q] at [q]", "the loop over q cannot be one of 6"),
+        ("-> [i] at [i]", "-> [i] where [i < 5] at [i]", "the loop over i cannot be one of 6"),
+    ],
+)
+def test_what_cannot_be_shared(old: str, new: str, message: str) -> None:
+    assert old in CENTERED
+    with pytest.raises(VerifyException) as caught:
+        kernel_of(CENTERED.replace(old, new))
+    assert message in str(caught.value)
+
+
+def test_a_step_reads_what_no_other_writes() -> None:
+    turned = """
+tile.kernel @turned(%x: tensor<6x6xf32>) -> (tensor<6x6xf32>)
+  attributes {nest = #tile.nest<[6 by 2]>} {
+  %s = tile.contract = [i: 6, j: 6] (%x[i, j]) -> [i, j] at [i] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<6x6xf32>
+  %r = tile.contract = [p: 6, q: 6] (%s[q, p]) -> [p, q] at [p] {
+  ^bb0(%b: f32):
+    tile.yield %b : f32
+  } : tensor<6x6xf32>
+  tile.return %r : tensor<6x6xf32>
+}
+"""
+    with pytest.raises(VerifyException, match="p reads what another step of a shared loop writes"):
+        kernel_of(turned)

@@ -1,0 +1,67 @@
+// RUN: tessella-opt %s -p 'tile-share-loops{target=avx512}' --split-input-file | filecheck %s
+
+// What one statement writes is read by the next while it is in cache: rows are a loop of both.
+
+// CHECK-LABEL: tile.kernel @centered
+// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by {{[0-9]+}}]>}
+// CHECK-NEXT:    tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] {
+// CHECK:         tile.contract = [p: 4096, q: 1024] (%x[p, q], %s[p]) -> [p, q] at [p] {
+tile.kernel @centered(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
+  %s = tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<4096xf32>
+  %r = tile.contract = [p: 4096, q: 1024] (%x[p, q], %s[p]) -> [p, q] {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<4096x1024xf32>
+  tile.return %r : tensor<4096x1024xf32>
+}
+
+// -----
+
+// What fits into a cache as a whole needs no steps.
+
+// CHECK-LABEL: tile.kernel @small
+// CHECK-NOT:     nest
+tile.kernel @small(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>) {
+  %s = tile.contract + [i: 4 | j: 8] (%x[i, j]) -> [i] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<4xf32>
+  %r = tile.contract = [p: 4, q: 8] (%x[p, q], %s[p]) -> [p, q] {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<4x8xf32>
+  tile.return %r : tensor<4x8xf32>
+}
+
+// -----
+
+// A statement that reads the rows as columns shares no loop.
+
+// CHECK-LABEL: tile.kernel @turned
+// CHECK-NOT:     nest
+tile.kernel @turned(%x: tensor<1024x1024xf32>) -> (tensor<1024x1024xf32>) {
+  %s = tile.contract + [i: 1024 | j: 1024] (%x[i, j]) -> [i] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<1024xf32>
+  %m = tile.contract = [i: 1024, j: 1024] (%x[i, j], %s[i]) -> [i, j] {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<1024x1024xf32>
+  %r = tile.contract > [i: 1024 | j: 1024] (%m[j, i]) -> [i] {
+  ^bb0(%e: f32):
+    tile.yield %e : f32
+  } : tensor<1024xf32>
+  %y = tile.contract = [i: 1024, j: 1024] (%m[i, j], %r[i]) -> [i, j] {
+  ^bb0(%f: f32, %g: f32):
+    %h = arith.subf %f, %g : f32
+    tile.yield %h : f32
+  } : tensor<1024x1024xf32>
+  tile.return %y : tensor<1024x1024xf32>
+}

@@ -1,0 +1,49 @@
+"""Kernels whose statements share loops, on sizes that do not fit into the nearest cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tessella.dialects import nn
+from tests.native import RUNNABLE, Array, check_op
+from tests.sampling import sampled
+
+widths = pytest.mark.parametrize("target", RUNNABLE)
+
+
+def normal(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@widths
+@pytest.mark.parametrize("shape", [(70, 301), (3, 41, 257), (2, 9000), (257, 64)])
+def test_softmax(target: str, shape: tuple[int, ...]) -> None:
+    check_op(nn.SoftmaxOp, [normal(0, *shape)], target=target, axis=len(shape) - 1)
+
+
+@widths
+def test_softmax_along_another_axis(target: str) -> None:
+    check_op(nn.SoftmaxOp, [normal(0, 5, 61, 70)], target=target, axis=1)
+
+
+@widths
+@pytest.mark.parametrize("shape", [(97, 200), (3, 50, 129)])
+def test_layer_norm(target: str, shape: tuple[int, ...]) -> None:
+    operands = [normal(0, *shape), normal(1, shape[-1]), normal(2, shape[-1])]
+    check_op(nn.LayerNormOp, operands, target=target, axis=len(shape) - 1, epsilon=1e-5)
+
+
+@widths
+@pytest.mark.parametrize("transposed_k", [False, True])
+@pytest.mark.parametrize("queries, keys", [(331, 331), (100, 1500)][: sampled(2)])
+def test_attention(target: str, transposed_k: bool, queries: int, keys: int) -> None:
+    k = normal(1, 3, 24, keys) if transposed_k else normal(1, 3, keys, 24)
+    check_op(
+        nn.AttentionOp,
+        [normal(0, 3, queries, 24), k, normal(2, 3, keys, 40), normal(3, queries, keys)],
+        target=target,
+        scale=0.2,
+        transposed_k=transposed_k,
+        nan_as_zero=False,
+    )
