@@ -90,9 +90,3 @@ def is_unsigned(type: Attribute) -> bool:
     """Whether a type is that of an unsigned integer."""
     found = find_element(type)
     return found is not None and found.kind == "unsigned"
-
-
-def arithmetic_of(type: Attribute) -> Attribute:
-    """The type in which kernels compute with values of an element type."""
-    found = find_element(type)
-    return type if found is None else _ATTRIBUTES[found.arithmetic]
