@@ -22,6 +22,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, InternalError, ShapeError
+from tessella.support.memory import give_back
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
@@ -36,20 +37,24 @@ MAX_EXECUTABLES = 8
 """Concrete sets of shapes that a model keeps programs for; the one used longest ago is dropped."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Executable:
     """The program for one concrete set of input shapes."""
 
     program: Program
-    lower: Callable[[], StagedProgram]
     timings: Mapping[str, float]
     """Seconds that each step of making it took."""
+    lower: Callable[[], StagedProgram]
+    """Makes the stages again."""
+    known: StagedProgram | None = None
+    """The stages, where they are at hand."""
 
-    @cached_property
+    @property
     def lowered(self) -> StagedProgram:
-        """The stages. Those of a program that was found on disk are made when they are asked
-        for."""
-        return self.lower()
+        """The stages, which are made when they are asked for and not at hand."""
+        if self.known is None:
+            self.known = self.lower()
+        return self.known
 
     @cached_property
     def explanation(self) -> Explanation:
@@ -57,6 +62,11 @@ class Executable:
         from tessella.driver.explain import explain
 
         return explain(self.lowered.stages)
+
+    def forget(self) -> None:
+        """Keep no stages, which take more memory than the program."""
+        self.known = None
+        self.__dict__.pop("explanation", None)
 
 
 @dataclass(frozen=True)
@@ -236,7 +246,10 @@ class Model(Compiled):
         return self._programs.get(key, lambda: self._made(key))
 
     def _made(self, key: tuple[tuple[int, ...], ...]) -> Executable:
+        latest = self._programs.latest()
         executable = self._compile(key)
+        if latest is not None:
+            latest.forget()
         executable.program.workspaces = self._workspaces
         return executable
 
@@ -260,11 +273,15 @@ class Model(Compiled):
             began = perf_counter()
             program = program_cache.fetch(key)
             if program is not None:
-                return Executable(program, lowered_again, {"fetch": perf_counter() - began})
+                timings = {"fetch": perf_counter() - began}
+                return Executable(program, timings, lowered_again)
             from tessella.driver.build import compile_graph
 
             built = compile_graph(source.graph(named), options, self._progress)
             program_cache.store(key, built.program, built.objects)
         lowered = built.lowered
         lowered.weights.keep(set())
-        return Executable(built.program, lambda: lowered, lowered.timings)
+        give_back()
+        # the source of a static model is not kept, and nor are its stages forgotten
+        again = lowered_again if self._symbolic else lambda: lowered
+        return Executable(built.program, lowered.timings, again, lowered)
