@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,8 +66,10 @@ class Executable:
 
     def forget(self) -> None:
         """Keep no stages, which take more memory than the program."""
-        self.known = None
-        self.__dict__.pop("explanation", None)
+        if self.known is not None:
+            self.known = None
+            self.__dict__.pop("explanation", None)
+            gc.collect()  # they are one large cycle
 
 
 @dataclass(frozen=True)
