@@ -10,10 +10,10 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.linear import batch_forms, multiply
-from tessella.kernels.reduction import first_over_second, inner_type, softmax_along
+from tessella.kernels.reduction import exponentials, first_over_second, inner_type
 from tessella.kernels.registry import native
 
 Args = Sequence[SSAValue]
@@ -28,13 +28,14 @@ def attention(
     v: SSAValue,
     mask: SSAValue | None = None,
 ) -> SSAValue:
-    """S = scale * Q Kᵀ + mask, then P = softmax S, then +(P[b.., m, n] * V[b.., n, d])."""
+    """S = scale * Q Kᵀ + mask, and E = exp(S - max S) along n; then +(E[b.., m, n] * V[b.., n, d])
+    over the sums of E: rows of the result are shorter than those of E."""
     settings, type = op.settings, inner_type(q, op.scores_shape)
     scores = _scores(k, q, key, type, transposed=settings["transposed_k"])
     masked = _masked(k, scores, mask, settings["scale"])
+    e, total = exponentials(k, masked, len(op.scores_shape) - 1, type)
     body = _zero_for_nan if settings["nan_as_zero"] else first_over_second
-    p = softmax_along(k, masked, len(op.scores_shape) - 1, type, body)
-    return _product(k, p, v, k.result_type(op))
+    return _weighted_mean(k, e, total, v, k.result_type(op), body)
 
 
 def _scores(
@@ -68,22 +69,26 @@ def _masked(k: KernelBuilder, scores: SSAValue, mask: SSAValue | None, scale: fl
 
 
 def _zero_for_nan(s: Scalars, a: Args) -> SSAValue:
-    """As in a softmax, but 0 where that is NaN."""
-    p = first_over_second(s, a)
-    is_nan = s.op(arith.CmpfOp(p, p, "uno"))
-    return s.op(arith.SelectOp(is_nan, s.like(0, p), p))
+    """The first operand's element over the second's, but 0 where the second is NaN, as it is where
+    all of a row is masked."""
+    is_nan = s.op(arith.CmpfOp(a[1], a[1], "uno"))
+    return s.op(arith.SelectOp(is_nan, s.like(0, a[0]), first_over_second(s, a)))
 
 
-def _product(k: KernelBuilder, p: SSAValue, v: SSAValue, type: Tensor) -> SSAValue:
-    """+(P[b.., m, n] * V[b.., n, d])."""
+def _weighted_mean(
+    k: KernelBuilder, e: SSAValue, total: SSAValue, v: SSAValue, type: Tensor, body: Body
+) -> SSAValue:
+    """body(+(E[b.., m, n] * V[b.., n, d]), T[b.., m])."""
     *batch, rows, columns = type.get_shape()
     free = {**{f"b{i}": n for i, n in enumerate(batch)}, "m": rows, "d": columns}
-    names = list(free)[:-1]
-    return k.contract(
+    row = list(free)[:-1]
+    product = k.contract(
         "+",
         free,
         {"n": shape_of(v)[-2]},
-        [(p, [*names, "n"]), (v, [*batch_forms(shape_of(v)[:-2], batch), "n", "d"])],
-        (type, list(free)),
+        [(e, [*row, "n"]), (v, [*batch_forms(shape_of(v)[:-2], batch), "n", "d"])],
+        (inner_type(e, type.get_shape()), list(free)),
         multiply,
     )
+    operands = [(product, list(free)), (total, row)]
+    return k.contract("=", free, {}, operands, (type, list(free)), body)

@@ -182,24 +182,23 @@ def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
     return s.op(arith.MulfOp(a[0], inverse))
 
 
-def softmax_along(
-    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, body: Body = first_over_second
-) -> SSAValue:
-    """E = exp(X - max X), then body(E, sum E), along one axis."""
+def exponentials(
+    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor
+) -> tuple[SSAValue, SSAValue]:
+    """E = exp(X - max X) along one axis, and the sums of E."""
     e = _shifted(k, x, axis, type, exp=True)
-    total = reduce_axes(
-        k, "+", [e], [axis], inner_type(e, kept_shape(e, [axis])), first, keepdims=False
-    )
-    free, kept = _along(x, axis)
-    return k.contract(
-        "=", free, {}, [(e, list(free)), (total, list(kept))], (type, list(free)), body
-    )
+    kept = inner_type(e, kept_shape(e, [axis]))
+    return e, reduce_axes(k, "+", [e], [axis], kept, first, keepdims=False)
 
 
 @native(reduction.SoftmaxOp, "softmax", NCHW, elements=with_code("exp"))
 def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
     """E = exp(X - max X), then E / sum E, along one axis."""
-    return softmax_along(k, x, op.settings["axis"], k.result_type(op))
+    axis, type = op.settings["axis"], k.result_type(op)
+    e, total = exponentials(k, x, axis, type)
+    free, kept = _along(x, axis)
+    operands = [(e, list(free)), (total, list(kept))]
+    return k.contract("=", free, {}, operands, (type, list(free)), first_over_second)
 
 
 @native(reduction.LogSoftmaxOp, "log_softmax", NCHW, elements=with_code("exp", "log"))
