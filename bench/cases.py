@@ -161,6 +161,31 @@ def bias_relu6(x: Shape) -> onnx.ModelProto:
     return graph.model()
 
 
+def softmax(x: Shape) -> onnx.ModelProto:
+    """Softmax along the last dimension."""
+    graph = _Graph(x=x)
+    graph.node("Softmax", "x", axis=-1)
+    return graph.model()
+
+
+def layer_norm(x: Shape) -> onnx.ModelProto:
+    """Layer normalization along the last dimension, with scale and bias."""
+    graph = _Graph(x=x)
+    scale, bias = graph.weight("s", x[-1]), graph.weight("b", x[-1])
+    graph.node("LayerNormalization", "x", scale, bias, axis=-1)
+    return graph.model()
+
+
+def attention(heads: int, length: int, depth: int) -> onnx.ModelProto:
+    """softmax(q kᵀ / sqrt(depth)) v."""
+    shape = (1, heads, length, depth)
+    graph = _Graph(q=shape, k=shape, v=shape)
+    scores = graph.node("MatMul", "q", graph.node("Transpose", "k", perm=[0, 1, 3, 2]))
+    scaled = graph.node("Mul", scores, graph.constant("scale", 1 / math.sqrt(depth)))
+    graph.node("MatMul", graph.node("Softmax", scaled, axis=-1), "v")
+    return graph.model()
+
+
 # ** what they do **
 
 
@@ -289,6 +314,16 @@ def _memory() -> Iterator[Case]:
     yield from (Case("memory", name, build) for name, build in builders.items())
 
 
+def _rows() -> Iterator[Case]:
+    """Statements over rows that share loops: norms, softmax, attention."""
+    yield Case("rows", "softmax 4096x1024", functools.partial(softmax, (4096, 1024)))
+    yield Case("rows", "layer norm 4096x1024", functools.partial(layer_norm, (4096, 1024)))
+    yield Case("rows", "layer norm 128x768", functools.partial(layer_norm, (128, 768)))
+    for size in ((12, 128, 64), (12, 197, 64), (12, 1024, 64), (8, 4096, 64)):
+        name = f"attention {'x'.join(map(str, size))}"
+        yield Case("rows", name, functools.partial(attention, *size))
+
+
 def _relayout() -> Iterator[Case]:
     """Activations of ResNet-50 and MobileNet-V2 between nchw and nhwc, and an image."""
     for channels, side in ((3, 224), (64, 56), (256, 56), (96, 112), (256, 14), (2048, 7)):
@@ -319,6 +354,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "resnet50": _resnet50,
     "images": _images,
     "depthwise": _depthwise,
+    "rows": _rows,
     "memory": _memory,
     "relayout": _relayout,
 }
