@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from tests.fuzz.elements import Array
 from tests.fuzz.graphs import Draft, Row, has_large
-from tests.fuzz.rows.elementwise import flattened
+from tests.fuzz.rows.elementwise import SINGLE, flattened
 from tests.fuzz.rows.movement import pick
 
 WIDTHS = (1, 3, 5, 16, 18, 35)
@@ -130,7 +130,12 @@ ROWS = (
     Row("MatMulInteger", integer),
     Row("QLinearMatMul", quantized_matmul),
     Row("Einsum", einsum),
-    Row("Attention", attention, {"is_causal": FLAG, "scale": (0.1, 0.5), "softcap": (0.0, 2.0)}),
+    Row(
+        "Attention",
+        attention,
+        {"is_causal": FLAG, "scale": (0.1, 0.5), "softcap": (0.0, 2.0)},
+        epsilon=SINGLE,
+    ),
     Row("RotaryEmbedding", rotary, {"interleaved": FLAG}),
     Row("SwiGLU", gated),
 )
