@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -52,6 +52,7 @@ from tessella.dialects.tile.attributes import (
     ScheduleAttr,
     WhereAttr,
 )
+from tessella.support.sizes import Size
 
 
 @irdl_op_definition
@@ -349,7 +350,7 @@ class ContractOp(IRDLOperation):
 
     def _verify_scalars(self, block: Block) -> None:
         """A body computes with scalars of its own; tensors are read by `tile.extract` alone."""
-        known = {index.name for index in self.index_list}
+        known = {index.name: index.range for index in self.index_list}
         for op in block.ops:
             if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
                 raise VerifyException(f"tile.contract: {op.name} does not belong into a body")
@@ -357,10 +358,22 @@ class ContractOp(IRDLOperation):
                 raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
             if op.dialect_name() in SCALAR_DIALECTS and op.name not in _MOVES:
                 self._verify_arithmetic(op)
+            if isinstance(op, ExtractOp):
+                self._verify_coordinates(op, known)
             scalars = op.coordinates if isinstance(op, ExtractOp) else op.operands
             if any(block not in (value.owner, value.owner.parent) for value in scalars):
                 raise VerifyException(
                     f"tile.contract: {op.name} takes a value from outside its body"
+                )
+
+    def _verify_coordinates(self, op: ExtractOp, ranges: Mapping[str, Size]) -> None:
+        """A coordinate that is an index is inside: only those that are computed are checked."""
+        for coordinate, extent in zip(op.coordinates, shape_of(op.source), strict=True):
+            owner = coordinate.owner
+            if isinstance(owner, IndexOp) and ranges[owner.index.data] > extent:
+                raise VerifyException(
+                    f"tile.extract: the index {owner.index.data} has {ranges[owner.index.data]} "
+                    f"values, the dimension {extent}"
                 )
 
     def _verify_arithmetic(self, op: Operation) -> None:

@@ -241,6 +241,8 @@ def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
     if not any(isinstance(x, ExtractOp) for region in (op.combine, op.post) for x in region.walk()):
         return
     varying: set[SSAValue] = set()
+    if op.post_block is not None and vector in flat.free:
+        varying.add(op.post_block.args[0])
     inputs, posts = flat.accesses[: flat.inputs], flat.accesses[flat.inputs : -1]
     for region, accesses in ((op.combine, inputs), (op.post, posts)):
         if region.blocks:

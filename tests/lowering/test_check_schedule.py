@@ -116,6 +116,29 @@ def test_a_segment_of_ops() -> None:
         lower(text)
 
 
+def test_elements_that_are_taken_by_a_sum() -> None:
+    """Each lane has another sum, and so an element at an address of its own."""
+    text = """
+    tile.kernel @k(%i: tensor<16x3xi64>, %t: tensor<9xf32>) -> (tensor<16xf32>) {
+      %r = tile.contract + [x: 16 | k: 3] (%i[x, k]) post () -> [x] schedule
+          #tile.schedule<[x] reduce [k]> {
+      ^bb0(%v: i64):
+        tile.yield %v : i64
+      }, {
+      ^bb0(%sum: i64):
+        %at = arith.index_cast %sum : i64 to index
+        %e = tile.extract %t[%at] : tensor<9xf32> -> f32
+        tile.yield %e : f32
+      } : tensor<16xf32>
+      tile.return %r : tensor<16xf32>
+    }"""
+    lower(text)
+    text = text.replace("[x, k]", "[k, x]").replace("16x3xi64", "3x16xi64")
+    with pytest.raises(InvalidModelError) as error:
+        lower(text.replace("reduce [k]>", "reduce [k] vector x 8 by 1>"))
+    assert error.value.expected == "lanes that lie side by side"
+
+
 def test_partial_sums_of_constrained_indices() -> None:
     """They would be told apart by their values in a part."""
     text = product("[n, m] reduce [k] partial k 4", "where [m + k - 2 < 20]")

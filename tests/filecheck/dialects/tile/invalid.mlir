@@ -186,6 +186,17 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32, #digits>) {
 
 // -----
 
+%x, %t = "test.op"() : () -> (tensor<3xf32>, tensor<2xf32>)
+// expected-error@+1 {{tile.extract: the index a has 3 values, the dimension 2}}
+%0 = tile.contract = [a: 3] (%x[a]) -> [a] {
+^bb0(%v: f32):
+  %a = tile.index "a"
+  %w = tile.extract %t[%a] : tensor<2xf32> -> f32
+  tile.yield %w : f32
+} : tensor<3xf32>
+
+// -----
+
 %x = "test.op"() : () -> tensor<3x10xf32>
 // expected-error@+1 {{tile.index: the index c is not declared}}
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] {
