@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 HEAVY = {
     *("vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"),
-    *("shufflenet", "mobilenet_opset11"),
+    *("shufflenet", "mobilenet_opset11", "encoder_opset14"),
 }
 """Models that take long, or much memory: run with the slow tests."""
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 
-from tessella.runtime.program import Constant, HostStep, Program, TensorSpec
+from tessella.runtime.program import (
+    _SEGMENT,
+    Constant,
+    HostStep,
+    NativeStep,
+    Program,
+    TensorSpec,
+)
 from tessella.runtime.sharing import packed
 
 
@@ -30,3 +39,24 @@ def test_a_view_of_a_constant_is_not_a_result() -> None:
     first[:] = 0
     (second,) = program.run([])
     np.testing.assert_array_equal(second, np.arange(6).reshape(2, 3))
+
+
+def test_native_code_gets_all_elements_of_a_splat() -> None:
+    """A splat is one element in memory, which NumPy repeats by strides of 0."""
+
+    def copy(context: int, inputs: int, outputs: int, *rest: int) -> None:
+        source, target = (ctypes.c_void_p.from_address(p).value for p in (inputs, outputs))
+        assert source is not None
+        assert target is not None
+        ctypes.memmove(target, source, 6 * 4)
+
+    function = _SEGMENT(copy)
+    entry = ctypes.cast(function, ctypes.c_void_p).value
+    assert entry is not None
+    spec = TensorSpec((2, 3), np.dtype(np.float32))
+    # the bytes after the element are another weight
+    weights = packed([np.full(1, 3, np.float32), np.arange(64, dtype=np.float32)])
+    step = NativeStep("copy", entry, 0, (0,), (1,), (spec,))
+    program = Program(0, (step,), (1,), {0: Constant(0, spec)}, weights, keep=function)
+    (y,) = program.run([])
+    np.testing.assert_array_equal(y, np.full((2, 3), 3, np.float32))

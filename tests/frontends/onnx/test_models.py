@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,10 +13,18 @@ from tessella.dialects.interpret import interpret
 from tessella.frontends.onnx import OnnxSource, check
 from tests import models
 
+HEAVY = {"vgg19", "zfnet512", "bvlc_alexnet", "encoder_opset14", "mobilenet_opset11"}
+"""Models whose weights or products take long, beside others of their kind."""
+
 OUTPUTS = {"densenet121": (1, 1000, 1, 1), "squeezenet": (1, 1000, 1, 1)}
 
 
-@pytest.mark.parametrize("name", models.LIGHT_MODELS)
+def sized(names: Sequence[str]) -> list[Any]:
+    """The names, with a mark on those that take long."""
+    return [pytest.param(n, marks=pytest.mark.slow) if n in HEAVY else n for n in names]
+
+
+@pytest.mark.parametrize("name", sized(models.LIGHT_MODELS))
 def test_light_models(name: str) -> None:
     model = models.light_model(name)
     assert check(model) == []
@@ -24,7 +35,7 @@ def test_light_models(name: str) -> None:
     assert [info.shape for info in signature(graph.module)[1]] == [OUTPUTS.get(name, (1, 1000))]
 
 
-@pytest.mark.parametrize("name", models.FIXTURES)
+@pytest.mark.parametrize("name", sized(models.FIXTURES))
 def test_fixtures(name: str) -> None:
     model = models.load_fixture(name)
     feeds = models.random_inputs(model)
