@@ -132,18 +132,32 @@ class Layout:
         steps = tuple((step, stride) for step, _, stride in digits)
         return product(shape), self.size(shape), steps
 
-    def normalised(self, shape: Sequence[Size]) -> tuple[tuple[Piece, Size], ...]:
-        """The pieces that matter with their strides: those of extent 1 left out."""
-        pieces = zip(self.order(len(shape)), self.strides(shape), strict=True)
-        return tuple((p, s) for p, s in pieces if p.extent(shape) > 1)
-
     def same_memory(self, other: Layout, shape: Sequence[int]) -> bool:
         """Whether both orders put every element of this shape at the same place."""
         if self == other or IMAGE in (self, other):
             return self == other
         if self.name in _PLAIN and other.name in _PLAIN:  # then the order alone gives the strides
             return self._moving(shape) == other._moving(shape)
-        return self.normalised(shape) == other.normalised(shape)
+        return self.addresses(shape) == other.addresses(shape)
+
+    def nests(self, other: Layout) -> bool:
+        """Whether the digits of each dimension are digits of one another, as those of blocks of 16
+        and of 4 are, so that one statement can change the order of one into the other."""
+        widths = self._widths | other._widths
+        return all(
+            max(a, b) % min(a, b) == 0
+            for dim, a in widths
+            for other_dim, b in widths
+            if dim == other_dim
+        )
+
+    @property
+    def _widths(self) -> frozenset[tuple[int, int]]:
+        """(dimension, how many of its indices go together) of the splits."""
+        if self.block is not None:
+            return frozenset({(1, self.block)})
+        weights = ((p.dim, weight) for p in self.pieces for weight in (p.div, p.div * p.mod))
+        return frozenset((dim, weight) for dim, weight in weights if weight > 1)
 
     def _moving(self, shape: Sequence[int]) -> list[int]:
         """The dimensions of more than one index, from the outermost to the innermost."""

@@ -331,9 +331,11 @@ def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
 def _on_one_device(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
     narrow = min(start.precision.data, end.precision.data, key=_bits)
     device, place = start.device.data, start
+    # blocks that do not nest have no common digits: what is between them is row-major
+    orders = [end.layout] if start.layout.nests(end.layout) else [NCHW, end.layout]
     for kind, step in (
         (CastOp, PlaceAttr.get(device, narrow, start.layout)),
-        (RelayoutOp, PlaceAttr.get(device, narrow, end.layout)),
+        *((RelayoutOp, PlaceAttr.get(device, narrow, order)) for order in orders),
         (CastOp, end),
     ):
         if step != place:

@@ -274,6 +274,8 @@ def test_casts_change_the_elements() -> None:
             "x86/f32/nhwc",
             "relayout opencl/f16/nchw, copy x86/f16/nchw, relayout x86/f16/nhwc, cast x86/f32/nhwc",
         ),
+        ("x86/f32/nchw16c", "x86/f32/nchw4c", "relayout x86/f32/nchw4c"),
+        ("x86/f32/nchw16c", "x86/f32/nchw12c", "relayout x86/f32/nchw, relayout x86/f32/nchw12c"),
     ],
 )
 def test_values_are_moved_while_they_are_narrow(start: str, end: str, steps: str) -> None:
