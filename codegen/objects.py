@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 
@@ -78,6 +79,8 @@ class Compilation:
         self._missing: dict[str, str] = {}
         """The name of a module with a text that is not on disk, by text."""
         self._size = 0
+        self._seconds: list[float] = []
+        """Of the modules that were compiled in this process."""
         self._batch = Batch(workers.pool(), self._machine)
         self._executor: ThreadPoolExecutor | None = None
         self._futures: dict[str, Future[bytes]] = {}
@@ -122,6 +125,11 @@ class Compilation:
             self._names.setdefault(plain, []).append(name)
             self.begin(name, plain)
 
+    @property
+    def work(self) -> float:
+        """Seconds that LLVM has worked, in all processes together."""
+        return sum((*self._batch.seconds, *self._seconds))
+
     def objects(self, done: Done = lambda _: None) -> Objects:
         """The objects of all modules."""
         for text in self._names.keys() & self._images.keys():
@@ -151,7 +159,10 @@ class Compilation:
 
     def _compile_here(self, text: str) -> bytes:
         Compilation._here += 1
-        return emit_object(text, self._machine)
+        began = perf_counter()
+        image = emit_object(text, self._machine)
+        self._seconds.append(perf_counter() - began)
+        return image
 
     def _keep(self, text: str, image: bytes, done: Done) -> None:
         self._images[text] = image

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
+from time import perf_counter
 
 from tessella.codegen import worker
 from tessella.codegen.llvm import Machine
@@ -259,6 +260,8 @@ class Batch:
         self._machine = machine
         self._at_work: set[Worker] = set()
         self._is_given_up = False
+        self.seconds: list[float] = []
+        """Of each module that a worker was at."""
 
     @property
     def size(self) -> int:
@@ -297,7 +300,10 @@ class Batch:
             try:
                 if self._is_given_up:
                     raise CancelledError
-                return one.ask(request)
+                began = perf_counter()
+                answer = one.ask(request)
+                self.seconds.append(perf_counter() - began)
+                return answer
             finally:
                 self._at_work.discard(one)
 

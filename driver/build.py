@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from time import perf_counter
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -26,7 +25,7 @@ from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
 from tessella.driver.buildable import check_buildable
-from tessella.driver.compiling import Progress, quiet
+from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
 from tessella.driver.options import Options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.run_passes import After, PassRunner, check, nothing
@@ -39,6 +38,7 @@ from tessella.runtime.program import Constant, HostStep, NativeStep, Program, St
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
+from tessella.support.logs import debug
 from tessella.targets import Target
 
 _MANY = 8
@@ -52,8 +52,8 @@ class StagedProgram:
     stages: dict[str, ModuleOp]
     weights: WeightStore
     options: Options
-    timings: dict[str, float] = field(default_factory=dict[str, float])
-    """Seconds by pass."""
+    timings: Timings = field(default_factory=Timings)
+    """Of passes by name, and of what comes behind them."""
 
     @property
     def target(self) -> Target:
@@ -143,21 +143,28 @@ def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) ->
 
 
 def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) -> Built:
-    module = lowered.stages["loops"]
-    texts = lowered.llvm()
-    compilation.add_all(texts)
+    module, timings = lowered.stages["loops"], lowered.timings
+    with timings.of("emit"):
+        texts = lowered.llvm()
+        compilation.add_all(texts)
     if not KNOBS.verify:
-        check(module, "lowering")  # while others are at work
-    began = perf_counter()
+        with timings.of("verify"):
+            check(module, "lowering")  # while others are at work
     numbers = count(1)
-    objects = compilation.objects(
-        lambda name: progress(f"code {next(numbers)}/{len(texts)}: {name}")
-    )
-    lowered.timings["llvm"] = perf_counter() - began
-    library = link(objects.images, objects.symbols)
-    if KNOBS.perf:
-        perf_map.write(library, objects.images, lowered.nodes)
-    program = _Assembler(lowered, library).program()
+
+    def done(name: str) -> None:
+        text = f"code {next(numbers)}/{len(texts)}: {name}"
+        progress(text)
+        debug("llvm", text)
+
+    with timings.of("llvm"):
+        objects = compilation.objects(done)
+    timings[LLVM_WORK] = compilation.work
+    with timings.of("link"):
+        library = link(objects.images, objects.symbols)
+        if KNOBS.perf:
+            perf_map.write(library, objects.images, lowered.nodes)
+        program = _Assembler(lowered, library).program()
     return Built(program, lowered, objects)
 
 

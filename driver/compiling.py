@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from time import perf_counter
 
 from tessella.support.collector import no_collection
 from tessella.support.errors import ResourceError
@@ -14,6 +15,29 @@ Progress = Callable[[str], None]
 
 def quiet(_: str) -> None:
     """Report no progress."""
+
+
+class Timings(dict[str, float]):
+    """Seconds by what they were spent on."""
+
+    @contextmanager
+    def of(self, name: str) -> Generator[None]:
+        """Add the seconds that the block takes."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self[name] = self.get(name, 0.0) + perf_counter() - began
+
+
+LLVM_WORK = "llvm work"
+"""The timing of what LLVM did, mostly in other processes and while other things were done: no part
+of the whole."""
+
+
+def total(timings: Mapping[str, float]) -> float:
+    """The seconds of a whole compilation."""
+    return sum(seconds for name, seconds in timings.items() if name != LLVM_WORK)
 
 
 @contextmanager

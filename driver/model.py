@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.driver import program_cache
-from tessella.driver.compiling import Progress, memory_to_compile, quiet
+from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
+from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.runtime.arena import Workspace
@@ -23,6 +23,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, InternalError, ShapeError
+from tessella.support.logs import info
 from tessella.support.memory import give_back
 
 if TYPE_CHECKING:
@@ -34,8 +35,17 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+Shapes = tuple[tuple[int, ...], ...]
+"""Of the inputs, in order."""
+
 MAX_EXECUTABLES = 8
 """Concrete sets of shapes that a model keeps programs for; the one used longest ago is dropped."""
+
+_DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
+_HINT = (
+    "model.prepare({name: shape, ..}) compiles ahead of calls, and inputs that are padded to a few "
+    "shapes need few programs"
+)
 
 
 @dataclass
@@ -97,17 +107,21 @@ class _Signature:
                 found=dtype_name(array.dtype),
                 hint=f"pass x.astype({dtype!r})",
             )
-        fits = len(array.shape) == len(self.shape) and all(
-            isinstance(want, str) or want == have
-            for want, have in zip(self.shape, array.shape, strict=True)
-        )
-        if not fits:
+        if not _fits(array.shape, self.shape):
             raise InputError(
                 f"input {self.name!r} has the wrong shape",
                 expected=str(self.shape),
                 found=str(array.shape),
             )
         return np.require(array, requirements=["C", "A"])
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int | str, ...]) -> bool:
+    """Whether a shape is of these sizes; symbols stand for any."""
+    return len(shape) == len(wanted) and all(
+        (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
+        for want, have in zip(wanted, shape, strict=True)
+    )
 
 
 class Model(Compiled):
@@ -123,6 +137,9 @@ class Model(Compiled):
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
         self._signatures = [_Signature(i.name, dtype_named(i.dtype), i.shape) for i in self.inputs]
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
+        self._in_calls = CompilesInCalls(expected=1)
+        self._known: set[Shapes] = set()
+        """The shapes that there has been a program for."""
         if not self._symbolic:
             self._executable(
                 tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
@@ -147,9 +164,10 @@ class Model(Compiled):
         arrays = [self._checked(signature, feeds) for signature in self._signatures]
         if len(feeds) != len(arrays):
             raise self._wrong_names(feeds)
+        key = tuple([a.shape for a in arrays])
         if self._symbolic:
-            self._check_symbols(arrays)
-        results = self._executable(tuple([a.shape for a in arrays])).program.run(arrays)
+            self._check_symbols(key)
+        results = self._executable(key, in_call=True).program.run(arrays)
         if output_names is None:
             return results
         return [results[i] for i in self._positions(output_names)]
@@ -173,6 +191,27 @@ class Model(Compiled):
         results = self.run(None, feeds)
         return results[0] if len(results) == 1 else results
 
+    def prepare(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Compile for shapes of inputs by name, so that no call has to. Inputs without symbolic
+        dimensions may be left out.
+
+        Raises InputError for wrong names or shapes.
+        """
+        known = {i.name: i.shape for i in self.inputs if all(isinstance(d, int) for d in i.shape)}
+        named = {**known, **shapes}
+        if named.keys() != {info.name for info in self.inputs}:
+            raise self._wrong_names(named)
+        key = tuple(tuple(named[info.name]) for info in self.inputs)
+        for signature, shape in zip(self.inputs, key, strict=True):
+            if not _fits(shape, signature.shape):
+                raise InputError(
+                    f"the shape does not fit the input {signature.name!r}",
+                    expected=str(signature.shape),
+                    found=str(shape),
+                )
+        self._check_symbols(key)
+        self._executable(key)
+
     def get_inputs(self) -> tuple[ValueInfo, ...]:
         """Name, shape and type of each input."""
         return self.inputs
@@ -193,7 +232,8 @@ class Model(Compiled):
 
     @property
     def timings(self) -> Mapping[str, float]:
-        """Seconds that each step of the latest compilation took."""
+        """Seconds that each step of the latest compilation took: the import of the model, passes by
+        name, and what comes behind them (docs/debugging.md)."""
         return dict(self._latest().timings)
 
     def _latest(self) -> Executable:
@@ -232,31 +272,48 @@ class Model(Compiled):
             return array
         return signature.convert(array)
 
-    def _check_symbols(self, arrays: Sequence[Array]) -> None:
+    def _check_symbols(self, shapes: Shapes) -> None:
         """A symbol stands for one size in all inputs."""
         sizes: dict[str, int] = {}
-        for info, array in zip(self.inputs, arrays, strict=True):
-            for symbol, size in zip(info.shape, array.shape, strict=True):
+        for known, shape in zip(self.inputs, shapes, strict=True):
+            for symbol, size in zip(known.shape, shape, strict=True):
                 if isinstance(symbol, str) and sizes.setdefault(symbol, size) != size:
                     raise InputError(
                         f"the dimension {symbol!r} has two sizes",
-                        where=f"input {info.name!r}",
+                        where=f"input {known.name!r}",
                         expected=str(sizes[symbol]),
                         found=str(size),
                     )
 
-    def _executable(self, key: tuple[tuple[int, ...], ...]) -> Executable:
-        return self._programs.get(key, lambda: self._made(key))
+    def _executable(self, key: Shapes, *, in_call: bool = False) -> Executable:
+        return self._programs.get(key, lambda: self._made(key, in_call))
 
-    def _made(self, key: tuple[tuple[int, ...], ...]) -> Executable:
+    def _made(self, key: Shapes, in_call: bool) -> Executable:
         latest = self._programs.latest()
         executable = self._compile(key)
         if latest is not None:
             latest.forget()
         executable.program.workspaces = self._workspaces
+        self._tell(key, executable.timings, in_call)
         return executable
 
-    def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Executable:
+    def _tell(self, shapes: Shapes, timings: Mapping[str, float], in_call: bool) -> None:
+        """Log how a program has come about."""
+        text = ", ".join(
+            f"{i.name} {list(shape)}" for i, shape in zip(self.inputs, shapes, strict=True)
+        )
+        seconds = total(timings)
+        if "fetch" in timings:
+            info("compile", "a program for %s was found on disk, in %.3f s", text, seconds)
+        elif in_call:
+            known = shapes in self._known
+            why = _DROPPED if known else f"its inputs have new shapes: {text}"
+            self._in_calls.tell("a model", seconds, why, _HINT)
+        else:
+            info("compile", "a model was compiled for %s, in %.2f s", text, seconds)
+        self._known.add(shapes)
+
+    def _compile(self, shapes: Shapes) -> Executable:
         source, options = self._source, self._options
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {shapes}")
@@ -273,18 +330,23 @@ class Model(Compiled):
             return lowered
 
         with memory_to_compile():
-            began = perf_counter()
-            program = program_cache.fetch(key)
+            timings = Timings()
+            with timings.of("fetch"):
+                program = program_cache.fetch(key)
             if program is not None:
-                timings = {"fetch": perf_counter() - began}
                 return Executable(program, timings, lowered_again)
             from tessella.driver.build import compile_graph
 
-            built = compile_graph(source.graph(named), options, self._progress)
-            program_cache.store(key, built.program, built.objects)
+            timings = Timings()
+            with timings.of("import"):
+                graph = source.graph(named)
+            built = compile_graph(graph, options, self._progress)
+            timings.update(built.lowered.timings)
+            with timings.of("store"):
+                program_cache.store(key, built.program, built.objects)
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()
         # the source of a static model is not kept, and nor are its stages forgotten
         again = lowered_again if self._symbolic else lambda: lowered
-        return Executable(built.program, lowered.timings, again, lowered)
+        return Executable(built.program, timings, again, lowered)

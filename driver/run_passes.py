@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -13,11 +13,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.verify import verify
-from tessella.driver.compiling import Progress
+from tessella.driver.compiling import Progress, Timings
 from tessella.driver.crash import reproduced
 from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError
 from tessella.support.knobs import KNOBS
+from tessella.support.logs import debug
 
 After = Callable[[ModulePass, Graph], None]
 """Called with a pass that has run, and with the program then, which is not to be changed."""
@@ -32,8 +33,8 @@ class PassRunner:
     """Runs passes in a context."""
 
     ctx: CompileContext
-    timings: MutableMapping[str, float]
-    """Seconds by pass, to which those of each run are added."""
+    timings: Timings
+    """Of passes by name, to which those of each run are added."""
     progress: Progress
     """Called with the name of each pass before it runs."""
     after: After
@@ -44,19 +45,17 @@ class PassRunner:
         module = module.clone()
         for i, step in enumerate(steps):
             self.progress(step.name)
-            began = perf_counter()
             with no_collection(), reproduced(step, partial(_replayed, start, steps[:i])) as plugin:
-                step.apply(self.ctx, module)
-                if plugin is not None:
-                    module.verify()
-                self._count(step, perf_counter() - began)
+                began = perf_counter()
+                with self.timings.of(step.name):
+                    step.apply(self.ctx, module)
+                    if plugin is not None:
+                        module.verify()
+                debug("passes", "%s took %.4f s", step.name, perf_counter() - began)
                 if KNOBS.verify:
                     check(module, step.name)
             self.after(step, Graph(module, self.ctx.weights, stage))
         return module
-
-    def _count(self, step: ModulePass, seconds: float) -> None:
-        self.timings[step.name] = self.timings.get(step.name, 0.0) + seconds
 
 
 def check(module: ModuleOp, after: str) -> None:

@@ -11,7 +11,8 @@ import os
 import sys
 import traceback
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
@@ -64,13 +65,21 @@ def _run(argv: Sequence[str]) -> int:
         command = commands.add_parser(
             name, help=text, description=text, formatter_class=RawDescriptionHelpFormatter
         )
+        command.add_argument(
+            "-v",
+            "--verbose",
+            action="count",
+            default=0,
+            help="log what is compiled to stderr; -vv: each pass, and each module of LLVM",
+        )
         if name == chosen and module is not None:
             command.epilog = getattr(module, "EPILOG", None)
             module.add_arguments(command)
     args = parser.parse_args(argv)
     assert module is not None
     try:
-        code: int = module.run(args)
+        with _logged(args.verbose):
+            code: int = module.run(args)
         print(end="", flush=True)  # while an error can still be told
         return code
     except (TessellaError, BrokenPipeError):
@@ -84,6 +93,26 @@ def _run(argv: Sequence[str]) -> int:
             f"tessella has a bug: {type(error).__name__}: {error}",
             hint="report it, with what TESSELLA_FULL_TRACEBACK=1 shows",
         ) from error
+
+
+@contextmanager
+def _logged(verbose: int) -> Generator[None]:
+    """Show what is logged in the block. Without -v that is what Python shows anyway: warnings."""
+    if not verbose:
+        yield
+        return
+    import logging  # it takes its time
+
+    logger, handler = logging.getLogger("tessella"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    level = logger.level
+    logger.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _command(name: str | None) -> ModuleType | None:

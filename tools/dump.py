@@ -9,7 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tessella.dialects.printing import to_text
+from tessella.driver.compiling import Timings
 from tessella.tools.ir_diff import ir_diff
+from tessella.tools.time_report import time_report
 
 
 class Dumper:
@@ -21,6 +23,7 @@ class Dumper:
         self.after_change: bool = args.mlir_print_ir_after_change
         self.times: bool = args.time_passes
         self.left = count
+        self.timings = Timings()
         self.text = ""
 
     def start(self, module: ModuleOp) -> None:
@@ -30,8 +33,7 @@ class Dumper:
     def after(self, step: ModulePass, module: ModuleOp, seconds: float) -> None:
         """Print what is wanted after a pass."""
         self.left -= 1
-        if self.times:
-            print(f"Pass {step.name} took {seconds} seconds")
+        self.timings[step.name] = self.timings.get(step.name, 0.0) + seconds
         old, self.text = self.text, self._print(module)
         text = "(unchanged)" if self.text == old else self.text
         if self.between and self.left:
@@ -41,6 +43,11 @@ class Dumper:
             print(f"{title}\n{text}\n", file=sys.stderr)
         elif self.after_change and self.text != old:
             print(title, *ir_diff(old, self.text), "", sep="\n", file=sys.stderr)
+
+    def finish(self) -> None:
+        """Print the times of all passes, if they are wanted."""
+        if self.times:
+            print(*time_report(self.timings), sep="\n", file=sys.stderr)
 
     def _print(self, module: ModuleOp) -> str:
         wanted = self.between or self.after_all or self.after_change

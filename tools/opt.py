@@ -195,6 +195,7 @@ class OptMain(xDSLOptMain):
             self._run_pass(step, module)
             dumper.after(step, module, perf_counter() - began)
             self._verify(module, parser, step.name)
+        dumper.finish()
 
     def _run_pass(self, step: ModulePass, module: ModuleOp) -> None:
         try:
@@ -273,6 +274,7 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "print what each pass changed in the IR, as diff -u does, to stderr",
         _FLAG,
     ),
+    "--time-passes": ("print a table of the passes with their times, to stderr", _FLAG),
     "--places": (
         "skip the passes that are not for the devices of these places, as x86/f32,host",
         {},

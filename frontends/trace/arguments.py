@@ -73,6 +73,11 @@ class Call:
         """Whether the call happens within another trace."""
         return any(isinstance(leaf, Traced) for leaf in self.leaves)
 
+    def __str__(self) -> str:
+        leaves = zip(self.names(), self.specs(), strict=True)
+        texts = [f"{name}: {spec.dtype} {list(spec.shape)}" for name, spec in leaves]
+        return ", ".join(texts + [f"{name}={value!r}" for name, value in self.static.items()])
+
     def names(self) -> list[str]:
         """How each leaf is written in terms of the parameters."""
         columns = zip(self.tree.keys, self.tree.children, strict=True)

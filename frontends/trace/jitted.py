@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from time import perf_counter
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
+from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.model import Model
 from tessella.driver.options import CompileOptions, Options, make_options
 from tessella.driver.programs import ProgramTable
@@ -15,6 +17,14 @@ from tessella.frontends.trace.arguments import Call, Parameters
 from tessella.frontends.trace.program import TracedProgram, trace
 from tessella.frontends.trace.tree import Tree
 from tessella.support.copies import Compiled
+
+USUAL = 8
+"""Programs of one function that are compiled in calls without a warning."""
+
+_HINT = (
+    "Each shape, dtype and static value has a program of its own: pad arrays to a few shapes, and "
+    "pass numbers that change as arrays and not by static_argnames"
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,6 +46,7 @@ class Jitted(Compiled, Generic[P, R]):
         self._parameters = Parameters(function, static_argnames)
         self._options = options
         self._programs: ProgramTable[tuple[Model, Tree]] = ProgramTable(MAX_PROGRAMS)
+        self._in_calls = CompilesInCalls(expected=USUAL)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -44,7 +55,7 @@ class Jitted(Compiled, Generic[P, R]):
         if call.is_inlined:
             return self._function(*args, **kwargs)
         arrays = call.arrays()
-        model, result = self._programs.get(call.key(arrays), lambda: self._compiled(call))
+        model, result = self._programs.get(call.key(arrays), lambda: self._compiled_in_call(call))
         names = (info.name for info in model.inputs)
         results = model.run(None, dict(zip(names, arrays, strict=True)))
         return cast(R, result.unflatten(iter(results)))
@@ -58,6 +69,14 @@ class Jitted(Compiled, Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"jit({getattr(self._function, '__qualname__', self._function)})"
+
+    def _compiled_in_call(self, call: Call) -> tuple[Model, Tree]:
+        began = perf_counter()
+        compiled = self._compiled(call)
+        name = getattr(self._function, "__qualname__", str(self._function))
+        why = f"it was called with {call}"
+        self._in_calls.tell(name, perf_counter() - began, why, _HINT)
+        return compiled
 
     def _compiled(self, call: Call) -> tuple[Model, Tree]:
         program = self._traced(call)

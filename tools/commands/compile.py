@@ -14,10 +14,13 @@ from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
+    add_time_passes,
     check_stage_ahead,
     open_graph,
     options_of,
+    print_times,
 )
+from tessella.tools.progress import shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where to write; - for standard output; MODEL's name with the stage as extension",
     )
+    add_time_passes(parser)
     add_options(parser)
 
 
@@ -42,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
     graph = open_graph(open_source(args.model), args.shape)
     check_stage_ahead(graph, args.to)
     stop = min(args.to, IR_STAGES[-1], key=STAGES.index)
-    lowered = lower(graph, options, start=graph.stage, stop=stop)
+    with shown(wanted=not args.verbose) as progress:
+        lowered = lower(graph, options, start=graph.stage, stop=stop, progress=progress)
+    if args.time_passes:
+        print_times(lowered.timings)
     if output == "-":
         sys.stdout.write(as_text(lowered, args.to))
     else:

@@ -9,6 +9,7 @@ from tessella.dialects.graph import Graph, Source
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.driver.build import lower
+from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
 from tessella.driver.stages import IR_STAGES
 from tessella.frontends.compile import open_source
@@ -23,10 +24,13 @@ from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
+    add_time_passes,
     assignments,
     check_stage_ahead,
     options_of,
+    print_times,
 )
+from tessella.tools.progress import shown
 
 INTERPRETED = IR_STAGES[:3]
 """The stages that NumPy can run."""
@@ -59,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"lower no further than to this stage ({', '.join(INTERPRETED)}), and run that in "
         "NumPy: ops by their NumPy kernels, statements point by point",
     )
+    add_time_passes(parser)
     add_options(parser)
 
 
@@ -86,13 +91,26 @@ def run(args: argparse.Namespace) -> int:
 def _outputs(
     source: Source, feeds: Mapping[str, Array], args: argparse.Namespace
 ) -> Sequence[Array]:
-    if args.interpret is None:
-        return Model(source, options_of(args)).run(None, feeds)
+    with shown(wanted=not args.verbose) as progress:
+        if args.interpret is None:
+            model = Model(source, options_of(args), progress)
+            outputs, timings = model.run(None, feeds), model.timings
+        else:
+            outputs, timings = _interpreted(source, feeds, args, progress)
+    if args.time_passes:
+        print_times(timings)
+    return outputs
+
+
+def _interpreted(
+    source: Source, feeds: Mapping[str, Array], args: argparse.Namespace, progress: Progress
+) -> tuple[Sequence[Array], Mapping[str, float]]:
+    """What NumPy makes of a stage, and how long it took to get there."""
     graph = source.graph({name: array.shape for name, array in feeds.items()})
-    check_stage_ahead(graph, args.interpret)
-    lowered = lower(graph, options_of(args), start=graph.stage, stop=args.interpret)
-    reached = Graph(lowered.stages[args.interpret], lowered.weights, args.interpret)
-    return interpret(reached, feeds)
+    stage: str = args.interpret
+    check_stage_ahead(graph, stage)
+    lowered = lower(graph, options_of(args), start=graph.stage, stop=stage, progress=progress)
+    return interpret(Graph(lowered.stages[stage], lowered.weights, stage), feeds), lowered.timings
 
 
 def _files(option: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 
 from tessella.dialects.graph import Graph, Source, ValueInfo
 from tessella.driver.options import Options, make_options
 from tessella.driver.stages import STAGES
 from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES
 from tessella.support.errors import InputError, OptionError
+from tessella.tools.time_report import time_report
 
 Shape = tuple[int, ...]
 
@@ -47,6 +49,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (native)"
     )
+
+
+def add_time_passes(parser: argparse.ArgumentParser) -> None:
+    """Where the time goes."""
+    parser.add_argument(
+        "--time-passes",
+        action="store_true",
+        help="print a table of the compilation's passes with their times to stderr",
+    )
+
+
+def print_times(timings: Mapping[str, float]) -> None:
+    """The table of times, on stderr."""
+    print(*time_report(timings), sep="\n", file=sys.stderr)
 
 
 def options_of(args: argparse.Namespace) -> Options:

@@ -1,0 +1,150 @@
+"""What is logged of compilations: all of them as INFO, those that are in the way as warnings."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import tessella
+from tessella.driver.model import MAX_EXECUTABLES
+from tessella.frontends.trace.jitted import USUAL
+from tessella.support.errors import InputError
+from tests.tools.networks import classifier, open_batch
+
+Log = pytest.LogCaptureFixture
+
+
+def rows(count: int) -> np.ndarray:
+    return np.ones((count, 4), np.float32)
+
+
+def warnings(log: Log) -> list[str]:
+    return [r.getMessage() for r in log.records if r.levelno == logging.WARNING]
+
+
+def test_a_model_is_compiled_for_each_new_shape(caplog: Log) -> None:
+    caplog.set_level(logging.INFO, "tessella")
+    model = tessella.compile(open_batch())
+    for count in (1, 1):
+        model(rows(count))
+    [message] = [r.getMessage() for r in caplog.records if r.name == "tessella.compile"]
+    assert message.startswith("a model was compiled inside a call, in 0.")
+    assert not warnings(caplog)
+    for count in (2, 3, 4):
+        model(rows(count))
+    [warning] = warnings(caplog)
+    assert "a model was compiled again inside a call, which took" in warning
+    assert "its inputs have new shapes: x [2, 4]" in warning
+    assert "model.prepare({name: shape, ..}) compiles ahead of calls" in warning
+    assert "inputs have new shapes: x [4, 4]" in caplog.records[-1].getMessage()
+
+
+def test_shapes_that_take_turns(caplog: Log) -> None:
+    model = tessella.compile(open_batch())
+    for count in range(1, MAX_EXECUTABLES + 2):
+        model.prepare({"x": (count, 4)})
+    assert not warnings(caplog)
+    for count in (1, 2):
+        model(rows(count))
+    [warning] = warnings(caplog)
+    assert "more than 8 sets of shapes take turns" in warning
+
+
+def test_a_model_is_prepared(caplog: Log) -> None:
+    caplog.set_level(logging.INFO, "tessella")
+    model = tessella.compile(open_batch())
+    for count in (1, 2, 3):
+        model.prepare({"x": (count, 4)})
+    assert len(caplog.records) == 3
+    assert "a model was compiled for x [3, 4], in 0." in caplog.records[-1].getMessage()
+    for count in (3, 2, 1):
+        assert model(rows(count)).shape == (count, 3)
+    assert len(caplog.records) == 3
+    fixed = tessella.compile(classifier())
+    fixed.prepare({})
+
+
+@pytest.mark.parametrize(
+    "shapes, message",
+    [
+        ({}, "the names of the inputs are wrong"),
+        ({"q": (1, 4)}, "the names of the inputs are wrong"),
+        ({"x": (1, 5)}, r"does not fit the input 'x'(.|\n)*found: \(1, 5\)"),
+        ({"x": (1, 4, 1)}, "does not fit the input 'x'"),
+        ({"x": (-1, 4)}, "does not fit the input 'x'"),
+        ({"x": ("n", 4)}, "does not fit the input 'x'"),
+    ],
+)
+def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tessella.compile(open_batch()).prepare(shapes)
+
+
+def test_a_function_has_a_few_programs(caplog: Log) -> None:
+    @tessella.jit
+    def twice(x: np.ndarray) -> np.ndarray:
+        return x + x
+
+    for count in range(1, USUAL + 1):
+        twice(rows(count))
+    assert not warnings(caplog)
+    for count in (90, 91):
+        twice(rows(count))
+    [warning] = warnings(caplog)
+    assert "twice was compiled again inside a call" in warning
+    assert "it was called with x: float32 [90, 4]" in warning
+    assert "pad arrays to a few shapes" in warning
+
+
+def test_static_values_are_told(caplog: Log) -> None:
+    caplog.set_level(logging.INFO, "tessella")
+
+    @tessella.jit(static_argnames="n")
+    def times(x: np.ndarray, n: int) -> np.ndarray:
+        return x * n
+
+    times(rows(2), 3)
+    assert "called with x: float32 [2, 4], n=3" in caplog.records[-1].getMessage()
+
+
+def test_passes_and_modules_are_for_who_debugs(caplog: Log) -> None:
+    caplog.set_level(logging.DEBUG, "tessella")
+    tessella.compile(classifier())
+    names = {record.name for record in caplog.records}
+    assert {"tessella.compile", "tessella.passes", "tessella.llvm"} <= names
+    messages = [record.getMessage() for record in caplog.records]
+    assert any(m.startswith("pick-kernels took 0.") for m in messages)
+    assert any(m.startswith("code 1/") for m in messages)
+
+
+SILENT = """
+import sys, numpy as np, tessella
+model = tessella.compile(sys.argv[1])
+model(np.ones((1, 4), np.float32))
+print("silent so far", file=sys.stderr, flush=True)
+model(np.ones((2, 4), np.float32))
+"""
+
+
+def test_without_a_handler_only_warnings_show(tmp_path: Path) -> None:
+    onnx.save(open_batch(), tmp_path / "open.onnx")
+    command = [sys.executable, "-c", SILENT, str(tmp_path / "open.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, second = done.stderr.splitlines()
+    assert first == "silent so far"
+    assert second.startswith("a model was compiled again inside a call")
+
+
+def test_timings() -> None:
+    model = tessella.compile(classifier())
+    timings = model.timings
+    expected = {"import", "pick-kernels", "plan-weights", "emit", "llvm", "llvm work", "link"}
+    assert expected <= set(timings)
+    assert all(seconds >= 0 for seconds in timings.values())
+    assert timings["llvm work"] > 0

@@ -1,0 +1,87 @@
+"""What a compilation is at, for who waits at a terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from time import monotonic
+from typing import Any
+
+from tessella.driver.compiling import Progress, quiet
+
+DELAY = 0.5
+"""Seconds before anything is shown, and between two lines."""
+
+_STEPS = re.compile(r"code (\d+)/(\d+): ")
+
+
+@contextmanager
+def shown(*, wanted: bool = True) -> Generator[Progress]:
+    """A progress for the length of a block: it is shown on stderr if that is a terminal, by `rich`
+    where that is installed."""
+    if not wanted or not sys.stderr.isatty():
+        yield quiet
+        return
+    display = _Bar() if find_spec("rich") is not None else _Lines()
+    try:
+        yield display.tell
+    finally:
+        display.stop()
+
+
+class _Lines:
+    """A line now and then."""
+
+    def __init__(self) -> None:
+        self._next = monotonic() + DELAY
+
+    def tell(self, text: str) -> None:
+        """Show what is being done, if the last line is old."""
+        if monotonic() >= self._next:
+            self._next = monotonic() + DELAY
+            print(f"compiling: {text}", file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        """Nothing to remove."""
+
+
+class _Bar:
+    """A line that changes, and goes in the end."""
+
+    def __init__(self) -> None:
+        self._start = monotonic() + DELAY
+        self._progress: Any = None
+        self._task: Any = None
+
+    def tell(self, text: str) -> None:
+        """Show what is being done, once it takes a while."""
+        if self._progress is None:
+            if monotonic() < self._start:
+                return
+            self._progress = _rich_progress()
+            self._progress.start()
+            self._task = self._progress.add_task("compiling", total=None)
+        steps = _STEPS.match(text)
+        done = {"completed": int(steps[1]), "total": int(steps[2])} if steps else {}
+        self._progress.update(self._task, description=f"compiling: {text:.60}", **done)
+
+    def stop(self) -> None:
+        """Remove the line."""
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def _rich_progress() -> Any:
+    from rich.console import Console  # it takes its time
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=Console(stderr=True), transient=True)
