@@ -452,6 +452,8 @@ class ContractOp(IRDLOperation):
         post = parser.parse_region() if parser.parse_optional_punctuation(",") else None
         parser.parse_punctuation(":")
         res = parser.parse_type()
+        if not isinstance(res, TensorType):
+            parser.raise_error("expected the type of a tensor")
         if not isinstance(schedule, ScheduleAttr | None):
             parser.raise_error("expected a #tile.schedule")
         op = cls(

@@ -186,6 +186,15 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32, #digits>) {
 
 // -----
 
+%x = "test.op"() : () -> tensor<3xf32>
+%0 = tile.contract = [a: 3] (%x[a]) -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+// expected-error@+1 {{expected the type of a tensor}}
+} : f32
+
+// -----
+
 %x, %t = "test.op"() : () -> (tensor<3xf32>, tensor<2xf32>)
 // expected-error@+1 {{tile.extract: the index a has 3 values, the dimension 2}}
 %0 = tile.contract = [a: 3] (%x[a]) -> [a] {
