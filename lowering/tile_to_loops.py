@@ -20,10 +20,11 @@ from typing import TypeVar
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import rt
+from tessella.dialects.elements import element_of
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
@@ -32,6 +33,7 @@ from tessella.dialects.tile import (
     ContractOp,
     EmptyOp,
     KernelOp,
+    Nest,
     ReturnOp,
     SegmentOp,
     SharedLoop,
@@ -45,6 +47,10 @@ from tessella.lowering.values import Emitter, Pos
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size
+
+PREFETCHES = 4
+"""Prefetches in a step of their loop, which costs more than they do."""
 
 T = TypeVar("T", rt.KernelOp, rt.SegmentOp)
 
@@ -94,7 +100,7 @@ def _convert_kernel(kernel: KernelOp) -> rt.KernelOp:
     for value, root in roots.items():
         buffers[value] = buffers[root]
     emitter = Emitter(new.body.block)
-    _emit(kernel, emitter, buffers, list(kernel.nest.data) if kernel.nest is not None else [], ())
+    _emit(kernel, emitter, buffers, kernel.nest.data.loops if kernel.nest is not None else (), ())
     emitter.finish()
     new.body.block.add_op(rt.ReturnOp())
     return new
@@ -122,6 +128,8 @@ def _emit(
         emitter.loop(start, stop, loops[0].step, (), body)
         return
     number = kernel.code.value.data if kernel.code is not None else 0
+    if kernel.nest is not None and kernel.nest.data.prefetch:
+        _prefetch(kernel, kernel.nest.data, emitter, buffers, steps)
     for op in kernel.body.block.ops:
         if isinstance(op, ContractOp):
             if op.schedule is None:
@@ -132,6 +140,39 @@ def _emit(
             starts = _starts(op, flat, emitter, steps)
             statement = Statement(emitter, op, simplify(flat), op.schedule.data, buffers, number)
             statement.emit(starts)
+
+
+def _prefetch(
+    kernel: KernelOp,
+    nest: Nest,
+    emitter: Emitter,
+    buffers: Mapping[SSAValue, SSAValue],
+    steps: Sequence[SSAValue],
+) -> None:
+    """Ask for the parts of the arguments that the next step of the innermost shared loop reads."""
+    asked: set[SSAValue] = set()
+    for op in kernel.body.block.ops:
+        if not isinstance(op, ContractOp) or op.at is None:
+            continue
+        flat = flatten(op)
+        parts = zip(op.tensors, flat.accesses, _starts(op, flat, emitter, steps), strict=True)
+        for value, access, start in parts:
+            span = access.stride(op.at.data[-1]) * nest.loops[-1].step
+            if isinstance(value, BlockArgument) and span and value not in asked:
+                asked.add(value)
+                line = max(1, nest.prefetch * 8 // element_of(value.type).bits)
+                _ask(emitter, buffers[value], start + span, span, line)
+
+
+def _ask(emitter: Emitter, buffer: SSAValue, start: Pos, span: Size, line: int) -> None:
+    """Ask for elements side by side, line by line."""
+
+    def body(element: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        at = emitter.at(emitter.step(start, Pos(element), 1))
+        emitter.effect(rt.PrefetchOp(buffer, at))
+        return ()
+
+    emitter.loop(emitter.index(0), emitter.index(span), line, (), body, PREFETCHES)
 
 
 def _starts(

@@ -115,26 +115,38 @@ class SharedLoop:
         return -(-self.extent // self.step)
 
 
+@dataclass(frozen=True)
+class Nest:
+    """The loops that the statements of a kernel share, the outermost first."""
+
+    loops: tuple[SharedLoop, ...]
+    prefetch: int = 0
+    """A step asks for what the next one reads, in lines of so many bytes; 0 where it does not."""
+
+
 @irdl_attr_definition
-class NestAttr(Data[tuple[SharedLoop, ...]]):
-    """The loops that the statements of a kernel share, the outermost first: `#tile.nest<[12 by 1,
-    128 by 32]>`."""
+class NestAttr(Data[Nest]):
+    """`#tile.nest<[12 by 1, 128 by 32] prefetch 64>`."""
 
     name = "tile.nest"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[SharedLoop, ...]:
+    def parse_parameter(cls, parser: AttrParser) -> Nest:
         def loop() -> SharedLoop:
             extent = parser.parse_integer(allow_negative=False)
             parser.parse_keyword("by")
             return SharedLoop(extent, parser.parse_integer(allow_negative=False))
 
         with parser.in_angle_brackets():
-            return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, loop))
+            loops = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, loop)
+            ahead = parser.parse_optional_keyword("prefetch") is not None
+            prefetch = parser.parse_integer(allow_negative=False) if ahead else 0
+            return Nest(tuple(loops), prefetch)
 
     def print_parameter(self, printer: Printer) -> None:
-        text = ", ".join(f"{loop.extent} by {loop.step}" for loop in self.data)
-        printer.print_string(f"<[{text}]>")
+        text = ", ".join(f"{loop.extent} by {loop.step}" for loop in self.data.loops)
+        prefetch = f" prefetch {self.data.prefetch}" if self.data.prefetch else ""
+        printer.print_string(f"<[{text}]{prefetch}>")
 
 
 @irdl_attr_definition

@@ -29,7 +29,7 @@ def shared_loops(op: ContractOp) -> Mapping[str, SharedLoop]:
     nest = kernel.properties.get("nest") if kernel is not None else None
     if op.at is None or not isinstance(nest, NestAttr):
         return {}
-    return dict(zip(op.at.data, nest.data, strict=False))
+    return dict(zip(op.at.data, nest.data.loops, strict=False))
 
 
 def steps(op: ContractOp) -> int:
@@ -96,7 +96,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
         if not isinstance(op, ContractOp):
             continue
         names = op.at.data if op.at is not None else ()
-        loops = nest.data if nest is not None else ()
+        loops = nest.data.loops if nest is not None else ()
         if len(names) != len(loops) or len(set(names)) != len(names):
             raise VerifyException(
                 f"tile.contract: expected an index for each of the kernel's {len(loops)} shared "

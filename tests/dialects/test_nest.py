@@ -52,6 +52,11 @@ def test_what_is_printed_is_parsed() -> None:
     assert to_text(parse(text)) == text
 
 
+def test_prefetching_is_printed() -> None:
+    text = CENTERED.replace("[6 by 4]", "[6 by 4] prefetch 64")
+    assert "#tile.nest<[6 by 4] prefetch 64>" in to_text(kernel_of(text))
+
+
 def test_a_tensor_of_the_kernel_has_room_for_one_step() -> None:
     first, second = (op for op in kernel_of(CENTERED).body.block.ops if isinstance(op, ContractOp))
     assert (memory_shape(first.res), memory_shape(second.res)) == ([4], [6, 8])

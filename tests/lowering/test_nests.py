@@ -17,7 +17,7 @@ def normal(seed: int, *shape: int) -> Array:
 
 
 @widths
-@pytest.mark.parametrize("shape", [(70, 301), (3, 41, 257), (2, 9000), (257, 64)])
+@pytest.mark.parametrize("shape", [(70, 301), (3, 41, 257), (2, 9000), (257, 64), (2600, 257)])
 def test_softmax(target: str, shape: tuple[int, ...]) -> None:
     check_op(nn.SoftmaxOp, [normal(0, *shape)], target=target, axis=len(shape) - 1)
 

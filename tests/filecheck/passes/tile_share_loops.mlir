@@ -3,7 +3,7 @@
 // What one statement writes is read by the next while it is in cache: rows are a loop of both.
 
 // CHECK-LABEL: tile.kernel @centered
-// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by {{[0-9]+}}]>}
+// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by {{[0-9]+}}] prefetch 64>}
 // CHECK-NEXT:    tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] {
 // CHECK:         tile.contract = [p: 4096, q: 1024] (%x[p, q], %s[p]) -> [p, q] at [p] {
 tile.kernel @centered(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
