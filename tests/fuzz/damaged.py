@@ -34,7 +34,7 @@ from tests.fuzz.rows import ROWS
 from tests.generators.damage import damaged_model, damaged_text
 from tests.generators.nn_programs import program
 from tests.hostile.limits import gigabytes, seconds
-from tests.hostile.models import mixed, one
+from tests.hostile.models import calling, mixed, one
 
 SECONDS = 20.0
 MOST_ELEMENTS = 1 << 24
@@ -46,6 +46,7 @@ MODELS: list[Callable[[], onnx.ModelProto]] = [
     mixed,
     lambda: one("Conv", {"x": IMAGE, "w": THREE}, pads=[1, 1, 1, 1], strides=[2, 1]),
     lambda: one("AveragePool", {"x": IMAGE}, kernel_shape=[3, 2], ceil_mode=1, pads=[1, 0, 1, 0]),
+    lambda: calling(3, 2),
     lambda: one("Einsum", {"a": [2, 3], "b": [3, 4]}, equation="ij,jk->ki"),
 ]
 

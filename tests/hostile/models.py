@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,3 +41,28 @@ def one(
     names = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op, list(operands), names, **attributes)
     return model([node], inputs, [value(n, None) for n in names], weights=weights, opset=opset)
+
+
+def calling(depth: int, calls: int, name: str = "") -> onnx.ModelProto:
+    """Functions each of which calls the one before it some times."""
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
+
+    def body(op: str, domain: str) -> list[onnx.NodeProto]:
+        values = ["a", *(f"v{i}" for i in range(calls - 1)), "b"]
+        pairs = itertools.pairwise(values)
+        return [helper.make_node(op, [x], [y], domain=domain, name=name) for x, y in pairs]
+
+    bodies = [body("Relu", ""), *(body(f"F{i}", "f") for i in range(depth - 1))]
+    functions = [
+        helper.make_function("f", f"F{i}", ["a"], ["b"], nodes, imports)
+        for i, nodes in enumerate(bodies)
+    ]
+    call = helper.make_node(f"F{depth - 1}", ["x"], ["y"], domain="f")
+    return model(
+        [call],
+        [value("x", [2])],
+        [value("y", [2])],
+        domains={"f": 1},
+        functions=functions,
+        opset=18,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -22,7 +21,7 @@ from tessella.support.errors import (
 )
 from tests.frontends.onnx.models import model, value
 from tests.hostile.limits import gigabytes, seconds
-from tests.hostile.models import X, Y, mixed, one
+from tests.hostile.models import X, Y, calling, mixed, one
 
 F = np.float32
 HUGE = 1 << 40
@@ -95,31 +94,6 @@ def test_what_may_be_large_but_does_not_fit() -> None:
 
 
 # ** functions and branches **
-
-
-def calling(depth: int, calls: int, name: str = "") -> onnx.ModelProto:
-    """Functions each of which calls the one before it some times."""
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
-
-    def body(op: str, domain: str) -> list[onnx.NodeProto]:
-        values = ["a", *(f"v{i}" for i in range(calls - 1)), "b"]
-        pairs = itertools.pairwise(values)
-        return [helper.make_node(op, [x], [y], domain=domain, name=name) for x, y in pairs]
-
-    bodies = [body("Relu", ""), *(body(f"F{i}", "f") for i in range(depth - 1))]
-    functions = [
-        helper.make_function("f", f"F{i}", ["a"], ["b"], nodes, imports)
-        for i, nodes in enumerate(bodies)
-    ]
-    call = helper.make_node(f"F{depth - 1}", ["x"], ["y"], domain="f")
-    return model(
-        [call],
-        [value("x", [2])],
-        [value("y", [2])],
-        domains={"f": 1},
-        functions=functions,
-        opset=18,
-    )
 
 
 @pytest.mark.parametrize("depth", [20, 60])
