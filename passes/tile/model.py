@@ -27,19 +27,28 @@ from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_acce
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.targets import Target
 
+# "Without it": how many of 411 choices (every fifth statement of `bench.cases` and the models of
+# the tests, on avx512, avx2 and neon) are others, and what these take more, in cycles of the model
+# with it.
+
 LOOP_CYCLES = 0.5
-"""Of a step of the innermost loop, beside the arithmetic that hides most of it."""
+"""Of a step of the innermost loop, beside the arithmetic that hides most of it. Without it 47,
+2% in the mean and 7% at most."""
 LOAD_CYCLES = 0.1
 """Of a load beyond its port: operands come from the second level of cache as often as from the
-first."""
+first. Without it 65, 2% in the mean and 7% at most."""
 TILE_CYCLES = 12.0
-"""To begin a register tile: a branch that is predicted badly, and an empty pipeline."""
+"""To begin a register tile: a branch that is predicted badly, and an empty pipeline. Without it 13,
+4% in the mean and 15% at most."""
 HIDDEN = 0.9
-"""The share of the shorter of computing and loading that hides behind the longer one."""
+"""The share of the shorter of computing and loading that hides behind the longer one. With all of
+it 58, 1% in the mean and 9% at most."""
 CACHE_SHARE = 0.75
-"""The share of a cache that a statement can count on."""
+"""The share of a cache that a statement can count on. With all of it 39, 3% in the mean and 33% at
+most."""
 MASK_CYCLES = 0.5
-"""Of a comparison of the lanes with a bound; loops hoist most of them."""
+"""Of a comparison of the lanes with a bound; loops hoist most of them. Without it 2, 11%
+at most."""
 HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3."""
 EXPENSIVE = {"math": 12.0}

@@ -32,18 +32,17 @@ from tessella.support.sizes import Size, ceil_div
 VECTORS = (8, 6, 4, 3, 2, 1)
 MAX_ROWS = 16
 BODY_OPS = 160
-"""Instructions of an unrolled loop: it has to stay in the cache of decoded instructions."""
+"""Instructions of an unrolled loop: it has to stay in the cache of decoded instructions, of which
+the model knows nothing. Without a bound, 4 in 10 choices are unrolled further."""
 WINDOW_OPS = 640
-"""Instructions of an unrolled window."""
-MAX_UNROLL = 16
+"""Instructions of an unrolled window. With as few as in other loops, average pools of 192 channels
+take 1% more cycles of the model on neon."""
 FAR_UNROLL = 2
 """Points in a step of the loop where each reads another page: with 4 of them, 1x1 convolutions of
 images in rows are slower by a tenth."""
 AHEAD = 3
 """One in so many vectors of a point is loaded ahead: with fewer registers left than that, unrolled
 products of 9x3 vectors spill."""
-MAX_WINDOW = 64
-"""Filter positions of a window that are unrolled as a whole."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
 convolutions' activations."""
@@ -234,11 +233,12 @@ class TileFamily:
         extents = [self._flat.ranges[name] for name in inside]
         whole = 1
         for points in accumulate(extents, mul):
-            if points > MAX_WINDOW or points * body > largest:
+            if points * body > largest:
                 break
             whole = points
-        longest = FAR_UNROLL if model.page_cycles(s) > 1 else MAX_UNROLL
-        most = min(longest, max(1, BODY_OPS // body))
+        most = max(1, BODY_OPS // body)
+        if model.page_cycles(s) > 1:
+            most = min(most, FAR_UNROLL)
         return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
 
 
