@@ -36,12 +36,12 @@ def interpret(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
 
     Raises InputError where names, shapes or element types are not those of ``@main``.
     """
-    arrays = _in_order(graph, inputs)
+    arrays = in_order(graph, inputs)
     return Interpreter(graph.weights).block(main_function(graph.module).body.block, arrays)
 
 
-def _in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
-    """The inputs in the order of @main's arguments, checked."""
+def in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
+    """The inputs in the order of @main's arguments. Raises InputError for those that do not fit."""
     infos, _ = signature(graph.module)
     names = [info.name for info in infos]
     if set(names) != set(inputs):

@@ -116,7 +116,7 @@ class _Signature:
         return np.require(array, requirements=["C", "A"])
 
 
-def _fits(shape: tuple[int, ...], wanted: tuple[int | str, ...]) -> bool:
+def _fits(shape: Sequence[object], wanted: tuple[int | str, ...]) -> bool:
     """Whether a shape is of these sizes; symbols stand for any."""
     return len(shape) == len(wanted) and all(
         (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
@@ -197,8 +197,9 @@ class Model(Compiled):
 
         Raises InputError for wrong names or shapes.
         """
-        known = {i.name: i.shape for i in self.inputs if all(isinstance(d, int) for d in i.shape)}
-        named = {**known, **shapes}
+        known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
+        fixed = {i.name: known[i.name] for i in self.inputs if len(known[i.name]) == len(i.shape)}
+        named: dict[str, Sequence[int]] = {**fixed, **shapes}
         if named.keys() != {info.name for info in self.inputs}:
             raise self._wrong_names(named)
         key = tuple(tuple(named[info.name]) for info in self.inputs)

@@ -267,7 +267,7 @@ def _valid(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """The model with types, or None for one that breaks ONNX's rules."""
     try:
         typed = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-        checker.check_model(typed, full_check=True)
+        checker.check_model(typed, full_check=True)  # pyright: ignore[reportUnknownMemberType]
         return typed
     except (checker.ValidationError, shape_inference.InferenceError, ValueError):
         return None
@@ -277,16 +277,11 @@ def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without nodes, inputs and weights that no output is made from; with the inferred
     shape of outputs that have none."""
     graph = OnnxGraph(model)
-    live = {
-        name
-        for output in graph.outputs
-        if output in graph.maker
-        for name in (output, *graph.behind(output))
-    }
-    nodes = [n for i, n in enumerate(model.graph.node) if not live.isdisjoint(graph.nodes[i].makes)]
-    used = {
-        name for i, n in enumerate(graph.nodes) if not live.isdisjoint(n.makes) for name in n.reads
-    } | set(graph.outputs)
+    ends = [name for name in graph.outputs if name in graph.maker]
+    live = {*ends, *(name for end in ends for name in graph.behind(end))}
+    kept = [i for i, node in enumerate(graph.nodes) if not live.isdisjoint(node.makes)]
+    nodes = [model.graph.node[i] for i in kept]
+    used = {name for i in kept for name in graph.nodes[i].reads} | set(graph.outputs)
     new = _rebuilt(
         model,
         nodes=nodes,

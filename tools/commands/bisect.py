@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from tessella.dialects.graph import Source
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.dialects.printing import to_text
 from tessella.driver import bisect
 from tessella.driver.bisect import Culprit, State
 from tessella.driver.model import Model
-from tessella.driver.options import Options
+from tessella.driver.single_kernels import WrongKernel, wrong_kernel
 from tessella.driver.stage_file import save_stage
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
@@ -70,29 +69,33 @@ def run(args: argparse.Namespace) -> int:
             _write(culprit, Path(args.output))
         _report(_of_pass(culprit, len(found) - 1, args.lines), args.json)
         return 1
-    return _native(source, options, feeds, verdict, len(found) - 1, args.json)
-
-
-def _native(
-    source: Source,
-    options: Options,
-    feeds: Mapping[str, Array],
-    verdict: bisect.Verdict,
-    passes: int,
-    as_json: bool,
-) -> int:
-    """What the native code makes of a program that all passes leave as it is."""
     wrong = verdict(Model(source, options).run(None, feeds))
+    kernel = None
+    if wrong is not None:
+
+        def compare(y: Array, wanted: Array) -> str | None:
+            return beyond_rounding(y, wanted, args.tolerance)
+
+        kernel = wrong_kernel(found[-1].graph, feeds, options, compare)
+    _report(_of_code(wrong, kernel, len(found) - 1), args.json)
+    return int(wrong is not None)
+
+
+def _of_code(wrong: str | None, kernel: WrongKernel | None, passes: int) -> Mapping[str, object]:
+    """What there is to say about native code, where all passes leave a program as it is."""
     same = f"none of {passes} passes to the stage {bisect.LAST!r} changes a result beyond rounding"
     if wrong is None:
-        _report({"pass": None, "native": None, "text": f"{same}, nor does native code"}, as_json)
-        return 0
-    text = (
-        f"{same}, but native code does: the fault is in the loops, in what is made of them, or in "
-        f"the memory that they use\n{_indented(wrong)}"
-    )
-    _report({"pass": None, "native": wrong, "text": text}, as_json)
-    return 1
+        return {"pass": None, "native": None, "text": f"{same}, nor does native code"}
+    text = f"{same}, but native code does\n{_indented(wrong)}\n"
+    if kernel is None:
+        text += "each kernel alone is right: the fault is in the segments, or in the arena"
+    else:
+        text += (
+            f"the first kernel that is wrong by itself is @{kernel.name}, which computes the nodes "
+            f"{', '.join(kernel.nodes) or '(none)'}\n{_indented(kernel.difference)}"
+        )
+    listed = None if kernel is None else vars(kernel)
+    return {"pass": None, "native": wrong, "kernel": listed, "text": text}
 
 
 def _of_pass(culprit: Culprit, passes: int, lines: int) -> Mapping[str, object]:
