@@ -8,5 +8,5 @@
 // CHECK-NEXT: places: tuple[str, ...] = x86/f32/nhwc
 // CHECK: print-op-stats [debug]: Print
 // CHECK: tile-schedule [{{.*}}]: Choose
-// CHECK-NEXT: target: str = host
+// CHECK-NEXT: target: str = native
 // CHECK: canonicalize [program]
