@@ -10,7 +10,7 @@ from tessella.codegen import llvm
 from tessella.codegen.llvm import Machine
 from tessella.support.disk import Folder
 
-FOLDER = Folder("kernels", 256 << 20)
+FOLDER = Folder("kernels", 1 / 16)
 
 VERSION = 1
 """Of what ``llvm.emit_object`` does with text: objects of another version are not used."""

@@ -8,12 +8,22 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.rt import KernelOp
+
 
 def verify(module: ModuleOp) -> None:
     """Raise VerifyException where a module is not consistent."""
     module.verify()
     for op in misplaced(module):
         raise order_error(op)
+
+
+def verify_program(module: ModuleOp) -> None:
+    """Raise VerifyException where kernels, and what calls them, do not fit together: all that
+    `verify` checks but the loops in kernels, which are most of a program's ops."""
+    module.verify(verify_nested_ops=False)
+    for op in module.ops:
+        op.verify(verify_nested_ops=not isinstance(op, KernelOp))
 
 
 def misplaced(module: ModuleOp) -> Iterator[Operation]:

@@ -24,6 +24,7 @@ from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
+from tessella.dialects.verify import verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
 from tessella.driver.options import Options
@@ -149,7 +150,7 @@ def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) 
         compilation.add_all(texts)
     if not KNOBS.verify:
         with timings.of("verify"):
-            check(module, "lowering")  # while others are at work
+            check(module, "lowering", verify_program)  # while others are at work
     numbers = count(1)
 
     def done(name: str) -> None:

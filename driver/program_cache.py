@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -26,13 +27,21 @@ from tessella.support.knobs import KNOBS
 if TYPE_CHECKING:
     from tessella.codegen.objects import Objects
 
-FOLDER = Folder("programs", 4 << 30)
+FOLDER = Folder("programs", 59 / 64)
 
-SIGNATURES = Folder("signatures", 16 << 20)
+SIGNATURES = Folder("signatures", 1 / 64)
 
 Shapes = Sequence[tuple[int, ...]]
-Signature = tuple[Sequence[ValueInfo], Sequence[ValueInfo]]
-"""Inputs and outputs."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What of a model is known before it is read."""
+
+    inputs: Sequence[ValueInfo]
+    outputs: Sequence[ValueInfo]
+    files: Sequence[str]
+    """The other files that hold tensors of it, relative to its own."""
 
 
 def key(model: str | None, shapes: Shapes, options: Options) -> str | None:
@@ -62,22 +71,24 @@ def store(key: str | None, program: Program, objects: Objects) -> None:
 
 
 def fetch_signature(model: str) -> Signature | None:
-    """Inputs and outputs of a model, if it was read before."""
+    """The signature of a model, if it was read before."""
     data = SIGNATURES.get(f"{model} {_versions()}") if _can_be_kept() else None
     if data is None:
         return None
+    *values, files = json.loads(data)
     inputs, outputs = (
-        [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in infos]
-        for infos in json.loads(data)
+        [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in infos] for infos in values
     )
-    return inputs, outputs
+    return Signature(inputs, outputs, files)
 
 
 def store_signature(model: str, signature: Signature) -> None:
-    """Keep the inputs and outputs of a model for later."""
+    """Keep the signature of a model for later."""
     if _can_be_kept():
-        listed = [[[i.name, i.dtype, i.shape] for i in infos] for infos in signature]
-        SIGNATURES.put(f"{model} {_versions()}", json.dumps(listed).encode())
+        values = signature.inputs, signature.outputs
+        listed = [[[i.name, i.dtype, i.shape] for i in infos] for infos in values]
+        data = json.dumps([*listed, list(signature.files)]).encode()
+        SIGNATURES.put(f"{model} {_versions()}", data)
 
 
 def _can_be_kept() -> bool:

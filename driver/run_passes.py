@@ -58,7 +58,7 @@ class PassRunner:
         return module
 
 
-def check(module: ModuleOp, after: str) -> None:
+def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None] = verify) -> None:
     """Raise InternalError for a module that does not verify."""
     try:
         verify(module)

@@ -10,7 +10,7 @@ from tessella.driver.compile import compile_source
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
 from tessella.driver.stages import stage_of
-from tessella.frontends.kept import KeptSource, identify
+from tessella.frontends.kept import KeptSource
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
@@ -45,10 +45,7 @@ def open_source(
     _check_import_options(constants, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     settings = {"constants": constants or {}, **limits}
-    return KeptSource(
-        lambda: identify(model, settings),
-        lambda: _read(model, constants, limits),
-    )
+    return KeptSource(model, settings, lambda: _read(model, constants, limits))
 
 
 def _read(

@@ -27,66 +27,93 @@ _LARGEST = 2**31 - 1
 class KeptSource:
     """An ONNX model by what identifies it; ``read`` gives the model itself."""
 
-    def __init__(self, identify: Callable[[], str | None], read: Callable[[], OnnxSource]) -> None:
-        self._identify = identify
+    def __init__(
+        self, model: object, settings: Mapping[str, Any], read: Callable[[], OnnxSource]
+    ) -> None:
+        self._model = model
+        self._settings = settings
         self._read = read
         self._source: OnnxSource | None = None
-        self.fingerprint = identify()
-        """None for a model that is not all in one file."""
-        self.inputs: Sequence[ValueInfo]
-        self.outputs: Sequence[ValueInfo]
-        self.inputs, self.outputs = self._signature()
+        own = _identity(model, settings)
+        signature = self._signature(own)
+        self.inputs: Sequence[ValueInfo] = signature.inputs
+        self.outputs: Sequence[ValueInfo] = signature.outputs
+        self._files = signature.files
+        self.fingerprint = self._with_files(own)
+        """None where there is no cache, or nothing tells one model from another."""
+        if self.fingerprint is None:
+            self._opened()
 
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The program for these shapes of the inputs. Raises TessellaError."""
         return self._opened().graph(shapes)
 
-    def _signature(self) -> program_cache.Signature:
-        if self.fingerprint is not None:
-            known = program_cache.fetch_signature(self.fingerprint)
-            if known is not None:
-                return known
+    def _signature(self, own: str | None) -> program_cache.Signature:
+        known = None if own is None else program_cache.fetch_signature(own)
+        if known is not None:
+            return known
         source = self._source = self._read()
-        signature = source.inputs, source.outputs
-        if not source.is_whole:
-            self.fingerprint = None
-        elif self.fingerprint is not None:
-            program_cache.store_signature(self.fingerprint, signature)
+        signature = program_cache.Signature(source.inputs, source.outputs, source.files)
+        if own is not None:
+            program_cache.store_signature(own, signature)
         return signature
 
     def _opened(self) -> OnnxSource:
         if self._source is None:
-            source = self._read()
-            if self._identify() != self.fingerprint:
-                raise InvalidModelError("the model's file has changed since it was compiled")
-            self._source = source
+            self._source = self._read()
+            if self._with_files(_identity(self._model, self._settings)) != self.fingerprint:
+                self._source = None
+                raise InvalidModelError("the model has changed since it was compiled")
         return self._source
 
+    def _with_files(self, own: str | None) -> str | None:
+        """What the model's own bytes and those of its other files identify."""
+        if own is None or not self._files or not isinstance(self._model, str | os.PathLike):
+            return own
+        digest = hashlib.sha256(own.encode())
+        try:
+            for name in self._files:
+                digest.update(_digest_of(Path(os.fsdecode(self._model)).parent / name))
+        except (OSError, ValueError):
+            return None
+        return digest.hexdigest()
 
-def identify(model: object, settings: Mapping[str, Any]) -> str | None:
-    """Names the content of an ONNX file, or its bytes, and how it is read; None where there is no
-    cache, or it is no such thing."""
+
+def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
+    """Names the bytes of a model, and how it is read; None where there is no cache, or it is no
+    such thing."""
     if disk.home() is None:
         return None
     try:
-        data = model if isinstance(model, bytes) else _contents(model)
-        digest = hashlib.sha256(data)
+        digest = hashlib.sha256(_contents(model))
         for name, value in sorted(settings.items()):
             _add(digest.update, name, value)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, MemoryError):
         return None
     return digest.hexdigest()
 
 
 def _contents(model: object) -> bytes:
-    """The bytes of a plain file. Raises OSError, ValueError, TypeError."""
-    if not isinstance(model, str | os.PathLike):
-        raise TypeError("it is no path")
-    path = Path(os.fsdecode(model))
+    """The bytes of a model. Raises OSError, ValueError, TypeError."""
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, str | os.PathLike):
+        return _plain_file(Path(os.fsdecode(model)), _LARGEST).read_bytes()
+    if type(model).__name__ != "ModelProto":
+        raise TypeError("it is no model")
+    return cast(Any, model).SerializeToString(deterministic=True)
+
+
+def _digest_of(path: Path) -> bytes:
+    with _plain_file(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _plain_file(path: Path, largest: int | None = None) -> Path:
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+    if not stat.S_ISREG(status.st_mode) or (largest is not None and status.st_size > largest):
         raise ValueError("it is no model's file")
-    return path.read_bytes()
+    return path
 
 
 def _add(update: Callable[[bytes], None], name: str, value: object) -> None:
@@ -101,6 +128,3 @@ def _add(update: Callable[[bytes], None], name: str, value: object) -> None:
             raise TypeError("it has no bytes")
         update(f"{name}.{key!r}={array.dtype!r}{array.shape}".encode())
         update(np.ascontiguousarray(array).tobytes())
-
-
-__all__ = ["KeptSource", "identify"]

@@ -1,8 +1,8 @@
 """A folder of entries that any number of processes share: an entry is found whole, or not at all.
 
 ``TESSELLA_CACHE`` names the folder, or is `off`; without it, it is tessella's in the user's cache
-folder (XDG Base Directory). Nothing here ever fails: where the disk is full, may not be written to,
-or is not ours alone, work is done again.
+folder (XDG Base Directory). ``TESSELLA_CACHE_SIZE`` bounds it, as `500M` or `8G`. Nothing here ever
+fails: where the disk is full, may not be written to, or is not ours alone, work is done again.
 
 An entry is a file: 8 bytes, the SHA-256 of its key and content, the content. Files are put in place
 by renaming, so that there are no locks; what somebody else wrote, or can have written, is not read.
@@ -34,6 +34,11 @@ _OFF = ("off", "0")
 _PART = ".part"
 """The end of the names of files that are being written."""
 
+DEFAULT_BOUND = 4 << 30
+"""Bytes that all caches may take, where nobody says another number."""
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
 _STALE = 3600.0
 """Seconds after which nobody writes such a file any more."""
 
@@ -58,6 +63,18 @@ def home() -> Path | None:
     return base / "tessella"
 
 
+def bound() -> int:
+    """Bytes that all caches may take together. A text that is no number counts as none."""
+    text = os.environ.get("TESSELLA_CACHE_SIZE", "").strip().upper().removesuffix("B")
+    number = text.rstrip("KMGT")
+    unit = _UNITS.get(text[len(number) :])
+    if unit is None or not (number.isascii() and number.isdigit() and len(number) < 16):
+        if text:
+            _log.warning("TESSELLA_CACHE_SIZE: expected a size such as 500M, found %r", text)
+        return DEFAULT_BOUND
+    return int(number) * unit
+
+
 @dataclass(frozen=True)
 class Usage:
     """What a folder of entries takes."""
@@ -70,10 +87,15 @@ class Usage:
 class Folder:
     """Entries by key, of one kind, with a bound on what they take together."""
 
-    def __init__(self, name: str, most: int) -> None:
-        """``name`` is that of the folder in `home()`, and ``most`` in bytes."""
+    def __init__(self, name: str, share: float) -> None:
+        """``name`` is that of the folder in `home()`; ``share`` is its part of `bound()`."""
         self.name = name
-        self.most = most
+        self.share = share
+
+    @property
+    def most(self) -> int:
+        """Bytes that the entries may take."""
+        return int(self.share * bound())
 
     def path(self) -> Path | None:
         """Where the entries are; None where there are to be none."""

@@ -62,12 +62,12 @@ class ExternalFiles:
     def __init__(self, model: Path | None) -> None:
         self._folder = model.parent.resolve() if model else None
         self._roots = (model.parent.resolve(), model.resolve().parent) if model else ()
-        self.are_used = False
-        """Whether the model names any."""
+        self.names: set[str] = set()
+        """Those that the model names, relative to its folder."""
 
     def check(self, place: Location, where: str) -> None:
         """Raises InvalidModelError unless the file holds the data."""
-        self.are_used = True
+        self.names.add(place.path)
         os.close(self._open(place, where))
 
     def read(self, place: Location, where: str) -> bytearray:

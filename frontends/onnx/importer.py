@@ -42,8 +42,8 @@ class OnnxSource:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._model = open_model(origin)
-        self.is_whole = self._model.is_whole
-        """Whether all is in the model's own bytes: no tensor is in another file."""
+        self.files = self._model.files
+        """The other files that hold tensors of it, relative to its own."""
         issues = unsupported(self._model)
         if issues:
             raise UnsupportedError(issues)

@@ -168,5 +168,5 @@ class Model:
     functions: Mapping[tuple[str, str, str], Function]
     """By domain, op and overload."""
 
-    is_whole: bool = True
-    """Whether all is in the model's own bytes: no tensor is in another file."""
+    files: tuple[str, ...] = ()
+    """The other files that hold tensors of it, relative to its own."""

@@ -29,7 +29,7 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
         graph,
         _opsets(proto.opset_import),
         dict(zip(keys, functions, strict=True)),
-        is_whole=not files.are_used,
+        files=tuple(sorted(files.names)),
     )
 
 

@@ -177,22 +177,49 @@ def test_nothing_is_kept_beside_plugins(
     assert len(compiled) == 2
 
 
-def test_external_data_is_no_part_of_a_file(
-    cache: Path, compiled: list[str], tmp_path: Path
-) -> None:
-    """Which stays the same when the data changes."""
-    for factor in (2, 3):
-        onnx.save(
-            scaled(factor, weight=np.full((3, 4), factor, np.float32)),
-            tmp_path / "m.onnx",
-            save_as_external_data=True,
-            location="m.data",
-            size_threshold=0,
-        )
-        np.testing.assert_array_equal(tessella.compile(tmp_path / "m.onnx")(ones()), want(factor))
-        os.unlink(tmp_path / "m.data")
+def write_in_two_files(path: Path, factor: float) -> None:
+    path.with_suffix(".data").unlink(missing_ok=True)
+    onnx.save(
+        scaled(factor, weight=np.full((3, 4), factor, np.float32)),
+        path,
+        save_as_external_data=True,
+        location=path.with_suffix(".data").name,
+        size_threshold=0,
+    )
+
+
+def test_external_data_is_part_of_a_model(cache: Path, compiled: list[str], tmp_path: Path) -> None:
+    """The model's own file stays the same when the data changes."""
+    path = tmp_path / "m.onnx"
+    for factor in (2, 3, 2):
+        write_in_two_files(path, factor)
+        np.testing.assert_array_equal(tessella.compile(path)(ones()), want(factor))
     assert len(compiled) == 2
-    assert not (cache / "programs").exists()
+
+
+def test_external_data_that_is_gone_or_changes(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    write_in_two_files(path, 2)
+    tessella.compile(path)
+    warm = tessella.compile(path)
+    write_in_two_files(path, 3)
+    with pytest.raises(InvalidModelError, match="has changed"):
+        warm.explain()
+    path.with_suffix(".data").unlink()
+    with pytest.raises(InvalidModelError, match="cannot read external data"):
+        tessella.compile(path)
+
+
+def test_a_model_in_memory(cache: Path, compiled: list[str]) -> None:
+    model = scaled(2, "n")
+    tessella.compile(model)(ones(3))
+    made = tessella.compile(model)
+    np.testing.assert_array_equal(made(ones(3)), want(2, 3))
+    assert len(compiled) == 1
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.full(4, 3, np.float32), "w"))
+    np.testing.assert_array_equal(made(ones(3)), want(2, 3))
+    np.testing.assert_array_equal(tessella.compile(model)(ones(3)), want(3, 3))
+    assert len(compiled) == 2
 
 
 def test_a_file_that_changes_meanwhile(cache: Path, tmp_path: Path) -> None:

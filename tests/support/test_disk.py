@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Folder:
     monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "cache"))
-    return Folder("things", 100_000)
+    monkeypatch.setenv("TESSELLA_CACHE_SIZE", "100000")
+    return Folder("things", 1.0)
 
 
 def file_of(folder: Folder, key: str) -> Path:
@@ -134,7 +135,7 @@ def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below", Path("/" + "x" * 5000)):
         monkeypatch.setenv("TESSELLA_CACHE", str(path))
-        folder = Folder("things", 1000)
+        folder = Folder("things", 0.01)
         folder.put("a", b"content")
         assert folder.get("a") is None
         folder.trim()
@@ -192,6 +193,34 @@ def test_it_never_takes_much_more_than_its_bound(folder: Folder) -> None:
     assert folder.usage().size < 102_000
 
 
+@pytest.mark.parametrize(
+    "text, size",
+    [
+        ("1000", 1000),
+        ("2k", 2048),
+        (" 500 MB", None),
+        ("500MB", 500 << 20),
+        ("8G", 8 << 30),
+        ("1T", 1 << 40),
+        ("0", 0),
+        ("", None),
+        ("-1", None),
+        ("M", None),
+        ("1.5G", None),
+        ("9" * 400, None),
+    ],
+)
+def test_the_size_is_read(monkeypatch: pytest.MonkeyPatch, text: str, size: int | None) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE_SIZE", text)
+    assert disk.bound() == (disk.DEFAULT_BOUND if size is None else size)
+
+
+def test_a_size_of_nothing_keeps_nothing(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE_SIZE", "0")
+    folder.put("a", b"content")
+    assert folder.usage().entries == 0
+
+
 def test_what_was_begun_long_ago_is_removed(folder: Folder) -> None:
     folder.put("a", b"content")
     old, new = (file_of(folder, "a").with_name(f"{name}.part") for name in ("old", "new"))
@@ -210,7 +239,7 @@ def test_what_was_begun_long_ago_is_removed(folder: Folder) -> None:
 def test_processes_that_write_and_read_the_same_entries(folder: Folder) -> None:
     program = (
         "from tessella.support.disk import Folder\n"
-        "folder = Folder('things', 100_000)\n"
+        "folder = Folder('things', 1.0)\n"
         "for i in range(300):\n"
         "    key = str(i % 7)\n"
         "    found = folder.get(key)\n"
