@@ -22,6 +22,12 @@ from tessella.tools.commands.shared import (
 )
 from tessella.tools.progress import shown
 
+EPILOG = """\
+  tessella compile model.onnx --to nn                 model.nn, and model.weights beside it
+  tessella compile model.onnx --to asm --target avx2 -o -
+  tessella compile model.onnx --to loops --time-passes -vv
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""

@@ -32,6 +32,14 @@ from tessella.tools.commands.shared import (
 )
 from tessella.tools.progress import shown
 
+EPILOG = """\
+  tessella run model.onnx --shape x=1x3x224x224
+  tessella run model.onnx --input x=@x.npy --output y=@y.npy
+  tessella run model.onnx --expected y=@y.npy        exit code 1 where it differs
+  tessella run model.onnx --interpret tile           NumPy runs the statements
+  tessella run model.onnx --time-passes              where the time of compiling goes
+"""
+
 INTERPRETED = IR_STAGES[:3]
 """The stages that NumPy can run."""
 
