@@ -50,7 +50,7 @@ def compare(name: str, peers: Sequence[str], *, threads: int, repeat: int) -> li
     """Measure all peers on one model. Ratios and errors are against the first one."""
     with TemporaryDirectory() as folder:
         path, feeds_path = Path(folder) / "model.onnx", Path(folder) / "feeds.npz"
-        weights_mb, feeds = _write(name, path)
+        weights_mb, feeds = write_model(name, path)
         np.savez(feeds_path, allow_pickle=False, **feeds)
         rows = {peer: Row(name, peer, threads, weights_mb) for peer in peers}
         for row in rows.values():
@@ -71,7 +71,7 @@ def compare(name: str, peers: Sequence[str], *, threads: int, repeat: int) -> li
     return list(rows.values())
 
 
-def _write(name: str, path: Path) -> tuple[float, dict[str, Array]]:
+def write_model(name: str, path: Path) -> tuple[float, dict[str, Array]]:
     """Write the model with weights; their size in MB, and inputs for it."""
     model = light_model(name) if name in LIGHT_MODELS else load_fixture(name)
     path.write_bytes(model.SerializeToString())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,13 @@ def load_openvino(path: Path, threads: int) -> Run:
     """OpenVINO's CPU device, told to compute in float32 and to answer one request quickly."""
     openvino: Any = importlib.import_module("openvino")
     core = openvino.Core()
-    options = {
+    options: dict[str, Any] = {
         "INFERENCE_PRECISION_HINT": "f32",
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
     }
+    if folder := os.environ.get("BENCH_OPENVINO_CACHE"):
+        options["CACHE_DIR"] = folder
     compiled = core.compile_model(core.read_model(str(path)), "CPU", options)
     request = compiled.create_infer_request()
 

@@ -1,0 +1,180 @@
+"""Compare how long a model takes from its file to the first answer, and in how much memory.
+
+    python -m bench.compile [NAME ...] --repeat 5 --json results.json
+
+Each figure is of a process that does nothing else, from its start, imports included, to its first
+answer. Cold is without any cache. Warm is with the cache that an earlier process has left:
+tessella's, and OpenVINO's cache folder; ONNX Runtime has none. Contestants take turns, so that a
+disturbance of the machine hits all of them; figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from bench.measure import geometric_mean, machine
+from bench.models import NAMES, write_model
+from bench.peers import PEERS, available
+
+CACHED = ("tessella", "openvino")
+"""The peers that keep on disk what they have compiled."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process: seconds of its life up to the first answer, processor time of it and of those
+    that it started, and the most memory that it has had resident."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """Medians of one peer on one model, cold or warm; or the reason why there are none."""
+
+    model: str
+    peer: str
+    cache: str
+    seconds: float | None = None
+    cpu_seconds: float | None = None
+    peak_mb: float | None = None
+    failure: str | None = None
+
+
+def run_once(peer: str, model: Path, feeds: Path, cache: Path | None) -> Run:
+    """Load and call a model in a new process. Raises RuntimeError where the peer fails."""
+    before, began = os.times(), time.perf_counter()
+    result = subprocess.run(
+        [sys.executable, "-m", "bench.first", peer, str(model), str(feeds)],
+        env=_environment(cache),
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode != 0:
+        lines = result.stderr.strip().splitlines() or ["it said nothing"]
+        raise RuntimeError(f"exit status {result.returncode}: {lines[-1]}")
+    after, figures = os.times(), json.loads(result.stdout.splitlines()[-1])
+    spent = sum(after[2:4]) - sum(before[2:4])
+    return Run(figures["answered"] - began, spent, figures["peak_bytes"])
+
+
+def _environment(cache: Path | None) -> Mapping[str, str]:
+    caches = {"TESSELLA_CACHE": "off"}
+    if cache is not None:
+        caches = {"TESSELLA_CACHE": str(cache), "BENCH_OPENVINO_CACHE": str(cache / "openvino")}
+    return {**os.environ, **caches}
+
+
+def compare(name: str, peers: Sequence[str], repeat: int) -> list[Row]:
+    """All peers on one model, cold and warm."""
+    with TemporaryDirectory() as folder:
+        model, feeds, cache = (Path(folder) / part for part in ("m.onnx", "feeds.npz", "cache"))
+        _, arrays = write_model(name, model)
+        np.savez(feeds, allow_pickle=False, **arrays)
+        contestants = [(peer, None) for peer in peers]
+        contestants += [(peer, cache) for peer in peers if peer in CACHED]
+        runs: dict[tuple[str, Path | None], list[Run]] = {key: [] for key in contestants}
+        failures: dict[tuple[str, Path | None], str] = {}
+        for turn in range(repeat + 1):
+            for key in contestants:
+                if key in failures or (turn == 0 and key[1] is None):
+                    continue  # the turn before the first fills the caches
+                try:
+                    run = run_once(key[0], model, feeds, key[1])
+                except RuntimeError as error:
+                    failures[key] = str(error)
+                    continue
+                if turn:
+                    runs[key].append(run)
+        return [_row(name, *key, runs[key], failures.get(key)) for key in contestants]
+
+
+def _row(name: str, peer: str, cache: Path | None, runs: Sequence[Run], failure: str | None) -> Row:
+    kind = "cold" if cache is None else "warm"
+    if failure is not None:
+        return Row(name, peer, kind, failure=failure)
+    return Row(
+        name,
+        peer,
+        kind,
+        median(run.seconds for run in runs),
+        median(run.cpu_seconds for run in runs),
+        median(run.peak_bytes for run in runs) / 1e6,
+    )
+
+
+def _print_rows(rows: Sequence[Row]) -> None:
+    print(f"\n{rows[0].model}")
+    print(f"  {'':12}{'cache':>6}{'seconds':>9}{'CPU s':>8}{'peak MB':>9}")
+    for row in rows:
+        if row.failure is not None:
+            print(f"  {row.peer:12}{row.cache:>6} failed: {row.failure}")
+        else:
+            print(f"  {row.peer:12}{row.cache:>6}{row.seconds:9.2f}", end="")
+            print(f"{row.cpu_seconds:8.2f}{row.peak_mb:9.0f}")
+
+
+def _print_means(rows: Sequence[Row]) -> None:
+    print("\ngeometric mean of the seconds")
+    for peer, cache in dict.fromkeys((row.peer, row.cache) for row in rows):
+        mine = [row for row in rows if (row.peer, row.cache) == (peer, cache)]
+        seconds = [row.seconds for row in mine if row.seconds is not None]
+        if seconds:
+            print(f"  {peer:12}{cache:>6}{geometric_mean(seconds):9.2f}  ({len(seconds)} models)")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.compile", description="Time from a model's file to its first answer."
+    )
+    parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
+    parser.add_argument("--repeat", type=int, default=5, help="processes each (default: 5)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    options = parser.parse_args(arguments)
+    for name in options.names:
+        if not any(known.startswith(name) for known in NAMES):
+            parser.error(f"no model {name!r}; there are {', '.join(NAMES)}")
+    for peer in options.peers.split(","):
+        if peer not in PEERS:
+            parser.error(f"no peer {peer!r}; there are {', '.join(PEERS)}")
+    if options.repeat < 1:
+        parser.error("--repeat: at least 1")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 if anything failed."""
+    options = _parse(arguments)
+    where: dict[str, Any] = machine()
+    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    peers = available(options.peers.split(","))
+    rows: list[Row] = []
+    for name in NAMES:
+        if not options.names or any(name.startswith(prefix) for prefix in options.names):
+            rows += (new := compare(name, peers, options.repeat))
+            _print_rows(new)
+    _print_means(rows)
+    if options.json is not None:
+        document = {"machine": where, "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(not rows or any(row.failure is not None for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
