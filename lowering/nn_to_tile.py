@@ -48,12 +48,16 @@ class KernelTable:
     known: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
     count: int = field(init=False)
     """The kernels that the module has."""
+    _nodes: dict[KernelOp, list[StringAttr]] = field(
+        default_factory=dict[KernelOp, list[StringAttr]]
+    )
 
     def __post_init__(self) -> None:
         self.count = sum(isinstance(op, KernelOp) for op in self.module.body.block.ops)
 
     def add(self, kernel: KernelOp, hint: str, nodes: Sequence[str]) -> KernelOp:
-        """The kernel, or an equal one that is there already; it gets its name here."""
+        """The kernel, or an equal one that is there already; it gets its name here, and its nodes
+        in `finish`."""
         key = structure(kernel)
         known = self.known.get(key)
         if known is None:
@@ -63,9 +67,13 @@ class KernelTable:
             kernel.sym_name = StringAttr(f"{hint}_{number}")
             kernel.code = IntegerAttr(number, i64)
             Rewriter.insert_op(kernel, InsertPoint.at_start(self.module.body.block))
-        old = known.nodes.data if known.nodes is not None else ()
-        known.nodes = ArrayAttr([*old, *map(StringAttr, nodes)])
+        self._nodes.setdefault(known, []).extend(map(StringAttr, nodes))
         return known
+
+    def finish(self) -> None:
+        """Write on each kernel the nodes that it computes."""
+        for kernel, nodes in self._nodes.items():
+            kernel.nodes = ArrayAttr(nodes)
 
 
 class _Group(GroupLowering):
@@ -121,6 +129,7 @@ class ConvertNnToTilePass(ProgramPass):
         table = KernelTable(op)
         for segment in segments(op):
             _convert_segment(segment, weights_of(ctx), table)
+        table.finish()
 
 
 def _convert_segment(segment: SegmentOp, weights: WeightStore, table: KernelTable) -> None:

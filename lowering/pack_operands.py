@@ -63,6 +63,7 @@ class _Packer:
             for op in reversed(list(segment.body.block.ops)):
                 if isinstance(op, WeightOp | ViewOp) and op.res.first_use is None:
                     Rewriter.erase_op(op)
+        self.table.finish()
         self._drop_unused()
 
     def _call(self, call: CallOp) -> None:
