@@ -17,7 +17,7 @@ from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access, simplify
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.statement import Statement
-from tessella.lowering.values import Emitter
+from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.tiles import Tiles, split
 from tessella.support.sizes import Size, ceil_div, known, product, round_up
 from tests.support.symbols import Symbolic, at, size
@@ -120,7 +120,7 @@ def test_loops_of_a_map() -> None:
     schedule = Schedule(("i",), (), vector="i", lanes=16)
     Statement(
         emitter, op, flat, schedule, {op.inputs[0]: block.args[0], op.res: block.args[1]}
-    ).emit()
+    ).emit((Pos(), Pos()))
     emitter.finish()
     [loop] = [inner for inner in block.ops if isinstance(inner, scf.ForOp)]
     assert loop.ub is block.args[2]
