@@ -34,7 +34,7 @@ def test_layers(name: str) -> None:
 
 
 def test_the_source_of_an_attention() -> None:
-    text = as_text(lowered_model("encoder_opset18"), "placed")
+    text = " ".join(as_text(lowered_model("encoder_opset18"), "placed").split())
     [consumed, *_] = re.findall(r'nn\.pattern = "attention", nn\.consumed = \[(.*?)\]', text)
     assert consumed == ", ".join(
         f'"nn.{source}"'
