@@ -160,7 +160,7 @@ class CompareOp(IRDLOperation):
 
 @irdl_op_definition
 class CmpiOp(CompareOp):
-    """A comparison of integers, indices or vectors of them."""
+    """A comparison of integers or indices, or of vectors of them."""
 
     name = "arith.cmpi"
     PREDICATES: ClassVar[Sequence[str]] = tuple(arith.CMPI_COMPARISON_OPERATIONS)
@@ -168,7 +168,7 @@ class CmpiOp(CompareOp):
 
 @irdl_op_definition
 class CmpfOp(CompareOp):
-    """A comparison of floats or vectors of them."""
+    """A comparison of floats, or of vectors of them."""
 
     name = "arith.cmpf"
     fastmath = opt_prop_def(arith.FastMathFlagsAttr)
@@ -177,7 +177,7 @@ class CmpfOp(CompareOp):
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """`arith.constant 1.0 : f32`; integers may be unsigned ones too."""
+    """`arith.constant 1.0 : f32`; integers may be unsigned."""
 
     name = "arith.constant"
     value = prop_def(IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr)

@@ -2,8 +2,9 @@
 
     %y = nn.conv %x, %w pads [1, 1, 1, 1] groups 2 {node = "conv"} : tensor<1x8x6x6xf32>
 
-Operands are printed without types: a value is defined before it is used, and its type is stated
-there. A setting is a property by name. One that has no short form is in the attribute dictionary.
+Operands are printed without types: a value's type is printed where the value is defined. A setting
+is a property, printed by name. A property without a short form is printed in the attribute
+dictionary.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from xdsl.printer import Printer
 
 
 def parse_operand(parser: Parser) -> SSAValue:
-    """A value that is defined already. Raises ParseError for any other."""
+    """A value that is already defined. Raises ParseError for any other."""
     return _resolved(parser, parser.parse_unresolved_operand())
 
 
 def parse_operands(parser: Parser) -> list[SSAValue]:
-    """Values that are defined already, separated by commas, or none."""
+    """Zero or more values that are already defined, separated by commas."""
     unresolved = parser.parse_optional_undelimited_comma_separated_list(
         parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
     )
@@ -72,7 +73,8 @@ def print_types(printer: Printer, types: Sequence[Attribute]) -> None:
 
 
 def parse_settings(parser: Parser, known: Set[str]) -> dict[str, Attribute]:
-    """Properties by name, each once; up to the first word that is not one of the names."""
+    """Properties by name, each at most once. Stops at the first word that is not one of the
+    names."""
     found: dict[str, Attribute] = {}
     while name := parser.parse_optional_keyword_in(known - found.keys()):
         found[name] = _parse_value(parser)
@@ -80,7 +82,7 @@ def parse_settings(parser: Parser, known: Set[str]) -> dict[str, Attribute]:
 
 
 def print_settings(printer: Printer, settings: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """Print properties by name; those that have no short form are returned."""
+    """Print properties by name. Returns those that have no short form."""
     rest: dict[str, Attribute] = {}
     for name, value in settings.items():
         text = _text(value)
@@ -112,7 +114,7 @@ def _text(value: Attribute) -> str | None:
 
 
 def _number_text(number: float) -> str:
-    """A number as the parser reads it: floats have a point."""
+    """A number in the parser's syntax: floats have a decimal point."""
     if isinstance(number, int) or math.isinf(number):
         return str(number)
     text = repr(number)
@@ -120,7 +122,7 @@ def _number_text(number: float) -> str:
 
 
 def _list(numbers: Sequence[float]) -> DenseArrayBase[Any]:
-    """An array of f64 where one of the numbers is a float, else of i64."""
+    """An array of f64 if any of the numbers is a float, else of i64."""
     if any(isinstance(number, float) for number in numbers):
         return DenseArrayBase.from_list(f64, list(numbers))
     return DenseArrayBase.from_list(i64, cast(list[int], list(numbers)))

@@ -1,4 +1,4 @@
-"""The table of elements in the IR: which attribute is the type of which element."""
+"""The table of elements in the IR: the type attribute of each element."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ _DTYPES = {attribute: DTYPES[name] for name, attribute in _ATTRIBUTES.items()}
 
 
 def attribute_of(name: str) -> Attribute:
-    """The element type of an element of this name."""
+    """The element type of the element with this name."""
     return _ATTRIBUTES[name]
 
 
 def find_element(type: Attribute) -> Element | None:
-    """The element that a type, or the elements of a shaped type, are; None for any other type."""
+    """The element of a scalar type or of a shaped type; None for any other type."""
     inner = type.element_type if isinstance(type, TensorType | MemRefType) else type
     return _BY_ATTRIBUTE.get(inner)
 
 
 def element_of(type: Attribute) -> Element:
-    """The element that a type, or the elements of a shaped type, are. Raises ShapeError for a type
-    that no tensor is made of."""
+    """The element of a scalar type or of a shaped type. Raises ShapeError for a type that is no
+    element type."""
     found = find_element(type)
     if found is None:
         raise ShapeError(f"no tensor is made of {type}", expected=f"one of {', '.join(ELEMENTS)}")
@@ -71,22 +71,22 @@ def element_of(type: Attribute) -> Element:
 
 
 def dtype_of(type: Attribute) -> np.dtype[Any]:
-    """The NumPy dtype of an element type or of what a shaped type has. Raises ShapeError."""
+    """The NumPy dtype of an element type, or of a shaped type's elements. Raises ShapeError."""
     return DTYPES[element_of(type).name]
 
 
 def bytes_of(type: TensorType | MemRefType) -> int:
-    """Bytes in memory of as many elements as a type has."""
+    """Bytes that a shaped type's elements take in memory."""
     return element_of(type).bytes(type.element_count())
 
 
 def is_float(type: Attribute) -> bool:
-    """Whether a type is that of a floating-point element."""
+    """Whether a type is a floating-point element type."""
     found = find_element(type)
     return found is not None and found.is_float
 
 
 def is_unsigned(type: Attribute) -> bool:
-    """Whether a type is that of an unsigned integer."""
+    """Whether a type is an unsigned integer type."""
     found = find_element(type)
     return found is not None and found.kind == "unsigned"

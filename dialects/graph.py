@@ -1,4 +1,4 @@
-"""What frontends hand to the driver: a module of the `nn` stage, its weights, and a signature."""
+"""What frontends pass to the driver: a module at stage `nn`, its weights, and a signature."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME = "nn.name"
 
 @dataclass
 class Graph:
-    """A program: a module with a ``func.func @main`` on tensors, and the weights it names."""
+    """A program: a module with a ``func.func @main`` on tensors, and the weights that it names."""
 
     module: ModuleOp
     weights: WeightStore
@@ -33,8 +33,7 @@ class Graph:
 
 
 class Source(Protocol):
-    """Where a program comes from: a signature, and a graph for each concrete set of input
-    shapes."""
+    """The source of a program: a signature, and a graph for each concrete set of input shapes."""
 
     @property
     def inputs(self) -> Sequence[ValueInfo]: ...
@@ -44,8 +43,8 @@ class Source(Protocol):
 
     @property
     def fingerprint(self) -> str | None:
-        """Names all that the program depends on but the shapes of inputs, in any process; None
-        where nothing does."""
+        """A key of everything that the program depends on except the shapes of inputs, equal in all
+        processes; None if there is no such key."""
         ...
 
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
@@ -56,8 +55,8 @@ class Source(Protocol):
 class CompileContext(Context):
     """An xDSL context that also holds the weights of the module that passes work on.
 
-    ``lowered`` is called with every kernel that has become loops, so that its code can be made
-    while the next one is at work.
+    ``lowered`` is called with each kernel once it is lowered to loops. The caller can compile it
+    while the next kernel is lowered.
     """
 
     def __init__(
@@ -69,12 +68,12 @@ class CompileContext(Context):
 
 
 def weights_of(ctx: Context) -> WeightStore:
-    """The store that belongs to the context; an empty one for a plain xDSL context."""
+    """The context's weight store; an empty one for a plain xDSL context."""
     return ctx.weights if isinstance(ctx, CompileContext) else WeightStore()
 
 
 def main_function(module: ModuleOp) -> FuncOp:
-    """The module's ``@main``. Raises InternalError where there is none."""
+    """The module's ``@main``. Raises InternalError if there is none."""
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == "main":
             return op

@@ -1,7 +1,8 @@
 """The meaning of a program: ops run one by one by their NumPy kernels, statements point by point.
 
-The oracle of the tests, and of `tessella bisect`. It reads the stages `nn`, `placed` and `tile`,
-and the IR between them: of places it heeds the precision, of schedules nothing.
+This is the oracle of the tests and of `tessella bisect`. It runs the stages `nn`, `placed` and
+`tile`, and the IR between them. It respects the precision of places and ignores layouts and
+schedules.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ OpRunner = Callable[["Interpreter", Operation, Values], list[Array]]
 def interpret(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
     """The outputs of ``@main`` for inputs by name.
 
-    Raises InputError where names, shapes or element types are not those of ``@main``.
+    Raises InputError if names, shapes or element types differ from those of ``@main``.
     """
     arrays = in_order(graph, inputs)
     return Interpreter(graph.weights).block(main_function(graph.module).body.block, arrays)
@@ -65,7 +66,7 @@ class Interpreter:
         self.weights = weights
 
     def block(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
-        """The operands of the block's terminator; a value's array dies after its last use."""
+        """The operands of the block's terminator. A value's array is freed after its last use."""
         values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
         *body, terminator = block.ops
         reads = {op: {v for inner in op.walk() for v in inner.operands} for op in body}
@@ -79,7 +80,7 @@ class Interpreter:
         return [values[value] for value in terminator.operands]
 
     def op(self, op: Operation, values: Values) -> list[Array]:
-        """The results of an op, for the arrays of what it reads."""
+        """The results of an op, given the arrays of its operands."""
         results = _runner(op)(self, op, values)
         for result, array in zip(op.results, results, strict=True):
             expected = dtype_of(result.type), shape_of(result)
@@ -111,7 +112,8 @@ def _run_nn(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_region(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """A group: its block's arguments are the operands, its terminator's operands the results."""
+    """A group. Its block's arguments are the operands; its terminator's operands are the
+    results."""
     return self.block(op.regions[0].block, _operands(op, values))
 
 
@@ -145,7 +147,7 @@ def _run_view(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_empty(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """Any elements: they are written before they are read."""
+    """Arbitrary elements: they are written before they are read."""
     return [np.zeros(shape_of(op.results[0]), dtype_of(op.results[0].type))]
 
 

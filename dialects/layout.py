@@ -1,16 +1,17 @@
-"""How logical indices map to memory: a layout is a map, written once and used by every stage.
+"""Layouts: the map from logical indices to memory, defined once and used by every stage.
 
 A layout lists *pieces* from the outermost to the innermost. A piece is a digit of one dimension's
-index: ``(index floordiv div) mod mod``. Plain dimensions have ``div = 1`` and no ``mod``. Where the
+index: ``(index floordiv div) mod mod``. Plain dimensions have ``div = 1`` and no ``mod``. If the
 digits of a dimension take more values than its index, memory holds padding. Orders:
 
 - ``nchw``: the dimensions in their logical order (row-major), for tensors of any rank;
 - ``nhwc``: dimension 1 moved to the end, for tensors of rank 3 and more;
 - ``nchw16c``: dimension 1 in blocks of 16 (or another number), the elements of a block innermost,
   for tensors of rank 3 and more;
-- ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: any order of the digits, several per dimension if
-  need be (``1 floordiv 64, 1 floordiv 16 mod 4, 1 mod 16``);
-- ``image``: the texture of a device (OpenCL's images). It is no memory order: the device knows it.
+- ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: any order of the digits, with several per
+  dimension if needed (``1 floordiv 64, 1 floordiv 16 mod 4, 1 mod 16``);
+- ``image``: the texture of a device (an OpenCL image). It is no memory order: the device defines
+  it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Piece:
     mod: int = 0
 
     def extent(self, shape: Sequence[Size]) -> Size:
-        """Number of values the digit takes for a logical shape."""
+        """Number of values that the digit takes in memory for a logical shape, padding included."""
         return self.mod or ceil_div(shape[self.dim], self.div)
 
     def values(self, shape: Sequence[int]) -> int:
@@ -81,7 +82,7 @@ class Layout:
 
     @property
     def is_split(self) -> bool:
-        """Whether the layout splits a dimension into digits, of tensors of some rank."""
+        """Whether the layout splits a dimension of tensors of any rank."""
         return self.block is not None or any(p.mod or p.div > 1 for p in self.pieces)
 
     def splits(self, rank: int) -> bool:
@@ -89,15 +90,15 @@ class Layout:
         return any(piece.mod or piece.div > 1 for piece in self.order(rank))
 
     def for_rank(self, rank: int) -> Layout:
-        """This layout for tensors of a rank that it is an order of, row-major for others."""
+        """This layout if it applies to tensors of this rank, else row-major."""
         if self in (ANY_LAYOUT, IMAGE):
             return self
         suits = self.is_order(rank) if self.pieces else rank >= 3
         return self if suits else NCHW
 
     def is_order(self, rank: int) -> bool:
-        """Whether each element of a tensor of this rank has a place of its own in memory: the
-        digits of every dimension spell its index."""
+        """Whether each element of a tensor of this rank has its own address: the digits of every
+        dimension determine its index."""
         if self.name != "packed":
             return self.name in _PLAIN or self.block is not None
         known = all(piece.dim in range(rank) for piece in self.pieces)
@@ -112,12 +113,12 @@ class Layout:
         return tuple(strides)
 
     def size(self, shape: Sequence[Size]) -> Size:
-        """Number of elements in memory, padding of split dimensions included."""
+        """Number of elements in memory, including the padding of split dimensions."""
         return product(piece.extent(shape) for piece in self.order(len(shape)))
 
     def addresses(self, shape: Sequence[int]) -> Addresses:
-        """Where in memory the elements of a shape are, by their row-major numbers. Two tensors
-        with equal addresses, of whatever shapes, have the same elements at the same places."""
+        """The memory offset of each element of a shape, in row-major order of the elements. Two
+        tensors with equal addresses, of any shapes, hold the same elements at the same offsets."""
         number = [product(shape[d + 1 :]) for d in range(len(shape))]
         order = zip(self.order(len(shape)), self.strides(shape), strict=True)
         found = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in order]
@@ -141,8 +142,8 @@ class Layout:
         return self.addresses(shape) == other.addresses(shape)
 
     def nests(self, other: Layout) -> bool:
-        """Whether the digits of each dimension are digits of one another, as those of blocks of 16
-        and of 4 are, so that one statement can change the order of one into the other."""
+        """Whether the digits of each dimension nest, as blocks of 16 and of 4 do. One statement can
+        then convert one order into the other."""
         widths = self._widths | other._widths
         return all(
             max(a, b) % min(a, b) == 0
@@ -153,14 +154,14 @@ class Layout:
 
     @property
     def _widths(self) -> frozenset[tuple[int, int]]:
-        """(dimension, how many of its indices go together) of the splits."""
+        """(dimension, block size) of each split."""
         if self.block is not None:
             return frozenset({(1, self.block)})
         weights = ((p.dim, weight) for p in self.pieces for weight in (p.div, p.div * p.mod))
         return frozenset((dim, weight) for dim, weight in weights if weight > 1)
 
     def _moving(self, shape: Sequence[int]) -> list[int]:
-        """The dimensions of more than one index, from the outermost to the innermost."""
+        """The dimensions larger than 1, from the outermost to the innermost."""
         return [piece.dim for piece in self.order(len(shape)) if shape[piece.dim] > 1]
 
     def __str__(self) -> str:
@@ -168,7 +169,7 @@ class Layout:
 
 
 def _spells_index(pieces: Sequence[Piece], dim: int) -> bool:
-    """Whether the digits of a dimension follow each other from the lowest to one without a mod."""
+    """Whether the digits of a dimension are contiguous from the lowest to one without a mod."""
     weight = 1
     for digit in sorted((p for p in pieces if p.dim == dim), key=lambda p: p.div):
         if digit.div != weight:
@@ -235,7 +236,7 @@ def unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
 
 
 def _digits(layout: Layout, shape: Sequence[int]) -> tuple[list[Piece], list[Piece]]:
-    """The pieces in the order of memory, and as they spell the indices."""
+    """The pieces in memory order, and sorted as digits of the indices."""
     order = list(layout.order(len(shape)))
     if not layout.is_order(len(shape)):
         raise InternalError(f"{layout} is no memory order of {len(shape)} dimensions")

@@ -99,7 +99,7 @@ class PlaceAttr(ParametrizedAttribute):
 
     @classmethod
     def get(cls, device: str, precision: str, layout: Layout = ANY_LAYOUT) -> PlaceAttr:
-        """The place of these parts; there are few, and they are made once."""
+        """The place with these parts. Places are few and are cached."""
         return _place(device, precision, layout)
 
     @property
@@ -107,11 +107,11 @@ class PlaceAttr(ParametrizedAttribute):
         return self.layout_attr.data
 
     def accepts(self, other: PlaceAttr) -> bool:
-        """Whether the other place is this one; parts that are `any` here do not matter."""
+        """Whether the other place matches this one. A part that is `any` here matches all."""
         return self == other or self.resolved(other) == other
 
     def resolved(self, other: PlaceAttr) -> PlaceAttr:
-        """This place, with the other's parts where they are `any` here."""
+        """This place, with parts that are `any` taken from the other."""
         return PlaceAttr.get(
             other.device.data if self.device.data == "any" else self.device.data,
             other.precision.data if self.precision.data == "any" else self.precision.data,
@@ -151,7 +151,7 @@ def _place(device: str, precision: str, layout: Layout) -> PlaceAttr:
 
 
 def parse_place(text: str) -> PlaceAttr:
-    """A place as users write it: ``x86/f32/nhwc``; parts left out are ``any``.
+    """A place as users write it: ``x86/f32/nhwc``. Omitted parts are ``any``.
 
     A layout is ``nchw``, ``nhwc``, ``nchw16c`` (or another block), ``image``, ``any``, or the
     digits of an order: ``packed<[0 floordiv 4, 1, 0 mod 4]>``.
@@ -205,21 +205,21 @@ def precision_of(element_type: Attribute) -> str:
 
 
 def place_of(type: Attribute) -> PlaceAttr | None:
-    """The place of a tensor type, or None where it has none yet."""
+    """The place of a tensor type, or None if it has none yet."""
     if isinstance(type, TensorType) and isinstance(type.encoding, PlaceAttr):
         return type.encoding
     return None
 
 
 def placed(type: TensorType, place: PlaceAttr) -> TensorType:
-    """The tensor at a place: its elements are those of the place's precision."""
+    """The tensor type at a place, with the element of the place's precision."""
     precision = place.precision.data
     element = type.element_type if precision == "any" else attribute_of(precision)
     return TensorType(element, type.get_shape(), place)
 
 
 def verify_place(type: Attribute) -> None:
-    """The precision of a tensor's place says what its elements are. Raises VerifyException."""
+    """Check that a tensor's element is its place's precision. Raises VerifyException."""
     place = place_of(type)
     if place is None:
         return
@@ -232,14 +232,14 @@ def verify_place(type: Attribute) -> None:
 
 
 def logical(type: TensorType) -> TensorType:
-    """The same tensor without a place."""
+    """The same tensor type without a place."""
     if isinstance(type.encoding, NoneAttr):
         return type
     return TensorType(type.element_type, type.get_shape())
 
 
 class _Conversion(IRDLOperation):
-    """A change of place; the shape is kept."""
+    """A change of place that keeps the shape."""
 
     source = operand_def(base(TensorType))
     res = result_def(base(TensorType))
@@ -290,7 +290,7 @@ class CopyOp(_Conversion):
 
 @irdl_op_definition
 class CastOp(_Conversion):
-    """A change of the elements, as `nn.cast` converts them."""
+    """A change of precision, with the conversion of `nn.cast`."""
 
     name = "place.cast"
     CHANGES: ClassVar[str] = "precision"
@@ -298,7 +298,7 @@ class CastOp(_Conversion):
 
 @irdl_op_definition
 class RelayoutOp(_Conversion):
-    """A change of the order in memory."""
+    """A change of layout."""
 
     name = "place.relayout"
     CHANGES: ClassVar[str] = "layout"
@@ -309,11 +309,11 @@ Step = tuple[type[CopyOp | CastOp | RelayoutOp], PlaceAttr]
 
 
 def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
-    """The conversions that lead from a place to another, in order; none between equal ones.
+    """The conversions from one place to another, in order; none between equal places.
 
-    The host only copies: what changes precision or order runs on the other side. A value narrows
-    before it is copied or put into another order, and widens after. Textures stay where they are:
-    two devices exchange row-major memory.
+    The host only copies: conversions of precision and layout run on the other device. A value is
+    narrowed before it is copied or relaid, and widened after. Textures stay on their device: two
+    devices exchange row-major memory.
     """
     return _steps(start, end)
 
@@ -348,7 +348,7 @@ def _bits(precision: str) -> int:
 
 
 def _in_transit(start: PlaceAttr, end: PlaceAttr) -> tuple[str, Layout]:
-    """Precision and layout in which a value crosses from one device to another."""
+    """Precision and layout in which a value is copied from one device to another."""
     if start.device.data == "host":
         return start.precision.data, start.layout
     if end.device.data == "host":

@@ -1,11 +1,11 @@
-"""IR as text, with places as aliases, in lines that fit on a screen.
+"""IR as text, with aliases for places and wrapped lines.
 
     #nhwc = #place.at<x86, f32, nhwc>
     builtin.module {
       %y = nn.relu %x {..} : tensor<1x8x5x5xf32, #nhwc>
 
-xDSL reads aliases and never prints them. An alias is the layout's name, after the device and
-the precision where places of that layout differ in them; a number tells packed layouts apart.
+xDSL parses aliases but does not print them. An alias is the layout's name. The device and the
+precision precede it if places of that layout differ in them. A number distinguishes packed layouts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
 
 
 def to_text(op: Operation, *, generic: bool = False, wrap: bool = True) -> str:
-    """The text of an op, which the parser reads again; it ends without a newline.
+    """The text of an op, which the parser reads back. It has no final newline.
 
     Lines are at most ``WIDTH`` columns wide, unless ``wrap`` is False: then each op is one line,
     as FileCheck likes it.
@@ -49,7 +49,7 @@ def to_text(op: Operation, *, generic: bool = False, wrap: bool = True) -> str:
 
 
 def wrapped(line: str) -> str:
-    """A line of IR, continued on further lines where it is longer than ``WIDTH``."""
+    """A line of IR, wrapped at ``WIDTH`` columns."""
     indent = " " * (len(line) - len(line.lstrip()) + _CONTINUED)
     lines: list[str] = []
     while len(line) > WIDTH and (at := _break(line, len(indent))) is not None:
@@ -59,8 +59,8 @@ def wrapped(line: str) -> str:
 
 
 def _break(line: str, start: int) -> int | None:
-    """The space to break a line at: where the fewest brackets are open, and there the last one.
-    None where the line cannot be broken."""
+    """The space at which to break a line: the last one with the fewest open brackets. None if the
+    line cannot be broken."""
     earliest = (start + WIDTH) // 2
     spaces = [(at, depth) for at, depth in _breaks(line, start) if at >= earliest]
     fitting = [(depth, -at) for at, depth in spaces if at <= WIDTH]
@@ -70,7 +70,7 @@ def _break(line: str, start: int) -> int | None:
 
 
 def _breaks(line: str, start: int) -> Iterator[tuple[int, int]]:
-    """Where a line may break, with the number of brackets that are open there."""
+    """The positions where a line may break, each with its number of open brackets."""
     depth = 0
     for match in _TOKEN.finditer(line, start):
         if match[0] == " ":
@@ -81,7 +81,7 @@ def _breaks(line: str, start: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(eq=False, repr=False)
 class _Printer(Printer):
-    """Prints numbers between marks for places, which get their names once all are known."""
+    """Prints numbered marks for places. The marks are replaced once all aliases are known."""
 
     places: dict[PlaceAttr, int] = field(default_factory=dict[PlaceAttr, int], init=False)
 
@@ -105,7 +105,7 @@ def str_of(place: PlaceAttr) -> str:
 
 
 def _names(places: Sequence[PlaceAttr]) -> list[str]:
-    """An alias for each place, all of them different."""
+    """A unique alias for each place."""
     names = [_name(place, [p for p in places if _kind(p) == _kind(place)]) for place in places]
     repeated = [names[:i].count(name) for i, name in enumerate(names)]
     return [f"{name}_{n}" if n else name for name, n in zip(names, repeated, strict=True)]
@@ -116,7 +116,7 @@ def _kind(place: PlaceAttr) -> str:
 
 
 def _name(place: PlaceAttr, alike: Sequence[PlaceAttr]) -> str:
-    """The layout's name, after the parts in which places of the same name differ."""
+    """The layout's name, preceded by the parts in which places with that name differ."""
     devices, precisions = {p.device for p in alike}, {p.precision for p in alike}
     parts = ((place.device, devices), (place.precision, precisions))
     differing = [part.data for part, others in parts if len(others) > 1]

@@ -13,9 +13,9 @@ T = TypeVar("T", bound=Operation)
 
 
 def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
-    """The op of the user's module that a symbol names, or None.
+    """The op that a symbol names in the user's module, or None.
 
-    Faster than xDSL's own search, which asks every op of the module for its traits.
+    This is faster than xDSL's lookup, which queries the traits of every op of the module.
     """
     module = user
     while not isinstance(module, ModuleOp):
@@ -32,7 +32,7 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 
 def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
-    """What an op calls. Raises VerifyException where nothing of these kinds has the name."""
+    """The op that an op calls. Raises VerifyException if no op of these kinds has the name."""
     found = find_symbol(user, symbol)
     if not isinstance(found, kinds):
         expected = " or ".join(kind.name for kind in kinds)
@@ -43,7 +43,7 @@ def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
 def check_types(
     user: Operation, what: str, expected: Sequence[Attribute], found: Sequence[Attribute]
 ) -> None:
-    """Raise VerifyException where a call passes something else than its callee takes."""
+    """Raise VerifyException if a call's operands or results do not match its callee."""
     if list(expected) != list(found):
         raise VerifyException(
             f"{user.name}: the {what} differ from those of the callee: expected "

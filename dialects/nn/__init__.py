@@ -1,4 +1,4 @@
-"""The `nn` dialect: what is computed, on tensors."""
+"""The `nn` dialect: computations on tensors."""
 
 # ruff: noqa: F403 (the ops are re-exported by family: an op is added in its module alone)
 
@@ -49,7 +49,7 @@ FAMILIES = (
 
 
 def ops_of(module: ModuleType) -> list[type[Operation]]:
-    """The op classes that a module defines: those with a name, sorted by it."""
+    """The op classes that a module defines, sorted by op name."""
     defined = (
         value
         for value in vars(module).values()

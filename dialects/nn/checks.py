@@ -1,4 +1,4 @@
-"""What the `infer` functions of several families check; all raise ShapeError."""
+"""Checks shared by the `infer` functions of several families. All raise ShapeError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOOL = IntegerType(1)
 
 
 def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> None:
-    """These values (all operands where not given) have one element type."""
+    """These values (by default all operands) have one element type."""
     operands = op.operands if values is None else values
     elements = {tensor_type(x).element_type: None for x in operands}
     if len(elements) > 1:
@@ -49,7 +49,7 @@ def check_rank(op: NnOp, value: SSAValue, least: int) -> None:
 
 
 def check_axes(op: NnOp, axes: Sequence[int], rank: int) -> None:
-    """Axes counted from the front, each at most once."""
+    """Axes counted from the front, without duplicates."""
     if not all(0 <= axis < rank for axis in axes):
         raise ShapeError(
             f"{op.name}: an axis is out of range", expected=f"in [0, {rank})", found=str(list(axes))

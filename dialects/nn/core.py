@@ -1,4 +1,4 @@
-"""What all `nn` ops share: construction from Python values, inference, places, evaluation.
+"""The base of all `nn` ops: construction from Python values, inference, places, evaluation.
 
 An op is a class with operands and properties, ``infer`` (the types of its results) and an entry
 of the same name in ``runtime.host.KERNELS`` (its NumPy reference semantics). Property values
@@ -79,7 +79,7 @@ _MAX_SHOWN = 16
 
 
 def element_type(dtype: npt.DTypeLike) -> Attribute:
-    """The IR's element type for a NumPy dtype. Raises ShapeError for one the IR has none for."""
+    """The IR's element type for a NumPy dtype. Raises ShapeError if the IR has none."""
     element = elements.element_of(dtype)
     if element is None:
         raise ShapeError(
@@ -108,7 +108,7 @@ def tensor(element: Attribute, shape: Sequence[int]) -> Tensor:
 
 
 def shown(shape: Sequence[int]) -> str:
-    """A shape as errors show it: `2x3`, `scalar`; a long one is cut."""
+    """A shape as errors print it: `2x3`, `scalar`; a long one is truncated."""
     cut = ["..."] if len(shape) > _MAX_SHOWN else []
     return "x".join([*map(str, shape[:_MAX_SHOWN]), *cut]) or "scalar"
 
@@ -140,7 +140,7 @@ def _int64(value: int) -> int:
 def number(value: float, element: Attribute) -> FloatAttr | IntegerAttr:
     """A number as an attribute of a float, integer or `index` type.
 
-    A number that is too large for a float is infinite.
+    A number too large for the float type becomes infinite.
     """
     if is_float(element):
         return FloatAttr(float(saturate(value, dtype_of(element))), cast(Any, element))
@@ -193,10 +193,10 @@ class NnOp(IRDLOperation):
 
     ``%y = nn.softmax %x axis 1 {node = "softmax1"} : tensor<2x4xf32>``
 
-    The text leaves out properties that have their default. Discardable attributes: ``node`` (where
-    the op came from: an ONNX node's name), and once picked ``kernel`` (its kernel's name),
-    ``places`` (the places it wants: of each operand, then of each result) until the types have
-    them, and ``fallback`` where the kernel serves none of the places asked for.
+    The text omits properties that have their default value. Discardable attributes: ``node`` (the
+    name of the node that the op came from), and after kernels are picked ``kernel`` (the kernel's
+    name), ``places`` (the places of each operand, then of each result) until the types carry them,
+    and ``fallback`` if the kernel serves none of the requested places.
     """
 
     RESULTS: ClassVar[int] = 1
@@ -221,7 +221,7 @@ class NnOp(IRDLOperation):
         node: str | None = None,
         **properties: PyValue | None,
     ) -> Self:
-        """An op with inferred result types; properties that are None are left out.
+        """An op with inferred result types. Properties that are None are omitted.
 
         Raises ShapeError where operands and properties do not fit together.
         """
@@ -244,7 +244,7 @@ class NnOp(IRDLOperation):
 
     @classmethod
     def defaults(cls, rank: int) -> dict[str, Attribute]:
-        """The properties that may be left out, for a first operand of this rank."""
+        """The default values of properties, for a first operand of this rank."""
         return {
             name: to_attribute(value.of(rank) if isinstance(value, ByRank) else value)
             for name, value in cls.DEFAULTS.items()
@@ -280,12 +280,12 @@ class NnOp(IRDLOperation):
 
     @classmethod
     def _defaults_of(cls, operands: Sequence[SSAValue]) -> dict[str, Attribute]:
-        """The defaults; none where the first operand is not a tensor."""
+        """The defaults; none if the first operand is not a tensor."""
         first = operands[0].type if operands else None
         return cls.defaults(first.get_num_dims()) if isinstance(first, TensorType) else {}
 
     def infer_types(self) -> None:
-        """Give the results the inferred types; a place that a result already has is kept."""
+        """Set the results to the inferred types. A result keeps the place that it has."""
         for old, new in zip(tuple(self.results), self.infer(), strict=True):
             place = place_of(old.type)
             wanted = TensorType(new.element_type, new.get_shape(), place) if place else new
@@ -293,25 +293,26 @@ class NnOp(IRDLOperation):
                 Rewriter.replace_value_with_new_type(old, wanted)
 
     def place_results(self, places: Sequence[PlaceAttr]) -> None:
-        """Put the results at places. The types then say all that ``places`` says."""
+        """Set the places of the results. The types then carry all that ``places`` states."""
         for result, place in zip(self.results, places, strict=True):
             Rewriter.replace_value_with_new_type(result, placed(tensor_type(result), place))
         self.attributes.pop("places", None)
 
     @property
     def contracted(self) -> Mapping[int, int]:
-        """The dimension of each operand, by its number, that the op sums products over."""
+        """By operand number: the dimension over which the op sums products."""
         return {}
 
     @property
     def channels(self) -> Mapping[int, int]:
-        """The dimension of the result's channels, in operands by their number and in the result
-        (-1), where each channel is computed alike: twice as many take twice as long."""
+        """The dimension of the channels, by operand number and for the result (-1), if all channels
+        are computed alike. The time is then proportional to their number."""
         return {}
 
     @property
     def operations(self) -> int:
-        """Scalar operations, for estimates of cost: one for each element of the largest tensor."""
+        """Number of scalar operations, for cost estimates: one per element of the largest
+        tensor."""
         return max(math.prod(shape_of(value)) for value in (*self.operands, *self.results))
 
     @property
@@ -320,12 +321,12 @@ class NnOp(IRDLOperation):
         return {name: to_python(value) for name, value in self.properties.items()}
 
     def evaluate(self, *arrays: Array | None) -> list[Array]:
-        """The results for concrete operands, by the op's NumPy kernel."""
+        """The results for concrete operands, computed by the op's NumPy kernel."""
         return host.run(self.name, arrays, self.settings, list(map(dtype_of, self.result_types)))
 
     @property
     def node(self) -> str:
-        """The name of the node this op came from; the op's own name where there is none."""
+        """The name of the node that this op came from; the op's own name if there is none."""
         attribute = self.attributes.get("node")
         return attribute.data if isinstance(attribute, StringAttr) else self.name
 
@@ -337,8 +338,8 @@ class NnOp(IRDLOperation):
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:
-        """Where the picked kernel runs: the places of each operand, then of each result. They are
-        an attribute until the types have them."""
+        """The places of the picked kernel: of each operand, then of each result. They are an
+        attribute until the types carry them."""
         attribute = self.attributes.get("places")
         if isinstance(attribute, ArrayAttr):
             return tuple(place for place in attribute if isinstance(place, PlaceAttr))
@@ -348,12 +349,13 @@ class NnOp(IRDLOperation):
 
     @property
     def fallback(self) -> str | None:
-        """Why the kernel serves another place than those asked for: `layout`, `host`, or None."""
+        """The kind of fallback if the kernel serves none of the requested places: `layout`, `host`,
+        or None."""
         attribute = self.attributes.get("fallback")
         return attribute.data if isinstance(attribute, StringAttr) else None
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:
-        """Record the picked kernel, the places that it wants, and whether it is a fallback."""
+        """Record the picked kernel, its places, and whether it is a fallback."""
         self.attributes["kernel"] = StringAttr(kernel)
         self.attributes["places"] = ArrayAttr(places)
         self.attributes.pop("fallback", None)
@@ -406,7 +408,7 @@ class NnOp(IRDLOperation):
 
 
 def _described(value: SSAValue) -> str:
-    """A value's name, or what makes it."""
+    """A value's name, or the op that produces it."""
     owner = value.owner
     maker = f"from {owner.name}" if isinstance(owner, Operation) else "a block's argument"
     return f"%{value.name_hint}" if value.name_hint else maker
@@ -415,7 +417,7 @@ def _described(value: SSAValue) -> str:
 def broadcast_shapes(
     shapes: Mapping[str, Sequence[int]] | Sequence[Sequence[int]],
 ) -> tuple[int, ...]:
-    """The NumPy broadcast of shapes. Raises ShapeError where they do not broadcast."""
+    """The NumPy broadcast of shapes. Raises ShapeError if they do not broadcast."""
     values = list(shapes.values()) if isinstance(shapes, Mapping) else list(shapes)
     rank = max((len(s) for s in values), default=0)
     result: list[int] = []
@@ -432,7 +434,7 @@ def broadcast_shapes(
 
 
 def normalise_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front. Raises ShapeError where it is out of range."""
+    """An axis counted from the front. Raises ShapeError if it is out of range."""
     if not -rank <= axis < max(rank, 1):
         raise ShapeError(
             "an axis is out of range", expected=f"in [-{rank}, {rank})", found=str(axis)

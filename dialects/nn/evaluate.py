@@ -1,4 +1,4 @@
-"""Values that depend on constants alone, computed at compile time within a limit."""
+"""Evaluation at compile time of values that depend only on constants, within a limit."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _POINT = 1 << 10  # bytes that one turn of a kernel's Python loop weighs
 def constant_value(
     value: SSAValue, weights: WeightStore, limit: int = DEFAULT_LIMIT
 ) -> Array | None:
-    """The array of a value that depends on constants only; None if it does not or is too large.
+    """The array of a value that depends only on constants; None if it does not or is too large.
 
-    It must not be written to. Who asks for many values of one graph makes a ``Constants``.
+    Callers must not write to it. To evaluate many values of one graph, make a ``Constants``.
     """
     return Constants(weights, limit).value(value)
 
 
 def weight_array(op: WeightOp, weights: WeightStore) -> Array:
-    """The logical array of a weight, whatever its memory order. Raises InternalError if absent."""
+    """The logical array of a weight in any memory order. Raises InternalError if absent."""
     symbol = op.symbol.root_reference.data
     array = weights.get(symbol)
     if array is None:
@@ -71,8 +71,8 @@ def splat_array(op: SplatOp) -> Array:
 class Constants:
     """The constant values of one graph, remembered.
 
-    Each request may allocate about ``limit`` bytes. What is remembered stays true as long as ops
-    are only replaced by ops that compute the same.
+    Each request may allocate about ``limit`` bytes. Remembered values stay valid as long as ops are
+    only replaced by ops that compute the same.
     """
 
     def __init__(self, weights: WeightStore, limit: int = DEFAULT_LIMIT) -> None:
@@ -82,7 +82,7 @@ class Constants:
         self._arrays: dict[Operation, Sequence[Array]] = {}
 
     def value(self, value: SSAValue) -> Array | None:
-        """The array of a value, not to be written to; None if not constant, or too large."""
+        """The array of a value, read-only; None if it is not constant or too large."""
         op = value.owner
         if not isinstance(op, NnOp) or not self._is_constant(op):
             return None
@@ -101,13 +101,13 @@ class Constants:
         return self._constant[root]
 
     def _is_allowed(self, op: Operation) -> bool:
-        """Whether an op can be evaluated once its operands are: judged by types alone."""
+        """Whether the types allow an op to be evaluated, once its operands are."""
         if isinstance(op, WeightOp):
             return op.symbol.root_reference.data in self._weights
         return isinstance(op, NnOp) and op.has_trait(Pure) and evaluation_bytes(op) <= self._limit
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
-        """The arrays of a constant op's results; None if too costly, or if an op fails."""
+        """The arrays of a constant op's results; None if they cost too much or an op fails."""
         todo = cast(list[NnOp], _dependencies(root, self._arrays))
         if sum(map(evaluation_bytes, todo)) > self._limit:
             return None
@@ -139,9 +139,9 @@ def _result(value: SSAValue, *tables: dict[Operation, Sequence[Array]]) -> Array
 
 
 def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation]:
-    """The ops that an op depends on and itself, operands first; those done are left out.
+    """An op and the ops that it depends on, operands first, without those already done.
 
-    Iterative, as graphs are deeper than Python's stack.
+    It is iterative, as graphs can be deeper than Python's stack.
     """
     order: list[Operation] = []
     entered: set[Operation] = set()
@@ -168,7 +168,8 @@ def _bytes(value: SSAValue) -> int:
 
 
 def evaluation_bytes(op: NnOp) -> int:
-    """Bytes that evaluating an op allocates at most, with its multiplications weighed in."""
+    """Upper bound of the bytes that evaluating an op allocates, plus a weight for its
+    multiplications."""
     if isinstance(op, ConstantOp):
         return 0
     more = _MORE_BYTES.get(type(op))
@@ -189,7 +190,7 @@ def _moved(op: NnOp, moves: MovesElements) -> int:
 
 
 def _padded(op: NnOp) -> int:
-    """Elements of x with its padding: not seen in the types, as strides may skip it."""
+    """Number of elements of x with padding. The types do not show it, as strides may skip it."""
     n, c, *sizes = shape_of(op.operands[0])
     pads = op.settings["pads"]
     rank = len(sizes)

@@ -38,7 +38,7 @@ class YieldOp(IRDLOperation):
 
 @irdl_op_definition
 class FusedOp(IRDLOperation):
-    """Ops that become one kernel; the region's arguments stand for the operands.
+    """Ops that become one kernel. The region's arguments are the operands.
 
     ``%y = nn.fused(%a = %x, %b = %w) {.. nn.yield %r : tensor<4xf32>} : tensor<4xf32>``
     """

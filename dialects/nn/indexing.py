@@ -1,6 +1,6 @@
 """Gather and scatter.
 
-Indices may count from the back; one that is out of range is an ExecutionError when run.
+Negative indices count from the back. An index out of range raises ExecutionError at run time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 class IndexedOp(NnOp):
-    """Base of the ops that read or write data, the first operand, at indices, the second."""
+    """Base of the ops that read or write data (the first operand) at indices (the second)."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -139,7 +139,7 @@ class GatherNdOp(IndexedOp):
 class ScatterOp(IndexedOp):
     """data with `updates` written, or combined by `reduction`, at `indices`.
 
-    Of several updates without a reduction at one place the last one stays.
+    If several updates go to one position without a reduction, the last one wins.
     """
 
     DEFAULTS: ClassVar[Defaults] = {"reduction": "none"}

@@ -52,7 +52,7 @@ def window_extent(
 
 
 def window_rest(size: int, kernel: int, stride: int, before: int, after: int, dilation: int) -> int:
-    """Elements of the padded dimension after the first position of a window; it may be negative."""
+    """Number of elements of the padded dimension after the first window; it may be negative."""
     if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
         raise ShapeError(
             "a window is malformed",
@@ -63,7 +63,7 @@ def window_rest(size: int, kernel: int, stride: int, before: int, after: int, di
 
 
 def window_too_large(size: int, kernel: int, before: int, after: int, dilation: int) -> ShapeError:
-    """The error for a window without a position."""
+    """The error for a window that does not fit."""
     return ShapeError(
         "a window is larger than the padded input",
         found=f"size {size}, kernel {kernel}, dilation {dilation}, pads {before}, {after}",
@@ -73,7 +73,7 @@ def window_too_large(size: int, kernel: int, before: int, after: int, dilation: 
 def transposed_extent(
     size: int, kernel: int, stride: int, before: int, after: int, dilation: int, output_pad: int
 ) -> int:
-    """Number of positions that a transposed window writes to, without the padding."""
+    """Number of positions that a transposed window writes, without the padding."""
     if min(size, kernel, stride, dilation) < 1 or min(before, after, output_pad) < 0:
         raise ShapeError(
             "a transposed window is malformed",
@@ -169,7 +169,7 @@ class FcOp(NnOp):
 class ConvOp(NnOp):
     """A convolution of x[N, C, spatial..] with w[O, C / groups, kernel..], and a bias b[O].
 
-    `pads` holds those before each spatial dimension, then those after.
+    `pads` lists the padding before each spatial dimension, then after each.
     """
 
     name = "nn.conv"
@@ -230,8 +230,9 @@ class ConvOp(NnOp):
 class ConvTransposeOp(NnOp):
     """A transposed convolution of x[N, C, spatial..] with w[C, O / groups, kernel..]; a bias b[O].
 
-    Element x[i] adds w[k] * x[i] to position i * stride + k * dilation; then `pads` are cut off and
-    `output_pads` more positions appear at the end of each spatial dimension (ONNX's ConvTranspose).
+    Element x[i] adds w[k] * x[i] to position i * stride + k * dilation. Then `pads` are cut off,
+    and `output_pads` positions are added at the end of each spatial dimension (ONNX's
+    ConvTranspose).
     """
 
     name = "nn.conv_transpose"

@@ -1,4 +1,4 @@
-"""Ops that move elements without looking at them, and `resize`."""
+"""Ops that move elements without computing with them, and `resize`."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class ChannelShuffleOp(MovementOp):
 
 @irdl_op_definition
 class SliceOp(MovementOp):
-    """x[start], x[start + step], ... `size` of them in every dimension; steps may be negative."""
+    """x[start], x[start + step], ...: `size` elements in each dimension. Steps may be negative."""
 
     name = "nn.slice"
     traits = traits_def(MovesElements())
@@ -169,9 +169,8 @@ class SliceOp(MovementOp):
 class PadOp(MovementOp):
     """x with `low` elements before and `high` elements after it in every dimension.
 
-    `mode` says what they are: `constant` (the `value`, which saturates to an integer type's range),
-    `edge` (the nearest of x), `reflect` (x mirrored at its edges, again and again), `wrap` (x
-    repeated).
+    `mode` is one of `constant` (the `value`, which saturates to an integer type's range), `edge`
+    (the nearest element of x), `reflect` (x mirrored repeatedly at its edges), `wrap` (x repeated).
     """
 
     name = "nn.pad"
@@ -202,7 +201,7 @@ class PadOp(MovementOp):
 
 @irdl_op_definition
 class ConcatOp(NnOp):
-    """The operands one after another along an axis."""
+    """The operands concatenated along an axis."""
 
     name = "nn.concat"
     inputs = var_operand_def(base(TensorType))
@@ -231,7 +230,7 @@ class ConcatOp(NnOp):
 
 @irdl_op_definition
 class ExpandOp(MovementOp):
-    """x broadcast to `shape`, which is the result's."""
+    """x broadcast to `shape`, the shape of the result."""
 
     name = "nn.expand"
     traits = traits_def(MovesElements())
@@ -264,7 +263,7 @@ class TileOp(MovementOp):
 
 @irdl_op_definition
 class ResizeOp(MovementOp):
-    """x sampled at `sizes` points in each dimension: ONNX's Resize without cubic and regions.
+    """x sampled at `sizes` points in each dimension: ONNX's Resize without cubic modes and regions.
 
     Element i of a dimension is read at `coordinates`(i), which depends on the dimension's scale;
     `nearest_mode` rounds that position, `linear` mixes the two (in each dimension) around it.

@@ -33,7 +33,8 @@ def pool_extent(
 
 
 class PoolOp(NnOp):
-    """Base of the poolings; `pads` holds those before each spatial dimension, then those after."""
+    """Base of the poolings. `pads` lists the padding before each spatial dimension, then after
+    each."""
 
     DEFAULTS: ClassVar[Defaults] = {**WINDOW, "ceil_mode": False}
     x = operand_def(base(TensorType))
@@ -72,7 +73,7 @@ class PoolOp(NnOp):
 
 @irdl_op_definition
 class MaxPoolOp(PoolOp):
-    """The largest element of each window; padding counts as the least value there is."""
+    """The largest element of each window. Padding counts as the type's least value."""
 
     name = "nn.max_pool"
 
@@ -85,7 +86,7 @@ class MaxPoolOp(PoolOp):
 class AvgPoolOp(PoolOp):
     """The mean of each window's elements; with `count_include_pad` the padding counts as zeros.
 
-    What lies beyond the padding (see `ceil_mode`) never counts.
+    Positions beyond the padding (see `ceil_mode`) never count.
     """
 
     name = "nn.avg_pool"

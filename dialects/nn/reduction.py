@@ -1,4 +1,4 @@
-"""Reductions, and what else runs along axes: softmax, cumulative sums, the k largest."""
+"""Reductions, and other ops along axes: softmax, cumulative sums, the k largest."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from tessella.support.errors import ShapeError
 
 
 def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
-    """The shape after a reduction: the axes have size 1 with `keepdims`, else they are gone."""
+    """The shape after a reduction: the axes have size 1 with `keepdims`, else they are removed."""
     kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
     return tuple(size for axis, size in enumerate(kept) if keepdims or axis not in axes)
 
 
 class ReduceOp(NnOp):
-    """A reduction over `axes`; no axes reduce nothing. Of no elements it is the identity."""
+    """A reduction over `axes`; without axes nothing is reduced. Without elements the result is the
+    identity."""
 
     DEFAULTS: ClassVar[Defaults] = {
         "axes": ByRank("all", lambda rank: tuple(range(rank))),
@@ -51,7 +52,7 @@ class ReduceOp(NnOp):
 
 
 class ArithmeticReduceOp(ReduceOp):
-    """A reduction that computes: booleans are not numbers."""
+    """A reduction of numbers; booleans are no numbers."""
 
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)
@@ -67,21 +68,23 @@ class ReduceSumOp(ArithmeticReduceOp):
 
 @irdl_op_definition
 class ReduceMeanOp(ArithmeticReduceOp):
-    """The mean of the elements (NaN of none); of integers rounded towards zero (0 of none)."""
+    """The mean of the elements (NaN if there are none); of integers, rounded towards zero (0 if
+    none)."""
 
     name = "nn.reduce_mean"
 
 
 @irdl_op_definition
 class ReduceMaxOp(ReduceOp):
-    """The largest element; NaN if any is; the least value of the type where there are none."""
+    """The largest element; NaN if any is NaN; the type's least value if there are no elements."""
 
     name = "nn.reduce_max"
 
 
 @irdl_op_definition
 class ReduceMinOp(ReduceOp):
-    """The smallest element; NaN if any is; the largest value of the type where there are none."""
+    """The smallest element; NaN if any is NaN; the type's largest value if there are no
+    elements."""
 
     name = "nn.reduce_min"
 
@@ -117,14 +120,14 @@ class ArgOp(NnOp):
 
 @irdl_op_definition
 class ArgMaxOp(ArgOp):
-    """Where the largest element is; NaN counts as larger than all numbers."""
+    """The index of the largest element. NaN counts as larger than all numbers."""
 
     name = "nn.arg_max"
 
 
 @irdl_op_definition
 class ArgMinOp(ArgOp):
-    """Where the smallest element is; NaN counts as smaller than all numbers."""
+    """The index of the smallest element. NaN counts as smaller than all numbers."""
 
     name = "nn.arg_min"
 
@@ -169,7 +172,8 @@ class LogSoftmaxOp(AlongAxisOp):
 
 @irdl_op_definition
 class CumsumOp(AlongAxisOp):
-    """The sum of all elements up to each: without it if `exclusive`, from the end if `reverse`."""
+    """Cumulative sums; each excludes its own element if `exclusive`, and runs from the end if
+    `reverse`."""
 
     name = "nn.cumsum"
     DEFAULTS: ClassVar[Defaults] = {"exclusive": False, "reverse": False}
@@ -183,9 +187,9 @@ class CumsumOp(AlongAxisOp):
 
 @irdl_op_definition
 class TopkOp(NnOp):
-    """The k largest (or smallest) elements along an axis in order, and where they are.
+    """The k largest (or smallest) elements along an axis, sorted, and their indices.
 
-    Of equal elements the first comes first; NaN counts as larger than all numbers.
+    Equal elements keep their order. NaN counts as larger than all numbers.
     """
 
     name = "nn.topk"

@@ -1,4 +1,4 @@
-"""Traits of ops, which passes ask instead of names."""
+"""Traits of ops. Passes query traits instead of op names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from xdsl.traits import OpTrait
 
 @dataclass(frozen=True)
 class MovesElements(OpTrait):
-    """The op computes nothing: its results hold elements of its operands as they are.
+    """The op computes nothing: its results hold unchanged elements of its operands.
 
-    ``indices`` are the operands, by number, that only say which elements. With ``fills``, the
-    results also hold a number that a property states.
+    ``indices`` are the numbers of the operands that only select elements. With ``fills``, the
+    results also hold a number given by a property.
     """
 
     indices: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""The `rt` dialect: kernels and segments on buffers, and what they hold beside upstream's ops."""
+"""The `rt` dialect: kernels and segments on buffers, and the ops in them that upstream lacks."""
 
 from xdsl.ir import Dialect
 

@@ -1,4 +1,4 @@
-"""Kernels and segments on buffers, and what runs them.
+"""Kernels and segments on buffers, and the ops that run them.
 
 rt.kernel @relu_0(%x: memref<32xf32>) outs(%y: memref<32xf32>) threads(%thread, %threads) {...}
 rt.segment @segment_0(%x: memref<32xf32>) outs(%y: memref<32xf32>) threads(%thread, %threads)
@@ -78,7 +78,8 @@ class ReturnOp(IRDLOperation):
 
 
 class _Function(IRDLOperation):
-    """A name, groups of buffers as arguments, and the numbers of this thread and of all threads.
+    """A function with a name, groups of buffers as arguments, the thread's number, and the number
+    of threads.
 
     All threads of a call run the function on the same buffers.
     """
@@ -195,7 +196,7 @@ class _Function(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(_Function):
-    """A kernel: loops over buffers. None of its buffers overlaps one that it writes to."""
+    """A kernel: loops over buffers. No buffer overlaps another that the kernel writes."""
 
     name = "rt.kernel"
     code = opt_prop_def(IntegerAttr[I64])
@@ -332,7 +333,7 @@ class CallOp(IRDLOperation):
 
     @property
     def buffers(self) -> Sequence[SSAValue]:
-        """What the kernel gets, in the order of its arguments."""
+        """The operands for the kernel's arguments, in order."""
         return (*self.inputs, *self.outputs, *self.scratch)
 
     def verify_(self) -> None:

@@ -1,7 +1,6 @@
-"""Ops inside kernels and segments of the `loops` stage: what upstream dialects lack, and no more.
+"""Ops in kernels and segments at stage `loops` that upstream dialects lack.
 
-Through them kernels and segments reach the world outside their arguments: the context of a call,
-the arena, and the weights.
+They give access to the context of a call, the arena, and the weights.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ CONTEXT = MemRefType(i64, [CONTEXT_SLOTS])
 
 
 def check_buffer(what: str, type: Attribute) -> None:
-    """Raise VerifyException for what is no buffer: a memref of one dimension, of known size,
-    without gaps."""
+    """Raise VerifyException unless the type is a buffer: a contiguous one-dimensional memref of
+    static size."""
     if not (
         isinstance(type, MemRefType)
         and len(type.get_shape()) == 1
@@ -97,7 +96,7 @@ class ContextOp(IRDLOperation):
 class CheckOp(IRDLOperation):
     """Record a failed check: `rt.check %ok, 3 : i64` writes `1 + 3` to the status unless `%ok`.
 
-    The call goes on, so every access stays inside its buffer whatever the values are.
+    The call goes on, so every access must stay inside its buffer for all values.
     """
 
     name = "rt.check"
@@ -113,7 +112,7 @@ class CheckOp(IRDLOperation):
 
 @irdl_op_definition
 class IotaOp(IRDLOperation):
-    """The lane numbers: `%v = rt.iota : vector<16xindex>` is 0, 1, ... 15; or as i32."""
+    """The lane numbers. `%v = rt.iota : vector<16xindex>` is 0, 1, ... 15; or as i32."""
 
     name = "rt.iota"
     res = result_def(VectorType)
@@ -126,8 +125,8 @@ class IotaOp(IRDLOperation):
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """Ask for an element's line to come into the second level of cache: `rt.prefetch %w[%i] :
-    memref<4096xf32>`. The element need not be inside the buffer."""
+    """Prefetch an element's cache line into the second-level cache: `rt.prefetch %w[%i] :
+    memref<4096xf32>`. The element may lie outside the buffer."""
 
     name = "rt.prefetch"
     buffer = operand_def(MemRefType)
@@ -154,7 +153,7 @@ class ArenaOp(IRDLOperation):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """The first byte of the buffer, and the one after the last."""
+        """The buffer's range of bytes: its first, and the one after its last."""
         start = self.offset.value.data
         return start, start + buffer_bytes(self.res.type)
 
@@ -172,7 +171,7 @@ class ArenaOp(IRDLOperation):
 class WeightOp(IRDLOperation):
     """A weight's buffer: `%w = rt.weight @conv1.w slot 3 : memref<9408xf32>`.
 
-    The slot is in the table of pointers to the program's weights; `plan-weights` chooses it.
+    The slot indexes the table of pointers to the program's weights. `plan-weights` assigns it.
     """
 
     name = "rt.weight"
