@@ -1,4 +1,5 @@
-"""Verification of a whole program: every op, and the order of values, which xDSL does not check."""
+"""Verification of a whole program: every op, and that values are defined before use, which xDSL
+does not check."""
 
 from __future__ import annotations
 
@@ -12,27 +13,27 @@ from tessella.dialects.rt import KernelOp
 
 
 def verify(module: ModuleOp) -> None:
-    """Raise VerifyException where a module is not consistent."""
+    """Raise VerifyException if a module is not consistent."""
     module.verify()
     for op in misplaced(module):
         raise order_error(op)
 
 
 def verify_program(module: ModuleOp) -> None:
-    """Raise VerifyException where kernels, and what calls them, do not fit together: all that
-    `verify` checks but the loops in kernels, which are most of a program's ops."""
+    """Raise VerifyException if a program is not consistent. It checks all that `verify` does,
+    except the loops in kernels, which are most of a program's ops."""
     module.verify(verify_nested_ops=False)
     for op in module.ops:
         op.verify(verify_nested_ops=not isinstance(op, KernelOp))
 
 
 def misplaced(module: ModuleOp) -> Iterator[Operation]:
-    """The ops that read a value which is not defined above them, or around."""
+    """The ops that read a value not defined above or around them."""
     yield from _misplaced(module, set())
 
 
 def order_error(op: Operation) -> VerifyException:
-    """What is wrong with an op that is misplaced."""
+    """The error for a misplaced op."""
     return VerifyException(f"an operand of {op.name} is not defined above it")
 
 

@@ -1,6 +1,6 @@
-"""Linear forms over named indices, and the accesses made of them.
+"""Linear forms over named indices, and accesses, which are lists of them.
 
-An access lists one linear form for each logical dimension of a tensor: ``[n, ci, y + i - 1, 2*x +
+An access has one linear form for each logical dimension of a tensor: ``[n, ci, y + i - 1, 2*x +
 j]``.
 """
 
@@ -16,7 +16,7 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class Linear:
-    """``sum(coefficient * index) + constant``, over integer indices known by name."""
+    """``sum(coefficient * index) + constant`` over named integer indices."""
 
     terms: tuple[tuple[str, int], ...] = ()
     constant: int = 0
@@ -27,7 +27,7 @@ class Linear:
         return Linear(((name, coefficient),)) if coefficient else Linear()
 
     def coefficient(self, name: str) -> int:
-        """The coefficient of an index; 0 where it does not occur."""
+        """The coefficient of an index; 0 if it does not occur."""
         return next((c for n, c in self.terms if n == name), 0)
 
     def __add__(self, other: Linear | int) -> Linear:
@@ -48,7 +48,7 @@ class Linear:
         return self + (-other if isinstance(other, int) else other * -1)
 
     def substitute(self, forms: Mapping[str, Linear]) -> Linear:
-        """The form with indices replaced by forms; others stay."""
+        """The form with some indices replaced by forms."""
         result = Linear((), self.constant)
         for name, c in self.terms:
             result += forms.get(name, Linear.of(name)) * c
@@ -65,7 +65,7 @@ class Linear:
 
     @property
     def single(self) -> str | None:
-        """The index's name where the form is just one index, else None."""
+        """The index's name if the form is a single index, else None."""
         if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
             return self.terms[0][0]
         return None

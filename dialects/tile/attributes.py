@@ -36,7 +36,7 @@ class Index:
 class IndicesAttr(Data[tuple[Index, ...]]):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
-    Those behind the bar are reduced.
+    Indices after the bar are reduced.
     """
 
     name = "tile.indices"
@@ -102,10 +102,10 @@ class WhereAttr(Data[tuple[tuple[Linear, int], ...]]):
 
 @dataclass(frozen=True)
 class SharedLoop:
-    """A loop that the statements of a kernel share: of so many values, a step of them at a time.
+    """A loop that the statements of a kernel share: its extent and its step.
 
-    Where the step does not divide the extent, the last one begins earlier, and computes again what
-    the one before it has computed."""
+    If the step does not divide the extent, the last step begins earlier and recomputes part of the
+    step before it."""
 
     extent: int
     step: int
@@ -117,7 +117,7 @@ class SharedLoop:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loops that the statements of a kernel share, the outermost first."""
+    """The loops that the statements of a kernel share, outermost first."""
 
     loops: tuple[SharedLoop, ...]
     prefetch: int = 0
@@ -172,10 +172,10 @@ class Schedule:
     """How the loops of a statement run, over its simplified indices (see ``flat.simplify``).
 
     ``order`` lists the free indices from the outermost loop to the innermost; ``rows`` is blocked
-    by ``row_tile`` and ``vector`` by ``lanes * vectors``. The vector index may be a reduced one:
-    then lanes accumulate apart and are added up at the end. ``unroll`` points of the innermost
-    reduction loop run in one step. ``blocks`` are free indices that run in blocks, whose loops are
-    outside all others, so that what a block touches stays in cache.
+    by ``row_tile`` and ``vector`` by ``lanes * vectors``. If the vector index is a reduced one,
+    each lane has its own partial sum, and the lanes are added up at the end. ``unroll`` points of
+    the innermost reduction loop run in one step. ``blocks`` are free indices that run in blocks.
+    The loops over blocks are outside all others; the data of a block stays in cache.
     """
 
     order: tuple[str, ...]
@@ -196,7 +196,7 @@ class Schedule:
 
     @property
     def width(self) -> int:
-        """Elements of the vector index in one register tile."""
+        """Number of elements of the vector index in one register tile."""
         return self.lanes * self.vectors
 
 

@@ -1,8 +1,8 @@
-"""Digits of affine forms: what a layout that splits a dimension makes of an access.
+"""Digits of affine forms: the accesses to a tensor whose layout splits a dimension.
 
-``(form floordiv div) mod mod`` is affine where the terms of the form fall to either side of the
-digit: of ``16*c_16 + c_1`` with ``c_1 < 16``, the digits are ``c_16`` and ``c_1``. Where they do
-not, cutting an index may help: ``c`` becomes ``16*c_16 + c_1``.
+``(form floordiv div) mod mod`` is affine if each term of the form lies on one side of the digit's
+boundary: the digits of ``16*c_16 + c_1`` with ``c_1 < 16`` are ``c_16`` and ``c_1``. If not,
+splitting an index may help: ``c`` becomes ``16*c_16 + c_1``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tessella.support.sizes import Size
 
 
 def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | None:
-    """A digit of a form, for indices with these ranges; None where it is not affine."""
+    """A digit of a form over indices with these ranges; None if it is not affine."""
     parts = _divided(form, piece.div, ranges)
     if parts is None or not piece.mod:
         return parts and parts[0]
@@ -36,8 +36,8 @@ def _divided(
 
 
 def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, int] | None:
-    """The indices to cut so that a form falls into digits at a divisor, and how many of their
-    steps then go together; None where no cut does it."""
+    """The indices to split, each with its block size, that make the digits of a form at a divisor
+    affine; None if no split does."""
     found: dict[str, int] = {}
     greatest = form.constant % divisor
     for name, c in form.terms:
@@ -53,7 +53,7 @@ def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, in
 
 
 def nested(widths: Iterable[int]) -> tuple[int, ...] | None:
-    """The widths from the largest to the smallest, where each is a multiple of the next."""
+    """The widths from the largest to the smallest if each is a multiple of the next."""
     ordered = sorted(set(widths), reverse=True)
     whole = all(a % b == 0 for a, b in pairwise(ordered))
     return tuple(ordered) if whole else None

@@ -1,4 +1,5 @@
-"""What a statement means: all points of its index space at once, in NumPy, whatever its schedule.
+"""The semantics of a statement: all points of its index space at once, in NumPy. Schedules do not
+matter.
 
 Sums of floats are computed in float64 and rounded once.
 """
@@ -33,9 +34,9 @@ _AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum
 
 
 def contract(op: ContractOp, arrays: Arrays) -> Array:
-    """The result of a statement for the arrays of the values that it reads.
+    """The result of a statement, given the arrays of the values that it reads.
 
-    Raises ExecutionError where a coordinate of `tile.extract` is out of range.
+    Raises ExecutionError if a coordinate of `tile.extract` is out of range.
     """
     with np.errstate(all="ignore"):
         return _Statement(op, arrays).run()
@@ -61,7 +62,7 @@ class _Statement:
         return self._stored(np.broadcast_to(totals, [stop for _, stop in self.free.values()]))
 
     def _stored(self, totals: Array) -> Array:
-        """The output with the totals of the points that it has."""
+        """The output with the totals of its points."""
         op, shape = self.op, shape_of(self.op.res)
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
@@ -72,7 +73,7 @@ class _Statement:
         return result
 
     def _totals(self) -> Array:
-        """What is aggregated for each point of the free indices."""
+        """The aggregate for each point of the free indices."""
         shape = [stop for _, stop in self.free.values()]
         totals = np.full(shape, self._identity(), self.total_kind)
         for spans in self._blocks({name: (0, size) for name, size in self.ranges.items()}):
@@ -84,7 +85,7 @@ class _Statement:
         return totals
 
     def _identity(self) -> Any:
-        """What an element holds before any point."""
+        """The initial value of an element, before any point."""
         op, kind = self.op, self.kind
         if op.is_map:
             default = op.default
@@ -98,7 +99,7 @@ class _Statement:
         return kind.type(low if op.aggregation.data == ">" else high)
 
     def _blocks(self, spans: Spans) -> Iterator[Spans]:
-        """Parts of the index space that are small enough."""
+        """Blocks of the index space, small enough for memory."""
         sizes = {name: stop - start for name, (start, stop) in spans.items()}
         if not all(sizes.values()):
             return
@@ -112,14 +113,14 @@ class _Statement:
         yield from self._blocks({**spans, name: (middle, stop)})
 
     def _weight(self, sizes: Mapping[str, int]) -> int:
-        """The elements that a block takes: of a product, those of each factor."""
+        """Number of elements that a block takes; for a product, those of each factor."""
         if not self.op.is_multiply_add:
             return math.prod(sizes.values())
         names = [{n for form in forms for n, _ in form.terms} for forms in self.op.input_accesses]
         return max(math.prod(sizes[name] for name in group) for group in [*names, set(self.free)])
 
     def _block(self, spans: Spans) -> Array:
-        """What is aggregated over one block, for its free indices."""
+        """The aggregate over one block, for its free indices."""
         points = _points(spans)
         elements, inside = self._elements(self.op.inputs, self.op.input_accesses, points)
         for form, extent in self.op.where_list:
@@ -161,7 +162,7 @@ class _Statement:
     def _elements(
         self, values: Sequence[SSAValue], accesses: Sequence[Access], points: Points
     ) -> tuple[list[Array], Array]:
-        """The elements that are read, and at which points all of them are inside."""
+        """The elements that are read, and the points at which all of them are inside."""
         elements: list[Array] = []
         inside = np.asarray(True)
         for value, forms in zip(values, accesses, strict=True):
@@ -174,7 +175,7 @@ class _Statement:
         return elements, inside
 
     def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
-        """What a body yields, for the elements of all points."""
+        """The values that a body yields for the elements of all points."""
         values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
         for op in block.ops:
             if isinstance(op, YieldOp):
@@ -212,7 +213,7 @@ def _value(form: Linear, points: Points) -> Array:
 
 
 def _position(forms: Access, shape: Sequence[int], points: Points) -> tuple[Array, Array]:
-    """Where elements are in a row-major array, and at which points they are inside it."""
+    """The offsets of elements in a row-major array, and the points at which they are inside it."""
     rank = next((x.ndim for x in points.values()), 0)
     position, inside = np.zeros([1] * rank, np.int64), np.ones([1] * rank, bool)
     for form, extent in zip(forms, shape, strict=True):

@@ -1,8 +1,8 @@
-"""Flattening: every access of a statement becomes strides and an offset, as in PlaidML's stride
+"""Flattening: each access of a statement becomes strides and an offset, as in PlaidML's stride
 tables.
 
 ``flatten`` reads a ``tile.contract``; ``simplify`` drops indices of range 1 and merges indices
-that move through all operands as one.
+that traverse all operands as one.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class FlatAccess:
         return self.strides.get(name, 0)
 
     def lane_stride(self, name: str) -> Size:
-        """Elements between neighbours within one tile of the index."""
+        """The stride in elements within one tile of the index."""
         return self.lanes.get(name, self.stride(name))
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """A point counts only where ``0 <= form < extent``."""
+    """A constraint: a point counts only if ``0 <= form < extent``."""
 
     form: Linear
     extent: Size
@@ -60,8 +60,8 @@ class Constraint:
     """The operands whose accesses would leave their tensors elsewhere."""
 
     def interior(self, name: str, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
-        """From which value of an index to which (excluded) the constraint holds whatever the other
-        indices are. The index has a positive coefficient."""
+        """The half-open range of values of an index for which the constraint holds for all values
+        of the others. The index has a positive coefficient."""
         scale = self.form.coefficient(name)
         rest = self.form.substitute({name: Linear()})
         least, greatest = rest.bounds(ranges)
@@ -70,8 +70,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Flat:
-    """A flattened statement. ``accesses`` are those of the inputs, the post inputs, and the
-    output."""
+    """A flattened statement. ``accesses`` lists the inputs, the post inputs, and the output."""
 
     indices: tuple[Index, ...]
     accesses: tuple[FlatAccess, ...]
@@ -98,15 +97,15 @@ class Flat:
 
 
 def layout_of(value: SSAValue) -> Layout:
-    """The layout in which a tensor value is read; row-major where it has no place."""
+    """The layout in which a tensor value is read; row-major if it has no place."""
     place = packed_place(value) or place_of(value.type)
     return place.layout if place is not None else NCHW
 
 
 def strides_of(value: SSAValue) -> dict[int, Size]:
-    """By how many elements of memory a tensor's next coordinate lies further, by dimension.
+    """The strides of a tensor in elements, by dimension.
 
-    Raises InvalidModelError where the layout splits a dimension.
+    Raises InvalidModelError if the layout splits a dimension.
     """
     shape, layout = shape_of(value), layout_of(value)
     pieces = layout.order(len(shape))
@@ -120,7 +119,7 @@ def flatten_access(
 ) -> FlatAccess:
     """The address of an access to a tensor of this shape and layout.
 
-    Raises InvalidModelError for a form that does not fall into the layout's digits.
+    Raises InvalidModelError for a form whose digits in the layout are not affine.
     """
     strides: dict[str, Size] = {}
     lanes: dict[str, Size] = {}
@@ -152,7 +151,7 @@ def _walk_tiles(
     room: dict[str, Size],
     layout: Layout,
 ) -> None:
-    """An index that runs in tiles as wide as the layout's."""
+    """An index that runs in tiles of the layout's width."""
     name = form.single
     if name is None or (piece.mod and piece.div > 1):
         raise _misfit(f"the access {form}", layout)
@@ -182,8 +181,8 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
 
 
 def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
-    """Flatten a statement, or what one step of its kernel's shared loops runs of it; ``layouts``
-    overrides those of operands by number."""
+    """Flatten a statement, or the part of it in one step of its kernel's shared loops. ``layouts``
+    overrides the layouts of operands, by number."""
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
     indices = tuple(replace(i, range=steps.get(i.name, i.range)) for i in op.index_list)
     ranges = {index.name: index.range for index in indices}
@@ -201,7 +200,7 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
 
 
 def simplify(flat: Flat) -> Flat:
-    """Drop indices of range 1, then merge pairs as long as there are any to merge."""
+    """Drop indices of range 1, then merge pairs of indices until none can be merged."""
     flat = _drop_units(flat)
     while (pair := _mergeable(flat)) is not None:
         flat = _merge(flat, *pair)
@@ -219,8 +218,8 @@ def _drop_units(flat: Flat) -> Flat:
 
 
 def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
-    """A pair (outer, inner) such that one step of the outer equals a full run of the inner,
-    everywhere."""
+    """A pair (outer, inner) such that one step of the outer equals a full run of the inner in all
+    accesses."""
     for outer in flat.indices:
         for inner in flat.indices:
             if outer is inner or outer.reduced != inner.reduced:

@@ -89,14 +89,14 @@ class _Function(IRDLOperation):
 
     @property
     def returned(self) -> ReturnOp:
-        """The terminator. Raises VerifyException where it is another op."""
+        """The terminator. Raises VerifyException if it is another op."""
         last = self.body.block.last_op
         if not isinstance(last, ReturnOp):
             raise VerifyException(f"{self.name} ends in tile.return")
         return last
 
     def update_type(self) -> None:
-        """Make the function type follow the block's arguments and the returned values."""
+        """Update the function type from the block's arguments and the returned values."""
         inputs = [a.type for a in self.body.block.args]
         self.function_type = FunctionType.from_lists(inputs, [v.type for v in self.returned.values])
 
@@ -108,7 +108,7 @@ class _Function(IRDLOperation):
         self._verify_tensors()
 
     def _verify_tensors(self) -> None:
-        """Arguments and results are stored as their places say, all at one device."""
+        """Arguments and results are stored at their places, all on one device."""
         types = (*self.function_type.inputs, *self.function_type.outputs)
         for type in types:
             verify_place(type)
@@ -120,7 +120,7 @@ class _Function(IRDLOperation):
             )
 
     def marks(self, argument: int) -> DictionaryAttr:
-        """What is known of an argument."""
+        """The attributes of an argument."""
         return DictionaryAttr({})
 
     def print(self, printer: Printer) -> None:
@@ -210,12 +210,12 @@ class KernelOp(_Function):
         return CONSTANT in self.marks(argument).data
 
     def packed(self, argument: int) -> PlaceAttr | None:
-        """Where the schedules read this argument, as long as it is not there."""
+        """The place in which the schedules read this argument, until it has it."""
         place = self.marks(argument).data.get(PACKED)
         return place if isinstance(place, PlaceAttr) else None
 
     def pack(self, argument: int, place: PlaceAttr | None) -> None:
-        """State where the schedules read an argument; None once it is there."""
+        """Set the place in which the schedules read an argument; None once it has it."""
         marks = [dict(self.marks(i).data) for i in range(len(self.body.block.args))]
         marks[argument].pop(PACKED, None)
         if place is not None:
@@ -277,8 +277,7 @@ class CallOp(TensorCall):
 class ViewOp(IRDLOperation):
     """A tensor in the memory of another: `%v = tile.view %x : tensor<2x3xf32> -> tensor<6xf32>`.
 
-    The elements are the same in row-major order, as `nn.reshape` has it, and each is at the same
-    place in memory.
+    The elements are the same in row-major order, as in `nn.reshape`, and each has the same address.
     """
 
     name = "tile.view"
@@ -301,14 +300,15 @@ class ViewOp(IRDLOperation):
 
 
 def check_order(what: str, type: Attribute) -> None:
-    """Raise VerifyException for a tensor whose layout is no memory order."""
+    """Raise VerifyException for a tensor whose layout is not a memory order."""
     place = place_of(type)
     if place is not None and not place.layout.is_order(len(shape_of(type))):
         raise VerifyException(f"{what}: the layout of {type} is no memory order")
 
 
 def same_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors of as many elements have each, in row-major order, at the same place."""
+    """Whether two tensors with equally many elements hold each, in row-major order, at the same
+    offset."""
     if a.element_type != b.element_type:
         return False
     (first, rows), (second, columns) = (
@@ -318,7 +318,7 @@ def same_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def packed_place(value: SSAValue) -> PlaceAttr | None:
-    """Where the schedules of a kernel read an argument of it, as long as it is not there."""
+    """The place in which a kernel's schedules read an argument, until the argument has it."""
     if not isinstance(value, BlockArgument):
         return None
     kernel = value.block.parent_op()
@@ -326,13 +326,13 @@ def packed_place(value: SSAValue) -> PlaceAttr | None:
 
 
 def through_views(value: SSAValue) -> SSAValue:
-    """The tensor whose memory a value is in."""
+    """The tensor that holds a value's memory."""
     while isinstance(value.owner, ViewOp):
         value = value.owner.source
     return value
 
 
 def weight_of(value: SSAValue) -> WeightOp | None:
-    """The weight that a value is, under whatever shape; None for what is computed."""
+    """The weight that a value is, in any shape; None for a computed value."""
     owner = through_views(value).owner
     return owner if isinstance(owner, WeightOp) else None

@@ -4,9 +4,9 @@
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] ...
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ...
 
-The statements keep their full ranges. Each step of the shared loops runs all of them, one after
-another, on a part of the indices that ``at`` names. A tensor that only they read has room for one
-step, as no step reads what another one writes.
+The statements keep their full ranges. Each step of the shared loops runs all statements in turn, on
+a part of the indices that ``at`` names. A tensor that only these statements read has room for one
+step, as no step reads the results of another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tessella.support.sizes import Size
 
 
 def shared_loops(op: ContractOp) -> Mapping[str, SharedLoop]:
-    """The shared loops of a statement, by the index that each runs over."""
+    """The shared loops of a statement, by index."""
     kernel = op.parent_op()
     nest = kernel.properties.get("nest") if kernel is not None else None
     if op.at is None or not isinstance(nest, NestAttr):
@@ -33,7 +33,7 @@ def shared_loops(op: ContractOp) -> Mapping[str, SharedLoop]:
 
 
 def steps(op: ContractOp) -> int:
-    """How often the shared loops run a statement."""
+    """How many times the shared loops run a statement."""
     return prod(loop.trips for loop in shared_loops(op).values())
 
 
@@ -46,7 +46,7 @@ def is_local(value: SSAValue) -> bool:
 
 
 def memory_shape(value: SSAValue) -> list[Size]:
-    """The shape of what is in memory of a tensor: of one that lives within a step, a part."""
+    """The shape of a tensor in memory: a part of it if it lives within a step."""
     shape: list[Size] = list(shape_of(value))
     if is_local(value):
         assert isinstance(value.owner, ContractOp)
@@ -58,8 +58,9 @@ def memory_shape(value: SSAValue) -> list[Size]:
 
 
 def can_share(op: ContractOp, name: str) -> bool:
-    """Whether a loop over a free index may be shared: the index is written as it is, reads are as
-    it is or do not depend on it, and neither bodies nor constraints know it."""
+    """Whether a loop over a free index may be shared: the output's access has it as a plain index,
+    the inputs' accesses have it as a plain index or not at all, and bodies and constraints do not
+    use it."""
     forms = [form for access in op.access_list for form in access]
     free = any(index.name == name and not index.reduced for index in op.index_list)
     written = sum(form.single == name for form in op.out_access) == 1
@@ -91,7 +92,7 @@ def can_share(op: ContractOp, name: str) -> bool:
 
 
 def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
-    """Raise VerifyException where a kernel's statements cannot share its loops."""
+    """Raise VerifyException if a kernel's statements cannot share its loops."""
     for op in kernel.regions[0].block.ops:
         if not isinstance(op, ContractOp):
             continue
@@ -117,7 +118,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
 
 
 def _check_reads(op: ContractOp, name: str, number: int) -> None:
-    """What other statements of the step have written is read by the same loop."""
+    """Check that results of other statements of the step are read by the same loop."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner
         if not isinstance(writer, ContractOp) or writer.at is None:

@@ -87,7 +87,7 @@ class IndexOp(IRDLOperation):
 class ExtractOp(IRDLOperation):
     """The element of a tensor at computed coordinates: `%v = tile.extract %T[%i, %j] : tensor<..>`.
 
-    A coordinate out of range fails the call's check; the element read is then one inside.
+    A coordinate out of range fails the call's check; an element inside the tensor is read instead.
     """
 
     name = "tile.extract"
@@ -116,7 +116,7 @@ class ExtractOp(IRDLOperation):
 
 @irdl_op_definition
 class EmptyOp(IRDLOperation):
-    """A tensor whose elements are written later, by statements that have it as `init`."""
+    """A tensor whose elements are written by later statements that have it as `init`."""
 
     name = "tile.empty"
     res = result_def(base(TensorType))
@@ -144,7 +144,7 @@ def _widens_argument(op: Operation) -> bool:
 
 
 def _argument(value: SSAValue) -> SSAValue:
-    """The argument that a value is, or is the widened form of."""
+    """The argument that a value is, directly or widened."""
     owner = value.owner
     if isinstance(owner, Operation) and _widens_argument(owner):
         return owner.operands[0]
@@ -159,8 +159,9 @@ class ContractOp(IRDLOperation):
     constraints of `where` hold, the scalar
     `combine` body is applied to the operands' elements and aggregated into the output's element.
     Then `post` maps the aggregated value and the elements of the post operands, which are accessed
-    by free indices only. Output elements whose points all leave a tensor hold `default` (for `=`)
-    or the aggregation's identity; those that the output's access does not reach, what `init` holds.
+    by free indices only. Output elements without valid points hold `default` (for `=`) or the
+    aggregation's identity. Elements that the output's access does not reach keep the values of
+    `init`.
     """
 
     name = "tile.contract"
@@ -225,7 +226,7 @@ class ContractOp(IRDLOperation):
 
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
-        """What the accesses are of: the inputs, the post inputs, and the output."""
+        """The tensors of the accesses: the inputs, the post inputs, and the output."""
         return (*self.operands[: len(self.accesses) - 1], self.res)
 
     @property
@@ -247,17 +248,17 @@ class ContractOp(IRDLOperation):
 
     @property
     def post_block(self) -> Block | None:
-        """The block of the post region, or None where there is no post region."""
+        """The block of the post region, or None if there is none."""
         return self.post.blocks.first
 
     @property
     def is_map(self) -> bool:
-        """Whether the statement aggregates nothing: each output element is written once."""
+        """Whether the statement has no aggregation: each output element is written once."""
         return self.aggregation.data == "="
 
     @property
     def is_multiply_add(self) -> bool:
-        """Whether the statement sums the products of two float operands, as they are or widened."""
+        """Whether the statement sums products of two float operands, possibly widened."""
         ops = [op for op in self.combine.block.ops if not _widens_argument(op)]
         if self.aggregation.data != "+" or len(ops) != 2:
             return False
@@ -349,7 +350,7 @@ class ContractOp(IRDLOperation):
             )
 
     def _verify_scalars(self, block: Block) -> None:
-        """A body computes with scalars of its own; tensors are read by `tile.extract` alone."""
+        """A body computes with its own scalars; only `tile.extract` reads tensors."""
         known = {index.name: index.range for index in self.index_list}
         for op in block.ops:
             if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
@@ -367,7 +368,7 @@ class ContractOp(IRDLOperation):
                 )
 
     def _verify_coordinates(self, op: ExtractOp, ranges: Mapping[str, Size]) -> None:
-        """A coordinate that is an index is inside: only those that are computed are checked."""
+        """A coordinate that is an index is in range; only computed ones are checked."""
         for coordinate, extent in zip(op.coordinates, shape_of(op.source), strict=True):
             owner = coordinate.owner
             if isinstance(owner, IndexOp) and ranges[owner.index.data] > extent:
@@ -377,7 +378,7 @@ class ContractOp(IRDLOperation):
                 )
 
     def _verify_arithmetic(self, op: Operation) -> None:
-        """A narrow float is widened before anything is computed with it."""
+        """Narrow floats must be widened before any computation."""
         for value in (*op.operands, *op.results):
             if _is_only_stored(value.type):
                 raise VerifyException(

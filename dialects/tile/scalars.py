@@ -1,7 +1,7 @@
-"""What the ops in the bodies of statements compute, in NumPy, on arrays of elements.
+"""The semantics of the ops in bodies of statements, in NumPy, on arrays of elements.
 
-Floats are computed as NumPy does it, functions in float64 and rounded once; integers wrap. A
-division by zero gives 0, as in native code.
+Floats follow NumPy; functions are computed in float64 and rounded once. Integers wrap. A division
+by zero gives 0, as in native code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _div = cast(Function, elementwise.div)
 
 
 def evaluate(op: Operation, operands: list[Array]) -> Array:
-    """The result of an op of `arith` or `math` for arrays that broadcast."""
+    """The result of an op of `arith` or `math` on arrays that broadcast."""
     if op.name == ConstantOp.name:
         return _constant(op)
     if op.name in _PREDICATES:
@@ -43,7 +43,7 @@ def evaluate(op: Operation, operands: list[Array]) -> Array:
 
 
 def scalar_dtype(type: Attribute) -> np.dtype[Any]:
-    """The dtype of a scalar of a body."""
+    """The dtype of a scalar in a body."""
     return np.dtype(np.int64) if isinstance(type, IndexType) else dtype_of(type)
 
 
@@ -57,7 +57,7 @@ def _constant(op: Operation) -> Array:
 
 
 def _as(kind: str, x: Array) -> Array:
-    """Integers as signed or unsigned ones of the same bits."""
+    """The same bits as signed or unsigned integers."""
     return x if x.dtype.kind == "b" else x.view(f"{kind}{x.dtype.itemsize}")
 
 
@@ -86,7 +86,7 @@ def _ceil_quotient(a: Array, b: Array) -> Array:
 
 
 def _shift(function: Function) -> Function:
-    """A shift that gives 0 for an amount of the type's bits or more."""
+    """A shift that gives 0 if the amount is the type's width or more."""
 
     def apply(a: Array, b: Array) -> Array:
         bits = 8 * a.dtype.itemsize
@@ -250,7 +250,7 @@ _PREDICATES = {op.name: op.PREDICATES for op in (CmpiOp, CmpfOp)}
 
 
 def _whole(kind: str) -> Cast:
-    """Floats as integers: the nearest towards zero that fits, and 0 for NaN."""
+    """Floats to integers: rounded towards zero and saturated; NaN gives 0."""
 
     def apply(x: Array, to: np.dtype[Any]) -> Array:
         info = np.iinfo(f"{kind}{to.itemsize}")

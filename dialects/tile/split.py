@@ -1,4 +1,4 @@
-"""Splitting the indices of a statement where layouts split the dimensions that they walk.
+"""Splitting of a statement's indices where layouts split the dimensions that they traverse.
 
     %y = tile.contract = [n: 1, c: 36, x: 8] (%x[n, c, x]) -> [n, c, x]   // %x at nchw16c
     ->
@@ -6,9 +6,9 @@
     %1 = tile.contract = [n: 1, c_16: 2, c_1: 16, x: 8] (%x[n, 16*c_16 + c_1, x]) init %e -> [..]
     %2 = tile.contract = [n: 1, c_1: 4, x: 8] (%x[n, c_1 + 32, x]) init %1 -> [n, c_1 + 32, x]
 
-Then every access is strided: the digits of ``16*c_16 + c_1`` are ``c_16`` and ``c_1``. What remains
-of a free index is a statement of its own. A reduced index runs over whole digits, and `where` says
-which points count.
+Every access is then strided: the digits of ``16*c_16 + c_1`` are ``c_16`` and ``c_1``. The
+remainder of a free index becomes a separate statement. A reduced index runs over whole digits, and
+`where` limits the points.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ Widths = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of an index's range, as digits: the index is ``value`` over the new ``indices``."""
+    """A part of an index's range as digits: the index is the form ``value`` of the new
+    ``indices``."""
 
     value: Linear
     indices: tuple[Index, ...]
@@ -52,16 +53,16 @@ def is_split(op: ContractOp) -> bool:
 
 
 def unreadable(op: ContractOp) -> str | None:
-    """Why a statement does not fit the layouts of its tensors, in a sentence; None where it
+    """The reason why a statement does not fit the layouts of its tensors, as a sentence; None if it
     does."""
     found = _widths(op)
     return found if isinstance(found, str) else None
 
 
 def split_indices(op: ContractOp) -> None:
-    """Split the indices of a statement, in place, as the layouts of its tensors want it.
+    """Split the indices of a statement, in place, as the layouts of its tensors require.
 
-    Raises InvalidModelError where it does not fit them.
+    Raises InvalidModelError if it does not fit them.
     """
     widths = _widths(op)
     if isinstance(widths, str):
@@ -89,7 +90,7 @@ def split_indices(op: ContractOp) -> None:
 
 
 def _widths(op: ContractOp) -> Widths | str:
-    """The indices to split, or why that does not help."""
+    """The indices to split, or the reason why no split helps."""
     ranges = {index.name: index.range for index in op.index_list}
     found: dict[str, set[int]] = {}
     values = op.tensors
@@ -113,7 +114,7 @@ def _widths(op: ContractOp) -> Widths | str:
 
 
 def _divided(layout: Layout, forms: Access) -> Iterator[tuple[Linear, int]]:
-    """The forms of dimensions that a layout splits, and by what."""
+    """The forms of dimensions that a layout splits, and the block sizes."""
     for piece in layout.order(len(forms)):
         for divisor in {piece.div, piece.div * piece.mod} - {0, 1}:
             yield forms[piece.dim], divisor
@@ -128,7 +129,7 @@ def _extracts(op: ContractOp) -> Iterator[ExtractOp]:
 
 
 def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
-    """The parts of an index's range that fall into whole digits; all of a reduced one's."""
+    """The parts of an index's range that are whole digits; for a reduced index, all of it."""
     if not widths:
         yield Stretch(Linear.of(index.name), (index,))
     elif index.reduced:
@@ -140,7 +141,7 @@ def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
 
 
 def _whole_digits(index: Index, widths: Sequence[int], start: int = 0) -> Iterator[Stretch]:
-    """What falls into digits of the first width, then what remains into those of the next."""
+    """The part in digits of the first width, then the remainder in digits of the next."""
     width = widths[0] if widths else 1
     count, rest = divmod(index.range - start, width)
     if count:
@@ -151,7 +152,7 @@ def _whole_digits(index: Index, widths: Sequence[int], start: int = 0) -> Iterat
 
 
 def _digits(index: Index, widths: Sequence[int], count: int) -> Stretch:
-    """So many of the first width, and all that is in them."""
+    """A number of blocks of the first width, with all their digits."""
     weights = (*widths, 1)
     ranges = (count, *(a // b for a, b in pairwise(weights)))
     digits = [
@@ -187,7 +188,7 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
 
 
 def _body(region: Region, values: Mapping[str, Linear]) -> Region:
-    """A copy of a body that computes the indices that are split from their digits."""
+    """A copy of a body that computes split indices from their digits."""
     copy = region.clone()
     for inner in list(copy.walk()):
         if isinstance(inner, IndexOp) and values[inner.index.data].single != inner.index.data:
@@ -218,9 +219,8 @@ def _computed(form: Linear, before: Operation) -> SSAValue:
 
 
 def constant_layouts(op: ContractOp, constants: Sequence[int]) -> dict[int, Layout]:
-    """Layouts for inputs that are constants, by number, with the digits of the indices that are
-    split: whole digits outside in the order of the loops, what is in them inside, the reduced ones
-    first."""
+    """By number: layouts of constant inputs with the digits of the split indices. High digits are
+    outermost, in loop order; low digits are innermost, reduced ones first."""
     widths = _widths(op)
     if isinstance(widths, str) or op.is_map:
         return {}

@@ -1,4 +1,4 @@
-"""Affine forms with rational coefficients over named indices, as index expressions have them."""
+"""Affine forms with rational coefficients over named indices: the index expressions of Tile."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _ZERO = Fraction(0)
 class Affine:
     """``sum(coefficient * index) + constant``.
 
-    Terms stay in the order in which they came, as in a `Linear`: ``x + i`` and ``i + x`` are not
-    equal.
+    Terms keep their order, as in a `Linear`: ``x + i`` and ``i + x`` are not equal.
     """
 
     terms: tuple[tuple[str, Fraction], ...] = ()
@@ -33,7 +32,7 @@ class Affine:
 
     @staticmethod
     def number(value: Number) -> Affine:
-        """The form of a number."""
+        """The form of a constant."""
         return Affine((), Fraction(value))
 
     @property
@@ -42,7 +41,7 @@ class Affine:
         return tuple(name for name, _ in self.terms)
 
     def coefficient(self, name: str) -> Fraction:
-        """The coefficient of an index; 0 where it does not occur."""
+        """The coefficient of an index; 0 if it does not occur."""
         return next((c for n, c in self.terms if n == name), _ZERO)
 
     def __add__(self, other: Affine | Number) -> Affine:
@@ -78,7 +77,7 @@ class Affine:
         return self * Fraction(1, divisor)
 
     def substitute(self, forms: Mapping[str, Affine]) -> Affine:
-        """The form with indices replaced by forms; others stay."""
+        """The form with some indices replaced by forms."""
         result = Affine((), self.constant)
         for name, c in self.terms:
             result += forms[name] * c if name in forms else Affine.of(name, c)
@@ -86,11 +85,12 @@ class Affine:
 
     @property
     def integral(self) -> bool:
-        """Whether all numbers are integers, so that the form is one at all integer points."""
+        """Whether all coefficients are integers. The form is then an integer at all integer
+        points."""
         return self.constant.denominator == 1 and all(c.denominator == 1 for _, c in self.terms)
 
     def linear(self) -> Linear:
-        """The same form, for one that is integral."""
+        """The same form as a `Linear`, if it is integral."""
         if not self.integral:
             raise InternalError(f"{self} is not integral")
         terms = tuple((name, c.numerator) for name, c in self.terms)

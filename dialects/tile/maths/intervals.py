@@ -1,4 +1,5 @@
-"""Constraints on integer variables: parallel ones made into one, and the bounds that all imply."""
+"""Constraints on integer variables: merging of parallel ones, and the bounds that all of them
+imply."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Interval:
         return self.form - self.low, self.high - self.low + 1
 
     def intersect(self, other: Interval) -> Interval | None:
-        """Both, for a form that is the same or its negative; None where nothing is left."""
+        """The intersection with an interval of the same form or its negative; None if it is
+        empty."""
         low, high = other.low, other.high
         name, c = self.form.terms[0]
         if other.form.coefficient(name) != c:
@@ -38,10 +40,10 @@ class Interval:
 
 
 def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
-    """The constraints with all parallel ones as one, in the direction of the first.
+    """The constraints with parallel ones merged, in the direction of the first.
 
-    Those that always hold are left out. None where one never holds, or parallel ones have no points
-    in common.
+    Constraints that always hold are dropped. None if one never holds, or parallel ones exclude each
+    other.
     """
     merged: dict[frozenset[tuple[str, int]], Interval] = {}
     for form, extent in constraints:
@@ -59,7 +61,7 @@ def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
 
 
 def _interval(form: Linear, extent: int) -> Interval:
-    """The form takes multiples of its coefficients' divisor only."""
+    """The form only takes multiples of the greatest common divisor of its coefficients."""
     divisor = gcd(*(c for _, c in form.terms))
     low = -(form.constant // divisor)
     high = (extent - 1 - form.constant) // divisor
@@ -67,7 +69,7 @@ def _interval(form: Linear, extent: int) -> Interval:
 
 
 def _direction(form: Linear) -> frozenset[tuple[str, int]]:
-    """The same for a form and its negative."""
+    """A key that is the same for a form and its negative."""
     _, first = min(form.terms)
     return frozenset((n, c if first > 0 else -c) for n, c in form.terms)
 
@@ -75,7 +77,7 @@ def _direction(form: Linear) -> frozenset[tuple[str, int]]:
 def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[int, int]] | None:
     """The least and the greatest value of each variable at the integer points of the constraints.
 
-    None where there are no such points. Raises a `ResourceError` where the search is too long.
+    None if there are no such points. Raises `ResourceError` if the search takes too long.
     """
     intervals = merge(constraints)
     if intervals is None:
@@ -94,7 +96,7 @@ def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[int, int]] | No
 
 
 def _independent(intervals: Sequence[Interval]) -> list[list[Interval]]:
-    """The intervals in groups that have no variables in common."""
+    """The intervals in groups that share no variables."""
     groups: list[tuple[set[str], list[Interval]]] = []
     for interval in intervals:
         names = {name for name, _ in interval.form.terms}

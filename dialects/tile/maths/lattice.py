@@ -1,10 +1,10 @@
 """The integer points at which rational forms are integers, as a lattice.
 
-The forms span a lattice, of which the points are the dual. A Hermite basis of it is triangular, and
-so is the dual basis: each coordinate of a point is a number of its own plus what the coordinates
-behind it contribute. That they contribute only through their remainders keeps coordinates apart:
-they split into digits, of which only the low ones contribute. See H. Cohen, A Course in
-Computational Algebraic Number Theory (1993), 2.4, and PlaidML 0.7's `defract`.
+The forms span a lattice; the points are its dual. A Hermite basis of it is triangular, and so is
+the dual basis: each coordinate of a point is a number of its own plus contributions of the later
+coordinates. They contribute only their remainders. Coordinates therefore split into digits, and
+only the low digits contribute. See H. Cohen, A Course in Computational Algebraic Number Theory
+(1993), 2.4, and PlaidML 0.7's `defract`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Matrix = list[list[int]]
 
 @dataclass(frozen=True)
 class Digit:
-    """A number that moves a point: points are sums of ``digit * step``, each in one way only."""
+    """A number that moves a point. Points are sums of ``digit * step``, and the sum is unique."""
 
     coordinate: int
     """The last coordinate that it moves."""
@@ -33,8 +33,8 @@ class Digit:
 def hermite(rows: Sequence[Sequence[int]], modulus: int, width: int) -> Matrix:
     """The Hermite normal form of the lattice of the rows and ``modulus * Z^width``.
 
-    It is upper triangular, with positive numbers on the diagonal, and above those the remainders
-    by them. Numbers stay below the modulus.
+    It is upper triangular with a positive diagonal. Entries above the diagonal are reduced modulo
+    it. Numbers stay below the modulus.
     """
     pending = [[x % modulus for x in row] for row in rows]
     basis: Matrix = []
@@ -52,9 +52,9 @@ def hermite(rows: Sequence[Sequence[int]], modulus: int, width: int) -> Matrix:
 def _combine(
     pivot: list[int], row: list[int], column: int, modulus: int
 ) -> tuple[list[int], list[int]]:
-    """Euclid's algorithm on two rows: the divisor of their entries in the first, 0 in the second.
+    """Euclid's algorithm on two rows: their entries become the gcd in the first, 0 in the second.
 
-    Entries behind the column are taken modulo the modulus, whose multiples the lattice has.
+    Entries after the column are reduced modulo the modulus, as the lattice contains its multiples.
     """
     while row[column]:
         _subtract(pivot, row, pivot[column] // row[column])
@@ -70,9 +70,9 @@ def _subtract(row: list[int], other: Sequence[int], factor: int) -> None:
 
 def dual(basis: Matrix, modulus: int) -> Matrix:
     """The points whose products with all rows of an upper triangular basis are multiples of the
-    modulus: a basis in columns, upper triangular too, reduced as `hermite` does.
+    modulus: a basis in columns, also upper triangular and reduced as by `hermite`.
 
-    The basis has to span all multiples of the modulus.
+    The basis must span all multiples of the modulus.
     """
     width = len(basis)
     columns: Matrix = []
@@ -88,15 +88,15 @@ def dual(basis: Matrix, modulus: int) -> Matrix:
 
 
 def _reduce(column: list[int], columns: Matrix, below: int) -> None:
-    """Make the first entries of a column remainders by the diagonal."""
+    """Reduce the first entries of a column modulo the diagonal."""
     for i in range(below - 1, -1, -1):
         _subtract(column, columns[i], column[i] // columns[i][i])
 
 
 def digits(rows: Sequence[Sequence[Fraction]], width: int) -> list[Digit]:
-    """All points of ``Z^width`` at which the rows are integers, by independent numbers.
+    """All points of ``Z^width`` at which the rows are integers, as sums over independent digits.
 
-    A coordinate moves only with its own digits and those of coordinates behind it.
+    A coordinate depends only on its own digits and those of later coordinates.
     """
     modulus = lcm(*(x.denominator for row in rows for x in row))
     check_numbers([modulus], "the common denominator of its index expressions")
@@ -117,9 +117,9 @@ def digits(rows: Sequence[Sequence[Fraction]], width: int) -> list[Digit]:
 def _weights(basis: Matrix, j: int) -> list[int]:
     """The weights of a coordinate's digits, each a multiple of the one before.
 
-    That many steps along the coordinate ``j`` are a point of the lattice but for its first ``i``
-    coordinates: the least such number for each ``i``. It is the common denominator of the
-    coefficients by which the dual basis makes the unit vector, which stand in the basis itself.
+    For each ``i``: the least number of steps along coordinate ``j`` that is a lattice point except
+    in its first ``i`` coordinates. It is the common denominator of the unit vector's coefficients
+    in the dual basis. Those are entries of the basis itself.
     """
     weights = [1]
     for i in range(j - 1, -1, -1):

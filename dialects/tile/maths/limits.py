@@ -1,4 +1,4 @@
-"""What a contraction may ask for. Programs come from anywhere: past a limit there is an error."""
+"""Limits on contractions. Programs are untrusted: one that exceeds a limit raises an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_STEPS = 1 << 18
 
 
 def check_count(what: str, count: int, limit: int) -> None:
-    """Raise a `ResourceError` where there are more things than allowed."""
+    """Raise `ResourceError` if there are more things than allowed."""
     if count > limit:
         raise ResourceError(
             f"a contraction has too many {what}", expected=f"at most {limit}", found=str(count)
@@ -24,7 +24,7 @@ def check_count(what: str, count: int, limit: int) -> None:
 
 
 def check_numbers(numbers: Iterable[int], where: object) -> None:
-    """Raise a `ResourceError` where a number is larger than allowed."""
+    """Raise `ResourceError` if a number is larger than allowed."""
     if any(not -MAX_NUMBER < x < MAX_NUMBER for x in numbers):
         raise ResourceError(
             "a contraction leads to numbers that are too large",
@@ -34,13 +34,13 @@ def check_numbers(numbers: Iterable[int], where: object) -> None:
 
 
 class Budget:
-    """What finding the ranges of a contraction may still cost."""
+    """The remaining budget for finding the ranges of a contraction."""
 
     def __init__(self, limit: int = MAX_STEPS) -> None:
         self.left = limit
 
     def spend(self, numbers: int) -> None:
-        """Raise a `ResourceError` where all has been spent."""
+        """Raise `ResourceError` if the budget is spent."""
         self.left -= numbers
         if self.left < 0:
             raise ResourceError(

@@ -1,13 +1,13 @@
-"""The normal form of a contraction: indices that run from 0 to a range of their own.
+"""The normal form of a contraction: each index runs from 0 to its own range.
 
 A contraction in the Tile language has no ranges. It aggregates over all integers for which all
 index expressions are integers inside their dimensions and all constraints hold. `normalize` finds
-the indices' exact ranges, and makes fractional expressions whole:
+the exact ranges of the indices and makes fractional expressions integral:
 
     O[2*x + i : 100] = +(I[x]), i < 4, with 50 elements in I
     -> [v0_1: 50, v0_0: 2 | v1_0: 2], O[v0_0 + 2*v0_1], I[v0_1 - v1_0], v0_1 - v1_0 < 50
 
-The steps are those of PlaidML 0.7 (`tile/lang/compile.cc`), and so are the names.
+The steps and names are those of PlaidML 0.7 (`tile/lang/compile.cc`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _NEVER: Constraint = (Linear((), -1), 1)
 class Normal:
     """A contraction over a box of indices.
 
-    Its points are those of the box at which all constraints hold: for each point that the program
-    means there is one, and the accesses there are the same elements. Different values of the free
+    Its points are the points of the box at which all constraints hold. They correspond one to one
+    to the points of the program, with the same elements accessed. Different values of the free
     indices are different elements of the output.
     """
 
@@ -55,16 +55,16 @@ class Normal:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no points. Then the one constraint is a number out of its range, there
-        are no indices, and all accesses are zeros."""
+        """Whether there are no points. The only constraint is then a constant out of its range,
+        there are no indices, and all accesses are zero."""
         return self.constraints == (_NEVER,)
 
 
 def normalize(tensors: Sequence[TensorAccess], constraints: Sequence[Bounded] = ()) -> Normal:
     """The normal form of a contraction.
 
-    ``tensors`` has the output first. An `UnboundedIndexError` names the indices that tensors and
-    constraints leave without bounds. A `ResourceError` tells which of the `limits` is exceeded.
+    ``tensors`` lists the output first. Raises `UnboundedIndexError`, which names the indices
+    without bounds, and `ResourceError`, which names the exceeded limit of `limits`.
     """
     output, *inputs = [_dimensions(forms, shape) for forms, shape in tensors]
     others = [*constraints, *chain(*inputs)]
@@ -86,7 +86,7 @@ def _dimensions(forms: Sequence[Affine], shape: Sequence[int]) -> list[Bounded]:
 
 
 def _check(rows: Sequence[Bounded]) -> None:
-    """Refuse what could take too long."""
+    """Reject contractions that could take too long."""
     check_count("dimensions and constraints", len(rows), MAX_FORMS)
     check_count("indices", len(names_of(row.form for row in rows)), MAX_INDICES)
     for row in rows:
@@ -96,7 +96,7 @@ def _check(rows: Sequence[Bounded]) -> None:
 
 
 def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables | None:
-    """Variables for which all forms are integral; None where no point makes them integers."""
+    """Variables for which all forms are integral; None if the forms are integers at no point."""
     variables = reduced(output, others)
     integers = [row.form for row in chain(output, others)]
     integers += [Affine.of(name) for name in names_of(integers)]
@@ -107,7 +107,7 @@ def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variable
 def _normal(
     variables: Variables, tensors: Sequence[TensorAccess], rows: Sequence[Bounded]
 ) -> Normal:
-    """The normal form, once there are variables for which all forms are integral."""
+    """The normal form, given variables for which all forms are integral."""
     accesses = [tuple(variables.apply(f).linear() for f in forms) for forms, _ in tensors]
     constraints = [(variables.apply(row.form).linear(), row.extent) for row in rows]
     constraints += [(Linear.of(name), extent) for name, extent in variables.extents]
@@ -126,12 +126,12 @@ def _normal(
 
 
 def _from_zero(name: str, low: int, high: int) -> Linear:
-    """A variable in terms of one that starts at 0; a number where it has a single value."""
+    """A variable in terms of one that starts at 0; a constant if it has a single value."""
     return Linear.of(name) + low if low < high else Linear((), low)
 
 
 def _kept(constraints: Iterable[Constraint], box: Mapping[str, int]) -> tuple[Constraint, ...]:
-    """The constraints that do not hold in all of the box."""
+    """The constraints that do not hold in the whole box."""
     merged = merge(constraints)
     assert merged is not None, "a space that has points has none"
     return tuple(x.constraint for x in merged if not _implied(x, box))

@@ -1,4 +1,4 @@
-"""Bounds of integers that follow from the bounds of others."""
+"""Propagation of bounds between integers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_ROUNDS = 16
 def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[Bound]) -> bool:
     """Tighten the bounds, in place, as each inequality alone allows.
 
-    False where nothing is left. Not all that follows is found.
+    Returns False if nothing is left. It does not find all implied bounds.
     """
     for _ in range(MAX_ROUNDS):
         before = (*low, *high)
@@ -53,7 +53,7 @@ def _tighten(inequality: Inequality, low: list[Bound], high: list[Bound]) -> boo
 
 
 def _holds(low: Bound, high: Bound) -> bool:
-    """Whether there is something between two bounds."""
+    """Whether there is an integer between two bounds."""
     return low is None or high is None or low <= high
 
 

@@ -1,4 +1,4 @@
-"""Which rows of a rational matrix are independent, and what they determine."""
+"""The independent rows of a rational matrix, and the unknowns that they determine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from math import gcd
 class RowSpace:
     """The span of integer rows, in reduced echelon form.
 
-    Only the first ``width`` entries of a row are eliminated; what stands behind them comes along.
-    Rows of ``[A | I]`` thus end as those of ``[1 | inverse of A]``, each times an integer.
+    Only the first ``width`` entries of a row are eliminated; the entries after them are carried
+    along. Rows of ``[A | I]`` end as rows of ``[1 | inverse of A]``, each times an integer.
     """
 
     def __init__(self, width: int) -> None:
@@ -19,7 +19,7 @@ class RowSpace:
         """By pivot: the column where no other row has an entry."""
 
     def add(self, row: Sequence[int]) -> bool:
-        """Add a row to the span, unless it is in it already; whether it was added."""
+        """Add a row to the span unless it is already in it. Returns whether it was added."""
         rest = list(row)
         for pivot, known in self.rows.items():
             rest = _cancel(rest, known, pivot)

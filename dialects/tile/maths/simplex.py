@@ -1,9 +1,9 @@
-"""Least and greatest integers that linear constraints leave to a variable.
+"""The least and greatest integer values of a variable under linear constraints.
 
 The linear programs are solved exactly by the bounded simplex method in the form of B. Dutertre and
-L. de Moura, A Fast Linear-Arithmetic Solver for DPLL(T) (2006): variables and forms alike have a
-value and bounds, and an equation makes some of them, the basic ones, from the others. Integers are
-found by branch and bound. Bland's rule keeps the method from running in circles.
+L. de Moura, A Fast Linear-Arithmetic Solver for DPLL(T) (2006): variables and forms both have a
+value and bounds, and each basic one is defined by an equation over the others. Integers are found
+by branch and bound. Bland's rule prevents cycling.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ONE = Fraction(1)
 class Simplex:
     """Integer variables under bounds, and bounds on forms of them.
 
-    Variables count from 0; the forms come behind them, in their order. Together the bounds have to
-    leave a finite number of points.
+    Variables are numbered from 0, followed by the forms in order. The bounds together must leave a
+    finite number of points.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Simplex:
         self._budget = budget
 
     def range_of(self, variable: int) -> tuple[int, int] | None:
-        """The least and the greatest value of a variable; None where there are no points."""
+        """The least and the greatest value of a variable; None if there are no points."""
         low = self._least(variable, 1)
         high = self._least(variable, -1) if low is not None else None
         return (low, -high) if low is not None and high is not None else None
@@ -59,7 +59,7 @@ class Simplex:
     def _least(self, x: int, sign: int) -> int | None:
         """The least value of a variable, or of its negative, by branch and bound.
 
-        Of the parts that may have the least value, the latest goes first.
+        Of the branches that may have the least value, the latest is explored first.
         """
         whole = self._low, self._high
         best: int | None = None
@@ -87,7 +87,7 @@ class Simplex:
         return propagate(self._inequalities, self._low, self._high)
 
     def _fractional(self, first: int) -> int | None:
-        """A variable whose value is not an integer."""
+        """A variable with a fractional value."""
         order = (first, *range(self._count))
         return next((x for x in order if self._value[x].denominator != 1), None)
 
@@ -101,7 +101,7 @@ class Simplex:
     # ** linear programs **
 
     def _feasible(self) -> bool:
-        """Move to a point within all bounds; whether there is one."""
+        """Move to a point within all bounds. Returns whether there is one."""
         for x in range(len(self._value)):
             if x not in self._equations:
                 self._move(x, self._missing(x))
@@ -125,7 +125,7 @@ class Simplex:
         return high - value if high is not None and value > high else _ZERO
 
     def _entering(self, x: int, *, rise: bool) -> int | None:
-        """The first variable that is not basic and whose move can make another one rise or fall."""
+        """The first nonbasic variable whose move can make another one rise or fall."""
         sources = sorted(self._equations[x]) if x in self._equations else [x]
         for y in sources:
             if y not in self._equations and self._free(y, (self._rate(x, y) > 0) == rise):
@@ -147,7 +147,7 @@ class Simplex:
                 self._pivot(leaving, entering)
 
     def _longest_step(self, entering: int, sign: int) -> tuple[Fraction, int]:
-        """How far a variable can go, and the first one to meet a bound then."""
+        """How far a variable can move, and the first variable to reach a bound."""
         steps: list[tuple[Fraction, int]] = []
         for x in (entering, *self._equations):
             rate = sign * self._rate(x, entering)
@@ -159,14 +159,14 @@ class Simplex:
         return min(steps)
 
     def _rate(self, x: int, y: int) -> Fraction:
-        """By how much a variable moves with one that is not basic."""
+        """The coefficient of a variable with respect to a nonbasic one."""
         if x == y:
             return _ONE
         equation = self._equations.get(x, {})
         return Fraction(-equation[y], equation[x]) if y in equation else _ZERO
 
     def _move(self, x: int, by: Fraction) -> None:
-        """Move a variable that is not basic, and the basic ones with it."""
+        """Move a nonbasic variable, and the basic ones with it."""
         if not by:
             return
         self._value[x] += by
@@ -174,7 +174,7 @@ class Simplex:
             self._value[basic] += by * self._rate(basic, x)
 
     def _pivot(self, leaving: int, entering: int) -> None:
-        """Let a variable be basic in the place of another."""
+        """Pivot: make one variable basic in place of another."""
         pivot = self._equations.pop(leaving)
         for x, equation in self._equations.items():
             if entering in equation:

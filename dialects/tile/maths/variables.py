@@ -1,7 +1,7 @@
-"""Changes of variables: indices as integer forms of others that are easier to bound.
+"""Changes of variables: indices as integer forms of variables that are easier to bound.
 
-`reduced` makes variables of the output's index expressions, `split` those at which all forms are
-integers.
+`reduced` makes variables of the output's index expressions; `split` makes variables for which all
+forms are integers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Variables:
-    """The integer variables in which a space is described."""
+    """The integer variables that describe a space."""
 
     free: tuple[str, ...]
     """Those of the output."""
@@ -45,22 +45,22 @@ class Variables:
         return self.free + self.others
 
     def apply(self, form: Affine) -> Affine:
-        """A form of the indices as one of the variables."""
+        """A form of the indices as a form of the variables."""
         return form.substitute(self.values) if self.values else form
 
 
 def names_of(forms: Iterable[Affine]) -> tuple[str, ...]:
-    """The indices of forms, in the order in which they occur."""
+    """The indices of forms, in order of occurrence."""
     return tuple(dict.fromkeys(name for form in forms for name in form.names))
 
 
 def reduced(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables:
-    """The indices themselves, or where forms of the output have two and more of them, variables
-    ``v0, v1, ...`` each of which is a form.
+    """The indices themselves; or, if a form of the output has two or more of them, variables ``v0,
+    v1, ...``, each equal to a form.
 
-    The forms are the first that are independent: the output's, then the others by their extent. So
-    each dimension of the output moves with one variable. Raises an `UnboundedIndexError` where the
-    forms leave an index without bounds.
+    These are the first independent forms: the output's, then the others by extent. Each dimension
+    of the output then depends on one variable. Raises `UnboundedIndexError` if the forms leave an
+    index without bounds.
     """
     free = names_of(row.form for row in output)
     names = tuple(dict.fromkeys((*free, *names_of(row.form for row in others))))
@@ -104,10 +104,10 @@ def _solution(row: Sequence[int], pivot: int, forms: Sequence[Affine]) -> Affine
 
 
 def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
-    """Variables at all integer values of which the forms, of integer variables, are integers.
+    """Variables for which the forms are integers at all integer values.
 
-    A variable ``v`` becomes ``v_0 + m*v_1 + ...``, of which others, further from the output, have
-    the lower digits in common. None where no integers make all forms integers.
+    A variable ``v`` becomes ``v_0 + m*v_1 + ...``. Other variables, further from the output, share
+    its lower digits. None if no integers make all forms integers.
     """
     columns = _columns(variables, forms)
     rows = [[*map(form.coefficient, columns), form.constant] for form in forms]
@@ -121,10 +121,10 @@ def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
 
 
 def _columns(variables: Variables, forms: Sequence[Affine]) -> list[str]:
-    """The variables in an order in which later ones share digits with those before.
+    """The variables, ordered such that later ones share digits with earlier ones.
 
-    The output's come last, so that its forms have no digits but theirs. Where coefficients are
-    those of digits already, that of the lowest has the greatest denominator.
+    The output's come last, so its forms have only their own digits. If coefficients already are
+    those of digits, the lowest digit's has the greatest denominator.
     """
     denominators = {
         name: lcm(*(form.coefficient(name).denominator for form in forms))
