@@ -1,1 +1,1 @@
-"""Rewrites within a level: one pass, one file."""
+"""Passes: rewrites within a level of the IR, one file each."""

@@ -1,4 +1,4 @@
-"""What passes share."""
+"""Helpers shared by passes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements t
 
 
 def functions(module: ModuleOp) -> Iterator[FuncOp]:
-    """The module's functions that have a body."""
+    """The module's functions with a body."""
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.body.blocks:
             yield op
@@ -60,12 +60,12 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
 
 
 def bits_of(array: Array) -> Array:
-    """The elements as unsigned integers, which tell zeros from each other and NaN equals itself."""
+    """The elements as unsigned integers: 0 and -0 differ, and NaN equals itself."""
     return array.reshape(-1).view(f"u{array.itemsize}")
 
 
 def common_number(array: Array) -> float | int | None:
-    """The number that all elements are, if the array is small enough to look."""
+    """The number that all elements equal, if the array is small enough to check."""
     if not 0 < array.nbytes <= _COMPARED:
         return None
     bits = bits_of(array)
@@ -75,7 +75,7 @@ def common_number(array: Array) -> float | int | None:
 
 
 def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
-    """The number that all elements of a splat or of a small weight are, if it is one."""
+    """The number that all elements of a splat or of a small weight equal, if there is one."""
     owner = value.owner
     if isinstance(owner, SplatOp):
         return owner.number
@@ -86,9 +86,9 @@ def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
 
 
 def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
-    """Write on an op what it stands for: ops of the source, in the order in which they ran.
+    """Record on an op the source ops that it replaces, in execution order.
 
-    An op that was of the same kind before keeps the name of the pattern that made it that.
+    An op that already was of this kind keeps the name of the pattern that made it.
     """
     same = (op for op in consumed if type(op) is type(new) and PATTERN in op.attributes)
     names = [op.attributes[PATTERN] for op in same]
@@ -97,7 +97,7 @@ def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
 
 
 def _sources(op: NnOp) -> Sequence[StringAttr]:
-    """The ops of the source that an op stands for: itself, if it stands for no others."""
+    """The source ops that an op replaces; the op itself if it replaces none."""
     known = op.attributes.get(CONSUMED)
     if isinstance(known, ArrayAttr):
         return [source for source in known if isinstance(source, StringAttr)]

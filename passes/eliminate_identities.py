@@ -1,4 +1,4 @@
-"""Remove ops that change nothing, that repeat another op, or that nobody reads.
+"""Remove identities, repeated ops and unused ops.
 
     %1 = nn.reshape %x shape [8]
     %2 = nn.reshape %1 shape [2, 4]
@@ -10,9 +10,9 @@
     %4 = nn.reshape %x shape [2, 4]
     %5 = nn.exp %4
 
-Every rule is exact, to the sign of zero: ``x + -0.0`` and ``x - 0.0`` are x, but ``x + 0.0`` is
-0.0 where x is -0.0, and stays. So does ``where(is_nan(p), 0, p)`` behind a softmax: a row of -inf
-alone makes it NaN.
+Every rule is exact, including the sign of zero: ``x + -0.0`` and ``x - 0.0`` are x, but ``x + 0.0``
+stays, as it is 0.0 for x = -0.0. ``where(is_nan(p), 0, p)`` after a softmax stays too: a row that
+is all -inf makes p NaN.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class EliminateIdentitiesPass(ProgramPass):
 
 
 def _simplify(block: Block) -> bool:
-    """Apply the rules to all ops; whether any changed."""
+    """Apply the rules to all ops. Returns whether any op changed."""
     changed = False
     for op in list(block.ops):
         if isinstance(op, NnOp) and op.kernel is None:
@@ -88,7 +88,7 @@ def _simplify(block: Block) -> bool:
 
 
 def _apply(rule: Rule, op: NnOp) -> bool:
-    """Replace the op as a rule says, if that gives the same type; whether it did."""
+    """Replace the op by a rule's result if the type is the same. Returns whether it did."""
     found = rule(op)
     if found is None:
         return False
@@ -109,7 +109,7 @@ def _apply(rule: Rule, op: NnOp) -> bool:
 
 
 def _share(block: Block) -> bool:
-    """Use the first of equal ops for all of them; whether there were any."""
+    """Replace equal ops by the first of them. Returns whether there were any."""
     known: dict[object, Operation] = {}
     changed = False
     for op in list(block.ops):
@@ -125,7 +125,7 @@ def _share(block: Block) -> bool:
 
 
 def _key(op: NnOp) -> object:
-    """What ops that compute the same have in common; where they came from is not part of it."""
+    """A key that is equal for ops that compute the same. The source node is not part of it."""
     attributes = {name: value for name, value in op.attributes.items() if name not in PROVENANCE}
     return (
         type(op),
@@ -137,7 +137,7 @@ def _key(op: NnOp) -> object:
 
 
 def _drop(block: Block) -> bool:
-    """Erase the ops that nobody reads; whether there were any."""
+    """Erase unused ops. Returns whether there were any."""
     changed = False
     for op in reversed(list(block.ops)):
         unread = op.results and all(result.first_use is None for result in op.results)
@@ -148,7 +148,7 @@ def _drop(block: Block) -> bool:
 
 
 def _skip_expansions(op: ew.ElementwiseOp) -> bool:
-    """Read what was expanded where the op broadcasts it anyway; whether that was anywhere."""
+    """Bypass an expand whose user broadcasts anyway. Returns whether there was any."""
     changed = False
     for i, value in enumerate(op.operands):
         if isinstance(value.owner, ExpandOp):
@@ -164,7 +164,7 @@ def _skip_expansions(op: ew.ElementwiseOp) -> bool:
 
 
 def _same(op: NnOp) -> Replacement:
-    """The operand, where the result has its type."""
+    """The operand, if the result has its type."""
     return op.operands[0]
 
 
@@ -204,7 +204,7 @@ def _transpose_twice(op: TransposeOp) -> Replacement:
 
 
 def _slice_everything(op: SliceOp) -> Replacement:
-    """slice(x, 0:size:1) = x; of no or one element the step does not matter."""
+    """slice(x, 0:size:1) = x; with at most one element the step does not matter."""
     settings = op.settings
     columns = (settings["starts"], settings["steps"], shape_of(op.x))
     whole = all((start, step) == (0, 1) or n <= 1 for start, step, n in zip(*columns, strict=True))
@@ -212,7 +212,7 @@ def _slice_everything(op: SliceOp) -> Replacement:
 
 
 def _concat_nothing(op: ConcatOp) -> Replacement:
-    """concat(x) = x; operands without elements are left out."""
+    """concat(x) = x; operands without elements are dropped."""
     axis = op.settings["axis"]
     filled = [x for x in op.operands if shape_of(x)[axis]] or [op.operands[0]]
     if len(filled) == 1:
@@ -224,12 +224,12 @@ def _concat_nothing(op: ConcatOp) -> Replacement:
 
 
 def _number(value: SSAValue) -> float | int | None:
-    """The number that all elements of a value are, if that is known."""
+    """The number that all elements of a value equal, if it is known."""
     return value.owner.number if isinstance(value.owner, SplatOp) else None
 
 
 def _is_zero(number: float | int | None, sign: float) -> bool:
-    """Whether a number is zero: an integer, or a float of this sign."""
+    """Whether a number is zero: the integer, or the float with this sign."""
     return number == 0 and (not isinstance(number, float) or math.copysign(1, number) == sign)
 
 
@@ -263,7 +263,7 @@ def _square(op: ew.PowOp) -> Replacement:
 
 
 def _div_power_of_two(op: ew.DivOp) -> Replacement:
-    """x / 2^k = x * 2^-k, where both powers are normal numbers of the type."""
+    """x / 2^k = x * 2^-k, if both powers are normal numbers of the type."""
     number, type = _number(op.rhs), tensor_type(op.rhs)
     if number is None or not is_float(type.element_type):
         return None

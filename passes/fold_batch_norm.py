@@ -1,4 +1,4 @@
-"""Fold what scales and shifts channels into the op before it.
+"""Fold scales and shifts of channels into the op before them.
 
     %1 = nn.conv %x, %w, %b
     %2 = nn.batch_norm %1, %scale, %bias, %mean, %variance
@@ -13,9 +13,10 @@ and likewise where a constant for each channel is added, subtracted, multiplied 
     ->
     %2 = nn.conv %x, %w * %c
 
-Into ``conv``, ``conv_transpose``, ``fc`` and ``matmul`` (which a bias makes an ``fc``); their
-result has no other use, and all parameters are constants. The new parameters are ops on
-constants: ``fold-constants`` evaluates them. A batch normalization behind anything else becomes
+The op before may be ``conv``, ``conv_transpose``, ``fc`` or ``matmul`` (which becomes ``fc`` with a
+bias). Its result must have no other use, and all parameters must be constants. The new parameters
+are ops on constants; ``fold-constants`` evaluates them. A batch normalization after any other op
+becomes
 
     %2 = nn.add (nn.mul %x, %s), %bias - %mean * %s
 """
@@ -59,10 +60,11 @@ class FoldBatchNormPass(ProgramPass):
 
 @dataclass(frozen=True)
 class _Host:
-    """An op whose result's channels can be scaled by its second operand and shifted by its third.
+    """An op whose second operand can scale the channels of the result and whose third can shift
+    them.
 
-    ``axis`` is where the result's channels are, ``factor`` the shape in which a vector of them
-    broadcasts to the second operand (-1 is their number).
+    ``axis`` is the channel axis of the result. ``factor`` is the shape in which a vector of
+    channels broadcasts to the second operand (-1 stands for their number).
     """
 
     op: NnOp
@@ -83,7 +85,7 @@ class _Host:
 
 
 def _host(op: NnOp) -> _Host | None:
-    """The op as one that can be scaled and shifted, or None."""
+    """The op as a host for scales and shifts, or None."""
     rank = len(shape_of(op.results[0]))
     match op:
         case ConvOp():
@@ -101,7 +103,7 @@ def _host(op: NnOp) -> _Host | None:
 
 
 class _Folder:
-    """Folds ops of one function; remembers which values it made of constants."""
+    """Folds ops of one function. It remembers the values that it computed from constants."""
 
     def __init__(self) -> None:
         self.made: set[SSAValue] = set()
@@ -110,7 +112,7 @@ class _Folder:
         return is_constant(value) or value in self.made
 
     def host(self, value: SSAValue) -> _Host | None:
-        """The op that gives a value, where it can be changed for that value's one user."""
+        """The op that produces a value, if it can be changed for the value's only user."""
         op = value.owner
         if not isinstance(op, NnOp) or op.kernel is not None or not value.has_one_use():
             return None
@@ -147,7 +149,7 @@ class _Folder:
         return writer.shaped(constant, [-1]) if is_vector else None
 
     def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> None:
-        """Do with the host's parameters what the op does with its result."""
+        """Apply the op to the host's parameters instead of its result."""
         weights = _Writer(op, _node(host.op, ".w"), self.made)
         writer = _Writer(op, _node(host.op, ".b"), self.made)
         scale, shift = host.scale, host.shift
@@ -191,7 +193,7 @@ class _Folder:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes ops on constants before another op."""
+    """Inserts ops on constants before another op."""
 
     anchor: NnOp
     node: str | None
@@ -206,7 +208,7 @@ class _Writer:
         return self._insert(SplatOp(number, tensor(element, shape)))
 
     def shaped(self, value: SSAValue, form: Sequence[int]) -> SSAValue:
-        """A value in another shape, in which -1 stands for the number of its elements."""
+        """A value in another shape; -1 stands for its number of elements."""
         size = math.prod(shape_of(value))
         shape = tuple(size if n == -1 else n for n in form)
         return value if shape == shape_of(value) else self.op(ReshapeOp, value, shape=shape)
@@ -218,7 +220,7 @@ class _Writer:
 
 
 def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> None:
-    """Put the host with other parameters where the op behind it stands."""
+    """Replace the op after the host by the host with new parameters."""
     op = host.op
     operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
     kind, properties = type(op), dict(op.properties)
@@ -239,13 +241,13 @@ def _put(new: NnOp, old: NnOp) -> None:
 
 
 def _divides_by_zero(op: BinaryOp) -> bool:
-    """Weights cannot be divided by zero first: sums of infinities of both signs are NaN."""
+    """Weights must not be divided by zero first: a sum of infinities of both signs is NaN."""
     divisor = op.rhs.owner
     return isinstance(op, DivOp) and isinstance(divisor, SplatOp) and divisor.number == 0
 
 
 def _node(op: NnOp, part: str = "") -> str | None:
-    """The name of an op's node, with a part added to it."""
+    """The name of an op's node, with a suffix."""
     return op.node + part if "node" in op.attributes else None
 
 

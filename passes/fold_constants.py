@@ -1,4 +1,4 @@
-"""Compute at compile time what depends on constants alone.
+"""Evaluate ops that depend only on constants.
 
     %w = nn.weight @w : tensor<8x3xf32>
     %s = nn.splat 2.0 : f32 : tensor<8x1xf32>
@@ -8,13 +8,12 @@
     ->
     %3 = nn.weight @a : tensor<8x3xf32>
 
-Splats stay splats, which take no memory, wherever the result's elements are known to be equal; a
-small weight of equal elements becomes one. Other results are added to the weight store, and
-weights that nothing names any more leave it. Ops on weights that the store does not hold, and
-ops that fail, stay.
+A result whose elements are known to be equal stays a splat, which takes no memory. A small weight
+of equal elements becomes a splat. Other results are added to the weight store, and unused weights
+are removed from it. Ops on weights that the store does not hold stay, and so do ops that fail.
 
-Memory is bounded: a result is no larger than the limit or the largest weight that it is made of,
-and large elementwise results are computed in parts.
+Memory is bounded: a result is no larger than the limit or the largest weight that it is computed
+from. Large elementwise results are computed in parts.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _PART = 4 << 20  # bytes of a large elementwise result that are computed at a ti
 
 @dataclass(frozen=True)
 class FoldConstantsPass(ProgramPass):
-    """Replace ops on constants by weights and splats."""
+    """Replace ops on constants with weights and splats."""
 
     name = "fold-constants"
 
@@ -72,7 +71,7 @@ class FoldConstantsPass(ProgramPass):
 
 @dataclass(frozen=True)
 class _Made:
-    """An array that a weight of this pass holds, and what the weight will be called."""
+    """The array of a weight that this pass made, and the weight's future name."""
 
     hint: str
     array: Array
@@ -89,7 +88,7 @@ class _Folder:
         self.numbers = count()
 
     def visit(self, op: NnOp) -> None:
-        """Replace an op if its operands are constants."""
+        """Replace an op whose operands are constants."""
         if isinstance(op, WeightOp):
             self._splat_of_weight(op)
         elif isinstance(op, ConstantOp) or not self._is_foldable(op):
@@ -100,7 +99,7 @@ class _Folder:
             self._replace(op, [self._constant(op, i, array) for i, array in enumerate(arrays)])
 
     def finish(self) -> None:
-        """Make the store hold what is named, and nothing else."""
+        """Keep exactly the named weights in the store."""
         self._drop_garbage()
         for op, made in self.made.items():
             op.symbol = SymbolRefAttr(self.weights.add(made.hint, made.array))
@@ -132,7 +131,7 @@ class _Folder:
                 self._replace(op, [SplatOp(number, tensor_type(op.res))])
 
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
-        """The arrays of an op's results; None where they take too much memory or fail."""
+        """The arrays of an op's results; None if they take too much memory or the op fails."""
         if not (isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)):
             constants = Constants(self._operand_store(op), self.limit)
             arrays = [constants.value(result) for result in op.results]
@@ -202,7 +201,7 @@ def _symbol(op: WeightOp) -> str:
 
 
 def _hint(op: NnOp, result: int) -> str:
-    """What a weight that replaces a result is called."""
+    """The name of the weight that replaces a result."""
     name = op.node if "node" in op.attributes else op.results[result].name_hint
     return name or op.name.removeprefix("nn.")
 
@@ -212,7 +211,8 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _splat_number(op: NnOp) -> Number | None:
-    """The number that all elements of the result are, where splats tell without any array."""
+    """The number that all elements of the result equal, if splats determine it without any
+    array."""
     if not all(isinstance(value.owner, SplatOp) for value in op.operands):
         return None
     units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
@@ -233,7 +233,7 @@ def _unit(op: SplatOp) -> Array:
 
 
 def _in_parts(op: ElementwiseOp, operands: Sequence[Array]) -> Array:
-    """The result of an elementwise op; of a large one a part at a time, as kernels may work in
+    """The result of an elementwise op. A large one is computed in parts, as kernels may work in
     float64."""
     shape = shape_of(op.res)
     size = _bytes(op.res)

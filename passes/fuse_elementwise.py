@@ -1,5 +1,5 @@
-"""Join elementwise consumers into their producer's group, so that they run in registers on its
-output.
+"""Fuse elementwise consumers into their producer's group, where they run on its output in
+registers.
 
     %1 = nn.conv %x, %w, %b {kernel = "conv", ...}
     %2 = nn.add %1, %skip {kernel = "add", ...}
@@ -12,8 +12,8 @@ output.
       nn.yield %3
     }
 
-A consumer joins when the producer's result has no other use and has the consumer's shape and place,
-up to ``MAX_OPS`` ops.
+A consumer joins if the producer's result has no other use and has the consumer's shape and place. A
+group has at most ``MAX_OPS`` ops.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MAX_OPS = 64
 
 @dataclass(frozen=True)
 class FuseElementwisePass(ProgramPass):
-    """Form `nn.fused` groups of a producer and the elementwise ops behind it."""
+    """Form `nn.fused` groups of a producer and the elementwise ops after it."""
 
     name = "fuse-elementwise"
 
@@ -105,7 +105,7 @@ def _same_order(value: SSAValue, consumer: ElementwiseOp) -> bool:
 
 
 def _outline(group: list[NnOp]) -> None:
-    """Move the ops into a region, where the last one stands."""
+    """Move the ops into a group at the position of the last one."""
     last = group[-1]
     members = set(group)
     outside: list[SSAValue] = []

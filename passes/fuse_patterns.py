@@ -1,4 +1,4 @@
-"""Replace what is spelled out in ops by the op that means it.
+"""Replace subgraphs that match a pattern with the op of the same meaning.
 
     %1 = nn.div %x, 1.4142 {node = "a"}
     %2 = nn.erf %1 {node = "b"}
@@ -9,8 +9,8 @@
     %5 = nn.gelu %x {node = "e", nn.pattern = "gelu-erf",
                      nn.consumed = ["nn.div@a", "nn.erf@b", "nn.add@c", "nn.mul@d", "nn.mul@e"]}
 
-The patterns are in ``passes/patterns``. They are tried from the last op to the first, so that the
-largest match is found before its parts, and again until none matches any more.
+The patterns are in ``passes/patterns``. They are tried from the last op to the first, which finds
+the largest match before its parts, and repeatedly until none matches.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_REWRITES = 8
 
 @dataclass(frozen=True)
 class FusePatternsPass(ProgramPass):
-    """Fuse by meaning: apply the declared patterns."""
+    """Apply the declared patterns."""
 
     name = "fuse-patterns"
 
@@ -78,7 +78,7 @@ class _Fuser:
             left -= count
 
     def _round(self, block: Block, limit: int) -> int:
-        """Try the patterns once on every op, also on new ones; how often one matched."""
+        """Try the patterns once on every op, including new ones. Returns the number of matches."""
         count, op = 0, block.last_op
         while op is not None and count < limit:
             new = self._rewrite(op) if isinstance(op, NnOp) and op.kernel is None else None
@@ -87,7 +87,7 @@ class _Fuser:
         return count
 
     def _rewrite(self, root: NnOp) -> NnOp | None:
-        """Replace an op by the first pattern that matches; the op that stands there instead."""
+        """Apply the first pattern that matches an op. Returns the op that replaces it."""
         for pattern in self.by_kind.get(type(root), ()):
             for found in self.matcher.matches(pattern.root, root.results[0], Found()):
                 consumed = found.consumed(root)
@@ -97,7 +97,7 @@ class _Fuser:
 
 
 def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) -> NnOp | None:
-    """Put what a pattern makes of a match in the root's place."""
+    """Replace the root of a match with the pattern's rewrite."""
     named = (op.node for op in reversed(_in_order(root, consumed)) if "node" in op.attributes)
     match = Match(root, found, next(named, None))
     new = pattern.rewrite(match)
@@ -117,9 +117,10 @@ def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) ->
 
 
 def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
-    """The ops that a new one replaces, operands first; None where it cannot stand for them.
+    """The ops that a new one replaces, operands first; None if it cannot replace them.
 
-    The match's ops are asked for again: the new ops read values too, and none of those may go.
+    The ops of the match are computed anew: the new ops read values too, and none of those may be
+    removed.
     """
     if new.results[0].type != match.type or match.is_reread:
         return None
@@ -128,7 +129,7 @@ def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
 
 
 def _in_order(root: NnOp, ops: set[NnOp]) -> list[NnOp]:
-    """The ops that a root depends on and itself, operands first."""
+    """A root and the ops that it depends on, operands first."""
     order: dict[NnOp, None] = {}
 
     def visit(op: NnOp) -> None:

@@ -1,4 +1,4 @@
-"""Give every value its place, and convert where a kernel wants another one.
+"""Assign a place to every value, and insert conversions where a kernel wants another one.
 
     %y = nn.conv %x {places = [#place.at<x86, f32, nhwc>, ...]} : tensor<..>
     ->
@@ -6,9 +6,9 @@
            -> tensor<.., #place.at<x86, f32, nhwc>>
     %y = nn.conv %1 {...} : ...
 
-Inputs and outputs of the program are row-major. A constant is placed where its user wants it: it
-costs nothing. Equal conversions of a value are shared, and inverse ones cancel: what was converted
-is converted again from where it came from, unless it was rounded on the way.
+Inputs and outputs of the program are row-major. A constant gets the place that its user wants, at
+no cost. Equal conversions of a value are shared, and inverse ones cancel: a converted value is
+converted again from its source, unless it was rounded on the way.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Conversion = CopyOp | CastOp | RelayoutOp
 
 @dataclass(frozen=True)
 class InsertConversionsPass(ProgramPass):
-    """Place all values; insert `place.copy`, `place.cast` and `place.relayout` where a kernel wants
+    """Place all values. Insert `place.copy`, `place.cast` and `place.relayout` where a kernel wants
     another place."""
 
     name = "insert-conversions"
@@ -106,7 +106,7 @@ class _Function:
         return self._chain(_source(value, place), place, InsertPoint.before(user))
 
     def _chain(self, value: SSAValue, place: PlaceAttr, at: InsertPoint) -> SSAValue:
-        """The value at a place: a conversion for each part that differs, if it is not there yet."""
+        """The value at a place, with a conversion for each part that differs."""
         start = place_of(value.type)
         for kind, step in conversion_steps(start, place) if start is not None else ():
             if (value, step) not in self.converted:
@@ -117,8 +117,8 @@ class _Function:
         return value
 
     def _constant(self, op: ConstantOp, place: PlaceAttr) -> SSAValue:
-        """The constant at a place: its elements are put into the precision and order of the place,
-        where they are at hand and that is a matter of memory."""
+        """The constant at a place. Its elements are converted to the precision and layout of the
+        place, if they are available and the layout is a memory order."""
         at, start = InsertPoint.before(op), place
         if place.layout == IMAGE and isinstance(op, WeightOp):
             start = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
@@ -132,7 +132,7 @@ class _Function:
         return self._chain(made.results[0], place, at)
 
     def _converted(self, op: ConstantOp, place: PlaceAttr) -> ConstantOp | None:
-        """The constant as it is in the memory of a place; None where that is not known here."""
+        """The constant in the memory of a place; None if that is not known here."""
         precision, shape = place.precision.data, shape_of(op.res)
         same = precision == precision_of(tensor_type(op.res).element_type)
         if same and (isinstance(op, SplatOp) or place.layout.same_memory(NCHW, shape)):
@@ -156,15 +156,15 @@ def _converted_number(op: SplatOp, precision: str) -> float:
 
 
 def _source(value: SSAValue, place: PlaceAttr) -> SSAValue:
-    """Where to convert a value to a place from: what it is a conversion of and has lost nothing of,
-    the first that is at the place, or else the very first."""
+    """The value to convert from: among the lossless sources of a value, the earliest at the
+    place, else the earliest."""
     same = list(_unrounded(value))
     there = [source for source in same if place_of(source.type) == place]
     return (there or same)[-1]
 
 
 def _unrounded(value: SSAValue) -> Iterator[SSAValue]:
-    """A value, and those that it is a conversion of and equals."""
+    """A value, and the values that it is a lossless conversion of."""
     yield value
     later = {precision_of(tensor_type(value).element_type)}
     while isinstance(value.owner, Conversion):
@@ -176,7 +176,7 @@ def _unrounded(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _check(function: FuncOp) -> None:
-    """Raise UnsupportedError for ops that the elements at their kernels' places do not fit."""
+    """Raise UnsupportedError for ops whose elements do not fit their kernels' places."""
     issues = [
         Unsupported(op.name, op.node, reason)
         for op in function.body.block.ops
@@ -187,7 +187,7 @@ def _check(function: FuncOp) -> None:
 
 
 def _misfit(op: NnOp) -> str | None:
-    """Why an op does not compute from its operands' elements what its results have."""
+    """The reason why an op does not produce its results' elements from its operands' elements."""
     found = [tensor_type(result).element_type for result in op.results]
     try:
         expected = [type.element_type for type in op.infer()]

@@ -1,4 +1,4 @@
-"""What a pass declares of itself, and whether it runs.
+"""The declarations of a pass, and whether it runs.
 
     @dataclass(frozen=True)
     class PackForFmaPass(StatementPass):
@@ -6,7 +6,7 @@
         bound_devices = ("x86",)
         needed_kernels = ("nn.conv",)
 
-A pass that declares nothing, as xDSL's own, is a program pass for all devices.
+A pass without declarations, such as xDSL's, is a program pass for all devices.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Kind = Literal["program", "statement", "debug"]
 
 @dataclass(frozen=True)
 class ProgramPass(ModulePass, ABC):
-    """A pass that rewrites the program as it likes."""
+    """A pass that may rewrite the whole program."""
 
     kind: ClassVar[Kind] = "program"
     bound_devices: ClassVar[tuple[str, ...]] = ()
@@ -51,9 +51,9 @@ class ProgramPass(ModulePass, ABC):
 
 @dataclass(frozen=True)
 class StatementPass(ProgramPass):
-    """A pass that looks at one op at a time, in the order of the text, outer ops first.
+    """A pass that visits one op at a time, in program order, outer ops first.
 
-    ``rewrite`` may change the op, and replace it; it leaves other ops where they are.
+    ``rewrite`` may change or replace the op. It must not touch other ops.
     """
 
     kind: ClassVar[Kind] = "statement"
@@ -69,7 +69,7 @@ class StatementPass(ProgramPass):
 
 @dataclass(frozen=True)
 class DebugPass(ProgramPass):
-    """A pass that checks or prints a program. What it is given is a copy: it cannot change it.
+    """A pass that checks or prints a program. It gets a copy, so it cannot change the program.
 
     In the pipeline it runs only where ``TESSELLA_DEBUG_PASSES`` names it.
     """
@@ -81,25 +81,25 @@ class DebugPass(ProgramPass):
 
     @abstractmethod
     def inspect(self, ctx: Context, module: ModuleOp) -> None:
-        """Look at a program; raise TessellaError for what is wrong with it."""
+        """Check or print a program. Raises TessellaError if it is wrong."""
 
 
 def declared(step: type[ModulePass]) -> type[ProgramPass]:
-    """Where to read what a pass declares."""
+    """The object that holds a pass's declarations."""
     return step if issubclass(step, ProgramPass) else ProgramPass
 
 
 def asked_devices(places: Sequence[str], arch: str) -> list[str]:
-    """The devices of places; ``arch`` stands for `any`. The host after others does not count, as
-    it serves every op anyway."""
+    """The devices of places; ``arch`` replaces `any`. The host after other devices does not count,
+    as it serves every op anyway."""
     devices = (place.device.data for place in requested(list(map(parse_place, places))))
     return list(dict.fromkeys(arch if device == "any" else device for device in devices))
 
 
 def why_skipped(step: type[ModulePass], devices: Sequence[str], *, named: bool) -> str | None:
-    """Why a pass does not run for these devices, in a sentence; None where it runs.
+    """The reason why a pass does not run for these devices, as a sentence; None if it runs.
 
-    ``named`` says that somebody asked for it by its name, which debug passes need.
+    ``named`` states that the pass was requested by name, which debug passes require.
     """
     it = declared(step)
     if it.kind == "debug" and not named:
@@ -131,7 +131,7 @@ AnyPass = TypeVar("AnyPass", bound=ModulePass)
 def running(
     steps: Sequence[AnyPass], devices: Sequence[str], *, named: Sequence[str]
 ) -> list[AnyPass]:
-    """The passes that run for these devices; ``TESSELLA_LOG_PASSES`` shows why others do not."""
+    """The passes that run for these devices. ``TESSELLA_LOG_PASSES`` shows why others do not."""
     result: list[AnyPass] = []
     for step in steps:
         reason = why_skipped(type(step), devices, named=step.name in named)

@@ -1,4 +1,4 @@
-"""Cast where a tensor has fewest elements: before an op that repeats them, behind one that drops
+"""Cast where a tensor has fewest elements: before an op that repeats them, after one that drops
 some.
 
     %1 = nn.expand %x : tensor<64xf32, #f32>
@@ -7,9 +7,9 @@ some.
     %1 = place.cast %x : tensor<1xf32, #f32> -> tensor<1xf32, #f64>
     %2 = nn.expand %1 : tensor<64xf32, #f64>
 
-An op lets a cast pass if it only moves elements of one operand (``MovesElements``), with a kernel
-for all precisions, and nobody else reads what is between them. Changes of layout go where they cost
-least as the kernels are picked.
+A cast moves across an op if the op only moves elements of one operand (``MovesElements``), has a
+kernel for all precisions, and the value between them has no other use. Changes of layout are placed
+where they cost least when kernels are picked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MoveCastsPass(ProgramPass):
 
 
 def _moved(cast: CastOp) -> CastOp | None:
-    """The cast that takes this one's place behind or before an op; None where it stays."""
+    """The cast that replaces this one after or before an op; None if it stays."""
     op, (start, end) = cast.source.owner, map(_precision, (cast.source, cast.res))
     if _passes(op, end) and cast.source.has_one_use() and _growth(op) > 0:
         return _hoist(cast, op)
@@ -62,7 +62,7 @@ def _moved(cast: CastOp) -> CastOp | None:
 
 
 def _passes(op: object, precision: str) -> TypeGuard[NnOp]:
-    """Whether an op does the same in a precision."""
+    """Whether an op does the same in another precision."""
     if not isinstance(op, NnOp) or op.get_trait(MovesElements) != MovesElements():
         return False
     elements = Elements((precision,), precision, (precision,))
@@ -74,12 +74,12 @@ def _precision(value: SSAValue) -> str:
 
 
 def _growth(op: NnOp) -> int:
-    """By how many elements the result has more than the operand."""
+    """The number of elements of the result minus that of the operand."""
     return math.prod(shape_of(op.results[0])) - math.prod(shape_of(op.operands[0]))
 
 
 def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:
-    """Cast what the op reads; None where that has been done."""
+    """Cast the op's operand. Returns the new cast; None if an existing one is used."""
     end = place_of(cast.res.type)
     assert end is not None
     there = _in_precision(op.operands[0], end)
@@ -101,7 +101,7 @@ def _is_cast(op: Operation, place: PlaceAttr, before: Operation) -> TypeGuard[Ca
 
 
 def _sink(cast: CastOp, op: NnOp) -> CastOp:
-    """Cast what the op makes."""
+    """Cast the op's result."""
     start, end = place_of(cast.source.type), place_of(op.results[0].type)
     assert start is not None
     assert end is not None
@@ -121,6 +121,6 @@ def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
 
 
 def _place(op: NnOp, x: SSAValue, place: PlaceAttr) -> None:
-    """Have an op read another value, and make its result at a place."""
+    """Change an op's operand and the place of its result."""
     op.operands[0] = x
     op.place_results([place])

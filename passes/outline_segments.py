@@ -12,8 +12,8 @@
       %1 = rt.launch @segment_0(%x)
       %2, %3 = nn.topk %1 {kernel = "host"}
 
-A program whose ops are all native becomes one segment. Copies between the host's memory and a
-CPU's are steps that cost nothing: it is the same memory.
+A program whose ops are all native becomes one segment. Copies between the host and a CPU are steps
+that cost nothing, as both use the same memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tessella.support.errors import InternalError, InvalidModelError
 
 @dataclass(frozen=True)
 class OutlineSegmentsPass(ProgramPass):
-    """Move native stretches of `@main` into functions of their own."""
+    """Move native stretches of `@main` into segments."""
 
     name = "outline-segments"
 
@@ -60,7 +60,7 @@ def _is_native(op: Operation) -> bool:
 
 
 def _stretches(main: FuncOp) -> list[list[Operation]]:
-    """The native stretches; the ops of @main are put in an order that makes them few."""
+    """The native stretches. The ops of @main are reordered to make them few."""
     ops = [op for op in main.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
     done: set[Operation] = {op for op in main.body.block.ops if isinstance(op, ConstantOp)}
     stretches: list[list[Operation]] = []
@@ -88,7 +88,7 @@ def _stretches(main: FuncOp) -> list[list[Operation]]:
 def _ready(
     ops: list[Operation], done: set[Operation], wanted: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """The wanted ops that can run now, in order; they are added to those done."""
+    """The wanted ops that can run now, in order. They are added to the finished ones."""
     taken: list[Operation] = []
     for op in ops:
         owners = (v.owner for v in op.operands)
@@ -129,7 +129,7 @@ def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str
 
 
 def _operands(stretch: list[Operation]) -> tuple[list[SSAValue], list[ConstantOp]]:
-    """What a stretch reads: computed values from outside, and constants."""
+    """The inputs of a stretch: values computed outside, and constants."""
     members = set(stretch)
     outside: dict[SSAValue, None] = {}
     constants: dict[ConstantOp, None] = {}
@@ -142,7 +142,7 @@ def _operands(stretch: list[Operation]) -> tuple[list[SSAValue], list[ConstantOp
 
 
 def _move(ops: list[Operation], block: Block, values: dict[SSAValue, SSAValue]) -> None:
-    """Move ops to the end of a block and rename what they read."""
+    """Move ops to the end of a block and replace their operands."""
     for op in ops:
         op.detach()
         block.add_op(op)

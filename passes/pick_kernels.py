@@ -4,11 +4,11 @@
     ->
     %y = nn.conv %x, %w {kernel = "conv", places = [#place.at<x86, f32, nhwc>, ...], ...}
 
-The kernels that can run an op at the places that were asked for are its candidates
-(``pick/candidates.py``); a strategy picks one of them: `cost` those of least total time in the
-whole function (``pick/by_cost.py``), `grade` the one with the highest score
-(``pick/by_grade.py``). The function says how it was picked: ``nn.pick = {strategy = "cost", exact =
-true, ..}``. The types stay as they are: ``insert-conversions`` gives every value its place.
+The kernels that can run an op at the requested places are its candidates (``pick/candidates.py``);
+a strategy picks one of them: `cost` those of least total time in the whole function
+(``pick/by_cost.py``), `grade` the one with the highest score (``pick/by_grade.py``). The function
+says how it was picked: ``nn.pick = {strategy = "cost", exact = true, ..}``. The types stay as they
+are: ``insert-conversions`` gives every value its place.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ FALLBACKS = ("allow", "error")
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:
-    """Raise OptionError for a value that is not known."""
+    """Raise OptionError for an unknown value."""
     if value not in known:
         raise OptionError(f"there is no {option} {value!r}", expected=f"one of {', '.join(known)}")
 
 
 @dataclass(frozen=True)
 class PickKernelsPass(ProgramPass):
-    """Name a kernel, and the places it wants, on every op of the `nn` dialect."""
+    """Set the kernel, and the places it wants, on every op of the `nn` dialect."""
 
     name = "pick-kernels"
 
@@ -81,7 +81,7 @@ class PickKernelsPass(ProgramPass):
         return targets.resolve(self.target)
 
     def _candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
-        """The kernels that can run each op. Raises UnsupportedError for ops that have none."""
+        """The kernels that can run each op. Raises UnsupportedError for an op without any."""
         places = list(map(parse_place, self.places))
         request = Request(places, self._machine.arch, self.fallback == "allow")
         found = {

@@ -1,7 +1,7 @@
-"""What fuses by meaning: patterns in tables, one for each family.
+"""The patterns of `fuse-patterns`, in one table for each family.
 
-A package that is installed beside this one adds its own with ``register``, in a module that is an
-entry point of the group `tessella.patterns`:
+Another package adds its own with ``register``, in a module that is an entry point of the group
+`tessella.patterns`:
 
     x = Value("x")
     register(Pattern("mish", Product((x, op(TanhOp, op(SoftplusOp, x)))), becomes(MishOp, "x")))
@@ -32,7 +32,7 @@ PATTERNS: list[Pattern] = [
 
 
 def register(*patterns: Pattern) -> None:
-    """Add patterns, to be tried behind those that are there."""
+    """Add patterns, to be tried after the existing ones."""
     PATTERNS.extend(patterns)
 
 

@@ -11,9 +11,9 @@
     min(max(x, low), high)                                      ->  clip x
     (x * a) * b                                                 ->  x * (a * b)
 
-The two gelus differ by up to 5e-4: neither stands for the other. In the last rule one rounding of
-the constant takes the place of one of the result: each is off by at most half a unit in the last
-place, as long as neither constant nor their product is too small or too large to be normal.
+The two gelus differ by up to 5e-4: neither replaces the other. In the last rule one rounding of the
+constant takes the place of one of the result: each is off by at most half a unit in the last place,
+as long as neither constant nor their product is too small or too large to be normal.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Scaled dot-product attention, as exporters spell it and as it is written by hand.
+"""Scaled dot-product attention, as exporters emit it and as users write it.
 
     softmax(q kᵀ) v                                    ->  attention q k v
     softmax(scale * q kᵀ + mask) v                     ->  attention q k v mask
     softmax((q * a) (k * b)ᵀ + mask) v                 ->  attention q k v mask, scale = a * b
     p = softmax ..;  where(is_nan p, 0, p) v           ->  attention .., nan_as_zero
 
-The scores are scaled once, behind the sums: they round differently, by a few units in the last
+The scores are scaled once, after the sums. They round differently, by a few units in the last
 place. The softmax is along the last axis, and neither mask nor v enlarges the scores.
 """
 

@@ -26,7 +26,7 @@ _ROUNDINGS = 8
 
 
 def is_close(number: float, wanted: float, like: SSAValue) -> bool:
-    """Whether a constant of a value's type is a number, up to what rounding leaves of that."""
+    """Whether a constant equals a number, up to rounding in a value's type."""
     element = tensor_type(like).element_type
     if not is_float(element):
         return number == wanted
@@ -51,9 +51,9 @@ class Factors:
 
 
 def factors_of(value: SSAValue, factors: int, over: int, weights: WeightStore) -> Factors | None:
-    """A value as that many factors and divisors; None if it is no such product.
+    """A value as a product with this many factors and divisors; None if it is none.
 
-    Intermediate products that are read elsewhere too stay factors.
+    Intermediate products with other uses stay factors.
     """
     splitter = _Splitter(value, (factors, over), weights)
     while splitter.step():
@@ -62,7 +62,7 @@ def factors_of(value: SSAValue, factors: int, over: int, weights: WeightStore) -
 
 
 class _Splitter:
-    """Replaces products by their factors until there are as many as wanted."""
+    """Replaces products by their factors until the wanted number is reached."""
 
     def __init__(self, root: SSAValue, wanted: tuple[int, int], weights: WeightStore) -> None:
         self.root = root
@@ -73,13 +73,13 @@ class _Splitter:
         self.ops: list[NnOp] = []
 
     def result(self) -> Factors | None:
-        """The factors, if they are as many as wanted."""
+        """The factors, if their number is the wanted one."""
         factors, over = self.sides
         fits = (len(factors), len(over)) == self.wanted
         return Factors(self.scale, factors, over, self.ops) if fits else None
 
     def step(self) -> bool:
-        """Split one factor or divisor; whether there was one."""
+        """Split one factor or divisor. Returns whether there was one."""
         for side in (0, 1):
             for i, value in enumerate(self.sides[side]):
                 if self._may_split(value) and (parts := self._parts(value)) is not None:
@@ -104,7 +104,7 @@ class _Splitter:
         self.ops.extend(parts.ops)
 
     def _parts(self, value: SSAValue) -> Factors | None:
-        """What an op multiplies and divides; None if it does neither, or has too many operands."""
+        """The factors and divisors of an op; None if it is no product, or has too many operands."""
         op = value.owner
         match op:
             case MulOp():
@@ -134,6 +134,6 @@ class _Splitter:
         )
 
     def _numbers(self, values: Sequence[SSAValue]) -> dict[SSAValue, float]:
-        """The values that are known numbers, without those that cannot be divided by."""
+        """The values that are known numbers, without those that cannot be divisors."""
         known = {x: known_number(x, self.weights) for x in values}
         return {x: float(n) for x, n in known.items() if n and math.isfinite(n)}

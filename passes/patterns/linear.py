@@ -5,8 +5,8 @@
     reshape((reshape x) w) and of fc                   ->  x w, if that is x's shape but for N
     matmul(x, transpose y)                             ->  matmul(x, y) with its flag turned
 
-A transposition swaps the last two axes, and nobody reads it but as a second operand of products.
-Where others do, it is made anyway, and reading it costs nothing.
+A transposition must swap the last two axes, and all its uses must be second operands of products.
+With other uses it is computed anyway, and reading it costs nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _layer(m: Match) -> NnOp | None:
 
 
 def _vector(m: Match, bias: SSAValue, size: int) -> SSAValue | None:
-    """A bias along the last axis as a vector; None if it is none."""
+    """A bias along the last axis as a vector; None if it is not one."""
     if isinstance(bias.owner, SplatOp):
         return m.splat(bias.owner.number, [size], bias)
     shape = shape_of(bias)
@@ -69,7 +69,7 @@ def _unshaped(kind: type[NnOp], *operands: Node) -> Node:
 
 
 def _as_before(m: Match) -> NnOp | None:
-    """The product of x itself, if that gives the wanted shape."""
+    """The product of x itself, if it has the wanted shape."""
     shape = shape_of(m["x"])
     if len(shape) < 2 or shape[-1] != shape_of(m["rows"])[-1]:
         return None
@@ -81,7 +81,7 @@ def _as_before(m: Match) -> NnOp | None:
 
 
 def _is_flag(transpose: TransposeOp) -> bool:
-    """Whether all that read a transposition can read x transposed instead."""
+    """Whether all users of a transposition can read x with a flag instead."""
     if isinstance(transpose.x.owner, TransposeOp):
         return False  # the two become one, which costs nothing
     perm = transpose.settings["perm"]

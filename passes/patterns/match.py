@@ -1,4 +1,4 @@
-"""Finding patterns in a program, by backtracking."""
+"""The matcher of patterns, by backtracking."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tessella.runtime.weights import WeightStore
 
 @dataclass(frozen=True)
 class Found:
-    """What a part of a pattern has matched: never changed, only extended."""
+    """The immutable bindings of a partial match. Its methods return extended copies."""
 
     values: dict[object, SSAValue] = field(default_factory=dict[object, SSAValue])
     """By node, and by name where the node has one."""
@@ -26,32 +26,32 @@ class Found:
     shared: frozenset[NnOp] = frozenset()
 
     def bind(self, node: Node, value: SSAValue) -> Found:
-        """With the value of a node."""
+        """A copy with the value of a node."""
         values = self.values | {node: value}
         if name := getattr(node, "name", ""):
             values[name] = value
         return Found(values, self.numbers, self.ops, self.shared)
 
     def count(self, name: str, number: float) -> Found | None:
-        """With a number by its name; None where that is another number."""
+        """A copy with a number under a name; None if the name has another number."""
         if self.numbers.get(name, number) != number:
             return None
         return Found(self.values, self.numbers | {name: number}, self.ops, self.shared)
 
     def take(self, *ops: NnOp, shared: bool = False) -> Found:
-        """With ops that the match has gone through."""
+        """A copy with the ops that the match has visited."""
         more = self.shared.union(ops) if shared else self.shared
         return Found(self.values, self.numbers, (*self.ops, *ops), more)
 
     def consumed(self, root: NnOp) -> set[NnOp] | None:
-        """The ops that go; None if somebody else reads what one of them computes."""
+        """The ops to remove; None if one of them has another user."""
         ops = set(self.ops)
         gone = {op for op in ops if op not in self.shared or _is_read_by(op, ops)}
         return gone if all(op is root or _is_read_by(op, gone) for op in gone) else None
 
 
 def _is_read_by(op: NnOp, ops: set[NnOp]) -> bool:
-    """Whether all who read what an op computes are among these."""
+    """Whether all users of an op's results are among these."""
     return all(use.operation in ops for result in op.results for use in result.uses)
 
 
@@ -62,7 +62,7 @@ class Matcher:
         self.weights = weights
 
     def matches(self, node: Node, value: SSAValue, found: Found) -> Iterator[Found]:
-        """All ways in which a node can stand for a value, given what is found so far."""
+        """All matches of a node with a value that extend the bindings."""
         if node not in found.values:
             yield from self._unbound(node, value, found)
         elif found.values[node] is value:
@@ -111,7 +111,7 @@ class Matcher:
     def _all(
         self, nodes: Sequence[Node], values: Sequence[SSAValue], found: Found
     ) -> Iterator[Found]:
-        """The ways in which nodes can stand for values, one for one."""
+        """The matches of nodes with values, in order."""
         if not nodes:
             yield found
             return
@@ -138,7 +138,7 @@ class Matcher:
     def _any_order(
         self, nodes: Sequence[Node], values: Sequence[SSAValue], found: Found
     ) -> Iterator[Found]:
-        """The ways in which nodes can stand for values, in any order."""
+        """The matches of nodes with values, in any order."""
         if not nodes:
             yield found
             return

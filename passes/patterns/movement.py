@@ -1,4 +1,4 @@
-"""Ops that move elements, spelled with reshapes.
+"""Ops that move elements, expressed with reshapes.
 
 x[N, C, ..]: reshape to [N, G, C / G, ..], swap the two, reshape to [N, C, ..]
                                                    ->  channel_shuffle x
@@ -30,7 +30,7 @@ def _channel_shuffle(m: Match) -> NnOp | None:
 
 
 def _batched_transpose(m: Match) -> NnOp | None:
-    """The dimensions that the transposition leaves in place are grouped, or split, and back."""
+    """A transposition of x, if the reshapes only merge and split its leading, unmoved dimensions."""
     shape, grouped = shape_of(m["x"]), shape_of(m["grouped"])
     perm = m.op("transpose").settings["perm"]
     kept = next((d for d, source in enumerate(perm) if d != source), len(perm))

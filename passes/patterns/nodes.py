@@ -3,8 +3,8 @@
     x = Value("x")
     gelu = Product((x, op(AddOp, op(ErfOp, Product((x,), scale=0.5**0.5)), 1.0)), scale=0.5)
 
-An expression is a graph: a node that occurs in it twice stands for one value. What has a name is
-found by it in a match.
+An expression is a graph: a node that occurs twice is one value. A match gives values by the names
+of nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _any_op(op: NnOp) -> bool:
 
 @dataclass(frozen=True)
 class Value:
-    """Any value for which ``where`` holds. The same name stands for the same value."""
+    """Any value for which ``where`` holds. Equal names are the same value."""
 
     name: str
     where: Callable[[SSAValue], bool] = field(default=_any_value, compare=False)
@@ -37,7 +37,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant whose elements are one number: `value` up to rounding, or any where it is None."""
+    """A constant with equal elements: `value` up to rounding, or any number if it is None."""
 
     value: float | None = None
     name: str = ""
@@ -47,8 +47,8 @@ class Number:
 class Op:
     """The result of an op of one of these classes, for which ``where`` holds.
 
-    Two operands come in any order where the op is commutative. Only ops of the match read the
-    result, unless it is the match's root or ``shared``; what is shared stays if others read it.
+    The operands of a commutative op match in any order. Only ops of the match may read the result,
+    unless it is the root or ``shared``. A shared op stays if others read it.
     """
 
     kinds: tuple[type[NnOp], ...]
@@ -60,10 +60,11 @@ class Op:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """``scale`` times the factors, over the divisors, however that is nested and ordered.
+    """``scale`` times the factors, over the divisors, in any nesting and order.
 
-    Multiplications, divisions, reciprocals, squares and cubes make it up; constants of one number
-    count to the scale. A scale that is a string is the name by which the match has its number.
+    It consists of multiplications, divisions, reciprocals, squares and cubes. Constants with equal
+    elements are part of the scale. If the scale is a string, the match stores its number under that
+    name.
     """
 
     factors: tuple[Node, ...]
@@ -73,7 +74,7 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Either:
-    """The first of some nodes with which the whole pattern matches."""
+    """Alternatives: the first of these nodes with which the whole pattern matches."""
 
     options: tuple[Node, ...]
 
@@ -88,13 +89,13 @@ def op(
     where: Callable[[Any], bool] = _any_op,
     shared: bool = False,
 ) -> Op:
-    """An op; operands that are Python numbers stand for constants."""
+    """An op. Python numbers as operands become constants."""
     nodes = tuple(Number(x) if isinstance(x, int | float) else x for x in operands)
     return Op(kinds if isinstance(kinds, tuple) else (kinds,), nodes, name, where, shared)
 
 
 def either(*options: Node) -> Either:
-    """Alternatives, the largest first: what is optional is an alternative without it."""
+    """Alternatives, largest first. An optional part is an alternative without it."""
     return Either(options)
 
 

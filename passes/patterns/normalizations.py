@@ -5,8 +5,8 @@
     g = scale / s;  x * g + (bias - mean x * g)                ->  layer_norm x scale bias
     x / sqrt(mean(x^2) + epsilon) * scale                      ->  rms_norm x scale
 
-Scale, bias and epsilon may be missing. Scale and bias vary along the normalized axes alone: others
-are no parameters, and what they scale and shift is the norm's result.
+Scale, bias and epsilon may be missing. Scale and bias may vary only along the normalized axes.
+Others are not parameters: they scale and shift the result of the norm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ x, scale, bias = Value("x"), Value("scale"), Value("bias")
 
 
 def _is_trailing(mean: ReduceMeanOp) -> bool:
-    """Whether a mean is over the last axes, which stay with size 1."""
+    """Whether a mean is over the last axes, kept with size 1."""
     axes, rank = sorted(mean.settings["axes"]), len(shape_of(mean.x))
     return bool(axes) and axes == list(range(axes[0], rank)) and mean.settings["keepdims"]
 
@@ -43,7 +43,7 @@ def _root(of: Node) -> Node:
 
 
 def _over(value: Node, divisor: Node) -> Node:
-    """value / divisor * scale; a scale that is one number is the number ``factor``."""
+    """value / divisor * scale; a scale with equal elements is the number ``factor``."""
     return either(
         Product((value, scale), over=(divisor,)),
         Product((value,), over=(divisor,), scale="factor"),
@@ -67,14 +67,14 @@ _RMS_NORM = _over(x, _root(_mean(_square(x), "square")))
 
 
 def _first_axis(m: Match) -> int | None:
-    """The first normalized axis; None where mean and variance are over different ones."""
+    """The first normalized axis; None if mean and variance are over different axes."""
     means = [m.op(name) for name in ("mean", "square") if m.get(name) is not None]
     first = {min(mean.settings["axes"]) for mean in means}
     return first.pop() if len(first) == 1 else None
 
 
 def _varies_from(axis: int, value: SSAValue, x: SSAValue) -> bool:
-    """Whether a value that broadcasts to x varies along x's dimensions from the axis on alone."""
+    """Whether a value that broadcasts to x varies only along x's dimensions from the axis on."""
     shape, rank = shape_of(value), len(shape_of(x))
     return all(size == 1 or rank - len(shape) + d >= axis for d, size in enumerate(shape))
 

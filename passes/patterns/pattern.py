@@ -1,4 +1,4 @@
-"""A pattern together with what replaces it."""
+"""A pattern with its rewrite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AnyOp = TypeVar("AnyOp", bound=NnOp)
 
 @dataclass
 class Match:
-    """Where a pattern matched, and the ops that are made to replace it."""
+    """A match of a pattern, and the ops that will replace it."""
 
     root: NnOp
     found: Found
@@ -28,26 +28,26 @@ class Match:
     made: list[NnOp] = field(default_factory=list[NnOp])
 
     def __getitem__(self, name: str) -> SSAValue:
-        """The value of a name."""
+        """The value with a name."""
         return self.found.values[name]
 
     def get(self, name: str) -> SSAValue | None:
-        """The value of a name; None where an optional part is missing."""
+        """The value with a name; None if an optional part is missing."""
         return self.found.values.get(name)
 
     def op(self, name: str) -> Any:
-        """The op that gives the value of a name."""
+        """The op that produces the value with a name."""
         return self.found.values[name].owner
 
     def number(self, name: str, default: float | None = None) -> float:
-        """The number of a name."""
+        """The number with a name."""
         numbers = self.found.numbers
         return numbers[name] if default is None else numbers.get(name, default)
 
     def make(
         self, kind: type[AnyOp], *operands: SSAValue | None, **properties: PyValue | None
     ) -> AnyOp:
-        """An op before the root; operands that are None are left out."""
+        """A new op before the root. Operands that are None are omitted."""
         given = [x for x in operands if x is not None]
         new = kind.make(given, node=self.node, **properties)
         self.made.append(new)
@@ -60,7 +60,7 @@ class Match:
         return new.res
 
     def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The value, under another shape if it has another."""
+        """The value, reshaped if it has another shape."""
         if shape_of(value) == tuple(shape):
             return value
         return self.make(ReshapeOp, value, shape=tuple(shape)).res
@@ -86,7 +86,8 @@ value that the match consumes.
 
 @dataclass(frozen=True)
 class Pattern:
-    """Where ``root`` matches, the ops of the match are replaced by those that ``rewrite`` makes."""
+    """A pattern: the ops of each match of ``root`` are replaced by the ops that ``rewrite``
+    makes."""
 
     name: str
     root: Node
@@ -94,5 +95,5 @@ class Pattern:
 
 
 def becomes(kind: type[NnOp], *operands: str, **properties: PyValue) -> Rewrite:
-    """The rewrite into one op: its operands by their names in the pattern, and its properties."""
+    """A rewrite to one op, with operands by their names in the pattern, and properties."""
     return lambda m: m.make(kind, *(m[name] for name in operands), **properties)

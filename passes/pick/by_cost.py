@@ -1,8 +1,8 @@
-"""The static pick by cost: the kernels of a whole function that cost least together.
+"""The static pick by cost: the kernels of a function with the least total cost.
 
-What counts are the kernels' seconds, the conversions between the places of values (each once,
-whoever reads it; constants convert at compile time), and what is saved where an elementwise op
-takes its producer's result in registers. ``selection.py`` finds the choice.
+The cost is the seconds of the kernels, plus the conversions between places (each counted once for
+all its readers; constants convert at compile time), minus what fusing elementwise ops into their
+producers saves. ``selection.py`` finds the choice.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from tessella.targets import Target
 def pick_by_cost(
     function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]], target: Target
 ) -> tuple[dict[NnOp, Candidate], Solution]:
-    """The candidate of each op, and the solution with its cost, which leaves out ops that have one
-    candidate alone."""
+    """The candidate of each op, and the solution with its cost, without the ops that have a single
+    candidate."""
     builder = ProblemBuilder(target)
     problem = builder.build(function, options)
     solution = solve(problem)
@@ -61,8 +61,8 @@ Conversions = tuple[tuple[ConversionStep, PlaceAttr], ...]
 
 @dataclass
 class ProblemBuilder:
-    """Makes the problem of a function: its arguments, ops and return are the nodes, and the forms
-    of values are places, by number."""
+    """Builds the problem of a function. Its arguments, ops and return are the nodes; the forms of
+    values are places, by number."""
 
     target: Target
     nodes: dict[object, int] = field(default_factory=dict[object, int])
@@ -80,7 +80,7 @@ class ProblemBuilder:
     )
 
     def build(self, function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]]) -> Problem:
-        """The problem whose choice are the candidates."""
+        """The problem whose choice is a candidate for each op."""
         for argument in function.body.block.args:
             self._node(argument, [0.0])
             self.made[argument] = [self._row_major(argument)]
@@ -116,7 +116,7 @@ class ProblemBuilder:
             self.made[result] = [places[i] for places in wants]
 
     def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
-        """What each candidate counts for; nothing where all would count for the same."""
+        """The cost of each candidate; empty if all cost the same."""
         if len(listed) == 1 or _costs_alike(op, listed):
             return [0.0] * len(listed)
         first = min(c.rank for c in listed)
@@ -156,7 +156,7 @@ class ProblemBuilder:
         return self.conversions[a, b]
 
     def _path(self, value: SSAValue, conversions: Conversions) -> list[Step]:
-        """The conversions of a value; each is known by where it leads."""
+        """The conversions of a value, each identified by its target."""
         path: list[Step] = []
         for step, start in conversions:
             number = self._place(step[1])
@@ -166,7 +166,7 @@ class ProblemBuilder:
     def _fusion(
         self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]], listed: Sequence[Candidate]
     ) -> None:
-        """What is saved where an op joins the group of its last producer."""
+        """The saving if an op joins the group of its last producer."""
         producer = self._joined(op, options)
         if producer is None:
             return
@@ -180,8 +180,8 @@ class ProblemBuilder:
             self.pairs.append(Pair(self.nodes[producer], self.nodes[op], saved))
 
     def _joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
-        """The producer whose group an elementwise op joins, if their places agree: the latest, as
-        what the others give is then there when the group runs."""
+        """The producer whose group an elementwise op joins if their places agree: the latest, as
+        the results of the others are then available when the group runs."""
         if not isinstance(op, ElementwiseOp):
             return None
         producers = (
@@ -197,7 +197,7 @@ class ProblemBuilder:
 
 
 def _costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
-    """Whether all candidates are one kernel, whose places are nothing to its cost."""
+    """Whether all candidates are one kernel whose cost does not depend on the place."""
     first = listed[0].kernel
     return all(c.kernel is first for c in listed) and not layout_matters(first, op)
 

@@ -1,7 +1,7 @@
 """The static pick by grade: op by op, the kernel with the highest score; see ``grade.py``.
 
-Of equal scores the kernel that was registered first is taken. A kernel that runs in any layout
-takes the one that flows in.
+Of equal scores, the kernel registered first wins. A kernel that runs in any layout takes the layout
+of its operands.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pick_by_grade(
 
 
 def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
-    """The grade of a kernel, where it would run, for an op."""
+    """The grade of a kernel for an op, at the place where it would run."""
     found = elements_of(op)
     precision = site.precision if site.kernel.row(found) is None else None
     wants = site.kernel.wants(op, site.device, NCHW, precision)
@@ -48,8 +48,7 @@ def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
 
 
 def flowing_layout(op: NnOp, layouts: Mapping[SSAValue, Layout]) -> Layout:
-    """The layout that the op's operands of the result's rank already have: that of the first
-    computed one."""
+    """The layout of the op's operands of the result's rank: that of the first computed one."""
     rank = max(len(shape_of(result)) for result in op.results)
     for value in op.operands:
         if not is_constant(value) and len(shape_of(value)) == rank and value in layouts:

@@ -1,6 +1,6 @@
-"""Which kernels can run an op at the places that were asked for, and why the others cannot.
+"""The kernels that can run an op at the requested places, and why the others cannot.
 
-The candidates of an op are the kernels of the first of three steps that has one whose predicate
+The candidates of an op are the kernels of the first of these steps in which the predicate of one
 holds:
 
 1. `exact`: a kernel at one of the places;
@@ -46,8 +46,8 @@ STEPS = ("exact", "layout", "host")
 
 @dataclass(frozen=True)
 class Site:
-    """A kernel at one of its devices, in one of its layouts; without a layout, in each that all
-    operands share."""
+    """A kernel at one of its devices and in one of its layouts; without a layout, in each layout
+    that all operands share."""
 
     kernel: Kernel
     device: str
@@ -57,14 +57,14 @@ class Site:
     they are."""
 
     def place(self, op: NnOp) -> PlaceAttr:
-        """Where the kernel runs an op."""
+        """The places where the kernel runs an op."""
         own = self.precision or main_precision(op)
         return PlaceAttr.get(self.device, own, self.layout or ANY_LAYOUT)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel that can run an op, and the places at which it would."""
+    """A kernel that can run an op, and the places where it would run."""
 
     site: Site
     place: PlaceAttr
@@ -85,7 +85,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Rejection:
-    """A kernel that is out, where it would run, and why, in a sentence."""
+    """A rejected kernel, the place where it would run, and the reason as a sentence."""
 
     site: Site
     place: PlaceAttr
@@ -99,7 +99,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The kernels that can run an op, with their step, and those that are out."""
+    """The kernels that can run an op, with their step, and the rejected ones."""
 
     ranks: Mapping[Site, int]
     """The number of the first place that each serves."""
@@ -120,7 +120,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Request:
-    """The places that were asked for, and the CPU that `any` device stands for."""
+    """The requested places, and the CPU that device `any` stands for."""
 
     places: Sequence[PlaceAttr]
     arch: str
@@ -155,8 +155,8 @@ class Request:
         return Candidates(by_step[chosen], chosen, rejected)
 
     def _sites(self, op: NnOp, wanted: Sequence[PlaceAttr], storage: Storage) -> Iterator[Site]:
-        """The op's kernels where they could run. One for every CPU is there for each CPU that is
-        asked for, or for this machine's where none is."""
+        """The op's kernels with the devices where they could run. A kernel for every CPU counts for
+        each requested CPU, or for this machine's if none is requested."""
         asked = [self.arch if p.device.data == "any" else p.device.data for p in wanted]
         cpus = [device for device in dict.fromkeys(asked) if device in CPUS]
         for kernel in kernels_of(op):
@@ -168,21 +168,22 @@ class Request:
 
 
 class Storage:
-    """The elements of an op, as they are or with its floats stored in another precision."""
+    """The elements of an op, unchanged or with its floats stored in another precision."""
 
     def __init__(self, op: NnOp) -> None:
         self._op = op
         self._known: dict[str | None, Elements | None] = {}
 
     def elements(self, precision: str | None) -> Elements | None:
-        """What the op reads and writes; None where it does not take floats of the precision."""
+        """The elements that the op reads and writes; None if it does not take floats of the
+        precision."""
         if precision not in self._known:
             self._known[precision] = elements_of(self._op, precision)
         return self._known[precision]
 
     def precision(self, kernel: Kernel, asked: Sequence[str]) -> str | None:
-        """The precision in which a kernel has the op's floats stored, of those that places ask
-        for; None where they stay as they are."""
+        """The precision, among those that places request, in which a kernel stores the op's floats;
+        None if they stay unchanged."""
         own = self.elements(None)
         if own is None or kernel.elements is None or not own.floats_read:
             return None
@@ -197,18 +198,18 @@ class Storage:
 
 
 def _holds(precision: str, found: Elements) -> bool:
-    """Whether a precision has all the floats that are read."""
+    """Whether a precision represents all the floats that are read."""
     return all(widens(name, precision) for name in found.floats_read)
 
 
 def _permits(asked: Sequence[str], found: Elements) -> bool:
-    """Whether one of the precisions is that of an element that is read or written."""
+    """Whether an element that is read or written has one of the precisions."""
     return not found.floats_read or any(p in ("any", *found.reads, *found.writes) for p in asked)
 
 
 def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[Layout | None]:
-    """The layouts in which a kernel could run an op: those that split a dimension are tried where a
-    place asks for them."""
+    """The layouts in which a kernel could run an op. Layouts that split a dimension are tried only
+    if a place requests them."""
     split = [p.layout for p in wanted if p.layout.is_split and _has_layouts(op)]
     return (*layouts_among(kernel, split), *(() if kernel.layouts else (None,)))
 
@@ -222,7 +223,8 @@ def main_precision(op: NnOp) -> str:
 
 
 def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[str, int, str | None]:
-    """The step at which a kernel serves the places, and which of them; or why it does not."""
+    """The step at which a kernel serves the places, and which of them; or the reason why it does
+    not."""
     reason = f"no place asks for {site.device}"
     in_any_layout: int | None = None
     for rank, place in enumerate(places):
@@ -241,7 +243,7 @@ def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[st
 
 
 def _wrong_precision(site: Site, place: PlaceAttr, storage: Storage) -> str | None:
-    """Why a kernel does not serve a place's precision for an op."""
+    """The reason why a kernel does not serve a place's precision for an op."""
     found = storage.elements(site.precision)
     if found is None or site.kernel.row(found) is None:
         return why_unreadable(site.kernel, found)
@@ -251,7 +253,7 @@ def _wrong_precision(site: Site, place: PlaceAttr, storage: Storage) -> str | No
 
 
 def _unreadable(site: Site, op: NnOp) -> str | None:
-    """Why the statements of a kernel do not fit a layout that splits dimensions."""
+    """The reason why a kernel's statements do not fit a layout that splits dimensions."""
     if site.layout is None or not site.layout.is_split or site.kernel.lower is None:
         return None
     scratch = scratch_kernel(exact_key(op), op, site.kernel, site.place(op))
@@ -260,14 +262,15 @@ def _unreadable(site: Site, op: NnOp) -> str | None:
 
 
 def _has_layouts(op: NnOp) -> bool:
-    """Whether a tensor of the op has more than one layout: low ranks are row-major."""
+    """Whether a tensor of the op can have more than one layout. Low ranks are row-major."""
     return any(len(shape_of(value)) >= 3 for value in (*op.results, *op.operands))
 
 
 def candidate(
     site: Site, op: NnOp, layout: Layout, step: str, rank: int, precision: str | None = None
 ) -> Candidate:
-    """A kernel for an op; ``layout`` counts where it runs in any, ``precision`` as in ``Site``."""
+    """A kernel for an op. ``layout`` applies if the kernel runs in any; ``precision`` as in
+    ``Site``."""
     place = site.place(op)
     if site.layout is None:
         place = PlaceAttr.get(place.device.data, place.precision.data, layout)

@@ -1,8 +1,8 @@
-"""What the cost of an op's kernels depends on.
+"""A key of all that the cost of an op's kernels depends on.
 
-Ops are fewer by this key than they are, as the time grows in proportion with some extents: maps are
-estimated flat, with a power of two of elements; contractions with a power of two of summands; and
-what goes channel by channel with a power of two of channels.
+Many ops share a key, as time is proportional to some extents. Maps are estimated flat, with a power
+of two of elements; contractions with a power of two of summands; ops that treat channels alike with
+a power of two of channels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Value:
 
 @dataclass(frozen=True)
 class CostKey:
-    """All of an op that the cost of its kernels depends on."""
+    """The properties of an op that the cost of its kernels depends on."""
 
     properties: tuple[tuple[str, Attribute], ...]
     operands: tuple[Value, ...]
@@ -51,14 +51,14 @@ class CostKey:
 
 
 def exact_key(op: NnOp) -> CostKey:
-    """The key of an op with all extents as they are."""
+    """The key of an op with its exact extents."""
     operands = tuple(_value(value, _kind(value)) for value in op.operands)
     results = tuple(_value(value, "variable") for value in op.results)
     return CostKey(tuple(sorted(op.properties.items())), operands, results)
 
 
 def cost_key(op: NnOp) -> tuple[CostKey, float]:
-    """The key of an op, and how many times longer the op takes than what the key describes."""
+    """The key of an op, and the factor by which the op takes longer than the key's op."""
     key = exact_key(op)
     if isinstance(op, ElementwiseOp):
         return _flat(key)
@@ -79,7 +79,7 @@ def _kind(value: SSAValue) -> str:
 
 
 def _origin(value: SSAValue) -> SSAValue:
-    """The value outside of a group that an argument of the group stands for."""
+    """The value outside a group that an argument of the group stands for."""
     block = value.owner
     if isinstance(value, BlockArgument) and isinstance(block, Block):
         group = block.parent_op()
@@ -89,12 +89,12 @@ def _origin(value: SSAValue) -> SSAValue:
 
 
 def _power(extent: int) -> int:
-    """The power of two that is nearest on a logarithmic scale."""
+    """The nearest power of two on a logarithmic scale."""
     return 1 << round(math.log2(extent))
 
 
 def _flat(key: CostKey) -> tuple[CostKey, float]:
-    """A map over one dimension: memory order is nothing to it."""
+    """A map over one dimension: its cost does not depend on the layout."""
     [result] = key.results
     size = math.prod(result.shape)
     count = _power(size) if size >= FLAT else size
@@ -106,7 +106,8 @@ def _flat(key: CostKey) -> tuple[CostKey, float]:
 
 
 def _rounded(key: CostKey, dims: Mapping[int, int], least: int) -> tuple[CostKey, float]:
-    """The key with a power of two as the extent of one dimension, which values have by number."""
+    """The key with a power of two as the extent of one dimension, given by number for each
+    value."""
     values, count = list(key.values), len(key.operands)
     extents = [values[i].shape[dim] for i, dim in dims.items()]
     if not extents or min(extents) < least:

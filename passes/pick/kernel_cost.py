@@ -1,7 +1,7 @@
-"""What a kernel costs for an op, in seconds, on a machine.
+"""The cost of a kernel for an op on a machine, in seconds.
 
-A kernel says it itself, or it has a lowering: then the op is lowered (``scratch.py``), and the tile
-model says what the best schedules of its statements cost. As that takes about a millisecond, it is
+A kernel declares its cost, or it has a lowering: the op is then lowered (``scratch.py``), and the
+tile model estimates the best schedules of its statements. As this takes about a millisecond, it is
 done once for all ops of a key (``cost_key.py``).
 """
 
@@ -36,7 +36,7 @@ _ESTIMATES: dict[Hashable, float] = {}
 
 @dataclass(frozen=True)
 class OpCost:
-    """What the kernels of one op cost on a machine."""
+    """The costs of the kernels of one op on a machine."""
 
     op: NnOp
     target: Target
@@ -69,15 +69,15 @@ def kernel_seconds(kernel: Kernel, op: NnOp, place: PlaceAttr, target: Target) -
 
 
 def layout_matters(kernel: Kernel, op: NnOp) -> bool:
-    """Whether a kernel's cost depends on the layout that it runs in."""
+    """Whether a kernel's cost depends on its layout."""
     return kernel.cost is None and not isinstance(op, ElementwiseOp)
 
 
 def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) -> float:
-    """Seconds of one conversion of a value: what it reads and writes, at the machine's bandwidth.
+    """Seconds of one conversion of a value: the bytes read and written, at the machine's bandwidth.
 
-    Nothing where memory stays as it is: between the host and a CPU, and between layouts that put
-    every element at the same place.
+    Zero if memory does not change: between the host and a CPU, and between layouts with every
+    element at the same offset.
     """
     kind, end = step
     shape = shape_of(value)
@@ -93,8 +93,8 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
 
 
 def fused_seconds(kernel: Kernel, consumer: NnOp, value: SSAValue, target: Target) -> float:
-    """Seconds that are saved where an elementwise consumer takes a value in registers: the call,
-    and writing the value and reading it again, as far as the consumer costs that much. What the
-    tile model estimates does, as it calls, reads and writes."""
+    """Seconds saved if an elementwise consumer takes a value in registers: the call, and the write
+    and read of the value, up to the cost of the consumer. The tile model's estimates contain all
+    three."""
     saved = CALL + moving(bytes_of(value), bytes_of(value), target)
     return saved if kernel.cost is None else min(saved, kernel.cost(consumer, target))

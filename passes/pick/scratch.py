@@ -1,4 +1,4 @@
-"""The kernel that a picked op would become, apart from any program.
+"""The kernel that a picked op would become, built outside any program.
 
 The op is lowered as ``convert-nn-to-tile`` lowers it, and its statements are fused as
 ``tile-fuse-maps`` does. Weights have a type and no elements here.
@@ -24,7 +24,7 @@ from tessella.support.elements import FLOATS
 
 
 def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
-    """What a kernel makes of an op of this key at a place, in whose precision its floats are."""
+    """The kernel's lowering of an op with this key at a place, whose precision its floats have."""
     scratch = _picked(key, op, kernel, place)
     group = _Scratch()
     for value in scratch.operands:
@@ -36,20 +36,20 @@ def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> 
 
 
 class _Scratch(GroupLowering):
-    """Lowers an op of no program."""
+    """Lowers an op outside any program."""
 
     def weight(self, array: Array, hint: str) -> SSAValue:
         """A weight of the array's type."""
         return _weight(type_of(array))
 
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
-        """The memory of a tensor as one of another type."""
+        """The memory of a tensor as a tensor of another type."""
         return _weight(type) if weight_of(value) is not None else _variable(type)
 
     def derived(
         self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """A weight of the shape, where the tensor is a constant."""
+        """A weight of the shape, if the tensor is a constant."""
         constant = weight_of(value) is not None or isinstance(value.owner, SplatOp)
         return _weight(tensor(tensor_type(value).element_type, shape)) if constant else None
 
@@ -74,7 +74,7 @@ _SOURCES: dict[str, Callable[[Tensor], SSAValue]] = {
 
 
 def _picked(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
-    """An op of the key with a picked kernel, on tensors at the places that it wants."""
+    """An op with the key and a picked kernel, on tensors at the kernel's places."""
     device, precision = place.device.data, place.precision.data
     wants = kernel.wants(op, device, place.layout, precision if precision in FLOATS else None)
     places = [

@@ -1,8 +1,9 @@
 """The cheapest choice of one candidate for each node of a graph: costs in, a choice out.
 
-Nothing here knows the IR. A node has candidates with a cost each; a value is made by one node in
-the form of its candidate, and read by others in the forms that their candidates want. A conversion
-from one form to another is a path of steps; a step that several readers need is paid once.
+This module does not depend on the IR. A node has candidates, each with a cost. A value is made by
+one node in the form of its candidate, and read by others in the forms that their candidates want. A
+conversion from one form to another is a path of steps; a step that several readers need is paid
+once.
 
 The choice is found by eliminating one variable after the other (bucket elimination; Dechter, 1999).
 The variables are the nodes, and for each step that several readers may need whether it is taken: so
@@ -40,7 +41,7 @@ SMALL_TABLE = 1 << 12
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a conversion; steps of one value with equal names are the same one."""
+    """A part of a conversion. Steps of one value with equal names are the same step."""
 
     name: Hashable
     cost: float
@@ -58,8 +59,8 @@ class Read:
 class Value:
     """A value: the node that makes it, its form by each of that node's candidates, its readers.
 
-    ``paths`` gives the steps from a form in which it is made to one in which it is read; no steps
-    where the pair is missing.
+    ``paths`` gives the steps from a form in which the value is made to one in which it is read;
+    there are none if the pair is missing.
     """
 
     node: int
@@ -68,13 +69,13 @@ class Value:
     paths: Mapping[tuple[Form, Form], Sequence[Step]]
 
     def steps(self, made: Form, forms: Iterable[Form]) -> dict[Hashable, float]:
-        """The steps from a form to several, by name with their costs: each is there once."""
+        """The steps from a form to several others, with their costs by name, each once."""
         return {s.name: s.cost for form in forms for s in self.paths.get((made, form), ())}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A cost of two nodes' candidates together, such as what fusing them saves."""
+    """A joint cost of two nodes' candidates, such as the saving of fusing them."""
 
     first: int
     second: int
@@ -90,7 +91,7 @@ class Problem:
     pairs: Sequence[Pair] = ()
 
     def total(self, choice: Sequence[int]) -> float:
-        """What a choice costs."""
+        """The cost of a choice."""
         total = sum(costs[c] for costs, c in zip(self.costs, choice, strict=True))
         total += sum(p.costs[choice[p.first]][choice[p.second]] for p in self.pairs)
         for value in self.values:
@@ -101,7 +102,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """The candidate of each node, what they cost together, and whether nothing costs less."""
+    """The candidate of each node, their total cost, and whether it is known to be the least."""
 
     choice: tuple[int, ...]
     cost: float
@@ -109,7 +110,7 @@ class Solution:
 
 
 def solve(problem: Problem) -> Solution:
-    """The choice of least total cost; of equal ones, one that depends on the problem alone."""
+    """The choice of least total cost. Ties are broken deterministically."""
     network = _network(problem)
     few = sum(len(costs) > 1 for costs in problem.costs) <= FEW
     try:
@@ -181,7 +182,7 @@ class _Eliminated:
 
 @dataclass
 class _Network:
-    """Variables and the tables of costs over them; tables over the same variables are one."""
+    """Variables and tables of costs over them. Tables over the same variables are merged."""
 
     sizes: list[int]
     tables: dict[Scope, Table] = field(default_factory=dict[Scope, Table])
@@ -195,7 +196,7 @@ class _Network:
         self.scopes = self.scopes or {v: set() for v in range(len(self.sizes))}
 
     def copy(self) -> _Network:
-        """One to change apart from this one. Tables are never written to."""
+        """An independent copy. Tables are never written to."""
         return _Network(
             list(self.sizes),
             dict(self.tables),
@@ -212,7 +213,7 @@ class _Network:
         return len(self.sizes) - 1
 
     def add_costs(self, scope: Scope, costs: Sequence[Any]) -> None:
-        """Add a table of costs, unless there are none: it would only make neighbours of nodes."""
+        """Add a table of costs unless it is zero, which would only connect nodes."""
         table = np.array(costs, np.float64)
         if table.any():
             self.add(scope, table)
@@ -234,7 +235,7 @@ class _Network:
                 self.scopes[variable].add(scope)
 
     def take(self, variable: int) -> list[tuple[Scope, Table]]:
-        """Remove the variable with its tables, which are given back."""
+        """Remove the variable and its tables. Returns the tables."""
         taken = [(scope, self.tables.pop(scope)) for scope in sorted(self.scopes.pop(variable))]
         for scope, _ in taken:
             for other in scope:
@@ -247,7 +248,7 @@ class _Network:
         return {other for scope in self.scopes[variable] for other in scope} - {variable}
 
     def width(self, variable: int) -> int:
-        """Entries of the table that eliminating a variable makes."""
+        """Number of entries of the table that eliminating a variable makes."""
         sizes = (self.sizes[other] for other in self.neighbours(variable))
         return self.sizes[variable] * math.prod(sizes)
 
@@ -262,14 +263,14 @@ class _Network:
         self.add(rest, np.asarray(total.min(axis=-1)))
 
     def fix(self, variable: int, state: int) -> None:
-        """Give a variable its state."""
+        """Fix the state of a variable."""
         self.fixed[variable] = state
         for scope, table in self.take(variable):
             axis = scope.index(variable)
             self.add(scope[:axis] + scope[axis + 1 :], np.asarray(table.take(state, axis)))
 
     def states(self) -> dict[int, int]:
-        """The state of every variable, once all are gone."""
+        """The state of every variable, once all are eliminated."""
         states = dict(self.fixed)
         for step in reversed(self.eliminated):
             states[step.variable] = int(step.states[tuple(states[v] for v in step.scope)])
@@ -277,14 +278,14 @@ class _Network:
 
 
 def _spread(table: Table, scope: Scope, axes: Scope) -> Table:
-    """The table with an axis for each of ``axes``, of extent 1 where the scope has it not."""
+    """The table with an axis for each of ``axes``, of extent 1 for variables not in its scope."""
     order = sorted(range(len(scope)), key=lambda axis: axes.index(scope[axis]))
     extents = dict(zip(scope, table.shape, strict=True))
     return table.transpose(order).reshape([extents.get(v, 1) for v in axes])
 
 
 def _solve(network: _Network, most: int, branches: int) -> tuple[dict[int, int], bool]:
-    """The states of least cost, and whether they are known to be that. Raises _TooWideError where a
+    """The states of least cost, and whether they are known to be optimal. Raises _TooWideError if a
     table would have more than ``most`` entries and there are no ``branches``."""
     queue = [(network.width(v), v) for v in network.scopes]
     heapify(queue)
@@ -302,7 +303,7 @@ def _solve(network: _Network, most: int, branches: int) -> tuple[dict[int, int],
 
 
 def _branch(network: _Network, most: int, branches: int) -> tuple[dict[int, int], bool]:
-    """Fix the variable with most states and neighbours: to each state, or to a likely one."""
+    """Fix the variable with the most states and neighbours: to each state, or to a likely one."""
     if not branches:
         raise _TooWideError
     variable = max(network.scopes, key=lambda v: (network.sizes[v], len(network.neighbours(v)), -v))
@@ -331,6 +332,6 @@ def _likely(network: _Network, variable: int) -> int:
 
 
 def _cost(network: _Network, states: Mapping[int, int]) -> float:
-    """What the states cost in the tables that the network has."""
+    """The cost of the states in the network's tables."""
     cells = (t[tuple(states[v] for v in scope)] for scope, t in network.tables.items())
     return network.cost + float(sum(cells))
