@@ -1,4 +1,4 @@
-"""Choose tile sizes for a machine whose local memory the programmer manages, as PlaidML does.
+"""Choose tile sizes for a machine whose local memory the program manages, as PlaidML does.
 
     %O = tile.contract + [n: 32, x: 224, y: 224, co: 64 | i: 3, j: 3, ci: 64]
            (%D[n, x + i - 1, y + j - 1, ci], %K[i, j, co, ci]) -> [n, x, y, co] {..} : ..
@@ -6,7 +6,7 @@
     %O = tile.contract + [..] (..) -> [n, x, y, co] attributes
            {tile.sizes = #tile.indices[n: 16, x: 2, y: 2, co: 32 | i: 2, j: 3, ci: 8]} {..} : ..
 
-What the model is and how to read the log is in ``docs/plaidml-search.md``.
+``docs/plaidml-search.md`` describes the model and the log.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SIZES = "tile.sizes"
 
 @dataclass(frozen=True)
 class PlaidmlSearchPass(ProgramPass):
-    """Choose tile sizes by PlaidML's model of machines with memory that programs manage.
+    """Choose tile sizes by PlaidML's model of machines with program-managed local memory.
 
-    ``hardware`` names settings, of which single ones can be given instead. ``log`` writes the
-    reasoning to stderr, and why a statement is left as it is. Raises OptionError for settings that
-    make no sense.
+    ``hardware`` names settings; other options override single ones. ``log`` writes to stderr the
+    reasoning, or the reason why a statement is left unchanged. Raises OptionError for invalid
+    settings.
     """
 
     name = "plaidml-search"
@@ -72,7 +72,7 @@ class PlaidmlSearchPass(ProgramPass):
                         self._write([f"remark: {self.name} skips {where}: {found}"])
 
     def _search(self, op: ContractOp, settings: PlaidmlSettings) -> Search | str:
-        """The search, or why there are no tiles."""
+        """The search, or the reason why there are no tiles."""
         if reason := obstacle(op):
             return reason
         table = vectorize(stride_table(op), settings.vec_size)

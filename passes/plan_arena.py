@@ -6,10 +6,9 @@
     %a = rt.arena 0 : memref<1024xf32>
     rt.call @relu_0(%x) outs(%a) ..
 
-Buffers are placed from the largest to the smallest, each at the lowest offset where no buffer
-that lives at the same time is (greedy by size: Pisarchyk and Lee, "Efficient Memory Management
-for Deep Neural Net Inference", 2020). The segment's property ``arena_bytes`` is the size of the
-arena.
+Buffers are placed from the largest to the smallest, each at the lowest offset that is free during
+its lifetime (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+Inference", 2020). The segment's property ``arena_bytes`` is the size of the arena.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class _Lifetime:
 
 
 class _Arena:
-    """Where buffers are, and when they live. In arrays: there may be as many as a model has
-    nodes."""
+    """The offsets and lifetimes of buffers. They are arrays, as there may be as many buffers as
+    nodes in a model."""
 
     def __init__(self, most: int) -> None:
         self.count = 0
@@ -47,7 +46,7 @@ class _Arena:
         return int(self._end[: self.count].max(initial=0))
 
     def place(self, lifetime: _Lifetime) -> int:
-        """Put a buffer at the lowest offset where none that lives at the same time is; the
+        """Place a buffer at the lowest offset that is free during its lifetime. Returns the
         offset."""
         n = self.count
         taken = (self._first[:n] <= lifetime.last) & (self._last[:n] >= lifetime.first)

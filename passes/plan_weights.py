@@ -4,7 +4,7 @@
     ->
     %w = rt.weight @conv1.w slot 3 : memref<9408xf32>
 
-Segments find their weights through a table of pointers, so that programs can share them.
+Segments access weights through a table of pointers. Programs can thus share weights.
 """
 
 from __future__ import annotations

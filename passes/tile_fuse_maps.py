@@ -1,4 +1,4 @@
-"""Fuse maps into the statement that produces their operand.
+"""Fuse maps into the producers of their operands.
 
     %1 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) -> [co, x] {mulf}
     %2 = tile.contract = [d0: 64, d1: 56] (%1[d0, d1], %B[d0]) -> [d0, d1] {addf}
@@ -6,8 +6,8 @@
     %2 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) post (%B[co])
            -> [co, x] {mulf}, {addf}
 
-A map behind a map becomes one map. The producer's result must have no other use, and the map must
-read it element by element. Where statements write the parts of a tensor in turn, each gets the map.
+Two maps become one. The producer's result must have no other use, and the map must read it
+elementwise. If several statements write parts of a tensor in turn, the map is fused into each.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Operand = tuple[SSAValue, Access]
 
 @dataclass(frozen=True)
 class TileFuseMapsPass(ProgramPass):
-    """Merge chains of statements that touch the same points."""
+    """Merge chains of statements over the same points."""
 
     name = "tile-fuse-maps"
 
@@ -58,7 +58,7 @@ def fuse_maps(kernel: KernelOp) -> None:
 
 
 def _fuse(consumer: ContractOp) -> None:
-    """Fuse a map with the first producer that it can be fused with, again and again."""
+    """Fuse each map with the first producer possible, until none can be fused."""
     current: ContractOp | None = consumer
     while current is not None:
         current = next(
@@ -84,8 +84,8 @@ def _try(consumer: ContractOp, operand: int) -> ContractOp | None:
 
 
 def _producers(value: SSAValue) -> list[ContractOp]:
-    """The statements that write a value, each into what the one before it wrote; none where
-    something else reads what one of them writes, or one holds a default."""
+    """The chain of statements that write a value, each into the result of the one before; none if a
+    result has another use or a statement has a default."""
     found: list[ContractOp] = []
     op, alone = value.owner, value.has_one_use()
     while isinstance(op, ContractOp) and alone and op.default is None:
@@ -99,7 +99,7 @@ def _producers(value: SSAValue) -> list[ContractOp]:
 def _fused(
     consumer: ContractOp, operand: int, producers: list[ContractOp], renamings: list[Renaming]
 ) -> ContractOp:
-    """The producers with the map behind each; the last of them."""
+    """Fuse the map into each producer. Returns the last of them."""
     init = producers[0].init
     if init is not None:
         init = Rewriter.replace_value_with_new_type(init, consumer.res.type)
@@ -117,7 +117,7 @@ def _fused(
 
 
 def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
-    """The consumer's indices as forms of the producer's, where both run over the same points."""
+    """The consumer's indices as forms of the producer's, if both run over the same points."""
     ranges = {i.name: i.range for i in consumer.index_list}
     read = consumer.input_accesses[operand]
     written = producer.out_access
@@ -156,7 +156,7 @@ def _others(op: ContractOp, operand: int, renaming: Renaming) -> list[Operand]:
 
 
 def _inline(block: Block, source: Block, arguments: Sequence[SSAValue]) -> SSAValue:
-    """Append a body's ops for these arguments; the value it yields."""
+    """Append a body's ops for these arguments. Returns the yielded value."""
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, arguments, strict=True))
     for op in source.ops:
         if isinstance(op, YieldOp):
@@ -173,7 +173,7 @@ def _consumer_arguments(
 
 
 def _argument(block: Block, operands: list[Operand], skip: int, operand: Operand) -> SSAValue:
-    """The argument for an operand of a body, whose ``operands`` stand behind ``skip`` others."""
+    """The argument for an operand of a body, whose ``operands`` follow ``skip`` others."""
     if operand in operands:
         return block.args[skip + operands.index(operand)]
     operands.append(operand)
@@ -188,9 +188,9 @@ def _extend(
     operand: int,
     renaming: Renaming,
 ) -> None:
-    """Append the consumer's body to its producer's, and the operands that it adds.
+    """Append the consumer's body and its additional operands to the producer's.
 
-    The producer's ops stay where they are: a chain of maps is long.
+    The producer's ops are not moved, as chains of maps can be long.
     """
     last = block.last_op
     assert isinstance(last, YieldOp)

@@ -1,4 +1,5 @@
-"""Give every statement its schedule, and kernels the operand layouts that the schedules want.
+"""Assign a schedule to every statement, and to kernels the operand layouts that the schedules
+require.
 
     %r = tile.contract + [m: 128, n: 384 | k: 384] (%A[m, k], %B[k, n]) -> [m, n] ...
     ->
@@ -54,6 +55,6 @@ class TileSchedulePass(StatementPass):
 
 
 def set_schedule(op: ContractOp, choice: Choice, arch: str) -> None:
-    """Give a statement of a kernel its schedule, and the layouts that it wants for operands."""
+    """Assign a schedule to a statement of a kernel, with the operand layouts that it requires."""
     op.schedule = ScheduleAttr(choice.schedule)
     set_layouts(op, choice.layouts, arch)

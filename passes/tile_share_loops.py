@@ -1,4 +1,4 @@
-"""Let the statements of a kernel share loops, so that what one writes is in cache for the next.
+"""Share loops between the statements of a kernel: intermediate results then stay in cache.
 
     tile.kernel @softmax(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] ..
@@ -8,7 +8,7 @@
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] ..
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ..
 
-A tensor that only statements of the kernel read then has room for one step.
+A tensor that only statements of the kernel read then has the size of one step.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     %y = tile.contract + [.., o_16: 4, o_1: 16, .. | c_16: 2, c_1: 16, ..]
            (%x[n, 16*c_16 + c_1, ..], %w[16*o_16 + o_1, 16*c_16 + c_1, ..]) -> ...
 
-Constants are to be read by the same digits (`tile.packed`): `packed<[0 floordiv 16, 1 floordiv 16,
+Constants get a layout with the same digits (`tile.packed`): `packed<[0 floordiv 16, 1 floordiv 16,
 1 mod 16, 0 mod 16]>`.
 """
 
@@ -24,7 +24,7 @@ from tessella.passes.tile.packing import split_statement
 
 @dataclass(frozen=True)
 class TileSplitIndicesPass(StatementPass):
-    """Bring statements to strided accesses: split indices where layouts split dimensions."""
+    """Make accesses strided: split indices where layouts split dimensions."""
 
     name = "tile-split-indices"
 

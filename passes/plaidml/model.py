@@ -1,9 +1,9 @@
-"""What a tile of a statement costs on a machine whose local memory the programmer manages: a GPU.
+"""The cost of a tile on a machine whose local memory the program manages, such as a GPU.
 
-The model is PlaidML's. The groups of threads of such a machine work on one tile of the output each;
-step by step they load tiles of the inputs into local memory and accumulate. A tile is good if it
-does enough arithmetic for each byte that it moves, if there are enough groups, and if all threads
-of a group have work. Beyond these goals it is not better: many tiles have the best score.
+The model is PlaidML's. Each group of threads works on one tile of the output. In each step it loads
+tiles of the inputs into local memory and accumulates. A tile is good if it does enough arithmetic
+for each byte moved, if there are enough groups, and if all threads of a group have work. Exceeding
+these goals does not raise the score, so many tiles share the best score.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OVER = -1.0
 
 @dataclass(frozen=True)
 class PlaidmlSettings:
-    """A machine, as the model sees it. Raises OptionError for numbers that make no sense."""
+    """A machine in the model. Raises OptionError for invalid numbers."""
 
     threads: int
     """Threads of one group."""
@@ -73,7 +73,7 @@ PRESETS = {
 
 
 def preset(name: str) -> PlaidmlSettings:
-    """The settings of that name. Raises OptionError, which lists the known names."""
+    """The settings with that name. Raises OptionError, which lists the known names."""
     if name not in PRESETS:
         close = get_close_matches(name.lower(), PRESETS, n=1)
         raise OptionError(
@@ -86,14 +86,14 @@ def preset(name: str) -> PlaidmlSettings:
 
 
 def override(settings: PlaidmlSettings, **values: int | bool | None) -> PlaidmlSettings:
-    """The settings with those values replaced that are not None."""
+    """The settings with values replaced by the arguments that are not None."""
     return replace(settings, **{k: v for k, v in values.items() if v is not None})
 
 
 @dataclass(frozen=True)
 class TileStats:
-    """What a tile takes of the machine, and how good it is. Each statistic is computed when it is
-    asked for; its abbreviation is that of PlaidML's log."""
+    """The statistics and score of a tile, computed on demand. The abbreviations are those of
+    PlaidML's log."""
 
     table: StrideTable
     tile: Tile
@@ -127,7 +127,7 @@ class TileStats:
     @cached_property
     def shared_mem(self) -> int:
         """sm: bytes of local memory of a group: a tile of each input, and one element for each
-        thread where threads add up their sums."""
+        thread if threads add up their sums."""
         held = 0 if self.settings.use_global else self._held_inputs
         return held + (self.settings.threads * self.table.out.step_bytes if self.rollups else 0)
 
@@ -177,7 +177,7 @@ class TileStats:
 
     @property
     def over(self) -> str | None:
-        """Of what the tile takes more than there is: `memory`, `regs`, or None."""
+        """The exceeded resource: `memory`, `regs`, or None."""
         if self.shared_mem > self.settings.max_mem:
             return "memory"
         return "regs" if self.out_regs > self.settings.max_regs else None

@@ -1,4 +1,4 @@
-"""How a group of threads shares out its tile of the output."""
+"""The distribution of a tile of the output over a group of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a group of threads brings its tile of an input into local memory.
+"""The plan by which a group of threads loads its tile of an input into local memory.
 
 Indices that move through memory in the same direction are loaded as one: where a convolution reads
 ``D[x + i]``, a tile of 2 values of ``x`` and 2 of ``i`` takes 3 elements, not 4.
@@ -30,9 +30,9 @@ class MergedIndex:
 def merge(names: Sequence[str], strides: Sequence[int], tile: Sequence[int]) -> list[MergedIndex]:
     """The lines of a tile, in the order of their strides.
 
-    An index joins the first line of which its stride is a multiple, if its steps leave no gap
-    there; else it is a line of its own. A negative stride is as good as a positive one: only the
-    line's first element is another. Indices that do not move the input take no part.
+    An index joins the first line whose stride divides its own, if its steps leave no gap there;
+    else it becomes a new line. The sign of a stride does not matter: it only changes the line's
+    first element. Indices of stride 0 are skipped.
     """
     merged: list[MergedIndex] = []
     moving = [x for x in zip(names, map(abs, strides), tile, strict=True) if x[1]]
@@ -59,9 +59,9 @@ def _line_of(stride: int, lines: Iterable[MergedIndex]) -> int | None:
 class ReadPlan:
     """A tile of an input in local memory: its indices from the innermost to the outermost.
 
-    All local strides are odd, so that threads which are neighbours along any index meet different
-    banks. Odd ranges go first, for they need no padding, then the long ones, for a padding element
-    is copied by all ranges outside of it.
+    All local strides are odd: neighbouring threads along any index then access different banks. Odd
+    ranges are innermost, as they need no padding, then long ones, as every range outside repeats a
+    padding element.
     """
 
     indices: tuple[MergedIndex, ...]
@@ -86,7 +86,7 @@ class ReadPlan:
         return self.local_strides[-1] * self.indices[-1].range if self.indices else 1
 
     def loads(self, line: int) -> int:
-        """Reads of ``line`` elements of global memory, if a line serves as many elements of the
-        best index as it can hold, and the lines begin where it suits."""
+        """Reads of ``line`` elements of global memory, if each line serves as many elements of the
+        best index as it can hold and lines are aligned."""
         per_line = [min(line, i.stride * i.range) // i.stride for i in self.indices]
         return prod(i.range for i in self.indices) // max([1, *per_line])

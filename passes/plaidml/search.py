@@ -2,8 +2,8 @@
 
 It begins with tiles of one point. The tile with the highest score is expanded first; of equal
 scores, the one that is last in the order of its sizes. Expanding doubles each index in turn, up to
-its range; a tile that is new is scored, and queued if it fits. The search ends where an expansion
-finds nothing new and the queue holds only lower scores, or else with the queue. It chooses the
+its range; a tile that is new is scored, and queued if it fits. The search ends when an expansion
+finds nothing new and the queue holds only lower scores, or when the queue is empty. It chooses the
 highest score; of equal ones, that of the tile that was scored last.
 """
 
@@ -23,7 +23,7 @@ MAX_TILES = 1 << 16
 
 @dataclass(frozen=True)
 class Search:
-    """What a search found."""
+    """The result of a search."""
 
     table: StrideTable
     settings: PlaidmlSettings
@@ -34,12 +34,12 @@ class Search:
     """Whether the search ended by itself, not for the number of tiles."""
 
     def stats(self, tile: Tile) -> TileStats:
-        """All about a tile."""
+        """The statistics of a tile."""
         return TileStats(self.table, tile, self.settings)
 
     @property
     def score(self) -> float:
-        """The best score; below zero where no tile fits."""
+        """The best score; negative if no tile fits."""
         return max(self.scores.values())
 
     @cached_property
@@ -86,7 +86,8 @@ def _doublings(tile: Tile, ranges: Tile) -> Iterator[Tile]:
 
 
 def _entry(score: float, tile: Tile) -> tuple[float, Tile]:
-    """A heap's least entry is the highest score's, and of these the greatest tile's."""
+    """An entry whose order in a heap puts the highest score first, and of equal scores the greatest
+    tile."""
     return -score, tuple(-size for size in tile)
 
 

@@ -1,4 +1,4 @@
-"""The stride table of a statement: all that the tile-size search knows of it.
+"""The stride table of a statement, the input of the tile-size search.
 
 For the convolution ``O[n, x, y, co] = +(D[n, x + i - 1, y + j - 1, ci] * K[i, j, co, ci])``:
 
@@ -97,7 +97,7 @@ class StrideTable:
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[object]], name_width: int) -> str:
-    """Rows of right-aligned cells: the first ``name_width`` columns wide at least, others 8."""
+    """Rows of right-aligned cells: the first at least ``name_width`` columns wide, others 8."""
     lines = [[str(cell) for cell in row] for row in (header, *rows)]
     width = max(name_width, *(len(line[0]) for line in lines))
     return "\n".join(
@@ -106,7 +106,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[object]], name_wid
 
 
 def obstacle(op: ContractOp) -> str | None:
-    """Why a statement has no stride table, in a sentence; None where it has one."""
+    """The reason why a statement has no stride table, as a sentence; None if it has one."""
     points = prod(index.range for index in op.index_list)
     if not 0 < points < MAX_POINTS:
         return f"it has {points} points, not 1 to 2^63 - 1"
@@ -154,7 +154,7 @@ def _column(name: str, element: Attribute, a: FlatAccess, indices: Sequence[str]
 
 
 def _tensor_names(op: ContractOp) -> list[str]:
-    """The names in the text of the IR, where the tensors have any."""
+    """The names of the tensors in the text of the IR, if they have names."""
     numbered = [f"in{i}" for i in range(len(op.inputs) + len(op.post_inputs))]
     return [
         value.name_hint or name for value, name in zip(op.tensors, [*numbered, "out"], strict=True)
@@ -162,8 +162,8 @@ def _tensor_names(op: ContractOp) -> list[str]:
 
 
 def point_ops(op: ContractOp) -> int:
-    """Operations at each point: those of the combine body (one at least), one to aggregate, and
-    those of the post body, which PlaidML charges to every point too. Constants are none."""
+    """Operations at each point: those of the combine body (at least one), one to aggregate, and
+    those of the post body, which PlaidML also charges to every point. Constants do not count."""
     return max(1, _count(op.combine)) + (not op.is_map) + _count(op.post)
 
 

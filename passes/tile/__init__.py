@@ -1,1 +1,1 @@
-"""Schedules of statements for CPUs: what can be run, the model that chooses, what it says."""
+"""Schedules of statements for CPUs: the candidates, the cost model, the search, the log."""

@@ -1,4 +1,4 @@
-"""A schedule of a statement with what the model says of it."""
+"""A schedule of a statement with the model's estimate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tessella.passes.tile.model import Estimate
 
 @dataclass(frozen=True)
 class Choice:
-    """A schedule, and the layouts that it wants for operands of the kernel, by operand number."""
+    """A schedule, and the layouts that it requires for operands of the kernel, by operand
+    number."""
 
     schedule: Schedule
     estimate: Estimate

@@ -1,4 +1,4 @@
-"""How the loops of a statement keep to its constraints."""
+"""How the loops of a statement enforce its constraints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNROLLED = 256
 
 @dataclass(frozen=True)
 class Constraints:
-    """The constraints of a statement, sorted by how the loops keep to them."""
+    """The constraints of a statement, grouped by how the loops enforce them."""
 
     rows: tuple[Constraint, ...]
     """On the blocked rows and one reduced index: boundary tiles are unrolled, others need no
@@ -34,12 +34,12 @@ class Constraints:
 
     @property
     def masked(self) -> tuple[Constraint, ...]:
-        """Those that masks keep, in boundary tiles or everywhere."""
+        """The constraints that masks enforce, in boundary tiles or everywhere."""
         return (*self.lanes, *self.masks)
 
     def interior(self, flat: Flat, name: str) -> tuple[Size, Size]:
-        """The values of an index of the register tile at which every constraint that its boundary
-        tiles check holds, whatever the reduced index is."""
+        """The values of an index of the register tile for which every constraint of its boundary
+        tiles holds, for all values of the reduced index."""
         low, high = 0, flat.ranges[name]
         for c in (*self.rows, *self.lanes):
             if c.form.coefficient(name):
@@ -53,7 +53,7 @@ def _reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
 
 
 def classify(flat: Flat, schedule: Schedule) -> Constraints:
-    """Sort the constraints by how they are kept.
+    """Group the constraints by how they are enforced.
 
     Raises InvalidModelError for an output, or an operand of the post body, that can leave its
     tensor.

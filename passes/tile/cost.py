@@ -1,4 +1,4 @@
-"""What a kernel costs on a machine, in seconds, as the tile model sees it."""
+"""The cost of a kernel on a machine in the tile model, in seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tessella.targets import Target
 
 
 def seconds(kernel: KernelOp, target: Target) -> float:
-    """Modelled seconds of one call: its statements one after another, each under its schedule."""
+    """Modelled seconds of one call: the sum over its statements, each under its schedule."""
     for op in list(kernel.body.block.ops):
         if isinstance(op, ContractOp):
             split_statement(op, target.arch)
@@ -31,8 +31,8 @@ def seconds(kernel: KernelOp, target: Target) -> float:
 
 
 def _streamed(kernel: KernelOp, target: Target) -> float:
-    """Cycles in which what a kernel reads and writes goes through the caches once; its statements
-    then find all of it in the nearest one."""
+    """Cycles to move the kernel's inputs and outputs through the caches once. Its statements then
+    find them in the nearest cache."""
     values = (*kernel.body.block.args, *kernel.returned.values)
     size = sum(bytes_of(tensor_type(value)) for value in values)
     if size > target.l3:

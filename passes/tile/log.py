@@ -1,4 +1,4 @@
-"""The reasoning of the choice of a schedule as text."""
+"""The log of the choice of a schedule."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ THREADS = (2, 4, 8)
 
 
 def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]:
-    """Lines: the statement with its strides, the best candidates with what their cycles are spent
-    on, and the choice."""
+    """The lines of the log: the statement with its strides, the best candidates with a breakdown of
+    their cycles, and the choice."""
     yield f"Contraction {kernel.sym_name.data} on {target.name}:"
     if obstacle(op) is None:
         table = stride_table(op)

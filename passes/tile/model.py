@@ -1,16 +1,15 @@
-"""The cost model of a statement on a CPU: the cycles of a schedule, by what they are spent on.
+"""The cost model of a statement on a CPU: the cycles of a schedule, by cause.
 
-A point of the reduction takes, for a register tile of ``rows x vectors``, the longest of
+For a register tile of ``rows x vectors``, a point of the reduction takes the longest of
 
 - its arithmetic over the FMA ports,
 - its loads over the load ports,
 - the latency of one accumulation, as every accumulator waits for its last value,
 
-and a little for each load and, shared by the points that are unrolled, for the loop. A register
-tile costs something to begin and to store. Beside all this, each level of cache delivers the lines
-that do not stay in the level before it, at its bandwidth. What takes longer, the core or the
-memory, counts whole, and the other in part, as they overlap only in part: the model never
-saturates.
+plus a little for each load and for the loop, which unrolled points share. A register tile has a
+cost to begin and to store. In parallel, each level of cache delivers the lines that do not stay in
+the level before it, at its bandwidth. Core and memory overlap only in part: the longer of the two
+counts in full, the other in part. The model never saturates.
 """
 
 from __future__ import annotations
@@ -80,13 +79,13 @@ class Estimate:
 
 
 def overlapped(core: float, memory: float) -> float:
-    """Cycles of what the core and what the memory takes: the shorter one counts in part."""
+    """Total cycles of core and memory: the shorter one counts in part."""
     return max(core, memory) + (1.0 - HIDDEN) * min(core, memory)
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of the nest: an index, how often it runs, and by how much it steps."""
+    """A loop of the nest: an index, its number of iterations, and its step."""
 
     name: str
     trips: int
@@ -95,7 +94,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Split:
-    """A loop whose steps threads share."""
+    """A loop whose steps are distributed over threads."""
 
     name: str
     balance: float
@@ -104,7 +103,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Model:
-    """Estimates schedules of one statement, flattened with the layouts that its operands get."""
+    """Estimates schedules of one statement, flattened with the layouts of its operands."""
 
     op: ContractOp
     flat: Flat
@@ -119,7 +118,7 @@ class Model:
         return replace(self.computing(s), traffic=self.traffic(s))
 
     def computing(self, s: Schedule) -> Estimate:
-        """The estimate without the traffic between the caches, in half of the time."""
+        """The estimate without the traffic between the caches. It takes half the time."""
         arithmetic = loads = latency = core = 0.0
         by_lanes = s.vector in self.flat.reduced
         points = math.prod(self.flat.ranges[n] for n in s.reduction if n != s.vector)
@@ -152,8 +151,8 @@ class Model:
         return 0.0 if self.is_map else float(self.target.fma_latency)
 
     def bounds(self, s: Schedule) -> Callable[[int], float]:
-        """The cycles that a schedule takes at least with so many rows, whatever its unrolling and
-        its order are: its windows share all loads, and all comes from memory once."""
+        """A lower bound of the cycles of a schedule with this many rows, for all unrollings and
+        loop orders: windows share all loads, and memory is read once."""
         t, ranges, plans = self.target, self.flat.ranges, self.plan(s).read
         vectors_of = sum(self._vector_loads(s, o, a) for o, a in self._inputs(s) if o.by_vector)
         elements = sum(o.by_row and not o.by_vector for o in plans)
@@ -187,7 +186,7 @@ class Model:
 
     @cached_property
     def _least_memory(self) -> float:
-        """Cycles to bring each operand in once, where a cache does not hold all."""
+        """Cycles to load each operand once, if no cache holds all of them."""
         sizes = [self._bytes(i, self.flat.ranges) for i in range(len(self.flat.accesses))]
         return max(
             sum(sizes[:-1], written * sizes[-1]) / bandwidth
@@ -197,14 +196,14 @@ class Model:
         )
 
     def _tiles(self, s: Schedule, outer: int) -> Iterator[tuple[int, int, int]]:
-        """(rows, vectors, how many) of the register tiles."""
+        """(rows, vectors, count) of the register tiles."""
         widths = self.parts(s.vector, s.width)
         for rows, row_count in self.parts(s.rows, s.row_tile):
             for width, count in widths:
                 yield rows, -(-width // s.lanes), row_count * count * outer
 
     def parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
-        """(extent, how many) of the tiles into which an index is cut."""
+        """(extent, count) of the tiles of an index."""
         if name is None:
             return [(1, 1)]
         extent = self.flat.ranges[name]
@@ -226,7 +225,7 @@ class Model:
         return _cost(self.op, "post") if self.op.post_block is not None else 0.0
 
     def _mask_cycles(self, s: Schedule) -> float:
-        """To find out which lanes of a vector count, on the average of all tiles."""
+        """Cycles of the masks of vectors, averaged over all tiles."""
         held = self.plan(s).constraints
         if s.vector is None or not held.masked:
             return 0.0
@@ -237,8 +236,8 @@ class Model:
         return (boundary * len(held.lanes) + everywhere) * MASK_CYCLES
 
     def page_cycles(self, s: Schedule, operands: Sequence[int] | None = None) -> float:
-        """To find the pages of inputs, or of some of them, that a point of the innermost reduction
-        loops goes to: of those that are more than the first translation buffer holds."""
+        """Cycles of TLB misses at a point of the innermost reduction loops, of inputs with more
+        pages than the first-level TLB holds."""
         cycles = 0.0
         for operand in range(self.flat.inputs) if operands is None else operands:
             a, size = self.flat.accesses[operand], self._sizes[operand]
@@ -276,15 +275,15 @@ class Model:
         return count * self._fresh(s, a, rows) if o.is_window else count
 
     def _vector_loads(self, s: Schedule, o: OperandPlan, a: FlatAccess) -> float:
-        """Loads of one vector, each of one line of the cache; with the shuffles of strided ones."""
+        """Loads of one vector, one for each cache line, plus the shuffles of strided ones."""
         lines = self._lines(s, a)
         if o.access is not Access.STRIDED:
             return lines
         return lines * (o.stride + self.target.load_ports / self.target.shuffle_ports)
 
     def _lines(self, s: Schedule, a: FlatAccess) -> float:
-        """Lines of the cache that a vector lies in, on average: more than one where vectors do not
-        start at multiples of their length."""
+        """Average number of cache lines of a vector: more than one if vectors do not start at
+        multiples of their length."""
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
         if all(start % s.lanes == 0 for start in starts):
             return 1.0
@@ -307,7 +306,7 @@ class Model:
         return len(distinct) / (len(positions) * rows)
 
     def _finish(self, rows: int, vectors: int) -> float:
-        """To begin a register tile, run the post body, and store."""
+        """Cycles to begin a register tile, run the post body, and store."""
         posts = len(self.flat.accesses) - 1 - self.flat.inputs
         each = max(
             1.0 / self.target.store_ports,
@@ -318,19 +317,19 @@ class Model:
         return begin + rows * vectors * each
 
     def _sum_lanes(self, s: Schedule) -> float:
-        """To add up the lanes of the accumulators, a shuffle and an addition for each half, and to
-        store the sum. Short reductions are unrolled, and the next output's begins before this one
-        ends."""
+        """Cycles to add up the lanes of the accumulators, with a shuffle and an addition for each
+        halving, and to store the sum. Short reductions are unrolled, and overlap with those of the
+        next output."""
         halves = math.log2(max(2, s.lanes))
         horizontal = 2 * halves / self.target.shuffle_ports + s.vectors
         return self._finish(1, 1) - TILE_CYCLES + horizontal
 
     def has_windows(self, s: Schedule) -> bool:
-        """Whether an input's vectors move with the rows too, as windows do."""
+        """Whether an input's vectors also move with the rows, as windows do."""
         return bool(self.plan(s).windows)
 
     def registers(self, s: Schedule) -> int:
-        """Vector registers that a register tile holds at once."""
+        """Number of vector registers that a register tile holds at once."""
         if self.is_map:
             return s.lanes if self.plan(s).has_transposes else 0
         return s.row_tile * self._held_by_row(s) + self._held_by_all(s)
@@ -341,12 +340,12 @@ class Model:
         return left // self._held_by_row(s)
 
     def _held_by_row(self, s: Schedule) -> int:
-        """Registers of one row: its accumulators, and what it needs of a column of each window."""
+        """Registers of one row: its accumulators, and its share of a column of each window."""
         return s.vectors * (1 + self.plan(s).columns)
 
     def _held_by_all(self, s: Schedule) -> int:
-        """Registers beside those of rows: of windows, two rows more, and the weights; of others,
-        the vectors that all rows share and an element."""
+        """Registers besides those of rows: for windows, two more rows and the weights; for others,
+        the vectors that all rows share, and an element."""
         plan = self.plan(s)
         compared = 3 if self.op.aggregation.data in "<>" else 0
         if not plan.windows:
@@ -370,11 +369,11 @@ class Model:
         return {}
 
     def bounded(self, s: Schedule) -> frozenset[str]:
-        """The reduced indices whose loops constraints bound, which do not unroll."""
+        """The reduced indices whose loops are bounded by constraints. They do not unroll."""
         return self.plan(s).constraints.bounded
 
     def shared(self, s: Schedule) -> set[str]:
-        """The reduced indices of windows along which rows share vectors that they load."""
+        """The reduced indices of windows along which rows share loaded vectors."""
         operands = zip(self.op.input_accesses, self.plan(s).read, strict=True)
         forms = (form for access, o in operands if o.is_window for form in access)
         moving = (form for form in forms if s.rows is not None and form.coefficient(s.rows))
@@ -383,8 +382,8 @@ class Model:
     # ** threads **
 
     def split(self, s: Schedule, threads: int) -> Split | None:
-        """The loop that so many threads share best: of those that keep them equally busy, the
-        outermost. None where there is no loop over a free index."""
+        """The best loop to distribute over this many threads: of those with equal balance, the
+        outermost. None if there is no loop over a free index."""
         loops = [loop for loop in self.nest(s) if loop.name in self.flat.free and loop.trips > 1]
         splits = [
             Split(loop.name, loop.trips / (-(-loop.trips // threads) * threads)) for loop in loops
@@ -407,7 +406,7 @@ class Model:
         return loops
 
     def traffic(self, s: Schedule) -> dict[str, float]:
-        """Cycles in which each level of the caches delivers what it has to."""
+        """Cycles of the traffic from each level of the caches."""
         loops = self.nest(s)
         prints = self._footprints(s, loops)
         return {
@@ -417,8 +416,8 @@ class Model:
 
     @cached_property
     def _levels(self) -> tuple[tuple[str, int, float, int], ...]:
-        """(name, bytes of the cache before it, bytes per cycle, how often what is written passes):
-        after the second level, a line that is written comes in before, and goes out later."""
+        """(name, bytes of the cache before it, bytes per cycle, passes of written bytes). Beyond
+        the second level, a written line is first read, and written back later."""
         t = self.target
         return (
             ("L2", t.l1, t.l2_bandwidth, 1),
@@ -447,7 +446,7 @@ class Model:
         return result[::-1]
 
     def _bytes(self, operand: int, extents: Mapping[str, int]) -> float:
-        """Bytes of an operand in the lines that these extents of the indices touch."""
+        """Bytes of the lines of an operand that these extents of the indices touch."""
         run, elements, span = 1, 1, 1
         for name, step, room, contiguous in self._steps[operand]:
             extent = extents[name]
@@ -464,7 +463,7 @@ class Model:
 
     @cached_property
     def _steps(self) -> list[list[tuple[str, int, int, bool]]]:
-        """(index, elements per step, elements side by side in memory, whether neighbours are) of
+        """(index, elements per step, contiguous elements, whether neighbours are contiguous) of
         each operand."""
         return [
             [(n, *_step(a, n)) for n in sorted({*a.strides, *a.lanes})] for a in self.flat.accesses
@@ -481,8 +480,8 @@ class Model:
         capacity: float,
         written: int,
     ) -> float:
-        """Bytes that come into a cache of this capacity: none where it holds all operands, as they
-        are in the first cache that does. What is written counts so many times."""
+        """Bytes that enter a cache of this capacity: none if it holds all operands, as they stay in
+        the first cache that does. Written bytes count the given number of times."""
         inside = next((p for p, each in enumerate(prints) if sum(each) <= capacity), len(loops))
         if inside == 0:
             return 0.0

@@ -1,8 +1,8 @@
-"""Which loops the statements of a kernel share, and in what steps.
+"""The loops that the statements of a kernel share, and their steps.
 
-An index of a statement and one of another are the same loop where a tensor that the one writes is
-read by the other, dimension by dimension. The loops that all statements have run outside, so that
-what a step writes is still in cache when it is read.
+Indices of two statements are the same loop if one statement writes a tensor that the other reads at
+the same dimension. The loops that all statements have run outside. The results of a step are then
+still in cache when they are read.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class _Class:
 
 
 def share_loops(kernel: KernelOp, target: Target) -> None:
-    """Let the statements of a kernel share the loops that all of them have, where what they hand
-    on does not fit into a cache as a whole.
+    """Let the statements of a kernel share the loops that all of them have, if the tensors between
+    them do not fit into a cache.
 
-    A step asks for what the next one reads where that comes from far away: layer norm of 4096x1024
-    takes 12% less time then, softmax 6%.
+    A step prefetches the inputs of the next one if they come from far away: layer norm of 4096x1024
+    then takes 12% less time, softmax 6%.
     """
     ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
     if len(ops) < 2 or kernel.nest is not None:
@@ -76,7 +76,7 @@ def _read(kernel: KernelOp) -> int:
 def _step(
     ops: Sequence[ContractOp], outer: Sequence[tuple[_Class, int]], loop: _Class, room: float
 ) -> int:
-    """The most values of a loop whose step has room in the cache; 1 where none has."""
+    """The largest step of a loop whose data fits into the cache; 1 if none fits."""
     fixed, moved = _touched(ops, [*outer, (loop, 0)]), _touched(ops, [*outer, (loop, 1)])
     most = max(1, min(loop.extent, int(room / (moved - fixed))))
     return -(-loop.extent // -(-loop.extent // most))
@@ -98,7 +98,8 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
 
 
 def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
-    """The loops that all statements have, the outermost of the last one's result first."""
+    """The loops that all statements have, in the order of the last one's result, outermost
+    first."""
     last = ops[-1]
     for form in last.out_access:
         if form.single is None:
@@ -111,7 +112,8 @@ def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
 
 
 def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
-    """Find the index of every statement from the last one backwards; whether all have one."""
+    """Find the index of every statement, from the last one backwards. Returns whether all have
+    one."""
     for op in reversed(ops):
         if op not in names:
             return False

@@ -1,4 +1,4 @@
-"""Layouts that a schedule wants for operands of its kernel."""
+"""The operand layouts that a schedule requires of its kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tessella.dialects.tile.split import constant_layouts, is_split, split_indic
 
 
 def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument | None:
-    """The kernel's argument that an operand is, where nothing else in the kernel reads it."""
+    """The kernel argument that an operand is, if nothing else in the kernel reads it."""
     value = op.inputs[operand]
     if (
         isinstance(value, BlockArgument)
@@ -28,7 +28,7 @@ def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument
 
 
 def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) -> bool:
-    """Whether an operand can be laid out with this index as the innermost one."""
+    """Whether an operand can have a layout with this index innermost."""
     forms = op.input_accesses[operand]
     return (
         argument_of(op, kernel, operand) is not None
@@ -42,7 +42,7 @@ def packed_layouts(
     op: ContractOp, kernel: KernelOp, flat: Flat, vector: str, rows: str | None, width: int
 ) -> dict[int, Layout]:
     """New layouts by operand, for tiles of ``width`` elements of the vector index: panels for
-    constants that the rows do not move, the vector index innermost for others that need it."""
+    constants that do not depend on the rows, the vector index innermost for others that need it."""
     layouts: dict[int, Layout] = {}
     if op.is_map:
         return layouts
@@ -63,7 +63,7 @@ def packed_layouts(
 
 
 def _panels(op: ContractOp, operand: int, dim: int, width: int) -> Layout:
-    """Panels as wide as a tile along one dimension, in the order in which loops read them."""
+    """Panels of a tile's width along one dimension, in the order in which loops read them."""
     ranks = {d: _loop_rank(op, operand, d) for d in range(len(op.input_accesses[operand]))}
     others = sorted((d for d in ranks if d != dim), key=ranks.__getitem__)
     outer = [Piece(d) for d in others if ranks[d][0] == 0]
@@ -73,14 +73,15 @@ def _panels(op: ContractOp, operand: int, dim: int, width: int) -> Layout:
 
 
 def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
-    """Where a dimension's index runs: (0, ..) for free indices, (1, position) for reduced ones."""
+    """The loop position of a dimension's index: (0, ..) for free indices, (1, position) for reduced
+    ones."""
     positions = {index.name: (int(index.reduced), p) for p, index in enumerate(op.index_list)}
     ranks = [positions[n] for n, _ in op.input_accesses[operand][dim].terms]
     return max(ranks, default=(0, -1))
 
 
 def set_layouts(op: ContractOp, layouts: Mapping[int, Layout], arch: str) -> None:
-    """State in which layouts a statement reads operands that are arguments of its kernel."""
+    """Set the layouts in which a statement reads arguments of its kernel."""
     for operand, layout in layouts.items():
         _pack_argument(op.inputs[operand], layout, arch)
 
@@ -96,14 +97,14 @@ def _pack_argument(value: SSAValue, layout: Layout, arch: str) -> None:
 
 
 def split_statement(op: ContractOp, arch: str) -> None:
-    """Split the indices of a statement, and give its constants the same digits."""
+    """Split the indices of a statement, and split its constants into the same digits."""
     if is_split(op):
         set_layouts(op, constant_layouts(op, _plain_constants(op)), arch)
         split_indices(op)
 
 
 def _plain_constants(op: ContractOp) -> list[int]:
-    """The inputs that are constants of the kernel in a plain order, and read here alone."""
+    """The inputs that are constants of the kernel in an unsplit layout and are read only here."""
     kernel = op.parent_op()
     assert isinstance(kernel, KernelOp)
     found: list[int] = []

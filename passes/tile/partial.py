@@ -1,9 +1,8 @@
 """Partial sums of long reductions.
 
-A sum of n values, one after another, has a rounding error that grows with n; a sum of partial sums
-of b values each, one that grows with sqrt(n * b) (N. J. Higham, "The accuracy of floating point
-summation", 1993). The loop of the partial sums is the one that there was: the totals are added to
-once for each, and are spilled around it.
+The rounding error of a sequential sum of n values grows with n; that of a sum of partial sums of b
+values each grows with sqrt(n * b) (N. J. Higham, "The accuracy of floating point summation", 1993).
+The inner loop does not change: the totals are updated once per partial sum, and spilled around it.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ LARGEST = 512
 
 
 def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | None:
-    """The reduced index that a schedule cuts into partial sums, and how many of its values each
-    has; None where the sum is short, or exact."""
+    """The reduced index that a schedule cuts into partial sums, and the number of its values in
+    each; None if the sum is short or exact."""
     last = op.combine.block.last_op
     assert isinstance(last, YieldOp)
     if op.aggregation.data != "+" or not is_float(last.value.type):
@@ -39,7 +38,7 @@ def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | N
 
 
 def _cut(flat: Flat, s: Schedule, name: str, inside: int, unit: int) -> tuple[str, int] | None:
-    """The cut of the first index, from the innermost outwards, of which all is too much."""
+    """The cut of the first index, from the innermost outwards, whose full range is too long."""
     most = LARGEST // inside
     if most >= 2 and name not in flat.pinned:
         steps, wanted = flat.ranges[name] // unit, max(1, PART // inside)

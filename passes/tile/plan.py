@@ -1,8 +1,8 @@
-"""How each operand of a statement is read under a schedule, and how the result is written.
+"""The access plan: how a schedule reads each operand of a statement and writes the result.
 
-``plan_accesses`` decides it once. The search scores the plan, ``check_schedule`` checks it, the
+``plan_accesses`` computes it. The search scores the plan, ``check_schedule`` checks it, the
 lowering emits it, and ``tessella explain --tiles`` prints it. It depends on the layouts of the
-operands, and on which indices run over the lanes and the rows of the register tile.
+operands, and on the indices of the lanes and rows of the register tile.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class OperandPlan:
 
     @property
     def is_window(self) -> bool:
-        """Whether vectors move with the rows too, so that neighbouring rows may share them."""
+        """Whether vectors also move with the rows. Neighbouring rows may then share them."""
         return self.by_vector and self.by_row
 
     def __str__(self) -> str:
@@ -114,17 +114,17 @@ class AccessPlan:
 
     @cached_property
     def columns(self) -> int:
-        """How many vectors a row needs of all windows: strided ones take two."""
+        """Number of vectors that a row needs of all windows. Strided ones take two."""
         return sum(2 if o.access is Access.STRIDED else 1 for o in self.windows)
 
     @cached_property
     def unpacked(self) -> tuple[int, ...]:
-        """The inputs, by number, that are in no panels."""
+        """The numbers of the inputs that are not in panels."""
         return tuple(i for i, o in enumerate(self.read) if o.access is not Access.PACKED)
 
     @cached_property
     def shared(self) -> int:
-        """How many inputs' vectors all rows share."""
+        """Number of inputs whose vectors all rows share."""
         return sum(o.by_vector and not o.by_row for o in self.read)
 
     @property
@@ -136,11 +136,11 @@ class AccessPlan:
         return any(o.access is Access.TRANSPOSED for o in self.operands)
 
     def gathered(self) -> list[int]:
-        """The operands, by number, for which there is no code."""
+        """The numbers of the operands that cannot be lowered."""
         return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
 
     def misfit(self, s: Schedule) -> str | None:
-        """What a schedule of this plan would have to have, where it cannot be lowered."""
+        """The requirement that a schedule of this plan violates, if it cannot be lowered."""
         if s.vector is None:
             return None
         if self.gathered() or Access.GATHER in (*self.extracts, self.result.access):
@@ -153,11 +153,11 @@ class AccessPlan:
 
     @property
     def reads_vectors(self) -> bool:
-        """Whether lanes that are added up read whole vectors of one operand at least."""
+        """Whether a reduction over lanes reads contiguous vectors of at least one operand."""
         return not self.sums_lanes or any(o.by_vector for o in self.read)
 
     def lines(self) -> Iterator[str]:
-        """The plan as text, a line for each operand and constraint."""
+        """The plan as text, one line for each operand and constraint."""
         for number, operand in enumerate(self.operands[:-1]):
             yield f"operand {number}: {operand}"
         yield f"result: {self.result}"
@@ -171,8 +171,8 @@ class AccessPlan:
 
 
 def plan_accesses(op: ContractOp, flat: Flat, vector: str | None, rows: str | None) -> AccessPlan:
-    """The plan of a statement for a vector index and an index of rows; without a vector index, each
-    operand is read element by element. ``flat`` has the layouts that the operands have.
+    """The plan of a statement for a vector index and an index of rows. Without a vector index, each
+    operand is read element by element. ``flat`` has the layouts of the operands.
 
     Raises InvalidModelError for an output, or a post operand, that can leave its tensor.
     """
@@ -223,7 +223,8 @@ def _access(
 
 
 def _is_strided(flat: Flat, number: int, vector: str, stride: int) -> bool:
-    """Whether lanes can be picked: what keeps them inside can be told of each element between."""
+    """Whether strided loads are possible: the constraints can also be evaluated for the elements
+    between the lanes."""
     return 1 < stride <= MAX_STRIDE and all(
         c.form.coefficient(vector) in (0, stride) for c in flat.constraints if number in c.operands
     )
@@ -237,7 +238,7 @@ def _is_transposed(op: ContractOp, flat: Flat, a: FlatAccess, rows: str | None) 
 
 
 def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
-    """How the elements that the bodies extract lie along the vector index."""
+    """The access of the elements that the bodies extract, along the vector index."""
     if not any(isinstance(x, ExtractOp) for region in (op.combine, op.post) for x in region.walk()):
         return
     varying: set[SSAValue] = set()

@@ -1,4 +1,4 @@
-"""A statement that is to be scheduled, with what its candidates share."""
+"""A statement to be scheduled, with the data that its candidates share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Layouts = Mapping[int, Layout]
 
 @dataclass(frozen=True)
 class Problem:
-    """A statement of a kernel, and the machine that it is scheduled for."""
+    """A statement of a kernel, and the machine to schedule it for."""
 
     op: ContractOp
     kernel: KernelOp
@@ -33,11 +33,11 @@ class Problem:
 
     @cached_property
     def plain(self) -> Flat:
-        """The statement with the layouts that its operands have."""
+        """The flattened statement with the current layouts of its operands."""
         return self.model({}).flat
 
     def model(self, layouts: Layouts) -> Model:
-        """The cost model where some operands have other layouts."""
+        """The cost model with other layouts for some operands."""
         key = tuple(layouts.items())
         if key not in self._models:
             flat = simplify(flatten(self.op, layouts))
@@ -45,7 +45,7 @@ class Problem:
         return self._models[key]
 
     def packed(self, vector: str, rows: str | None, width: int) -> Layouts:
-        """The layouts that register tiles so wide want for operands."""
+        """The operand layouts that register tiles of this width require."""
         by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
         key = vector, width, by_row
         if key not in self._packed:

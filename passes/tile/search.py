@@ -1,7 +1,7 @@
 """The search for the schedule of a statement.
 
-Candidates are register tiles (``space.py``). Each has a lower bound of its cycles that takes a
-small part of the time of the model's estimate. The search scores candidates in the order of their
+Candidates are register tiles (``space.py``). Each has a lower bound of its cycles, which is much
+cheaper to compute than the model's estimate. The search scores candidates in the order of their
 bounds, and ends when no bound is below the best cycles, or when its budget is spent. The pick's
 costs and the schedules come from this one search.
 """
@@ -31,10 +31,10 @@ _CHOICES: dict[Hashable, Choice] = {}
 
 
 def best_schedule(op: ContractOp, kernel: KernelOp, target: Target) -> Choice:
-    """The schedule of a statement of a kernel for which the model counts the fewest cycles.
+    """The schedule of a statement with the fewest cycles in the model.
 
-    The statement stays as it is: ``Choice.schedule`` and ``Choice.layouts`` say what to write.
-    Choices are kept: a statement that is like one before, as the pick's is, is not searched again.
+    The statement is not changed: callers apply ``Choice.schedule`` and ``Choice.layouts``. Choices
+    are cached: a statement equal to an earlier one, such as the pick's, is not searched again.
     """
     key = statement_key(op, kernel), target
     if key not in _CHOICES:
@@ -53,7 +53,7 @@ def _search(problem: Problem) -> Choice:
 
 
 def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Choice]:
-    """Every choice that can be run, scored, without blocks for the caches."""
+    """Every valid choice, scored, without blocks for the caches."""
     problem, copying = Problem(op, kernel, target), True
     for family, height in _tiles(problem):
         choice = family.choice(height)
@@ -65,7 +65,7 @@ def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Ch
 
 
 def _tiles(problem: Problem) -> Iterator[tuple[TileFamily, int]]:
-    """The register tiles that can be run."""
+    """The valid register tiles."""
     for family in families(problem):
         yield from ((family, height) for height in family.heights())
 
@@ -91,8 +91,8 @@ def _best_tile(problem: Problem) -> Choice:
 
 
 def _blocked(problem: Problem, choice: Choice) -> Choice:
-    """The choice with one free index cut into blocks whose operands stay in a cache, where that
-    takes less from memory."""
+    """The choice with one free index in blocks whose operands stay in a cache, if that reduces
+    memory traffic."""
     if problem.op.is_map or choice.schedule.vector is None or not choice.estimate.memory:
         return choice
     model = problem.model(choice.layouts)
@@ -103,7 +103,7 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
 
 
 def _with_blocks(flat: Flat, s: Schedule) -> Iterator[Schedule]:
-    """The schedule with each free index but that of lanes in blocks of each size."""
+    """The schedules with blocks: each free index except that of the lanes, in each block size."""
     for name in s.order:
         if name == s.vector or name in flat.pinned:
             continue
@@ -114,9 +114,9 @@ def _with_blocks(flat: Flat, s: Schedule) -> Iterator[Schedule]:
 
 
 def _prefetches(problem: Problem, choice: Choice) -> bool:
-    """Whether several register tiles share a panel of a constant: enough to ask for the next one,
-    if the second level of cache has room for both. Weights come from far away: all others of the
-    model have been used since."""
+    """Whether several register tiles share a panel of a constant, enough to prefetch the next one,
+    and the second-level cache has room for both. Weights come from far away, as all other weights
+    of the model have been used since."""
     s, model = choice.schedule, problem.model(choice.layouts)
     flat = model.flat
     if s.vector is None or s.vector not in flat.free:

@@ -1,5 +1,5 @@
-"""What a schedule can be: register tiles over a vector index, with the packing, the unrolling, and
-the order of the loops that go with each.
+"""The space of schedules: register tiles over a vector index, each with its packing, unrolling and
+loop order.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def scalar_choice(problem: Problem) -> Choice:
 
 
 def element_bits(op: ContractOp) -> int:
-    """Bits of the elements that the lanes are counted by: 64 where all are, else 32."""
+    """Bits of the elements that determine the number of lanes: 64 if all have 64, else 32."""
     return 64 if all(element_of(v.type).bits == 64 for v in op.tensors) else 32
 
 
 def widest_bits(op: ContractOp) -> int:
-    """Bits of the widest element that a statement reads, computes with, or writes; conditions do
-    not count, and an index is as wide as what the lanes are counted by."""
+    """Bits of the widest element that a statement reads, computes with, or writes. Conditions do
+    not count, and an index is as wide as the elements that determine the number of lanes."""
     blocks = [op.combine.block, *([op.post_block] if op.post_block is not None else [])]
     computed = [r.type for block in blocks for inner in block.ops for r in inner.results]
     elements = map(find_element, (*(v.type for v in op.tensors), *(t for t in computed if t != i1)))
@@ -77,7 +77,7 @@ def widest_bits(op: ContractOp) -> int:
 
 @dataclass(frozen=True)
 class TileFamily:
-    """The register tiles of so many vectors that differ by their number of rows alone."""
+    """The register tiles with the same vectors that differ only in their number of rows."""
 
     problem: Problem
     vector: str
@@ -96,8 +96,8 @@ class TileFamily:
         return self.problem.plain
 
     def heights(self) -> Iterator[int]:
-        """The numbers of rows for which a tile fits into the registers; of those that make equally
-        many tiles, the least, which divides the rows most evenly."""
+        """The numbers of rows for which a tile fits into the registers. Of those with equally many
+        tiles, only the least, which divides the rows most evenly."""
         model = self._outline._model
         if not {self.vector, self.rows} - {None} <= set(model.flat.ranges):
             return
@@ -113,7 +113,7 @@ class TileFamily:
         yield from (n for n in range(2, len(tiles) + 1) if n == 2 or tiles[n - 1] < tiles[n - 2])
 
     def bound(self, height: int) -> float:
-        """Cycles that a tile of so many rows takes at least."""
+        """A lower bound of the cycles with this many rows."""
         return self._bounds(height) * self._penalty(height) + self._outline._copies
 
     @cached_property
@@ -121,7 +121,7 @@ class TileFamily:
         return self._outline._model.bounds(self._lowest)
 
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
-        """The schedule with so many rows; None where it takes more than so many cycles."""
+        """The schedule with this many rows; None if it takes more cycles than the limit."""
         model, tile = self._model, self._tile(height)
         schedule = replace(tile, unroll=self._unroll(tile))
         penalty, copies = self._penalty(height), self._outline._copies
@@ -140,7 +140,7 @@ class TileFamily:
 
     @cached_property
     def _lowest(self) -> Schedule:
-        """The schedule of one row, not unrolled."""
+        """The schedule with one row, not unrolled."""
         if self.narrow is not None:
             return replace(self.narrow._lowest, vectors=self.vectors)
         return Schedule(
@@ -170,8 +170,8 @@ class TileFamily:
 
     @cached_property
     def _copies(self) -> float:
-        """Cycles to pack the operands that are no constants: of each step of shared loops, its
-        share."""
+        """Cycles to pack the operands that are not constants; with shared loops, the share of one
+        step."""
         return sum(self._copy(operand) for operand in self._layouts)
 
     def _copy(self, operand: int) -> float:
@@ -193,9 +193,10 @@ class TileFamily:
         return list(_boundary_rows(self.plain, self.rows)) if self.rows is not None else []
 
     def _reduction(self) -> tuple[str, ...]:
-        """The reduced indices: those whose loops constraints bound outside, as the others unroll;
-        along which rows share what they load inside, so that it is held for as short as can be.
-        Among these, those that step farther in memory run outside."""
+        """The order of the reduced indices. Those whose loops are bounded by constraints are
+        outermost, as the others unroll. Those along which rows share loads are innermost, which
+        keeps the loads in registers for the shortest time. Among equals, larger strides are
+        outside."""
         model = self._model
         lowest = Schedule((), (), self.vector, rows=self.rows)
         bounded, shared = model.bounded(lowest), model.shared(lowest)
@@ -208,8 +209,8 @@ class TileFamily:
         return tuple(sorted(self._flat.reduced, key=position))
 
     def _transposed_blocks(self) -> tuple[tuple[str, int], ...]:
-        """In-register transposes run in blocks, so that what is read of a line stays in cache until
-        all of the line is."""
+        """In-register transposes run in blocks: a line stays in cache until all of it has been
+        read."""
         size, extent = TRANSPOSED_BLOCK * self.lanes, self.plain.ranges[self.vector]
         if not self.op.is_map or self.rows is None or extent <= size:
             return ()
@@ -217,8 +218,8 @@ class TileFamily:
         return ((self.vector, -(-even // self.lanes) * self.lanes),)
 
     def _unroll(self, s: Schedule) -> int:
-        """Points of the reduction in one step of the innermost loop: a whole window, or a power of
-        two."""
+        """Number of points of the reduction in one step of the innermost loop: a whole window, or a
+        power of two."""
         model = self._model
         if self.op.is_map or self.vector in self._flat.reduced:
             return 1
@@ -243,7 +244,7 @@ class TileFamily:
 
 
 def families(problem: Problem) -> Iterator[TileFamily]:
-    """The families of register tiles of a statement, those with many vectors first."""
+    """The families of register tiles of a statement, those with the most vectors first."""
     op, lanes = problem.op, problem.target.lanes
     bits, widest = element_bits(op), widest_bits(op)
     if widest < bits:  # more lanes of narrower elements, but no in-register transposes of them
@@ -286,7 +287,7 @@ def _shapes(
 
 @dataclass(frozen=True)
 class BoundaryRows:
-    """Neighbouring rows at which a constraint has to be checked."""
+    """The neighbouring rows at which a constraint must be checked."""
 
     rows: Size
     weight: int
@@ -295,7 +296,7 @@ class BoundaryRows:
 
 
 def _boundary_rows(flat: Flat, rows: str) -> Iterator[BoundaryRows]:
-    """Those before and after the interior, of each constraint."""
+    """For each constraint, the rows before and after the interior."""
     extent = flat.ranges[rows]
     for c in flat.constraints:
         if c.form.coefficient(rows) <= 0:
@@ -314,9 +315,8 @@ def _boundary_rows(flat: Flat, rows: str) -> Iterator[BoundaryRows]:
 def loop_order(op: ContractOp, flat: Flat, vector: str | None, rows: str | None) -> tuple[str, ...]:
     """Free indices from the outermost loop to the innermost.
 
-    The panel of an operand that moves with the vector index alone stays in cache while the rows
-    run: its loops go outside. Where there is no such panel, the output is written in the order of
-    memory.
+    The panel of an operand that moves only with the vector index stays in cache while the rows run,
+    so its loops are outside. Without such a panel, the output is written in memory order.
     """
     outward = tuple(sorted(flat.free, key=lambda n: -abs(flat.out.stride(n))))
     if vector is None or rows is None or vector in flat.reduced:

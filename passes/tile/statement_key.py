@@ -1,4 +1,4 @@
-"""What of a statement its schedule depends on, as a key."""
+"""A key of all properties of a statement that its schedule depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tessella.passes.tile.packing import argument_of
 
 
 def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
-    """Equal for statements that have the same schedules, in whatever kernels they are."""
+    """A key that is equal for statements with the same schedules, in any kernel."""
     properties = tuple((name, a) for name, a in sorted(op.properties.items()) if name != "schedule")
     packable = tuple(_packable(op, kernel, i) for i in range(len(op.inputs)))
     bodies = _body(op.combine), _body(op.post)
@@ -29,7 +29,7 @@ def _packable(op: ContractOp, kernel: KernelOp, operand: int) -> str:
 
 
 def _body(region: Region) -> Hashable:
-    """The ops of a body, their values by number; tensors from outside by their types."""
+    """The ops of a body, with values by number and outside tensors by type."""
     block = region.blocks.first
     if block is None:
         return None

@@ -1,4 +1,4 @@
-"""How the range of an index splits into tiles."""
+"""The split of an index's range into tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OVERLAPPED = 16
 
 @dataclass(frozen=True)
 class Tiles:
-    """Equal tiles from ``start`` to ``stop``, run by a loop; or one tile, at ``start``."""
+    """Equal tiles from ``start`` to ``stop``, run by a loop, or one tile at ``start``."""
 
     start: Size
     size: int
@@ -30,14 +30,14 @@ class Tiles:
 
     @property
     def overlap(self) -> bool:
-        """Whether the last tile lies over the one before it, or may do so."""
+        """Whether the last tile overlaps the one before it, or may do so."""
         whole = (self.stop - self.start) % self.size == 0
         return not whole
 
 
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:
-    """Whether the last tile of an index lies over the one before it, so that no code is needed for
-    what remains: its results are computed twice. Panels begin at whole tiles."""
+    """Whether the last tile of an index overlaps the one before it. The overlap is computed twice,
+    and no code for a remainder is needed. Panels begin at whole tiles."""
     if any(name in a.lanes for a in flat.accesses):
         return False
     return extent >= tile if op.is_map else extent > OVERLAPPED * tile
@@ -46,7 +46,7 @@ def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> 
 def split(
     range_: Size, tile: int, interior: tuple[Size, Size], *, overlap: bool
 ) -> Iterator[Tiles]:
-    """The tiles of ``0 .. range_``; those wholly inside ``interior`` and full are looped over."""
+    """The tiles of ``0 .. range_``. Full tiles inside ``interior`` run in a loop."""
     low, high = interior
     start: Size = 0
     while start < range_:
@@ -63,7 +63,7 @@ def split(
 
 
 def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
-    """Equal boundary tiles side by side as one loop."""
+    """Adjacent equal boundary tiles merged into one loop."""
     for (boundary, _), group in groupby(tiles, lambda each: (each.boundary, each.size)):
         if not boundary:
             yield from group
@@ -73,6 +73,6 @@ def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
 
 
 def parts(extent: Size, size: int, *, overlap: bool) -> list[tuple[int, Size]]:
-    """(extent of a tile, how many of them) for a range without constraints."""
+    """(extent, count) of the tiles of a range without constraints."""
     tiles = split(extent, size, (0, extent), overlap=overlap)
     return [(each.size, each.count) for each in tiles]

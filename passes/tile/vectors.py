@@ -18,8 +18,8 @@ def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat) -> list[str]:
 
 
 def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
-    """Whether a free index can run over lanes: no operand needs a gather, or all that do can be
-    packed or transposed in registers."""
+    """Whether a free index can run over lanes: each operand that would need a gather can be packed
+    or transposed in registers."""
     if flat.out.lane_stride(name) != 1:
         return False
     plan = plan_accesses(op, flat, name, None)
@@ -34,8 +34,8 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
 
 
 def transposing_rows(op: ContractOp, flat: Flat, vector: str) -> str | None:
-    """The index of rows along which all operands of a map that would need gathers can be loaded and
-    transposed in registers."""
+    """The index of rows along which a map can load all operands that would need gathers, and
+    transpose them in registers."""
     if not op.is_map:
         return None
     names = (n for n in flat.free if n != vector)
