@@ -283,7 +283,7 @@ class Statement:
             )
         return sums
 
-    def _extent(self, name: str, point: Point) -> int:
+    def _extent(self, name: str, point: Point) -> Size:
         """How many values of a reduced index are added up here."""
         if self.s.partial is not None and name == self.s.partial[0]:
             return point.part

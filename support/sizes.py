@@ -4,7 +4,9 @@ A size is an integer today. ``Size`` marks where one may later be an expression 
 ranges affine with floor-divisions by constants, strides sums of products. Code on sizes uses
 ``+ - * // %``, the functions here, and comparisons, which say what holds for all values of the
 symbols. ``known`` gives the number where there has to be one: the shape of a type, or code that is
-unrolled. A size becomes a value of the program in ``lowering.values.Emitter.index`` alone.
+unrolled. ``estimated`` gives the number that costs are modelled for, in
+``passes.tile.problem.Problem.model`` alone. A size becomes a value of the program in
+``lowering.values.Emitter.index`` alone.
 """
 
 from __future__ import annotations
@@ -35,3 +37,14 @@ def round_up(size: Size, multiple: Size) -> Size:
 def known(size: Size) -> int:
     """The number that a size is. Raises TypeError for one that depends on symbols."""
     return operator.index(size)
+
+
+def estimated(size: Size) -> int:
+    """The number that stands for a size where schedules are compared: the size itself.
+
+    Raises TypeError for one that depends on symbols, of which no usual value is known.
+    """
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise TypeError(f"expected a number to model costs for, found the size {size}") from None

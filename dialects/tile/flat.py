@@ -7,9 +7,10 @@ that traverse all operands as one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 
 from xdsl.ir import SSAValue
 
@@ -48,6 +49,14 @@ class FlatAccess:
     def lane_stride(self, name: str) -> Size:
         """The stride in elements within one tile of the index."""
         return self.lanes.get(name, self.stride(name))
+
+    def with_sizes(self, of: Callable[[Size], Size]) -> FlatAccess:
+        """The access with every size replaced."""
+        strides, lanes, room = (
+            {name: of(size) for name, size in sizes.items()}
+            for sizes in (self.strides, self.lanes, self.room)
+        )
+        return FlatAccess(strides, of(self.offset), of(self.size), lanes, room)
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,13 @@ class Flat:
     @property
     def out(self) -> FlatAccess:
         return self.accesses[-1]
+
+    def with_sizes(self, of: Callable[[Size], Size]) -> Flat:
+        """The statement with every size replaced."""
+        indices = tuple(Index(i.name, of(i.range), i.reduced) for i in self.indices)
+        accesses = tuple(a.with_sizes(of) for a in self.accesses)
+        constraints = tuple(Constraint(c.form, of(c.extent), c.operands) for c in self.constraints)
+        return Flat(indices, accesses, self.inputs, constraints, self.pinned)
 
 
 def layout_of(value: SSAValue) -> Layout:
@@ -184,7 +200,9 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
     """Flatten a statement, or the part of it in one step of its kernel's shared loops. ``layouts``
     overrides the layouts of operands, by number."""
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
-    indices = tuple(replace(i, range=steps.get(i.name, i.range)) for i in op.index_list)
+    indices = tuple(
+        replace(i, range=steps[i.name]) if i.name in steps else i for i in op.index_list
+    )
     ranges = {index.name: index.range for index in indices}
     values = op.tensors
     overrides = layouts or {}
@@ -209,6 +227,8 @@ def simplify(flat: Flat) -> Flat:
 
 def _drop_units(flat: Flat) -> Flat:
     units = {i.name for i in flat.indices if i.range == 1 and i.name not in flat.pinned}
+    if not units:
+        return flat
     accesses = tuple(
         replace(a, strides={n: s for n, s in a.strides.items() if n not in units})
         for a in flat.accesses
@@ -220,18 +240,15 @@ def _drop_units(flat: Flat) -> Flat:
 def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
     """A pair (outer, inner) such that one step of the outer equals a full run of the inner in all
     accesses."""
-    for outer in flat.indices:
-        for inner in flat.indices:
-            if outer is inner or outer.reduced != inner.reduced:
-                continue
-            if {outer.name, inner.name} & flat.pinned:
-                continue
-            if any({outer.name, inner.name} & set(a.lanes) for a in flat.accesses):
-                continue
-            if all(
-                a.stride(outer.name) == a.stride(inner.name) * inner.range for a in flat.accesses
-            ):
-                return outer, inner
+    kept = flat.pinned.union(*(a.lanes for a in flat.accesses))
+    steps = [
+        (index, [a.strides.get(index.name, 0) for a in flat.accesses])
+        for index in flat.indices
+        if index.name not in kept
+    ]
+    for (outer, far), (inner, near) in permutations(steps, 2):
+        if outer.reduced == inner.reduced and far == [step * inner.range for step in near]:
+            return outer, inner
     return None
 
 

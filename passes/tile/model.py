@@ -103,7 +103,8 @@ class Split:
 
 @dataclass(frozen=True)
 class Model:
-    """Estimates schedules of one statement, flattened with the layouts of its operands."""
+    """Estimates schedules of one statement, flattened with the layouts of its operands. The sizes
+    of ``flat`` are numbers: those that `estimated` returns."""
 
     op: ContractOp
     flat: Flat

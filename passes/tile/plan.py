@@ -20,6 +20,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, Schedule
 from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
+from tessella.support.sizes import Size
 
 MAX_STRIDE = 4
 """The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
@@ -48,15 +49,15 @@ class OperandPlan:
     """How one operand is read, or the result is written. Strides are in elements."""
 
     access: Access
-    stride: int
+    stride: Size
     """Between neighbouring lanes."""
-    row_stride: int
+    row_stride: Size
     """Between neighbouring rows of the register tile."""
     element: str
     """The name of the element in memory, such as `f32`."""
     bits: int
     """Of the element in memory."""
-    room: int
+    room: Size
     """Elements side by side in memory from the start of a tile: vectors that end within them need
     no mask."""
     guards: tuple[Constraint, ...] = ()

@@ -11,6 +11,7 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten, simplify
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import packed_layouts
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 Layouts = Mapping[int, Layout]
@@ -33,14 +34,18 @@ class Problem:
 
     @cached_property
     def plain(self) -> Flat:
-        """The flattened statement with the current layouts of its operands."""
+        """The flattened statement with the current layouts of its operands, in numbers."""
         return self.model({}).flat
 
     def model(self, layouts: Layouts) -> Model:
-        """The cost model with other layouts for some operands."""
+        """The cost model with other layouts for some operands.
+
+        Indices merge before sizes become numbers: schedules name the indices that the lowering
+        has, for all values of the symbols.
+        """
         key = tuple(layouts.items())
         if key not in self._models:
-            flat = simplify(flatten(self.op, layouts))
+            flat = simplify(flatten(self.op, layouts)).with_sizes(estimated)
             self._models[key] = Model(self.op, flat, self.target)
         return self._models[key]
 

@@ -72,7 +72,7 @@ def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
         yield replace(same[0], stop=same[-1].stop)
 
 
-def parts(extent: Size, size: int, *, overlap: bool) -> list[tuple[int, Size]]:
-    """(extent, count) of the tiles of a range without constraints."""
+def parts(extent: int, size: int, *, overlap: bool) -> list[tuple[int, int]]:
+    """(extent, count) of the tiles of a range without constraints, for the model."""
     tiles = split(extent, size, (0, extent), overlap=overlap)
     return [(each.size, each.count) for each in tiles]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +12,18 @@ from xdsl.dialects.builtin import IndexType, MemRefType, f32
 from xdsl.ir import Block, SSAValue
 from xdsl.parser import Parser
 
+from tessella import targets
 from tessella.dialects.layout import NCHW, NHWC, Layout
-from tessella.dialects.tile import ContractOp, Schedule, access
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule, access
 from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access, simplify
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos
+from tessella.passes.tile import problem, search
 from tessella.passes.tile.tiles import Tiles, split
-from tessella.support.sizes import Size, ceil_div, known, product, round_up
+from tessella.support.sizes import Size, ceil_div, estimated, known, product, round_up
 from tests.support.symbols import Symbolic, at, size
 
 VALUES = (16, 17, 31, 48, 1000)
@@ -31,8 +35,10 @@ def test_operations() -> None:
         assert at(ceil_div(N, 16), n=n) == ceil_div(n, 16)
         assert at(round_up(N, 16), n=n) == round_up(n, 16)
         assert at(product([N, 3, N]), n=n) == product([n, 3, n])
-    with pytest.raises(TypeError):
-        known(N)
+    for number in (known, estimated):
+        assert number(VALUES[0]) == VALUES[0]
+        with pytest.raises(TypeError):
+            number(N)
 
 
 @pytest.mark.parametrize("layout", [NCHW, NHWC, Layout("nchw16c")], ids=str)
@@ -133,3 +139,66 @@ def test_loops_of_a_map() -> None:
         "vector.store",
         "scf.yield",
     ]
+
+
+# ** the search **
+
+PRODUCT = """
+tile.kernel @k(%a: tensor<1000x64xf32>, %b: tensor<64x48xf32>) -> (tensor<1000x48xf32>)
+    attributes {constants = [1]} {
+  %r = tile.contract + [m: 1000, n: 48 | k: 64] (%a[m, k], %b[k, n]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : tensor<1000x48xf32>
+  tile.return %r : tensor<1000x48xf32>
+}"""
+RELU = """
+tile.kernel @k(%a: tensor<3x1000x7xf32>) -> (tensor<7x1000x3xf32>) {
+  %r = tile.contract = [i: 7, j: 1000, l: 3] (%a[l, j, i]) -> [i, j, l] {
+  ^bb0(%x: f32):
+    %y = arith.mulf %x, %x : f32
+    tile.yield %y : f32
+  } : tensor<7x1000x3xf32>
+  tile.return %r : tensor<7x1000x3xf32>
+}"""
+
+
+def symbolic(extent: int) -> Size:
+    return N if extent == 1000 else extent
+
+
+def flatten_symbolic(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
+    """A statement without constraints, with the symbol where it says 1000."""
+    indices = tuple(replace(i, range=symbolic(i.range)) for i in op.index_list)
+    ranges = {i.name: i.range for i in indices}
+    accesses = tuple(
+        flatten_access(
+            forms, [symbolic(e) for e in shape_of(value)], (layouts or {}).get(i, NCHW), ranges
+        )
+        for i, (value, forms) in enumerate(zip(op.tensors, op.access_list, strict=True))
+    )
+    return Flat(indices, accesses, len(op.inputs), (), frozenset())
+
+
+@pytest.fixture(params=[PRODUCT, RELU], ids=["product", "relu"])
+def statement(request: pytest.FixtureRequest) -> tuple[ContractOp, KernelOp]:
+    module = Parser(stage_context(), request.param).parse_module()
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    return next(op for op in kernel.walk() if isinstance(op, ContractOp)), kernel
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "neon"])
+def test_the_search_estimates_sizes(
+    statement: tuple[ContractOp, KernelOp], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One place asks for numbers: with an estimate there, a symbol is searched as its estimate."""
+    machine = targets.get(target)
+    monkeypatch.setattr(search, "_CHOICES", {})
+    expected = search.best_schedule(*statement, machine)
+    monkeypatch.setattr(search, "_CHOICES", {})
+    monkeypatch.setattr(problem, "flatten", flatten_symbolic)
+    with pytest.raises(TypeError, match="a number to model costs for, found the size"):
+        search.best_schedule(*statement, machine)
+    monkeypatch.setattr(problem, "estimated", lambda size: at(size, n=1000))
+    assert search.best_schedule(*statement, machine) == expected
