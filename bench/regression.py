@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -143,6 +143,12 @@ def measure(case: Case, base: Checkout, here: Checkout, repeat: int, compiles: i
     )
 
 
+def _middle(rows: Sequence[Row]) -> Row:
+    """The medians of one case over several rounds."""
+    figures = ("base_ms", "here_ms", "speed", "base_compile_s", "here_compile_s")
+    return replace(rows[0], **{name: median(getattr(r, name) for r in rows) for name in figures})
+
+
 def _line(row: Row) -> str:
     mark = "  slower" if row.speed < EACH_LIMIT else ""
     return (
@@ -176,6 +182,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("base", type=Path, help="the other checkout's folder")
     parser.add_argument("names", nargs="*", help="models or groups, or beginnings; default: all")
     parser.add_argument("--repeat", type=int, default=15, help="timed turns (default: 15)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        help="rounds in new processes, whose medians count: where "
+        "the system puts a process's memory moves single kernels by a fifth (default: 1)",
+    )
     parser.add_argument("--compiles", type=int, default=3, help="compilations (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
@@ -191,14 +204,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(f"{key}: {value}" for key, value in where.items()))
     print(f"  {'':36}{'base ms':>10}{'here ms':>10}{'speed':>7}", end="")
     print(f"{'base s':>11}{'here s':>10}{'comp.':>7}")
-    rows: list[Row] = []
+    rounds: list[list[Row]] = []
     with TemporaryDirectory() as cache:
-        base, here = Checkout(options.base.resolve(), cache), Checkout(HERE, cache)
-        for case in cases(options.names):
-            rows.append(measure(case, base, here, options.repeat, options.compiles))
-            print(_line(rows[-1]), flush=True)
-        base.close()
-        here.close()
+        for _ in range(options.rounds):
+            base, here = Checkout(options.base.resolve(), cache), Checkout(HERE, cache)
+            rounds.append([])
+            for case in cases(options.names):
+                rounds[-1].append(measure(case, base, here, options.repeat, options.compiles))
+                if options.rounds == 1:
+                    print(_line(rounds[-1][-1]), flush=True)
+            base.close()
+            here.close()
+    rows = [_middle(same) for same in zip(*rounds, strict=True)]
+    if options.rounds > 1:
+        print("\n".join(map(_line, rows)))
     print("\n".join(_summary(rows)))
     if options.json is not None:
         document = {"machine": where, "rows": [asdict(row) for row in rows]}

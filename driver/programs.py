@@ -32,9 +32,14 @@ class ProgramTable(Generic[V]):
         self._most = most
         self._lock = fork.Lock()
         self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
+        self._last: tuple[Hashable, V] | None = None
+        """The program that was asked for last: most calls ask for it again."""
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """The program of a key. Raises what ``make`` raises."""
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
         entry = self._entry(key)
         if entry.value is None:
             with entry.lock:
@@ -43,6 +48,7 @@ class ProgramTable(Generic[V]):
                         entry.value = make()
                     finally:
                         self._settle(key, entry)
+        self._last = key, entry.value
         return entry.value
 
     def latest(self) -> V | None:

@@ -7,6 +7,8 @@ import math
 import mmap
 import sys
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -82,12 +84,15 @@ class Recycler:
         out: it shows how many references memory has that nobody uses, which depends on the version
         of Python."""
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An array with any values; aligned where it is large, as a vector that lies across two
-        lines of the cache is stored at half the speed."""
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array]:
+        """What makes arrays with any values; aligned where they are large, as a vector that lies
+        across two lines of the cache is stored at half the speed."""
         size = math.prod(shape) * dtype.itemsize
         if size < LARGE:
-            return np.empty(shape, dtype)
+            return partial(np.empty, shape, dtype)
+        return partial(self._array, shape, dtype, size)
+
+    def _array(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
         memory, start = self._memory(size)
         return np.ndarray(shape, dtype, memory, start)
 

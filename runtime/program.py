@@ -121,8 +121,15 @@ class Program:
         """
         values = self._values.copy()
         values[: self.inputs] = arrays
-        workspace = _popped(self.workspaces) or Workspace()
-        frame = _popped(self._frames) or _Frame(self)
+        # other threads take from the queues, too
+        try:
+            workspace = self.workspaces.pop()
+        except IndexError:
+            workspace = Workspace()
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame(self)
         try:
             for step in frame.steps(workspace):
                 step.run(values)
@@ -154,13 +161,14 @@ class _Frame:
         )
         pointers = map(address, program.weights)
         self._weights = (ctypes.c_void_p * len(program.weights))(*pointers)
-        self._bound_to: tuple[Workspace, int] | None = None
+        self._workspace: Workspace | None = None
+        self._arena = 0
         self._steps: list[_NativeCall | _HostCall] = []
 
     def steps(self, workspace: Workspace) -> list[_NativeCall | _HostCall]:
         """The steps, which use the workspace."""
         arena = workspace.arena(self._size)
-        if self._bound_to != (workspace, arena):
+        if workspace is not self._workspace or arena != self._arena:
             weights = ctypes.addressof(self._weights)
             self._steps = [
                 _NativeCall(step, self._program.nodes, weights, workspace, arena)
@@ -168,7 +176,7 @@ class _Frame:
                 else _HostCall(step)
                 for step in self._program.steps
             ]
-            self._bound_to = workspace, arena
+            self._workspace, self._arena = workspace, arena
         return self._steps
 
 
@@ -186,7 +194,7 @@ class _NativeCall:
         self.step = step
         self.nodes = nodes
         self.outputs = [
-            (i, workspace.recycler(i), spec.shape, spec.dtype)
+            (i, workspace.recycler(i).maker(spec.shape, spec.dtype))
             for i, spec in zip(step.outputs, step.specs, strict=True)
         ]
         self.context = (ctypes.c_int64 * CONTEXT_SLOTS)()
@@ -210,8 +218,8 @@ class _NativeCall:
         for i in self.step.inputs:
             pointers[slot] = address(values[i])
             slot += 1
-        for i, recycler, shape, dtype in self.outputs:
-            values[i] = output = recycler.array(shape, dtype)
+        for i, make in self.outputs:
+            values[i] = output = make()
             pointers[slot] = address(output)
             slot += 1
         self.segment()
@@ -252,11 +260,3 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
 
 def _distinct(numbers: Sequence[int]) -> bool:
     return len(set(numbers)) == len(numbers)
-
-
-def _popped(queue: deque[T]) -> T | None:
-    """The last of a queue that other threads take from, too; None where there is none."""
-    try:
-        return queue.pop()
-    except IndexError:
-        return None

@@ -28,42 +28,42 @@ def test_address() -> None:
 
 def test_memory_is_used_again_when_nobody_refers_to_it() -> None:
     recycler = Recycler()
-    first = recycler.array(SHAPE, F32)
+    first = recycler.maker(SHAPE, F32)()
     where = address(first)
     assert (first.shape, first.dtype) == (SHAPE, F32)
     assert where % ALIGNMENT == 0
     del first
-    assert address(recycler.array(SHAPE, F32)) == where
+    assert address(recycler.maker(SHAPE, F32)()) == where
 
 
 def test_memory_is_not_used_again_while_somebody_refers_to_it() -> None:
     recycler = Recycler()
-    arrays = [recycler.array(SHAPE, F32) for _ in range(KEPT + 2)]
+    arrays = [recycler.maker(SHAPE, F32)() for _ in range(KEPT + 2)]
     assert len({address(a) for a in arrays}) == len(arrays)
     views = [a[3:, ::2] for a in arrays]
     memory = [a.data for a in arrays]
     for i in range(len(arrays)):
         arrays[i][...] = i
     del arrays
-    recycler.array(SHAPE, F32)[...] = -1
+    recycler.maker(SHAPE, F32)()[...] = -1
     assert all((view == i).all() for i, view in enumerate(views))
     del views
-    recycler.array(SHAPE, F32)[...] = -1
+    recycler.maker(SHAPE, F32)()[...] = -1
     assert all((np.asarray(m) == i).all() for i, m in enumerate(memory))
 
 
 def test_small_arrays_are_fresh() -> None:
     recycler = Recycler()
-    assert recycler.array((3,), F32).base is None
+    assert recycler.maker((3,), F32)().base is None
 
 
 def test_memory_serves_arrays_of_other_sizes() -> None:
     recycler = Recycler()
-    large = recycler.array((2, *SHAPE), F32)
+    large = recycler.maker((2, *SHAPE), F32)()
     where = address(large)
     del large
-    assert address(recycler.array(SHAPE, F32)) == where
-    assert address(recycler.array((2, *SHAPE), F32)) == where
+    assert address(recycler.maker(SHAPE, F32)()) == where
+    assert address(recycler.maker((2, *SHAPE), F32)()) == where
 
 
 def test_memory_that_is_too_small_makes_room() -> None:
@@ -71,10 +71,10 @@ def test_memory_that_is_too_small_makes_room() -> None:
     recycler = Recycler()
     places = list[int]()
     for rows in range(1, 9):
-        pair = [recycler.array((rows, *SHAPE), F32) for _ in range(KEPT)]
+        pair = [recycler.maker((rows, *SHAPE), F32)() for _ in range(KEPT)]
         places = sorted(map(address, pair))
         del pair
-    pair = [recycler.array((8, *SHAPE), F32) for _ in range(KEPT)]
+    pair = [recycler.maker((8, *SHAPE), F32)() for _ in range(KEPT)]
     assert sorted(map(address, pair)) == places
 
 
