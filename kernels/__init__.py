@@ -22,7 +22,7 @@ FAMILIES = (
 
 @cache
 def load() -> None:
-    """Import every module that declares kernels, those of plugins last."""
+    """Import every module that declares kernels, plugins last."""
     for family in FAMILIES:
         import_module(f"tessella.kernels.{family}")
     plugins.import_all(plugins.KERNELS)

@@ -69,8 +69,8 @@ def _masked(k: KernelBuilder, scores: SSAValue, mask: SSAValue | None, scale: fl
 
 
 def _zero_for_nan(s: Scalars, a: Args) -> SSAValue:
-    """The first operand's element over the second's, but 0 where the second is NaN, as it is where
-    all of a row is masked."""
+    """The first operand's element divided by the second's; 0 if the second is NaN, as in a fully
+    masked row."""
     is_nan = s.op(arith.CmpfOp(a[1], a[1], "uno"))
     return s.op(arith.SelectOp(is_nan, s.like(0, a[0]), first_over_second(s, a)))
 

@@ -1,4 +1,4 @@
-"""Building the statements of a `tile.kernel`: what a kernel's lowering is written with."""
+"""The builder with which kernels write the statements of their `tile.kernel`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scalars:
         self._block = block
 
     def op(self, op: Operation) -> SSAValue:
-        """Add an op; its result."""
+        """Add an op. Returns its result."""
         self._block.add_op(op)
         return op.results[0]
 
@@ -80,7 +80,7 @@ def _conversion(s: Scalars, x: SSAValue, to: Attribute) -> Operation:
 
 
 def _cast_name(start: Element, end: Element) -> str:
-    """The op of `arith` that converts an element to another one, which is no boolean."""
+    """The op of `arith` that converts an element to another one, except to a boolean."""
     unsigned = start.kind != "signed"
     if start.is_float and end.is_float:
         return "arith.truncf" if end.bits < start.bits else "arith.extf"
@@ -111,7 +111,7 @@ def access_of(forms: Sequence[Form]) -> Access:
 
 
 def broadcast_access(shape: Sequence[int], out: Sequence[int], prefix: str = "d") -> Access:
-    """The access to an operand that is broadcast (as NumPy does) to the output's index space."""
+    """The access to an operand that is broadcast (as in NumPy) to the output's index space."""
     skip = len(out) - len(shape)
     forms: list[Form] = [
         f"{prefix}{skip + d}" if shape[d] == out[skip + d] else 0 for d in range(len(shape))
@@ -204,7 +204,7 @@ class KernelBuilder:
         return body(s, [s.cast(x, self.computed(x.type)) for x in args])
 
     def stored(self, value: SSAValue, type: Tensor) -> SSAValue:
-        """A result of the kernel as it is stored."""
+        """A result of the kernel in its stored element."""
         if tensor_type(value).element_type == type.element_type:
             return value
         to = type.element_type

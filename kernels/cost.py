@@ -1,4 +1,4 @@
-"""What kernels and conversions cost, in seconds, where no model of their code says it."""
+"""Costs of kernels and conversions without a model of their code, in seconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CALL = 2e-7
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Bytes of a tensor's elements, in the precision of its place where it has one."""
+    """Bytes of a tensor's elements, in the precision of its place if it has one."""
     type, place = tensor_type(value), place_of(value.type)
     element = ELEMENTS[place.precision.data] if place else element_of(type)
     return element.bytes(type.element_count())
@@ -42,7 +42,7 @@ def bytes_of(value: SSAValue) -> int:
 def moving(read: int, written: int, target: Target) -> float:
     """Seconds to read and write so many bytes.
 
-    Behind the second level, a line that is written comes in before, and goes out later.
+    Beyond the second level, a written line is first read, and written back later.
     """
     size = read + written
     allocated = written if target.is_far(size) else 0
@@ -50,7 +50,8 @@ def moving(read: int, written: int, target: Target) -> float:
 
 
 def copying(op: NnOp, target: Target) -> float:
-    """Seconds of a kernel that moves elements: what it reads of its operands, and its results."""
+    """Seconds of a kernel that moves elements: the parts of the operands that it reads, and its
+    results."""
     written = sum(map(bytes_of, op.results))
     read = min(written, sum(map(bytes_of, op.operands)))
     return CALL + moving(read, written, target)

@@ -1,4 +1,4 @@
-"""The elements of kernels: what one reads, computes and writes.
+"""The elements that kernels read, compute with and write.
 
 A kernel declares a table of them, a row for each case:
 

@@ -1,8 +1,8 @@
 """Lowering a group of ops into one kernel.
 
-A group is lowered where it stands in a program (``lowering/nn_to_tile.py``), and apart from any, to
-see what it would cost (``passes/pick/scratch.py``). They differ in where further operands of the
-kernel come from.
+A group is lowered inside a program (``lowering/nn_to_tile.py``), or outside any program to estimate
+its cost (``passes/pick/scratch.py``). The two differ in the source of further operands of the
+kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tessella.support.errors import InternalError, InvalidModelError
 
 
 class GroupLowering(ABC):
-    """Makes a kernel of ops. The tensors outside that it reads become its arguments."""
+    """Lowers ops to a kernel. The outside tensors that it reads become its arguments."""
 
     def __init__(self) -> None:
         self.block = Block()
@@ -104,7 +104,7 @@ class GroupLowering(ABC):
         self.nodes.append(op.node)
 
     def kernel(self, results: Sequence[SSAValue]) -> KernelOp:
-        """Close the kernel. ``arguments`` are then what it has to be called with."""
+        """Close the kernel. It must be called with ``arguments``."""
         self.block.add_op(ReturnOp(results))
         self._drop_unused()
         arguments = [a.type for a in self.block.args]

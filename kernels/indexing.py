@@ -17,7 +17,7 @@ from tessella.kernels.registry import native
 
 
 def coordinate(s: Scalars, value: SSAValue, extent: int) -> SSAValue:
-    """An index that may count from the back, as a coordinate."""
+    """An index as a coordinate; a negative index counts from the back."""
     index = s.op(arith.IndexCastOp(value, IndexType()))
     negative = s.op(arith.CmpiOp(index, s.like(0, index), "slt"))
     wrapped = s.op(arith.AddiOp(index, s.like(extent, index)))

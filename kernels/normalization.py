@@ -38,8 +38,8 @@ def _inverse_root(s: Scalars, variance: SSAValue, epsilon: float) -> SSAValue:
 def _moments(k: KernelBuilder, x: SSAValue, axes: Sequence[int]) -> tuple[SSAValue, SSAValue]:
     """Mean and variance over axes, in two passes.
 
-    The mean is summed as differences from the first element: where the values lie far from zero and
-    close together, their differences are exact, and the sum stays small.
+    The mean is computed from differences to the first element. If the values are close together and
+    far from zero, their differences are exact and the sum stays small.
     """
     count = numbers.prod(shape_of(x)[d] for d in axes)
     type = inner_type(x, kept_shape(x, axes))
@@ -82,7 +82,7 @@ def _affine(
     parameters: Sequence[tuple[SSAValue, Sequence[Form]]],
     epsilon: float,
 ) -> SSAValue:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias; mean and bias where they are given."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias; mean and bias are optional."""
     names = _names(x)
     kept = [n for d, n in enumerate(names) if d not in axes]
     has_mean = len(statistics) == 2

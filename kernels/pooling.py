@@ -45,8 +45,7 @@ def max_pool(k: KernelBuilder, op: pooling.MaxPoolOp, x: SSAValue) -> SSAValue:
 
 
 def window_counts(op: pooling.AvgPoolOp) -> Array:
-    """By how many elements the sum of each window is divided: shape of the output's spatial
-    dimensions."""
+    """The divisor of each window's sum, with the shape of the output's spatial dimensions."""
     settings = op.settings
     sizes, extents = shape_of(op.x)[2:], shape_of(op.res)[2:]
     rank = len(sizes)

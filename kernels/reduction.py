@@ -36,7 +36,7 @@ def reduce_axes(
     *,
     keepdims: bool,
 ) -> SSAValue:
-    """Aggregate over axes of the first input; further inputs are indexed by the axes that stay."""
+    """Aggregate over axes of the first input. Further inputs are indexed by the remaining axes."""
     shape = shape_of(inputs[0])
     names = [f"d{i}" for i in range(len(shape))]
     kept = [d for d in range(len(shape)) if d not in axes]
@@ -142,7 +142,7 @@ def _declare_where(op: type[reduction.ArgOp], most: str) -> None:
 
 
 def _holds(s: Scalars, x: SSAValue, extreme: SSAValue) -> SSAValue:
-    """Whether an element is the extreme one: NaN is, where there is one."""
+    """Whether an element is the extreme one. A NaN is, if there is one."""
     if not is_float(x.type):
         return s.op(arith.CmpiOp(x, extreme, "eq"))
     equal, is_nan = arith.CmpfOp(x, extreme, "oeq"), arith.CmpfOp(x, x, "uno")

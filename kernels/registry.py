@@ -1,4 +1,4 @@
-"""The kernel registry: which kernels an op has, where they run, what they cost, how they lower.
+"""The kernel registry: the kernels of each op, their places, costs and lowerings.
 
 One declaration registers a kernel. ``@native`` registers a generated kernel, which runs on every
 CPU:
@@ -7,8 +7,8 @@ CPU:
     def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None)
     -> SSAValue: ...
 
-``register`` takes any other: also one of a device that no machine here has, which can be picked and
-printed, and not built:
+``register`` takes any other kernel. The kernel of a device without a code generator can be picked
+and printed, but not built:
 
     register(Kernel("image", nn.ConvOp, "opencl", (IMAGE,), rows(["f16"]), cost=on_the_gpu))
 
@@ -57,7 +57,7 @@ def always(op: NnOp) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A kernel: the op it computes, where it runs, when it applies, what it costs, its code."""
+    """A kernel: its op, devices and layouts, predicate, cost and code."""
 
     name: str
     """No other kernel of the op has it: an op names its kernel so."""
@@ -143,7 +143,7 @@ _KERNELS: dict[str, list[Kernel]] = {}
 
 
 def register(kernel: Kernel) -> None:
-    """Add a kernel to the registry. Raises InternalError where the op has one of its name."""
+    """Add a kernel to the registry. Raises InternalError if the op has one with its name."""
     known = _KERNELS.setdefault(kernel.op.name, [])
     if kernel.name in (HOST_KERNEL, *(k.name for k in known)):
         raise InternalError(f"{kernel.op.name} has a kernel {kernel.name}")
@@ -170,7 +170,7 @@ def _host_kernel(op: type[NnOp]) -> Kernel:
 
 
 def kernels_of(op: NnOp) -> Sequence[Kernel]:
-    """The kernels of an op in the order of registration; the host kernel last."""
+    """The kernels of an op in order of registration, the host kernel last."""
     return (*_KERNELS.get(op.name, ()), _host_kernel(type(op)))
 
 
@@ -183,7 +183,7 @@ def devices_with_kernels() -> Sequence[str]:
 
 
 def readable_elements(device: str) -> Sequence[str]:
-    """The elements that the kernels of a device read, those of NumPy aside."""
+    """The elements that the kernels of a device read, NumPy kernels excluded."""
     listed = (k for kernels in _KERNELS.values() for k in kernels if k.runs_on(device))
     return tuple(dict.fromkeys(name for kernel in listed for name in kernel.readable))
 
@@ -196,7 +196,7 @@ def serves(needed: str, device: str) -> bool:
 
 
 def picked_kernel(op: NnOp) -> Kernel:
-    """The kernel that an op names. Raises InvalidModelError where there is none of that name."""
+    """The kernel that an op names. Raises InvalidModelError if there is none with that name."""
     known = kernels_of(op)
     for kernel in known:
         if kernel.name == op.kernel:
@@ -216,7 +216,7 @@ def runs_on_host(op: NnOp) -> bool:
 
 
 def why_misplaced(op: NnOp) -> str | None:
-    """Why the picked kernel does not run at the places that the op names, in a sentence."""
+    """The reason why the picked kernel does not run at the op's places, as a sentence."""
     kernel, places = picked_kernel(op), op.places
     if places is None:
         return f"{kernel.name} needs a place for each operand and result"
@@ -229,7 +229,7 @@ def why_misplaced(op: NnOp) -> str | None:
 
 
 def why_unreadable(kernel: Kernel, found: Elements | None) -> str:
-    """Why a kernel does not read and write these elements, in a sentence."""
+    """The reason why a kernel does not read and write these elements, as a sentence."""
     known = ", ".join(kernel.readable)
     return f"it reads {known}, not {found.storage}" if found else "the op has none of its elements"
 
@@ -253,7 +253,7 @@ def _all_wants(
 
 
 def accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
-    """Whether values at these places are where a kernel wants them."""
+    """Whether these places are the ones that a kernel wants."""
     return all(want.accepts(place) for want, place in zip(wants, places, strict=True))
 
 

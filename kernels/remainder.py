@@ -38,7 +38,7 @@ def truncated(_: NnOp, s: Scalars, a: Args) -> SSAValue:
 
 
 def _reduced(s: Scalars, rest: SSAValue, divisor: SSAValue) -> SSAValue:
-    """What is left of a number after whole multiples of a divisor; nothing of it is rounded."""
+    """The exact remainder of a number by a divisor, without rounding."""
     quotient = s.op(math.TruncOp(s.op(arith.DivfOp(rest, divisor))))
     left = s.op(arith.SubfOp(rest, s.op(arith.MulfOp(quotient, divisor))))
     # a quotient just below an integer was rounded to it

@@ -1,1 +1,1 @@
-"""From one level of the IR to the next: `nn` to `tile` to `loops`."""
+"""Lowerings between levels of the IR: `nn` to `tile` to `loops`."""

@@ -76,7 +76,7 @@ def _bits(element: Attribute) -> int:
 
 
 def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None) -> SSAValue:
-    """The accumulator before any point: a scalar, or a vector where there is a vector index."""
+    """The initial accumulator: a scalar, or a vector if there is a vector index."""
     value = _find(kind, element).identity(_bits(element))
     scalar = Val(e.constant(number(value, element), element))
     return e.spread(scalar) if vector_index is not None else scalar.ssa
@@ -88,7 +88,7 @@ def accumulate(e: Emitter, kind: str, total: SSAValue, value: SSAValue) -> SSAVa
 
 
 def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
-    """The one scalar of several vectors of partial results."""
+    """The scalar that several vectors of partial results reduce to."""
     total = totals[0]
     for other in totals[1:]:
         total = accumulate(e, kind, total, other)

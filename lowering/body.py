@@ -1,4 +1,4 @@
-"""Scalar bodies run for a whole vector: values that are equal in all lanes stay scalar."""
+"""Vectorization of scalar bodies. Values that are equal in all lanes stay scalar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tessella.support.errors import InternalError
 
 
 def _not_rounded(op: Operation) -> SSAValue | None:
-    """What a truncation gives back: the value that has been extended from its type."""
+    """The value that a truncation restores, if its operand was extended from the same type."""
     if op.name != "arith.truncf":
         return None
     wide = op.operands[0].owner
@@ -29,7 +29,7 @@ def _not_rounded(op: Operation) -> SSAValue | None:
 
 
 class Bodies:
-    """Runs the bodies of one statement; loads are shared within a register tile."""
+    """Emits the bodies of one statement. Loads are shared within a register tile."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Bodies:
         return Val(self.e.op(masked), varying=True)
 
     def _checked(self, value: SSAValue, extent: int) -> SSAValue:
-        """The coordinate if it is inside, else 0 after failing the check."""
+        """The coordinate if it is in range, else 0, with the check failed."""
         inside = self.e.op(CmpiOp(value, self.e.index(extent), "ult"))
         self.e.effect(CheckOp(inside, self.code))
         return self.e.op(SelectOp(inside, value, self.e.index(0)))

@@ -1,4 +1,5 @@
-"""Whether a schedule fits its statement: one that does not would read and write elsewhere."""
+"""Checks that a schedule fits its statement. One that does not would access memory out of
+bounds."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ LANES, TILE, UNROLL = 64, 512, 1024
 
 
 def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
-    """Raise InvalidModelError where a schedule is not one of this statement, as in a text that
-    somebody changed."""
+    """Raise InvalidModelError if a schedule does not fit the statement, for example in an edited
+    text."""
     broken = next((rule for rule, holds in _rules(op, flat, s) if not holds), None)
     if broken is not None:
         raise InvalidModelError(
@@ -24,7 +25,7 @@ def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
 
 
 def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:
-    """Each rule and whether it holds; later ones may count on those before."""
+    """Each rule and whether it holds. Later rules may assume earlier ones."""
     constrained = {n for c in flat.constraints for n, _ in c.form.terms}
     blocked = {name for name, _ in s.blocks}
     named = {s.rows, s.vector} - {None}
@@ -67,7 +68,7 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
 
 
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:
-    """Whether no other index than that of lanes runs in tiles of memory, and its are as wide."""
+    """Whether only the index of the lanes runs in tiles of memory, and their widths agree."""
     return all(name == s.vector and a.room[name] == s.width for name in a.lanes)
 
 

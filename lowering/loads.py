@@ -1,4 +1,4 @@
-"""What a register tile loads, as the plan of its operands says, and the masks of what counts."""
+"""The loads of a register tile, as planned for its operands, and the masks of valid lanes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tessella.support.sizes import round_up
 
 @dataclass
 class Loads:
-    """Emits the loads of a statement's operands, each once until it is told to forget."""
+    """Emits the loads of a statement's operands, each once until ``forget``."""
 
     e: Emitter
     flat: Flat
@@ -44,16 +44,16 @@ class Loads:
         self.transposed.clear()
 
     def address(self, operand: int, point: Point, row: int, u: int) -> Pos:
-        """Where an operand's element lies at a row and a vector of the register tile."""
+        """The offset of an operand's element at a row and a vector of the register tile."""
         plan = self.plan.operands[operand]
         return point.offsets[operand] + row * plan.row_stride + u * self.s.lanes * plan.stride
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """An operand's vector, or the one element that its lanes share."""
+        """An operand's vector, or the element that its lanes share."""
         return self._loaders[self.plan.operands[operand].access](operand, point, row, u, mask)
 
     def load_or_zero(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """As ``load``, with zero in the lanes that do not count."""
+        """As ``load``, with zero in masked lanes."""
         value, plan = self.load(operand, point, row, u, mask), self.plan.operands[operand]
         if mask is None or self._is_zeroed(plan, point):
             return value
@@ -62,7 +62,7 @@ class Loads:
         )
 
     def _is_zeroed(self, plan: OperandPlan, point: Point) -> bool:
-        """Whether a masked load has left zeros in all lanes that do not count."""
+        """Whether a masked load has left zeros in all invalid lanes."""
         if plan.access not in (Access.CONTIGUOUS, Access.PACKED):
             return False
         others = any(self._active(self.plan.constraints.masked, point))
@@ -104,14 +104,15 @@ class Loads:
         )
 
     def _has_room(self, plan: OperandPlan) -> bool:
-        """Whether memory goes on after an index's last element, as far as its vectors do."""
+        """Whether memory extends beyond an index's last element as far as its vectors do."""
         whole = round_up(self.flat.ranges[self.s.vector or ""], self.s.lanes)
         return plan.room >= min(self.s.width, whole)
 
     def _element_guard(
         self, operand: int, point: Point, row: int, u: int, mask: Val | None
     ) -> Val | None:
-        """Whether the element that all lanes share may be loaded, where that depends."""
+        """The condition under which the element that all lanes share may be loaded, if there is
+        one."""
         own = self.plan.operands[operand].guards
         if mask is None or not own:
             return None
@@ -139,7 +140,7 @@ class Loads:
         return Val(self.transposed[key][row], varying=True)
 
     def _load_strided(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """Every few elements of as many vectors."""
+        """Strided elements from as many vectors as the stride."""
         stride = self.plan.operands[operand].stride
         start = self.address(operand, point, row, u)
         lanes = point.tail_of(u) or self.s.lanes
@@ -184,7 +185,7 @@ class Loads:
         return Val(self.e.op(vector.MaskedLoadOp(buffer, [at], spread, zero, type)), varying=True)
 
     def mask(self, point: Point, row: int, u: int) -> Val | None:
-        """Whether the point counts, where that is not known already; None where it does."""
+        """The condition under which the point counts; None if it always does."""
         active = self._active(self.plan.constraints.masked, point)
         masks = [self._holds(c, point, row, u) for c in active]
         if self.plan.sums_lanes and (tail := point.tail_of(u)):
@@ -192,12 +193,12 @@ class Loads:
         return self._all(masks)
 
     def _active(self, constraints: Sequence[Constraint], point: Point) -> Iterator[Constraint]:
-        """Those of the constraints that masks have to keep here."""
+        """The constraints that masks must enforce here."""
         lanes = self.plan.constraints.lanes
         return (c for c in constraints if point.masked or c not in lanes)
 
     def _all(self, masks: Sequence[Val]) -> Val | None:
-        """Whether all hold, made once for the masks."""
+        """The conjunction of conditions, made once for the masks."""
         if not masks:
             return None
         total = masks[0]
@@ -211,7 +212,7 @@ class Loads:
         return total
 
     def _spread(self, mask: Val) -> SSAValue:
-        """A mask for each lane, made once for one that all lanes share."""
+        """A mask for each lane, made once for a condition that all lanes share."""
         if mask.varying or self.e.lanes == 1:
             return mask.ssa
         type = self.e.vector_type(mask.ssa.type)

@@ -1,4 +1,4 @@
-"""Lower the native ops of segments to kernels over index spaces; equal kernels are one.
+"""Lower the native ops of segments to kernels over index spaces. Equal kernels are shared.
 
     %y = nn.relu %x {kernel = "relu", ...} : tensor<4xf32, #p>
     ->
@@ -8,8 +8,8 @@
     }
     %y = tile.call @relu_0(%x) : tensor<4xf32, #p>
 
-An op whose result is its operand's memory (kernel ``view``, and a change of a layout that leaves
-every element where it is) becomes a `tile.view`.
+An op whose result is its operand's memory (kernel ``view``, or a change of layout that moves no
+element) becomes a `tile.view`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tessella.support.errors import InvalidModelError
 
 @dataclass
 class KernelTable:
-    """The kernels of a module by their structure: equal ones are made once."""
+    """The kernels of a module by structure. Equal ones are made once."""
 
     module: ModuleOp
     known: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
@@ -77,7 +77,7 @@ class KernelTable:
 
 
 class _Group(GroupLowering):
-    """Lowers the ops of one group; weights and views go before it into the segment."""
+    """Lowers the ops of one group. Weights and views are inserted before it in the segment."""
 
     def __init__(self, weights: WeightStore, anchor: Operation) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class _Group(GroupLowering):
     def derived(
         self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """A weight that is computed from a tensor whose elements are known."""
+        """A weight computed from a tensor with known elements."""
         array = constant_value(value, self.weights)
         if array is None:
             return None
@@ -113,14 +113,14 @@ class _Group(GroupLowering):
         return op.res
 
     def call(self, results: Sequence[SSAValue], table: KernelTable) -> CallOp:
-        """Close the kernel; a call of it, or of an equal one."""
+        """Close the kernel. Returns a call of it, or of an equal one."""
         kernel = table.add(self.kernel(results), "_".join(self.names[:3]), self.nodes)
         return CallOp(kernel.sym_name.data, self.arguments, [r.type for r in results])
 
 
 @dataclass(frozen=True)
 class ConvertNnToTilePass(ProgramPass):
-    """Make kernels of the native ops in segments."""
+    """Lower the native ops in segments to kernels."""
 
     name = "convert-nn-to-tile"
 
@@ -150,7 +150,7 @@ def _convert_segment(segment: SegmentOp, weights: WeightStore, table: KernelTabl
 
 
 def _converted(op: Operation, weights: WeightStore, table: KernelTable) -> CallOp | ViewOp | None:
-    """What stands for an op; None for one that stays."""
+    """The replacement of an op; None if it stays."""
     match op:
         case FusedOp():
             return _convert_fused(op, weights, table)
@@ -180,7 +180,7 @@ def _view(source: SSAValue, type: Tensor, op: Operation) -> ViewOp:
 
 
 def _splat_to_weight(op: SplatOp, weights: WeightStore) -> None:
-    """A splat that is returned, or viewed, has to be in memory."""
+    """A splat that is returned or viewed must be in memory."""
     array = np.ascontiguousarray(splat_array(op))
     weight = WeightOp(weights.add("splat", array), tensor_type(op.res))
     Rewriter.insert_op(weight, InsertPoint.before(op))
@@ -226,7 +226,7 @@ def relayout(
     weights: WeightStore,
     table: KernelTable,
 ) -> CallOp:
-    """A call of a kernel that copies a value into another order in memory."""
+    """A call of a kernel that copies a value to another layout."""
     assert place is not None
     group = _Group(weights, anchor)
     group.names, group.nodes = ["relayout"], ["place.relayout"]

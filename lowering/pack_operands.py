@@ -1,4 +1,4 @@
-"""Give the arguments of kernels the layouts in which schedules read them, and callers too.
+"""Change the arguments of kernels, and their callers, to the layouts that schedules read.
 
     tile.kernel @fc_0(%x: .., %w: tensor<384x384xf32, #p> {tile.packed = #q}) -> (..) {..}
     %w = nn.weight @w : tensor<384x384xf32, #p>
@@ -8,7 +8,7 @@
     %w = nn.weight @w.packed : tensor<384x384xf32, #q>
     %y = tile.call @fc_0(%x, %w)
 
-A weight is packed at compile time; another operand goes through a kernel that copies it.
+A weight is packed at compile time; other operands are copied by a kernel.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tessella.runtime.weights import WeightStore
 
 @dataclass(frozen=True)
 class PackOperandsPass(ProgramPass):
-    """Pack weights, and insert copies, so that every call matches its kernel."""
+    """Pack weights and insert copies to match every call to its kernel."""
 
     name = "pack-operands"
 
@@ -101,7 +101,7 @@ class _Packer:
         return new.res
 
     def _drop_unused(self) -> None:
-        """Forget weights that nothing names any more: a packed one is held once."""
+        """Remove unused weights: only the packed copy is kept."""
         used = {
             op.symbol.root_reference.data for op in self.module.walk() if isinstance(op, WeightOp)
         }
@@ -109,7 +109,7 @@ class _Packer:
 
 
 def _pack_arguments(kernel: KernelOp) -> None:
-    """Give the arguments the places at which the schedules read them."""
+    """Set the arguments to the places in which the schedules read them."""
     for i, argument in enumerate(kernel.body.block.args):
         place = kernel.packed(i)
         if place is not None:

@@ -1,4 +1,4 @@
-"""Where the loops of a statement stand."""
+"""The current position of a statement's loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Point:
-    """Where the loops stand: the value of each index, the offset of each operand, and the
+    """The position of the loops: the value of each index, the offset of each operand, and the
     register tile."""
 
     indices: Mapping[str, Pos]
@@ -40,5 +40,5 @@ class Point:
     """Where the current blocks of indices are."""
 
     def tail_of(self, vector: int) -> int:
-        """Lanes that count of one of the tile's vectors; 0 where all do."""
+        """Number of valid lanes of one of the tile's vectors; 0 if all are valid."""
         return self.tail if vector == self.vectors - 1 else 0

@@ -1,4 +1,5 @@
-"""What an operation is, without the names of its values: equal for operations that do the same."""
+"""Structural keys of operations, independent of value names: equal for operations that do the
+same."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from xdsl.ir import Operation, SSAValue
 
 
 def structure(op: Operation) -> Hashable:
-    """A key that is equal for operations of equal structure, regions and all.
+    """A key that is equal for operations of equal structure, including regions.
 
-    It has one entry for each operation inside, in order. Values are numbered as they are defined;
-    one from outside stands for itself.
+    It has one entry for each operation inside, in order. Values are numbered as they are defined; a
+    value from outside is its own key.
     """
     numbers: dict[SSAValue, int] = {}
     return tuple(_entry(inner, numbers) for inner in op.walk())

@@ -64,7 +64,7 @@ def buffer_type(value: SSAValue) -> rt.Buffer:
 
 @dataclass(frozen=True)
 class ConvertTileToLoopsPass(ProgramPass):
-    """Make loops of kernels, and buffers of tensors."""
+    """Lower kernels to loops, and tensors to buffers."""
 
     name = "convert-tile-to-loops"
 
@@ -113,7 +113,7 @@ def _emit(
     loops: Sequence[SharedLoop],
     steps: tuple[SSAValue, ...],
 ) -> None:
-    """The statements of a kernel, inside the loops that they share."""
+    """The statements of a kernel, inside their shared loops."""
     if loops:
 
         def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -149,7 +149,7 @@ def _prefetch(
     buffers: Mapping[SSAValue, SSAValue],
     steps: Sequence[SSAValue],
 ) -> None:
-    """Ask for the parts of the arguments that the next step of the innermost shared loop reads."""
+    """Prefetch the parts of the arguments that the next step of the innermost shared loop reads."""
     asked: set[SSAValue] = set()
     for op in kernel.body.block.ops:
         if not isinstance(op, ContractOp) or op.at is None:
@@ -165,7 +165,7 @@ def _prefetch(
 
 
 def _ask(emitter: Emitter, buffer: SSAValue, start: Pos, span: Size, line: int) -> None:
-    """Ask for elements side by side, line by line."""
+    """Prefetch contiguous elements, line by line."""
 
     def body(element: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
         at = emitter.at(emitter.step(start, Pos(element), 1))
@@ -178,7 +178,7 @@ def _ask(emitter: Emitter, buffer: SSAValue, start: Pos, span: Size, line: int) 
 def _starts(
     op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]
 ) -> tuple[Pos, ...]:
-    """Where the operands and the result begin in a step of the shared loops."""
+    """The offsets of the operands and the result in a step of the shared loops."""
     starts: list[Pos] = []
     for value, access in zip(op.tensors, flat.accesses, strict=True):
         start = Pos(None, access.offset)
@@ -190,7 +190,7 @@ def _starts(
 
 
 def _results(kernel: KernelOp, roots: dict[SSAValue, SSAValue]) -> list[SSAValue]:
-    """The tensors that a kernel returns, by whose buffers they are in."""
+    """The tensors that a kernel returns, by the tensor that owns the buffer."""
     name = kernel.sym_name.data
     if any(kernel.packed(i) for i in range(len(kernel.body.block.args))):
         raise InvalidModelError(
@@ -206,8 +206,8 @@ def _results(kernel: KernelOp, roots: dict[SSAValue, SSAValue]) -> list[SSAValue
 
 
 def _roots(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
-    """For every tensor made in a kernel, the one whose buffer it is in: statements write into
-    their init's."""
+    """For every tensor made in a kernel, the tensor that owns its buffer. Statements write into the
+    buffer of their init."""
     roots: dict[SSAValue, SSAValue] = {}
     for op in kernel.body.block.ops:
         if isinstance(op, EmptyOp):

@@ -1,4 +1,4 @@
-"""Transposing a square of elements in vector registers, and picking every few of a row."""
+"""Transposes of square blocks in vector registers, and strided selection from a row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tessella.lowering.values import Emitter
 
 
 def transpose(e: Emitter, vectors: Sequence[SSAValue], lanes: int) -> list[SSAValue]:
-    """The columns of a square whose first rows these vectors are; its other rows may hold anything.
+    """The columns of a square block whose first rows are these vectors. The other rows are
+    arbitrary.
 
     One stage for each bit of the lanes' numbers, of which there is a power of two, swaps it between
     row and lane (J. O. Eklundh, "A fast computer method for matrix transposing", 1972): at most
@@ -30,7 +31,8 @@ def transpose(e: Emitter, vectors: Sequence[SSAValue], lanes: int) -> list[SSAVa
 def _exchange(
     e: Emitter, a: SSAValue | None, b: SSAValue | None, bit: int, lanes: int
 ) -> tuple[SSAValue | None, SSAValue | None]:
-    """Swap the lanes of ``a`` that have the bit with those of ``b`` that have it not."""
+    """Swap the lanes of ``a`` whose number has the bit with the lanes of ``b`` whose number does
+    not."""
     if a is None:
         return None, None
     if b is None:
@@ -43,7 +45,7 @@ def _exchange(
 
 
 def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
-    """Every ``stride``-th element of vectors that follow each other, from the first on."""
+    """Every ``stride``-th element of consecutive vectors, starting at the first."""
     result, lanes = vectors[0], e.lanes
     for i, other in enumerate(vectors[1:] or vectors[:1]):
         numbers: list[int] = []

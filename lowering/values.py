@@ -1,5 +1,4 @@
-"""Small values of the loop emitter: positions, vector or scalar values, and the block being
-filled."""
+"""Values of the loop emitter: positions, vectors and scalars, and the current block."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def _vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
 
 @dataclass(frozen=True)
 class Pos:
-    """An integer known as ``ssa + constant``."""
+    """An integer of the form ``ssa + constant``."""
 
     ssa: SSAValue | None = None
     constant: Size = 0
@@ -75,12 +74,12 @@ class Emitter:
         self.block = self.entry
 
     def op(self, op: Operation) -> SSAValue:
-        """Append an op; its first result."""
+        """Append an op. Returns its first result."""
         self.block.add_op(op)
         return op.results[0]
 
     def effect(self, op: Operation) -> None:
-        """Append an op without results."""
+        """Append an op that has no results."""
         self.block.add_op(op)
 
     def constant(self, value: Attribute, type: Attribute) -> SSAValue:
@@ -162,8 +161,8 @@ class Emitter:
         body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
         unroll: int = 1,
     ) -> list[SSAValue]:
-        """An scf.for; ``body(iv, carried)`` gives the values carried on. LLVM unrolls it as often
-        as it is told, which takes far less time than to do it here."""
+        """An scf.for; ``body(iv, carried)`` returns the next carried values. LLVM unrolls it by the
+        given factor, which is far faster than unrolling here."""
         inner = Block(arg_types=[INDEX, *(v.type for v in carried)])
         self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
@@ -189,7 +188,7 @@ class Emitter:
         )
 
     def spread(self, value: Val) -> SSAValue:
-        """The value as a vector (as it is, where there is one lane)."""
+        """The value as a vector (unchanged if there is one lane)."""
         if value.varying or self.lanes == 1:
             return value.ssa
         key = ("spread", value.ssa, self.lanes)
