@@ -35,7 +35,9 @@ from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
 from tessella.support.sizes import Size
 
 FEW = 0.75
-"""The share of the rows that interior tiles run, from which on those of the boundary are few."""
+"""The share of the rows that interior tiles run, from which on those of the boundary are few. It
+bounds code: a 3x3 convolution of 128 channels of 28x28 on avx512 has 1543 instructions, and 2040 if
+they never are."""
 
 
 class Statement:

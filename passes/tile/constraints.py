@@ -11,7 +11,10 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 
 UNROLLED = 256
-"""Values of a reduced index that a boundary tile unrolls at most."""
+"""Values of a reduced index that a boundary tile unrolls at most. It bounds the code of schedules
+that are given: the search avoids long windows, and without the bound none of 2068 choices changes
+(of `bench.cases` and the models of the tests). Unrolled, the boundary tiles of a 3x3 convolution of
+128 channels of 28x28 on avx512 add 228 operations to 654."""
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,12 @@ MASK_CYCLES = 0.5
 """Of a comparison of the lanes with a bound; loops hoist most of them. Without it 2, 11%
 at most."""
 HELD_WEIGHTS = 9
-"""Points of a window whose weights stay in registers: those of 3x3."""
+"""Points of a window whose weights stay in registers: those of 3x3. With all points, none of 2068
+choices on avx512 and avx2 changes, but depthwise convolutions of 5x5 and 7x7 of 28x28 on avx512
+take 2.3 and 2.5 times as many cycles, as their rows have no registers."""
 EXPENSIVE = {"math": 12.0}
-"""Cycles of an op on a vector, by dialect; other ops take one."""
+"""Cycles of an op on a vector, by dialect; other ops take one. Without it neither schedules nor
+picked kernels change, but statements with such ops seem to take up to 1.8 times fewer cycles."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from tessella.support.sizes import Size
 
 MAX_STRIDE = 4
 """The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
-times what it uses."""
+times what it uses. With 3, 2 of 2068 choices change (of `bench.cases` and the models of the tests,
+on avx512 and avx2), and take 7 times the cycles of the model; with 16, none."""
 
 
 class Access(Enum):

@@ -29,8 +29,15 @@ from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import transposing_rows, vector_indices
 from tessella.support.sizes import Size, ceil_div
 
+# "Of all choices": of 2068, the statements of `bench.cases` and the models of the tests on avx512
+# and avx2, how many change, and their cycles in the model.
+
 VECTORS = (8, 6, 4, 3, 2, 1)
+"""Vectors of a register tile. Without 6 and 3, 207 of all choices change, and take 3% more in the
+mean and 34% at most; with 7 and 5 too, 47 take 2% less, for more candidates."""
 MAX_ROWS = 16
+"""Rows of a register tile, which bound its code. Without it, 42 of all choices change, all on
+avx512, and take 9% less in the mean."""
 BODY_OPS = 160
 """Instructions of an unrolled loop: it has to stay in the cache of decoded instructions, of which
 the model knows nothing. Without a bound, 4 in 10 choices are unrolled further."""
@@ -39,19 +46,22 @@ WINDOW_OPS = 640
 take 1% more cycles of the model on neon."""
 FAR_UNROLL = 2
 """Points in a step of the loop where each reads another page: with 4 of them, 1x1 convolutions of
-images in rows are slower by a tenth."""
+images in rows are slower by a tenth. With 16 of them, 56 of all choices change; the model counts
+1% less for them."""
 AHEAD = 3
 """One in so many vectors of a point is loaded ahead: with fewer registers left than that, unrolled
-products of 9x3 vectors spill."""
+products of 9x3 vectors spill. Without it, 38 of all choices change; the model, which knows no
+spills, counts 0.5% less for them."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
-convolutions' activations."""
-COPY_CYCLES = 400.0
-"""To call another kernel that copies an operand."""
+convolutions' activations. Without blocks, 54 of all choices change: 31% more at most."""
 MAX_BOUNDARY_TILES = 6
-"""Unrolled boundary tiles that a statement may have before others are preferred."""
+"""Unrolled boundary tiles that a statement may have before others are preferred. They bound code:
+without it none of all choices changes, but a 1-D convolution of 64 channels with a filter of 65 on
+avx512 becomes 28574 operations instead of 1350."""
 LONG_WINDOW = 16
-"""Values of a reduced index that a boundary tile unrolls at the price of one tile."""
+"""Values of a reduced index that a boundary tile unrolls at the price of one tile. With a window of
+any length at that price, the same convolution has 28574 operations."""
 
 
 def scalar_choice(problem: Problem) -> Choice:
@@ -182,7 +192,7 @@ class TileFamily:
         type = tensor_type(argument)
         count, size = type.element_count(), bytes_of(type)
         cycles = moving(size, size, target) * target.ghz * 1e9
-        return (COPY_CYCLES + cycles + count * SHUFFLING) / steps(self.op)
+        return (cycles + count * SHUFFLING) / steps(self.op)
 
     def _penalty(self, height: int) -> float:
         cut = sum(-(-each.rows // height) * each.weight for each in self._outline._boundary_rows)

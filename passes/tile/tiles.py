@@ -11,7 +11,9 @@ from tessella.dialects.tile.flat import Flat
 from tessella.support.sizes import Size, ceil_div, known
 
 OVERLAPPED = 16
-"""Tiles of a reduction that may be computed once more in part: the work of one in 16 at most."""
+"""Tiles of a reduction that may be computed once more in part: the work of one in 16 at most.
+Without such tiles 88 of 2068 choices change (of `bench.cases` and the models of the tests, on
+avx512 and avx2), and take 1% more cycles of the model in the mean and 3% at most."""
 
 
 @dataclass(frozen=True)
