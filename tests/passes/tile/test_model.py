@@ -101,6 +101,21 @@ def test_unrolling_saves_loops() -> None:
     assert len(set(cores)) == len(cores)
 
 
+def test_rows_that_lie_pages_apart_share_a_set_of_the_cache() -> None:
+    """More rows than the first level has ways cost more; a little further apart they do not."""
+    ways = AVX2.l1 // AVX2.page
+    few, many = tiled(rows=ways - 2, unroll=4), tiled(rows=ways + 1, unroll=4)
+    count = (ways - 2) * (ways + 1)  # whole tiles of both
+    apart, aligned = (model(product(count, 16, k)) for k in (AVX2.page // 4 + 16, AVX2.page // 4))
+    per_point = [
+        found.estimate(s).core / k
+        for found, k in ((apart, 1040), (aligned, 1024))
+        for s in (few, many)
+    ]
+    assert per_point[0] == pytest.approx(per_point[2], rel=0.01)
+    assert per_point[3] > 1.1 * per_point[1]
+
+
 def test_registers_of_a_product() -> None:
     """Accumulators, the vectors that rows share, and one broadcast."""
     assert model(product(64, 48, 20)).registers(tiled(vectors=3)) == 4 * 3 + 3 + 1
