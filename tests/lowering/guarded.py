@@ -93,7 +93,7 @@ class Outputs:
 
     def recycler(self) -> SimpleNamespace:
         """What stands for ``arena.Recycler``."""
-        return SimpleNamespace(array=lambda shape, dtype: self.memory.empty(shape, dtype))
+        return SimpleNamespace(maker=lambda *kind: lambda: self.memory.empty(*kind))
 
 
 @contextmanager
