@@ -215,9 +215,9 @@ def test_interrupted_at_any_time() -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(20):
-            armed[:] = [True]
-            signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.001, 0.2))
             try:
+                armed[:] = [True]  # from here on, the last round's alarm may still come
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.001, 0.2))
                 compile_all()
                 armed.clear()
                 counts["done"] += 1
