@@ -24,7 +24,7 @@ from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
-from tessella.dialects.verify import verify_program
+from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
 from tessella.driver.options import Options
@@ -111,7 +111,7 @@ def lower(
             prepare()
         lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:
-        check(module, "lowering")
+        check(module, "lowering", verify)
     return lowered
 
 

@@ -53,12 +53,12 @@ class PassRunner:
                         module.verify()
                 debug("passes", "%s took %.4f s", step.name, perf_counter() - began)
                 if KNOBS.verify:
-                    check(module, step.name)
+                    check(module, step.name, verify)
             self.after(step, Graph(module, self.ctx.weights, stage))
         return module
 
 
-def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None] = verify) -> None:
+def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None]) -> None:
     """Raise InternalError for a module that does not verify."""
     try:
         verify(module)
