@@ -30,7 +30,7 @@ class TileShareLoopsPass(StatementPass):
 
     name = "tile-share-loops"
 
-    target: str = "host"
+    target: str = "native"
 
     def rewrite(self, ctx: Context, op: Operation) -> None:
         if isinstance(op, KernelOp):

@@ -4,7 +4,7 @@
 // project's passes first.
 
 // CHECK: infer-shapes [statement]: Recompute
-// CHECK: pick-kernels [{{.*}}]: Name a kernel
+// CHECK: pick-kernels [{{.*}}]: Set the kernel
 // CHECK-NEXT: places: tuple[str, ...] = x86/f32/nhwc
 // CHECK: print-op-stats [debug]: Print
 // CHECK: tile-schedule [{{.*}}]: Choose
