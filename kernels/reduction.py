@@ -15,7 +15,7 @@ from tessella.dialects.nn import reduction
 from tessella.dialects.nn.core import Tensor, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
-from tessella.kernels.elements import FLOATING, INTEGERS, NATIVE, Table, rows
+from tessella.kernels.elements import FLOATING, FLOATS, INTEGERS, NATIVE, SAME, Table, rows
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.registry import native
 from tessella.support.elements import ELEMENTS
@@ -76,8 +76,12 @@ def scaled(k: KernelBuilder, value: SSAValue, factor: float) -> SSAValue:
     return k.map([value], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(factor, a[0]))))
 
 
-def _declare(op: type[reduction.ReduceOp], aggregation: str) -> None:
-    @native(op, op.name.removeprefix("nn."))
+PRODUCTS: Table = (*rows(FLOATS, computes="f64"), *rows(INTEGERS))
+"""Products are rounded once: those of f32 overflow where the next factor would bring them back."""
+
+
+def _declare(op: type[reduction.ReduceOp], aggregation: str, elements: Table = SAME) -> None:
+    @native(op, op.name.removeprefix("nn."), elements=elements)
     def lower(k: KernelBuilder, concrete: reduction.ReduceOp, x: SSAValue) -> SSAValue:
         settings = concrete.settings
         return reduce_axes(
@@ -92,7 +96,7 @@ def _declare(op: type[reduction.ReduceOp], aggregation: str) -> None:
 
 
 _declare(reduction.ReduceSumOp, "+")
-_declare(reduction.ReduceProdOp, "*")
+_declare(reduction.ReduceProdOp, "*", PRODUCTS)
 _declare(reduction.ReduceMaxOp, ">")
 _declare(reduction.ReduceMinOp, "<")
 
