@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, Signedness, f32, i1, i8, i32
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute, Block, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp
@@ -54,9 +54,13 @@ def test_random_statements(random: Random) -> None:
     """Against the tests' own meaning of a statement, on what is written at all."""
     sketch = statement(random)
     op = next(op for op in sketch.parse().walk() if isinstance(op, ContractOp))
-    values = [*op.inputs, *op.post_inputs]
-    names = {value: value.name_hint for value in values}
-    arrays = {value: sketch.arrays[str(name)] for value, name in names.items()}
+    block = op.parent_block()
+    assert block is not None
+    arrays: dict[SSAValue, Array] = {
+        value: sketch.arrays[str(value.name_hint)]
+        for value in block.args
+        if value.name_hint in sketch.arrays
+    }
     zeros = np.zeros_like(sketch.before)
     if op.init is not None:
         arrays[op.init] = zeros

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument
 
 from tessella import targets
-from tessella.dialects.nn import ReshapeOp, WeightOp
+from tessella.dialects.nn import WeightOp
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.dialects.tile.functions import weight_of
 from tessella.driver.build import StagedProgram, lower
 from tessella.driver.options import make_options
 from tessella.passes.tile.plan import Access, plan_accesses
@@ -29,13 +30,6 @@ random = given(program=programs() | programs(exact=False))
 
 def lowered(program: Program, target: str) -> StagedProgram:
     return lower(program.graph(), make_options(target=target), stop="tile")
-
-
-def is_weight(value: SSAValue) -> bool:
-    """Whether a value is a weight, maybe under another shape."""
-    while isinstance(value.owner, ReshapeOp):
-        value = value.owner.x
-    return isinstance(value.owner, WeightOp)
 
 
 def statements(module: ModuleOp) -> Iterator[Statement]:
@@ -107,7 +101,7 @@ def test_calls_agree_with_kernels(target: str, program: Program) -> None:
             assert [v.type for v in op.arguments] == list(kernel.function_type.inputs)
             assert [v.type for v in op.res] == list(kernel.function_type.outputs)
             for i, value in enumerate(op.arguments):
-                assert is_weight(value) or not kernel.is_constant(i)
+                assert weight_of(value) is not None or not kernel.is_constant(i)
     assert called == set(kernels)
     named = {op.symbol.root_reference.data for op in module.walk() if isinstance(op, WeightOp)}
     assert set(result.weights) == named
