@@ -328,14 +328,18 @@ class Model:
 
     def _finish(self, rows: int, vectors: int) -> float:
         """Cycles to begin a register tile, run the post body, and store."""
+        begin = 1.0 if self.is_map else TILE_CYCLES + self.target.fma_latency
+        return begin + rows * vectors * self._stored_each
+
+    @cached_property
+    def _stored_each(self) -> float:
+        """Cycles to run the post body on a vector of results, and to store it."""
         posts = len(self.flat.accesses) - 1 - self.flat.inputs
-        each = max(
+        return max(
             1.0 / self.target.store_ports,
             posts / self.target.load_ports,
             self._post_ops / self.target.fma_ports,
         )
-        begin = 1.0 if self.is_map else TILE_CYCLES + self.target.fma_latency
-        return begin + rows * vectors * each
 
     def _sum_lanes(self, s: Schedule) -> float:
         """Cycles to add up the lanes of the accumulators, with a shuffle and an addition for each
@@ -453,15 +457,14 @@ class Model:
             extents[s.rows] = s.row_tile
         if s.vector is not None:
             extents[s.vector] = s.width
-        accesses = self.flat.accesses
-        result = [[self._bytes(i, extents) for i in range(len(accesses))]]
+        result = [[self._bytes(i, extents) for i in range(len(self._moving))]]
         for loop in reversed(loops):
             extents[loop.name] = min(self.flat.ranges[loop.name], loop.trips * loop.step)
-            inside = zip(accesses, result[-1], strict=True)
+            inside = zip(self._moving, result[-1], strict=True)
             result.append(
                 [
-                    self._bytes(i, extents) if _moves(a, loop) else size
-                    for i, (a, size) in enumerate(inside)
+                    self._bytes(i, extents) if loop.name in moving else size
+                    for i, (moving, size) in enumerate(inside)
                 ]
             )
         return result[::-1]
@@ -474,7 +477,7 @@ class Model:
             if extent == 1:
                 continue
             elements *= extent
-            span += step * (max(extent, room) - 1)
+            span += step * ((max(room, extent)) - 1)  # called for each loop
             if contiguous:
                 run *= extent
         size = self._sizes[operand]
@@ -487,8 +490,14 @@ class Model:
         """(index, elements per step, contiguous elements, whether neighbours are contiguous) of
         each operand."""
         return [
-            [(n, *_step(a, n)) for n in sorted({*a.strides, *a.lanes})] for a in self.flat.accesses
+            [(n, *_step(a, n)) for n in sorted(moving)]
+            for a, moving in zip(self.flat.accesses, self._moving, strict=True)
         ]
+
+    @cached_property
+    def _moving(self) -> list[frozenset[str]]:
+        """The indices that move each operand."""
+        return [frozenset({*a.strides, *a.lanes}) for a in self.flat.accesses]
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -510,9 +519,10 @@ class Model:
         first = inside - 1
         total = 0.0
         for i, a in enumerate(self.flat.accesses):
-            trips, reused = 1, not _moves(a, loops[first])
+            moving = self._moving[i]
+            trips, reused = 1, loops[first].name not in moving
             for loop in reversed(loops[:first]):
-                reused = reused and not _moves(a, loop)
+                reused = reused and loop.name not in moving
                 if not reused:
                     trips *= loop.trips
             count = written if a is self.flat.out else 1
@@ -523,10 +533,6 @@ class Model:
 def _step(a: FlatAccess, name: str) -> tuple[int, int, bool]:
     lane = abs(a.lane_stride(name))
     return max(lane, abs(a.stride(name))), a.room.get(name, 0), lane == 1
-
-
-def _moves(a: FlatAccess, loop: Loop) -> bool:
-    return loop.name in a.strides or loop.name in a.lanes
 
 
 def _cost(op: ContractOp, region: str) -> float:
