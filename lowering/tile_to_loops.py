@@ -128,35 +128,34 @@ def _emit(
         emitter.loop(start, stop, loops[0].step, (), body)
         return
     number = kernel.code.value.data if kernel.code is not None else 0
+    parts = [
+        (op, flat := flatten(op), _starts(op, flat, emitter, steps))
+        for op in kernel.body.block.ops
+        if isinstance(op, ContractOp)
+    ]
     if kernel.nest is not None and kernel.nest.data.prefetch:
-        _prefetch(kernel, kernel.nest.data, emitter, buffers, steps)
-    for op in kernel.body.block.ops:
-        if isinstance(op, ContractOp):
-            if op.schedule is None:
-                raise InvalidModelError(
-                    "a statement has no schedule", hint="tile-schedule gives it one"
-                )
-            flat = flatten(op)
-            starts = _starts(op, flat, emitter, steps)
-            statement = Statement(emitter, op, simplify(flat), op.schedule.data, buffers, number)
-            statement.emit(starts)
+        _prefetch(parts, kernel.nest.data, emitter, buffers)
+    for op, flat, starts in parts:
+        if op.schedule is None:
+            raise InvalidModelError(
+                "a statement has no schedule", hint="tile-schedule gives it one"
+            )
+        statement = Statement(emitter, op, simplify(flat), op.schedule.data, buffers, number)
+        statement.emit(starts)
 
 
 def _prefetch(
-    kernel: KernelOp,
+    parts: Sequence[tuple[ContractOp, Flat, tuple[Pos, ...]]],
     nest: Nest,
     emitter: Emitter,
     buffers: Mapping[SSAValue, SSAValue],
-    steps: Sequence[SSAValue],
 ) -> None:
     """Prefetch the parts of the arguments that the next step of the innermost shared loop reads."""
     asked: set[SSAValue] = set()
-    for op in kernel.body.block.ops:
-        if not isinstance(op, ContractOp) or op.at is None:
+    for op, flat, starts in parts:
+        if op.at is None:
             continue
-        flat = flatten(op)
-        parts = zip(op.tensors, flat.accesses, _starts(op, flat, emitter, steps), strict=True)
-        for value, access, start in parts:
+        for value, access, start in zip(op.tensors, flat.accesses, starts, strict=True):
             span = access.stride(op.at.data[-1]) * nest.loops[-1].step
             if isinstance(value, BlockArgument) and span and value not in asked:
                 asked.add(value)
