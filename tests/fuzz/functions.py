@@ -12,7 +12,7 @@ import numpy as np
 import tessella
 from tests.fuzz import rounding
 from tests.fuzz.elements import Array
-from tests.fuzz.fuzzer import TARGETS, Fuzzer, WrongError
+from tests.fuzz.fuzzer import TARGETS, Fuzzer, WrongError, first_failing
 from tests.fuzz.rounding import Noise
 from tests.generators.jit_functions import Function, function
 
@@ -76,14 +76,13 @@ def _wide(y: Array) -> Array:
 def reduce(trial: Trial) -> Trial:
     """The first steps that fail."""
     made = trial.function
-    for count in range(1, len(made.taken) + 1):
+
+    def first(count: int) -> Trial:
         last = len(made.arrays) + count - 1
-        smaller = Trial(Function(made.arrays, made.taken[:count], [last]), trial.target)
-        try:
-            check(smaller)
-        except Exception:  # whatever it is
-            return smaller
-    return trial
+        return Trial(Function(made.arrays, made.taken[:count], [last]), trial.target)
+
+    smaller = (first(count) for count in range(1, len(made.taken) + 1))
+    return first_failing(check, smaller, trial)
 
 
 def save(trial: Trial, folder: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from tessella.targets import can_run, get
+
+Case = TypeVar("Case")
 
 TARGETS = [name for name in ("avx512", "avx2", "sse", "neon") if can_run(get(name))]
 """The targets whose code this machine runs."""
@@ -16,6 +18,16 @@ TARGETS = [name for name in ("avx512", "avx2", "sse", "neon") if can_run(get(nam
 
 class WrongError(Exception):
     """An answer is wrong."""
+
+
+def first_failing(check: Callable[[Case], str], cases: Iterable[Case], otherwise: Case) -> Case:
+    """The first of the cases for which the check raises."""
+    for case in cases:
+        try:
+            check(case)
+        except Exception:  # whatever it is
+            return case
+    return otherwise
 
 
 def _same(case: Any) -> Any:

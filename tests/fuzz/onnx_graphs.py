@@ -22,7 +22,7 @@ import tessella
 from tessella.driver.options import CompileOptions
 from tests.fuzz import rounding
 from tests.fuzz.elements import FLOATS, Array, wide
-from tests.fuzz.fuzzer import TARGETS, Fuzzer, WrongError
+from tests.fuzz.fuzzer import TARGETS, Fuzzer, WrongError, first_failing
 from tests.fuzz.graphs import Case, draw_case
 from tests.fuzz.oracles import runtime_results
 from tests.fuzz.rounding import Expected
@@ -108,13 +108,9 @@ def _judge(trial: Trial, found: Sequence[Array], right: Sequence[Expected], i: i
 
 def reduce(trial: Trial) -> Trial:
     """The first steps that fail."""
-    for count in range(1, len(trial.case.steps)):
-        smaller = replace(trial, case=trial.case.up_to(count))
-        try:
-            check(smaller)
-        except Exception:  # whatever it is
-            return smaller
-    return trial
+    counts = range(1, len(trial.case.steps))
+    smaller = (replace(trial, case=trial.case.up_to(count)) for count in counts)
+    return first_failing(check, smaller, trial)
 
 
 def save(trial: Trial, folder: Path) -> None:

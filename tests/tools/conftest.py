@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import onnx
 import pytest
 
+from tests.tools.breaker import installed
 from tests.tools.networks import classifier, open_batch, unsupported
 
 MODELS = {"model": classifier, "open": open_batch, "unsupported": unsupported}
@@ -19,3 +21,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, make in MODELS.items():
         onnx.save(make(), folder / f"{name}.onnx")
     return folder
+
+
+@pytest.fixture
+def breaker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """A plugin's pass that loses activations."""
+    with installed(tmp_path, monkeypatch):
+        yield

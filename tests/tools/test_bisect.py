@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.tools import opt
 from tessella.tools.cli import main
 from tessella.tools.commands import bisect as command
-from tests.tools.breaker import installed
 
 Out = pytest.CaptureFixture[str]
 
@@ -33,13 +31,6 @@ def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     shutil.copy(models / "model.onnx", tmp_path)
     monkeypatch.chdir(tmp_path)
     return "model.onnx"
-
-
-@pytest.fixture
-def breaker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """A plugin's pass that forgets activations."""
-    with installed(tmp_path, monkeypatch):
-        yield
 
 
 def test_nothing_is_wrong(model: str, capsys: Out) -> None:

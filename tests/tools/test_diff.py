@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Generator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.tools.cli import main
 from tessella.tools.diff_report import describe
 from tessella.tools.onnx_values import OnnxGraph
-from tests.tools.breaker import installed
 from tests.tools.networks import network
 
 Out = pytest.CaptureFixture[str]
@@ -35,13 +33,6 @@ def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         shutil.copy(models / f"{name}.onnx", tmp_path)
     monkeypatch.chdir(tmp_path)
     return "model.onnx"
-
-
-@pytest.fixture
-def breaker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """A plugin's pass that loses activations."""
-    with installed(tmp_path, monkeypatch):
-        yield
 
 
 def chain(length: int, broken: int) -> onnx.ModelProto:
