@@ -2,7 +2,7 @@
 #   PYTHON=python3.12   the interpreter to start from, 3.11 or later
 #   SLOW=1              the slow tests too, and all of each long sweep
 #   JOBS=2              processes that run tests
-#   BENCH=kernels       what is measured: models, kernels, compile, candidates, regression
+#   BENCH=kernels       what is measured: models, kernels, arrays, compile, candidates, regression
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
 
 PYTHON ?= python3
