@@ -41,8 +41,9 @@ def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) ->
 def packed_layouts(
     op: ContractOp, kernel: KernelOp, flat: Flat, vector: str, rows: str | None, width: int
 ) -> dict[int, Layout]:
-    """New layouts by operand, for tiles of ``width`` elements of the vector index: panels for
-    constants that do not depend on the rows, the vector index innermost for others that need it."""
+    """New layouts by operand, for tiles of ``width`` elements of the vector index: panels for those
+    that do not depend on the rows, and are constants or need a copy anyhow; the vector index
+    innermost for others that need a copy."""
     layouts: dict[int, Layout] = {}
     if op.is_map:
         return layouts
@@ -54,9 +55,10 @@ def packed_layouts(
         forms = op.input_accesses[i]
         dim = next(d for d, f in enumerate(forms) if f.single == vector)
         moves_by_row = rows is not None and a.stride(rows) != 0
-        if kernel.is_constant(argument.index) and not moves_by_row:
+        constant, contiguous = kernel.is_constant(argument.index), a.lane_stride(vector) == 1
+        if not moves_by_row and (constant or not contiguous):
             layouts[i] = _panels(op, i, dim, width)
-        elif a.lane_stride(vector) != 1:
+        elif not contiguous:
             order = [*(d for d in range(len(forms)) if d != dim), dim]
             layouts[i] = Layout("packed", tuple(Piece(d) for d in order))
     return layouts

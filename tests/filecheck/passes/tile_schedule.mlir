@@ -47,8 +47,9 @@ tile.kernel @conv(%d: tensor<1x12x9x9xf32, #nhwc>, %k: tensor<16x12x3x3xf32> {ti
 
 // -----
 
-// An operand that is no weight is transposed where the lanes need it, and else left as it is.
+// An operand that is no weight is packed where the lanes need it, and else left as it is.
 
+// CHECK:       #packed = #place.at<x86, f32, packed<[0 floordiv [[V:[0-9]+]], 1, 0 mod [[V]]]>>
 // CHECK-LABEL: tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.packed = #packed}, %c: tensor<24x40xf32>)
 // CHECK:         (%a[m, k], %b[n, k]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8
 // CHECK:         (%a[m, k], %c[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 8
