@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import tempfile
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
-# The IR is verified after every pass, in the processes that tests start too.
-os.environ.setdefault("TESSELLA_VERIFY", "1")
+from tests import environment, shared_kernels  # isort: skip (the first settles what others read)
+from tessella.codegen import kernel_cache
+from tessella.targets import machine
 
-# What was measured on this machine, and stored, is no part of what is tested.
-_CACHE = tempfile.TemporaryDirectory()
-atexit.register(_CACHE.cleanup)
-os.environ["XDG_CACHE_HOME"] = _CACHE.name
+kernel_cache.FOLDER = shared_kernels.SHARED
 
-# Everything is compiled anew, except where a test says otherwise.
-os.environ["TESSELLA_CACHE"] = "off"
-
-# A pass that crashes on purpose leaves nothing behind.
-os.environ["TESSELLA_CRASH_DIR"] = "off"
+# Caches have the sizes of the table of targets, on whatever machine the tests run.
+machine._CACHE_ROOT = environment.RUN
 
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("slow", settings.get_profile("tessella"), max_examples=100)
 settings.load_profile("tessella")
+
+# Hypothesis also draws constants out of the modules that are loaded, unless their folder is named
+# "tests": what is drawn would depend on which tests ran before, and on the folder of the checkout.
+providers._get_local_constants = Constants
+
+
+@pytest.fixture
+def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM compiles what this test has, whether another test had it before or not."""
+    monkeypatch.setattr(kernel_cache, "FOLDER", shared_kernels.OWN)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

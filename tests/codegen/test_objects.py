@@ -17,6 +17,8 @@ from tessella.codegen.symbols import PLACEHOLDER, linked_names, named, nameless
 from tessella.support.errors import InternalError
 from tessella.targets import get, native
 
+pytestmark = pytest.mark.usefixtures("compiled_anew")
+
 MACHINE = Machine.of(native())
 
 

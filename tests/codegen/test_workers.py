@@ -21,6 +21,8 @@ from tessella.codegen.workers import Batch, Pool, Worker
 from tessella.support.errors import InternalError, ResourceError
 from tessella.targets import get, native
 
+pytestmark = pytest.mark.usefixtures("compiled_anew")
+
 ROOT = Path(__file__).parents[2]
 MACHINE = Machine.of(native())
 SSE = Machine.of(get("sse"))

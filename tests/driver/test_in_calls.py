@@ -141,6 +141,7 @@ def test_without_a_handler_only_warnings_show(tmp_path: Path) -> None:
     assert second.startswith("a model was compiled again inside a call")
 
 
+@pytest.mark.usefixtures("compiled_anew")
 def test_timings() -> None:
     model = tessella.compile(classifier())
     timings = model.timings
