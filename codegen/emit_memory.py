@@ -78,8 +78,10 @@ def _masked_store(w: Writer, op: Operation) -> None:
 
 
 def _prefetch(w: Writer, op: Operation) -> None:
-    """For reading, into the second level of cache, data."""
-    w.line(f"call void @llvm.prefetch.p0(ptr {_address(w, op, 0, flags='')}, i32 0, i32 2, i32 1)")
+    assert isinstance(op, rt.PrefetchOp)
+    address, write = _address(w, op, 0, flags=""), int(op.write is not None)
+    locality = 4 - op.level.value.data
+    w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 {write}, i32 {locality}, i32 1)")
 
 
 MEMORY: dict[type[Operation], Handler] = {

@@ -29,6 +29,7 @@ from tessella.lowering.body import Bodies
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point
+from tessella.lowering.prefetch import Ahead
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
@@ -51,11 +52,13 @@ class Statement:
         schedule: Schedule,
         buffers: Mapping[SSAValue, SSAValue],
         code: int = 0,
+        ahead: Sequence[Ahead] = (),
     ) -> None:
         self.e = emitter
         self.op = op
         self.flat = flat
         self.s = schedule
+        self.ahead = ahead
         self.buffers = [buffers[v] for v in op.tensors]
         check_schedule(op, flat, schedule)
         self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
@@ -428,6 +431,14 @@ class Statement:
                 pos = self.e.step(next_panel, point.line, self.s.lanes)
                 self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
 
+    def _ask(self, point: Point, row: int, u: int) -> None:
+        """Ask for the lines that other statements, or the next step, need at this vector."""
+        for ahead in self.ahead:
+            if u * self.s.lanes % ahead.line == 0:
+                pos = self.loads.address(ahead.operand, point, row, u) + ahead.shift
+                at = self.e.at(pos)
+                self.e.effect(PrefetchOp(ahead.buffer, at, level=1, write=ahead.write))
+
     # ** points **
 
     def _combine(self, point: Point, sums: list[SSAValue], rows: Sequence[int]) -> list[Val]:
@@ -439,6 +450,7 @@ class Statement:
         self._prefetch(point)
         for row in rows:
             for u in range(point.vectors):
+                self._ask(point, row, u)
                 mask = self.loads.mask(point, row, u)
                 load = self.loads.load_or_zero if fused else self.loads.load
                 args = [load(n, point, row, u, mask) for n in range(self.flat.inputs)]

@@ -20,11 +20,10 @@ from typing import TypeVar
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import rt
-from tessella.dialects.elements import element_of
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
@@ -33,7 +32,6 @@ from tessella.dialects.tile import (
     ContractOp,
     EmptyOp,
     KernelOp,
-    Nest,
     ReturnOp,
     SegmentOp,
     SharedLoop,
@@ -42,15 +40,12 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.dialects.tile.nest import is_local, memory_shape
+from tessella.lowering.prefetch import Part, asked
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size
-
-PREFETCHES = 4
-"""Prefetches in a step of their loop, which costs more than they do."""
 
 T = TypeVar("T", rt.KernelOp, rt.SegmentOp)
 
@@ -129,49 +124,20 @@ def _emit(
         return
     number = kernel.code.value.data if kernel.code is not None else 0
     parts = [
-        (op, flat := flatten(op), _starts(op, flat, emitter, steps))
+        Part(op, flat := flatten(op), _starts(op, flat, emitter, steps))
         for op in kernel.body.block.ops
         if isinstance(op, ContractOp)
     ]
-    if kernel.nest is not None and kernel.nest.data.prefetch:
-        _prefetch(parts, kernel.nest.data, emitter, buffers)
-    for op, flat, starts in parts:
+    ahead = asked(parts, kernel.nest.data, buffers, emitter) if kernel.nest is not None else {}
+    for part in parts:
+        op, flat = part.op, simplify(part.flat)
         if op.schedule is None:
             raise InvalidModelError(
                 "a statement has no schedule", hint="tile-schedule gives it one"
             )
-        statement = Statement(emitter, op, simplify(flat), op.schedule.data, buffers, number)
-        statement.emit(starts)
-
-
-def _prefetch(
-    parts: Sequence[tuple[ContractOp, Flat, tuple[Pos, ...]]],
-    nest: Nest,
-    emitter: Emitter,
-    buffers: Mapping[SSAValue, SSAValue],
-) -> None:
-    """Prefetch the parts of the arguments that the next step of the innermost shared loop reads."""
-    asked: set[SSAValue] = set()
-    for op, flat, starts in parts:
-        if op.at is None:
-            continue
-        for value, access, start in zip(op.tensors, flat.accesses, starts, strict=True):
-            span = access.stride(op.at.data[-1]) * nest.loops[-1].step
-            if isinstance(value, BlockArgument) and span and value not in asked:
-                asked.add(value)
-                line = max(1, nest.prefetch * 8 // element_of(value.type).bits)
-                _ask(emitter, buffers[value], start + span, span, line)
-
-
-def _ask(emitter: Emitter, buffer: SSAValue, start: Pos, span: Size, line: int) -> None:
-    """Prefetch contiguous elements, line by line."""
-
-    def body(element: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        at = emitter.at(emitter.step(start, Pos(element), 1))
-        emitter.effect(rt.PrefetchOp(buffer, at))
-        return ()
-
-    emitter.loop(emitter.index(0), emitter.index(span), line, (), body, PREFETCHES)
+        asks = ahead.get(op, ())
+        statement = Statement(emitter, op, flat, op.schedule.data, buffers, number, asks)
+        statement.emit(part.starts)
 
 
 def _starts(

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     StringAttr,
     SymbolRefAttr,
+    UnitAttr,
     VectorType,
     i1,
     i64,
@@ -125,16 +126,32 @@ class IotaOp(IRDLOperation):
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """Prefetch an element's cache line into the second-level cache: `rt.prefetch %w[%i] :
-    memref<4096xf32>`. The element may lie outside the buffer."""
+    """Prefetch an element's cache line into the cache of a level, 1 or 2, to be read or written:
+    `rt.prefetch %w[%i] {level = 2 : i64} : memref<4096xf32>`. The element may lie outside the
+    buffer."""
 
     name = "rt.prefetch"
     buffer = operand_def(MemRefType)
     index = operand_def(IndexType)
+    level = prop_def(IntegerAttr[I64])
+    write = opt_prop_def(UnitAttr)
     assembly_format = "$buffer `[` $index `]` attr-dict `:` type($buffer)"
+    irdl_options = (ParsePropInAttrDict(),)
 
-    def __init__(self, buffer: SSAValue, index: SSAValue) -> None:
-        super().__init__(operands=[buffer, index])
+    def __init__(
+        self, buffer: SSAValue, index: SSAValue, *, level: int = 2, write: bool = False
+    ) -> None:
+        super().__init__(
+            operands=[buffer, index],
+            properties={
+                "level": IntegerAttr(level, i64),
+                "write": UnitAttr() if write else None,
+            },
+        )
+
+    def verify_(self) -> None:
+        if self.level.value.data not in (1, 2):
+            raise VerifyException("rt.prefetch: expected a cache of level 1 or 2")
 
 
 @irdl_op_definition

@@ -229,7 +229,7 @@ class Model:
             return 1.0
         # a maximum that keeps NaN takes a comparison and a blend
         accumulate = {"=": 0.0, "+": 1.0, "*": 1.0}.get(self.op.aggregation.data, 3.0)
-        return accumulate + _cost(self.op, "combine")
+        return accumulate + body_ops(self.op)
 
     @cached_property
     def _post_ops(self) -> float:
@@ -533,6 +533,11 @@ class Model:
 def _step(a: FlatAccess, name: str) -> tuple[int, int, bool]:
     lane = abs(a.lane_stride(name))
     return max(lane, abs(a.stride(name))), a.room.get(name, 0), lane == 1
+
+
+def body_ops(op: ContractOp) -> float:
+    """Vector operations of a statement's combine body."""
+    return _cost(op, "combine")
 
 
 def _cost(op: ContractOp, region: str) -> float:

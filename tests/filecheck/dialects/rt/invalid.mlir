@@ -8,3 +8,9 @@
 %x = "test.op"() : () -> f32
 // expected-error@+1 {{i1}}
 rt.check %x, 3
+
+// -----
+
+%b, %i = "test.op"() : () -> (memref<16xf32>, index)
+// expected-error@+1 {{expected a cache of level 1 or 2}}
+rt.prefetch %b[%i] {level = 3 : i64} : memref<16xf32>

@@ -7,12 +7,16 @@
 // CHECK-NEXT:    %ok = arith.cmpi ult, %thread, %threads : index
 // CHECK-NEXT:    rt.check %ok, 3
 // CHECK-NEXT:    %l = rt.iota : vector<16xindex>
+// CHECK-NEXT:    rt.prefetch %a[%thread] {level = 2 : i64} : memref<16xf32>
+// CHECK-NEXT:    rt.prefetch %b[%thread] {level = 1 : i64, write} : memref<16xf32>
 // CHECK-NEXT:    rt.return
 rt.kernel @kernel(%a: memref<16xf32>, %i: memref<2xi64>) outs(%b: memref<16xf32>) scratch(%s: memref<4xf32>) threads(%thread, %threads) attributes {code = 3 : i64, nodes = ["n"]} {
   %c = rt.context : memref<16xi64>
   %ok = arith.cmpi ult, %thread, %threads : index
   rt.check %ok, 3
   %l = rt.iota : vector<16xindex>
+  rt.prefetch %a[%thread] {level = 2 : i64} : memref<16xf32>
+  rt.prefetch %b[%thread] {level = 1 : i64, write} : memref<16xf32>
   rt.return
 }
 

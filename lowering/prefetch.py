@@ -1,0 +1,143 @@
+"""What a step of shared loops asks for ahead of its use.
+
+Arguments are asked for one step before they are read, results before they are written. A statement
+that reads an argument vector by vector asks along with each vector, so that no more is asked for
+than comes in meanwhile: of several such statements the one that computes most. What no statement
+reads that way is asked for as a whole, when the step begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from tessella.dialects import rt
+from tessella.dialects.elements import element_of
+from tessella.dialects.layout import Layout
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.tile import ContractOp, Nest
+from tessella.dialects.tile.flat import Flat, layout_of, simplify
+from tessella.dialects.tile.nest import is_local, shared_loops
+from tessella.lowering.values import Emitter, Pos
+from tessella.passes.tile.model import body_ops
+from tessella.passes.tile.plan import Access, plan_accesses
+from tessella.support.sizes import Size
+
+UNROLLED = 4
+"""Prefetches in a step of their loop, which costs more than they do."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement in one step of the shared loops."""
+
+    op: ContractOp
+    flat: Flat
+    starts: tuple[Pos, ...]
+    """Where the operands and the result begin."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A buffer that is asked for wherever a statement reads a vector of one of its operands."""
+
+    operand: int
+    buffer: SSAValue
+    shift: Size
+    """Elements from what is read to what is asked for."""
+    line: int
+    """Elements of a cache line."""
+    write: bool
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An operand of a statement that the innermost shared loop moves by ``span`` elements."""
+
+    part: Part
+    operand: int
+    span: Size
+
+    @property
+    def work(self) -> float:
+        """How much the statement computes while it reads the operand vector by vector; 0 if it does
+        not."""
+        op, schedule = self.part.op, self.part.op.schedule
+        if schedule is None or self.operand >= self.part.flat.inputs:
+            return 0.0
+        plan = plan_accesses(op, simplify(self.part.flat), schedule.data.vector, None)
+        along = plan.operands[self.operand].access is Access.CONTIGUOUS
+        return 1.0 + body_ops(op) if along else 0.0
+
+
+def asked(
+    parts: Sequence[Part], nest: Nest, buffers: Mapping[SSAValue, SSAValue], emitter: Emitter
+) -> dict[ContractOp, list[Ahead]]:
+    """What each statement asks for. What none of them can is asked for here and now."""
+    found: dict[ContractOp, list[Ahead]] = {part.op: [] for part in parts}
+    for value, reads in _reads(parts).items() if nest.prefetch else ():
+        read = max(reads, key=lambda each: each.work)
+        line = max(1, nest.prefetch * 8 // element_of(value.type).bits)
+        if not read.work:
+            start = read.part.starts[read.operand]
+            _ask_now(emitter, buffers[value], start + read.span, read.span, line)
+            continue
+        mine = found[read.part.op]
+        mine.append(Ahead(read.operand, buffers[value], read.span, line, write=False))
+        for result in _written_alike(parts, read):
+            mine.append(Ahead(read.operand, buffers[result], 0, line, write=True))
+    return found
+
+
+def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
+    """Where the arguments are read that the innermost shared loop moves."""
+    found: dict[SSAValue, list[_Read]] = {}
+    for part in parts:
+        *_, (name, loop) = shared_loops(part.op).items()
+        for number, (value, access) in enumerate(
+            zip(part.op.tensors, part.flat.accesses, strict=True)
+        ):
+            span = access.stride(name) * loop.step
+            if isinstance(value, BlockArgument) and span:
+                found.setdefault(value, []).append(_Read(part, number, span))
+    return found
+
+
+def _written_alike(parts: Sequence[Part], read: _Read) -> Iterator[SSAValue]:
+    """The results of the kernel that later statements write at the places where a statement reads
+    an operand."""
+    places = _places(read.part.op, read.operand)
+    for part in parts[parts.index(read.part) + 1 :]:
+        if places is not None and places == _places(part.op, -1) and not is_local(part.op.res):
+            yield part.op.res
+
+
+def _places(
+    op: ContractOp, operand: int
+) -> tuple[Sequence[Size], Layout, int, Sequence[int | None]] | None:
+    """What determines the addresses of an operand in a step, if its access has plain indices: the
+    tensor's shape, layout and bits, and which shared loop runs over each dimension."""
+    value, forms, at = op.tensors[operand], op.access_list[operand], list(shared_loops(op))
+    names = [form.single for form in forms]
+    ranges = {index.name: index.range for index in op.index_list}
+    whole = all(
+        ranges.get(name or "") == extent
+        for name, extent in zip(names, shape_of(value), strict=True)
+    )
+    if not whole or len(set(names)) != len(names):
+        return None
+    loops = [at.index(name) if name in at else None for name in names]
+    return shape_of(value), layout_of(value), element_of(value.type).bits, loops
+
+
+def _ask_now(emitter: Emitter, buffer: SSAValue, start: Pos, span: Size, line: int) -> None:
+    """Prefetch contiguous elements, line by line."""
+
+    def body(element: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        at = emitter.at(emitter.step(start, Pos(element), 1))
+        emitter.effect(rt.PrefetchOp(buffer, at))
+        return ()
+
+    emitter.loop(emitter.index(0), emitter.index(span), line, (), body, UNROLLED)

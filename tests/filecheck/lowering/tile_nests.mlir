@@ -1,0 +1,66 @@
+// RUN: tessella-opt %s -p convert-tile-to-loops --split-input-file | filecheck %s
+
+// The statement that computes most while it reads the argument asks for the row after this one, and
+// for where the result of this row will be. A row of results of other statements is all there is.
+
+// CHECK-LABEL: rt.kernel @softmax(%x: memref<32768xf32>) outs(%r: memref<32768xf32>)
+// CHECK-SAME:    scratch(%m: memref<1xf32>, %e: memref<64xf32>, %t: memref<1xf32>)
+// CHECK:         scf.for %step = %{{.*}} to %{{.*}} step
+// CHECK-NEXT:      %[[ROW:.*]] = affine.apply affine_map<(d0) -> ((d0 * 64))> (%step)
+// CHECK-NOT:       rt.prefetch
+// CHECK:           vector.reduction <maximumf>
+// CHECK:           scf.for %j = 
+// CHECK-NEXT:        %[[AT:.*]] = affine.apply affine_map<(d0, d1) -> ((d0 + d1))> (%[[ROW]], %j)
+// CHECK-NEXT:        %[[NEXT:.*]] = affine.apply affine_map<(d0) -> ((d0 + 64))> (%[[AT]])
+// CHECK-NEXT:        rt.prefetch %x[%[[NEXT]]] {level = 1 : i64}
+// CHECK-NEXT:        rt.prefetch %r[%[[AT]]] {level = 1 : i64, write}
+// CHECK:             math.exp
+// CHECK-NOT:       rt.prefetch
+// CHECK:         rt.return
+tile.kernel @softmax(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>) attributes {nest = #tile.nest<[512 by 1] prefetch 64>} {
+  %m = tile.contract > [i: 512 | j: 64] (%x[i, j]) -> [i] at [i] schedule #tile.schedule<[] reduce [j] vector j 16 by 4> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<512xf32>
+  %e = tile.contract = [i: 512, j: 64] (%x[i, j], %m[i]) -> [i, j] at [i] schedule #tile.schedule<[j] reduce [] vector j 16 by 1> {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.subf %a, %b : f32
+    %y = math.exp %s : f32
+    tile.yield %y : f32
+  } : tensor<512x64xf32>
+  %t = tile.contract + [i: 512 | j: 64] (%e[i, j]) -> [i] at [i] schedule #tile.schedule<[] reduce [j] vector j 16 by 4> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<512xf32>
+  %r = tile.contract = [i: 512, j: 64] (%e[i, j], %t[i]) -> [i, j] at [i] schedule #tile.schedule<[j] reduce [] vector j 16 by 1> {
+  ^bb0(%a: f32, %b: f32):
+    %y = arith.divf %a, %b : f32
+    tile.yield %y : f32
+  } : tensor<512x64xf32>
+  tile.return %r : tensor<512x64xf32>
+}
+
+// -----
+
+// Rows that no statement reads vector by vector are asked for when the step begins.
+
+// CHECK-LABEL: rt.kernel @product
+// CHECK:         scf.for %step
+// CHECK:           scf.for
+// CHECK:             rt.prefetch %x[%{{.*}}] {level = 2 : i64} : memref<2048xf32>
+// CHECK-NEXT:      } {rt.unroll = 4 : i64}
+// CHECK-NOT:       rt.prefetch
+// CHECK:         rt.return
+tile.kernel @product(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>) -> (tensor<64x16xf32>) attributes {nest = #tile.nest<[64 by 8] prefetch 64>} {
+  %p = tile.contract + [m: 64, n: 16 | k: 32] (%x[m, k], %w[k, n]) -> [m, n] at [m] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 rows m 8> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<64x16xf32>
+  %r = tile.contract = [m: 64, n: 16] (%p[m, n]) -> [m, n] at [m] schedule #tile.schedule<[m_n] reduce [] vector m_n 16 by 1> {
+  ^bb0(%a: f32):
+    %c = arith.negf %a : f32
+    tile.yield %c : f32
+  } : tensor<64x16xf32>
+  tile.return %r : tensor<64x16xf32>
+}
