@@ -89,7 +89,7 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
 
 
 def emit_segment(segment: rt.SegmentOp, target: Target) -> str:
-    """The LLVM module of one segment, which calls kernels of other modules."""
+    """The LLVM module of one segment, which calls kernels and segments of other modules."""
     w = Writer(target, SEGMENT_HANDLERS)
     bind_segment(w, segment)
     w.walk(segment.body.block)

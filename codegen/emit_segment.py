@@ -1,10 +1,11 @@
-"""Segments: straight lines that call kernels on weights, the arena, and the call's arrays."""
+"""Segments: they call kernels on weights, the arena and the call's arrays, and run others."""
 
 from __future__ import annotations
 
 from xdsl.dialects import memref
 from xdsl.ir import Operation, SSAValue
 
+from tessella.codegen.emit_scan import scan
 from tessella.codegen.lltypes import I64, Value, constant, quote
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
@@ -84,6 +85,7 @@ SEGMENT: dict[type[Operation], Handler] = {
     rt.ArenaOp: _arena,
     rt.WeightOp: _weight,
     rt.CallOp: _call,
+    rt.ScanOp: scan,
     memref.CopyOp: _copy,
     rt.ReturnOp: _return,
 }

@@ -1,4 +1,4 @@
-"""Calls on tensors: what `tile.call` and `rt.launch` share."""
+"""Calls on tensors: what `tile.call`, `tile.scan` and `rt.launch` share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from xdsl.irdl import IRDLOperation, base, prop_def, var_operand_def, var_result
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tessella.dialects.assembly import parse_operand, print_types
+from tessella.dialects.assembly import (
+    parse_operand,
+    parse_settings,
+    print_settings,
+    print_types,
+)
 
 
 class TensorCall(IRDLOperation):
@@ -39,6 +44,8 @@ class TensorCall(IRDLOperation):
         printer.print_string(" ")
         printer.print_symbol_name(self.callee_name)
         printer.print_operands(self.arguments)
+        settings = {k: v for k, v in self.properties.items() if k != "callee"}
+        print_settings(printer, settings)
         printer.print_op_attributes(self.attributes)
         if self.res:
             print_types(printer, self.result_types)
@@ -49,10 +56,15 @@ class TensorCall(IRDLOperation):
         operands = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parse_operand(parser)
         )
+        known = cls.get_irdl_definition().properties.keys() - {"callee"}
+        settings = parse_settings(parser, known)
         attributes = parser.parse_optional_attr_dict()
         types = parser.parse_optional_punctuation(":") and parser.parse_comma_separated_list(
             parser.Delimiter.NONE, parser.parse_type
         )
-        op = cls(name.data, operands, types or [])
-        op.attributes.update(attributes)
-        return op
+        return cls.create(
+            operands=operands,
+            result_types=types or [],
+            properties={"callee": SymbolRefAttr(name.data), **settings},
+            attributes=attributes,
+        )

@@ -12,9 +12,10 @@ from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tessella.dialects import tile
+from tessella.dialects import nn, tile
 from tessella.dialects.graph import Graph, main_function, signature
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
@@ -142,6 +143,14 @@ def _run_call(self: Interpreter, op: Operation, values: Values) -> list[Array]:
     return self.block(callee.body.block, _operands(op, values))
 
 
+def _run_scan(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    """A loop around a function or segment."""
+    scan = cast(nn.ScanOp | tile.ScanOp, op)
+    symbol = scan.body if isinstance(scan, nn.ScanOp) else scan.callee
+    body = callee_of(op, symbol, FuncOp, tile.SegmentOp).body.block
+    return scan.loop.run(lambda arrays: self.block(body, arrays), _operands(op, values))
+
+
 def _run_view(self: Interpreter, op: Operation, values: Values) -> list[Array]:
     return [x.reshape(shape_of(op.results[0])) for x in _operands(op, values)]
 
@@ -163,6 +172,8 @@ _RUNNERS: dict[type[Operation], OpRunner] = {
     CastOp: _run_cast,
     LaunchOp: _run_call,
     tile.CallOp: _run_call,
+    nn.ScanOp: _run_scan,
+    tile.ScanOp: _run_scan,
     tile.ViewOp: _run_view,
     tile.EmptyOp: _run_empty,
     tile.ContractOp: _run_contract,

@@ -35,8 +35,22 @@ def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
     """The op that an op calls. Raises VerifyException if no op of these kinds has the name."""
     found = find_symbol(user, symbol)
     if not isinstance(found, kinds):
-        expected = " or ".join(kind.name for kind in kinds)
+        expected = " or ".join(getattr(kind, "name", "function") for kind in kinds)
         raise VerifyException(f"{user.name}: there is no {expected} @{symbol.root_reference.data}")
+    return found
+
+
+def body_above(user: Operation, symbol: SymbolRefAttr, kind: type[T]) -> T:
+    """The function that an op runs. Raises VerifyException unless it is of this kind and stands
+    above the function that the op is in: so none runs itself."""
+    found = callee_of(user, symbol, kind)
+    around: Operation | None = user
+    while around is not None and around.parent is not found.parent:
+        around = around.parent_op()
+    if around is None or not found.is_before_in_block(around):
+        raise VerifyException(
+            f"{user.name}: expected @{symbol.root_reference.data} above the function that runs it"
+        )
     return found
 
 

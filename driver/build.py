@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
 
 from tessella import targets
 from tessella.codegen import perf_map
@@ -21,6 +21,7 @@ from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import weight_array
+from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
@@ -35,7 +36,15 @@ from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_weights
 from tessella.runtime import sharing
 from tessella.runtime.elements import full
-from tessella.runtime.program import Constant, HostStep, NativeStep, Program, Step, TensorSpec
+from tessella.runtime.program import (
+    Constant,
+    HostStep,
+    NativeStep,
+    Program,
+    ScanStep,
+    Step,
+    TensorSpec,
+)
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
@@ -165,7 +174,7 @@ def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) 
         library = link(objects.images, objects.symbols)
         if KNOBS.perf:
             perf_map.write(library, objects.images, lowered.nodes)
-        program = _Assembler(lowered, library).program()
+        program = _Assembler(lowered, library, main_function(module)).program()
     return Built(program, lowered, objects)
 
 
@@ -191,13 +200,13 @@ def check_stage(stage: object, known: Sequence[str]) -> None:
 
 
 class _Assembler:
-    """Makes the steps of a program from ``@main``."""
+    """Makes the steps of a program from ``@main``, or from a function that it runs."""
 
-    def __init__(self, lowered: StagedProgram, library: Library) -> None:
+    def __init__(self, lowered: StagedProgram, library: Library, function: FuncOp) -> None:
         self.lowered = lowered
         self.library = library
         self.module = lowered.stages["loops"]
-        self.main = main_function(self.module)
+        self.function = function
         self.arenas = {
             op.sym_name.data: op.arena_size for op in self.module.ops if isinstance(op, SegmentOp)
         }
@@ -208,12 +217,12 @@ class _Assembler:
         """By slot: those of the segments, then the constants of the host."""
 
     def program(self) -> Program:
-        for argument in self.main.body.block.args:
+        for argument in self.function.body.block.args:
             self._number(argument)
         steps: list[Step] = []
         constants: dict[int, Constant] = {}
         results: tuple[int, ...] = ()
-        for op in self.main.body.block.ops:
+        for op in self.function.body.block.ops:
             inputs = tuple(self.numbers[v] for v in op.operands)
             if isinstance(op, CopyOp):
                 # the host and a CPU share their memory
@@ -227,21 +236,12 @@ class _Assembler:
                 case WeightOp():
                     array = weight_array(op, self.lowered.weights)
                     constants[outputs[0]] = self._constant(op.res, array)
-                case LaunchOp():
-                    steps.append(self._native(op, inputs, outputs))
-                case NnOp():
-                    steps.append(self._host(op, inputs, outputs))
-                case CastOp():
-                    dtype = dtype_of(op.res.type)
-                    steps.append(
-                        HostStep("nn.cast", op.name, inputs, outputs, {"to": dtype}, (dtype,))
-                    )
                 case ReturnOp():
                     results = inputs
                 case _:
-                    raise InternalError(f"{op.name} is no step of a program")
+                    steps.append(self._step(op, inputs, outputs))
         return Program(
-            inputs=len(self.main.body.block.args),
+            inputs=len(self.function.body.block.args),
             steps=tuple(steps),
             results=results,
             constants=constants,
@@ -249,6 +249,26 @@ class _Assembler:
             nodes=self._nodes(),
             keep=self.library,
         )
+
+    def _step(self, op: Operation, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
+        match op:
+            case LaunchOp():
+                return self._native(op, inputs, outputs)
+            case ScanOp():
+                return ScanStep(self._body(op), op.loop, inputs, outputs)
+            case NnOp():
+                return self._host(op, inputs, outputs)
+            case CastOp():
+                dtype = dtype_of(op.res.type)
+                return HostStep("nn.cast", op.name, inputs, outputs, {"to": dtype}, (dtype,))
+            case _:
+                raise InternalError(f"{op.name} is no step of a program")
+
+    def _body(self, op: ScanOp) -> Program:
+        function = op.function
+        if not isinstance(function, FuncOp):
+            raise InternalError(f"the module has no function @{op.body_name}")
+        return _Assembler(self.lowered, self.library, function).program()
 
     def _host(self, op: NnOp, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> HostStep:
         function = picked_kernel(op).function or op.name

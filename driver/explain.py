@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from tessella.dialects import rt
@@ -24,7 +26,7 @@ from tessella.driver.explain_pick import Explainer
 from tessella.driver.explain_table import page, table
 from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick
 from tessella.kernels.cost import bytes_of
-from tessella.passes.base import CONSUMED, PATTERN
+from tessella.passes.base import CONSUMED, PATTERN, functions
 
 DERIVED = (
     "The program was loaded from the stage {stage!r}, which no longer knows its ops: "
@@ -68,19 +70,22 @@ def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
         stage = next(iter(stages))
         return Explanation(list(_kernels(stages[stage])), note=DERIVED.format(stage=stage))
     module = stages["placed"]
-    explainer = Explainer(main_function(module))
+    main = main_function(module)
+    others = [function for function in functions(module) if function is not main]
+    explainers = [Explainer(function) for function in (main, *others)]
+    groups = count()
     return Explanation(
-        list(_placed(module, explainer)),
-        list(_conversions(module, explainer)),
-        list(_fusions(module)),
-        explainer.pick,
+        [entry for e in explainers for entry in _placed(module, e, groups)],
+        [conversion for e in explainers for conversion in _conversions(e)],
+        [fusion for e in explainers for fusion in _fusions(e.function)],
+        explainers[0].pick,
     )
 
 
-def _placed(module: ModuleOp, explainer: Explainer) -> Iterator[Entry]:
+def _placed(module: ModuleOp, explainer: Explainer, groups: Iterator[int]) -> Iterator[Entry]:
     kernels = {k.sym_name.data: k for k in module.body.block.ops if isinstance(k, KernelOp)}
-    steps = (op for op in main_function(module).body.block.ops if _is_step(op))
-    for group, outer in enumerate(steps):
+    steps = (op for op in explainer.function.body.block.ops if _is_step(op))
+    for outer, group in zip(steps, groups, strict=False):
         for op in list(outer.body.block.ops) if isinstance(outer, FusedOp) else [outer]:
             if isinstance(op, NnOp):
                 yield explainer.entry(op, group)
@@ -93,8 +98,8 @@ def _is_step(op: Operation) -> bool:
     return isinstance(op, NnOp | FusedOp | CallOp) and not isinstance(op, ConstantOp)
 
 
-def _conversions(module: ModuleOp, explainer: Explainer) -> Iterator[Conversion]:
-    for op in main_function(module).body.block.ops:
+def _conversions(explainer: Explainer) -> Iterator[Conversion]:
+    for op in explainer.function.body.block.ops:
         if isinstance(op, CopyOp | CastOp | RelayoutOp):
             yield {
                 "op": op.name,
@@ -134,9 +139,9 @@ def _readers(value: SSAValue) -> Iterator[str]:
                 yield op.name.rpartition(".")[2]
 
 
-def _fusions(module: ModuleOp) -> Iterator[Fusion]:
+def _fusions(function: FuncOp) -> Iterator[Fusion]:
     """Ops that patterns made, and groups that run as one kernel."""
-    for op in main_function(module).walk():
+    for op in function.walk():
         pattern = op.attributes.get(PATTERN)
         if isinstance(op, NnOp) and isinstance(pattern, StringAttr):
             consumed = op.attributes.get(CONSUMED, ArrayAttr([]))
@@ -189,7 +194,7 @@ def _kernels(module: ModuleOp) -> Iterator[Entry]:
     kernels = sorted(found, key=_code)
     for group, op in enumerate(kernels):
         yield from _nodes("", op, group)
-    host = [op for op in main_function(module).body.block.ops if isinstance(op, NnOp)]
+    host = [op for f in functions(module) for op in f.body.block.ops if isinstance(op, NnOp)]
     for group, op in enumerate(host, len(kernels)):
         if not isinstance(op, ConstantOp):
             place = place_of(op.results[0].type)

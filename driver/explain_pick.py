@@ -48,6 +48,7 @@ class Explainer:
 
     def __init__(self, function: FuncOp) -> None:
         kernels.load()
+        self.function = function
         self.pick = _pick(function)
         self.target = targets.resolve(self.pick["target"] if self.pick else "native")
         ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]

@@ -30,6 +30,7 @@ from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
 from tessella.passes.plan_weights import PlanWeightsPass
 from tessella.passes.print_op_stats import PrintOpStatsPass
+from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_share_loops import TileShareLoopsPass
@@ -67,6 +68,7 @@ def _stages(options: Options) -> Stages:
             [
                 InferShapesPass(),
                 FoldConstantsPass(),
+                SinkConstantsPass(),
                 EliminateIdentitiesPass(),
                 FusePatternsPass(),
                 # the fusions leave ops on constants behind, which the second folding evaluates

@@ -28,6 +28,7 @@ from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import place_of, verify_place
 from tessella.passes.base import buffer_weights
 from tessella.runtime.weights import WeightStore
@@ -67,25 +68,28 @@ def faults(stage: str, module: ModuleOp, weights: WeightStore) -> Iterator[Fault
 
 
 def _program(module: ModuleOp) -> Iterator[Fault]:
-    """`@main` is the one `func.func`; it takes and gives arrays of the element types it states."""
+    """`@main` is the one `func.func` but for those that `nn.scan` runs; it takes and gives arrays
+    of the element types it states, and so do these."""
     functions = [op for op in module.walk() if isinstance(op, FuncOp)]
+    run = {op.body_name for op in module.walk() if isinstance(op, ScanOp)}
     if not any(function.sym_name.data == "main" for function in functions):
         yield Fault(module, "there is no func.func @main")
     for function in functions:
-        if function.sym_name.data != "main" or not function.body.blocks:
-            yield Fault(function, f"@{function.sym_name.data} is not @main, or has no body")
+        if function.sym_name.data not in {"main", *run} or not function.body.blocks:
+            reason = "is neither @main nor run by an nn.scan, or has no body"
+            yield Fault(function, f"@{function.sym_name.data} {reason}")
         else:
             yield from _signature(function)
 
 
-def _signature(main: FuncOp) -> Iterator[Fault]:
-    """What the program takes and gives is stored as its place says."""
-    last = main.body.block.last_op
-    for value in (*main.body.block.args, *(last.operands if last is not None else ())):
+def _signature(function: FuncOp) -> Iterator[Fault]:
+    """What a function takes and gives is stored as its place says."""
+    last = function.body.block.last_op
+    for value in (*function.body.block.args, *(last.operands if last is not None else ())):
         try:
             verify_place(value.type)
         except VerifyException as error:
-            yield Fault(main, str(error))
+            yield Fault(function, str(error))
 
 
 def _foreign_ops(stage: str, module: ModuleOp) -> Iterator[Fault]:

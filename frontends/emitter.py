@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import PyValue, dtype_of, element_type, shape_of, tensor, type_of
+from tessella.dialects.nn.core import (
+    PyValue,
+    dtype_of,
+    element_type,
+    shape_of,
+    tensor,
+    tensor_type,
+    type_of,
+)
+from tessella.frontends.functions import clean, isolate
 from tessella.runtime.elements import widened
+from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
 
 Array = npt.NDArray[Any]
+Values = Sequence[SSAValue]
+Step = Callable[[Values, Values], tuple[Values, Values]]
+"""From carried values and an element of each sequence to the next carried values, and an element of
+each sequence that is returned."""
 
 _INT64 = np.iinfo(np.int64)
 
@@ -28,6 +45,10 @@ class Emitter:
 
     def __init__(self, block: Block, where: Callable[[], str | None] = lambda: None) -> None:
         self.block = block
+        self.root = block
+        """The block of the program; ``block`` is another one while a function is made."""
+        self.functions: list[FuncOp] = []
+        """The functions that the program runs, those first that others run."""
         self.weights = WeightStore()
         self._where = where
 
@@ -84,14 +105,71 @@ class Emitter:
             return value
         return self.emit(nn.ExpandOp, value, shape=tuple(shape))[0]
 
-    def clean(self) -> None:
-        """Drop the ops whose results are not used, and the weights that no op names."""
-        for op in reversed(tuple(self.block.ops)):
-            if isinstance(op, nn.NnOp) and not any(result.uses for result in op.results):
-                op.detach()
-                op.erase()
-        ops = (op for op in self.block.ops if isinstance(op, nn.WeightOp))
+    @contextmanager
+    def inside(self, block: Block) -> Generator[None]:
+        """Append ops to another block for a while."""
+        outer, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = outer
+
+    def scan(
+        self,
+        name: str,
+        first: Values,
+        sequences: Values,
+        step: Step,
+        backward: Callable[[int], bool] = lambda sequence: False,
+    ) -> Values:
+        """Run a step for each element of sequences, which have at least one.
+
+        ``step`` emits the ops of a function of its own, which may read all values there are.
+        ``backward`` says which sequences run from their last element to their first: those that are
+        taken have the first numbers, those that are returned the next. Gives the last carried
+        values, and the sequences that are returned. Raises ShapeError.
+        """
+        elements = [tensor(tensor_type(x).element_type, shape_of(x)[1:]) for x in sequences]
+        body = Block(arg_types=[*(tensor_type(x) for x in first), *elements])
+        with self.inside(body):
+            carried, outputs = step(body.args[: len(first)], body.args[len(first) :])
+        for old, new in zip(first, carried, strict=True):
+            if new.type != old.type:
+                raise ShapeError(
+                    "a value that is carried from step to step changes its type",
+                    expected=str(old.type),
+                    found=str(new.type),
+                )
+        body.add_op(ReturnOp(*carried, *outputs))
+        others = isolate(body)
+        steps = shape_of(sequences[0])[0]
+        stacked = [tensor(tensor_type(y).element_type, (steps, *shape_of(y))) for y in outputs]
+        types = [*(tensor_type(x) for x in first), *stacked]
+        name = f"{name}_{len(self.functions)}"
+        returned = [value.type for value in (*carried, *outputs)]
+        self.functions.append(
+            FuncOp(name, ([argument.type for argument in body.args], returned), Region(body))
+        )
+        numbers = filter(backward, range(len(sequences) + len(outputs)))
+        loop = Loop(len(first), len(sequences), tuple(numbers))
+        op = nn.ScanOp(name, [*first, *sequences, *others], types, loop)
+        if where := self._where():
+            op.attributes["node"] = StringAttr(where)
+        return self.append(op)
+
+    def module(self, main: FuncOp) -> ModuleOp:
+        """The finished program, without ops whose results are not used, functions that nothing
+        runs, and weights that no op names."""
+        used = clean(main)
+        kept: list[FuncOp] = []
+        for function in reversed(self.functions):
+            if function.sym_name.data in used:
+                used |= clean(function)
+                kept.append(function)
+        module = ModuleOp([*reversed(kept), main])
+        ops = (op for op in module.walk() if isinstance(op, nn.WeightOp))
         self.weights.keep({op.symbol.root_reference.data for op in ops})
+        return module
 
 
 def _check_fits(value: float, dtype: np.dtype[Any]) -> None:

@@ -13,6 +13,7 @@ FAMILIES = (
     "transposed",
     "attention",
     "pooling",
+    "recurrent",
     "reduction",
     "normalization",
     "movement",

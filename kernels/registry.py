@@ -43,6 +43,10 @@ CPUS = ("x86", "arm")
 HOST_KERNEL = "host"
 VIEW_KERNEL = "view"
 """The kernel of ops whose result is the operand's memory under another shape."""
+LOOP_KERNEL = "loop"
+"""The kernel of `nn.scan` whose function is native code."""
+NOT_FUSED = (VIEW_KERNEL, LOOP_KERNEL)
+"""Kernels without statements of their own, which others could join."""
 
 Lowering = Callable[..., SSAValue | Sequence[SSAValue]]
 """``lower(builder, op, *operands)`` adds the op's statements to a ``KernelBuilder`` and gives its

@@ -9,7 +9,7 @@
     %y = tile.call @relu_0(%x) : tensor<4xf32, #p>
 
 An op whose result is its operand's memory (kernel ``view``, or a change of layout that moves no
-element) becomes a `tile.view`.
+element) becomes a `tile.view`. `nn.scan` becomes a `tile.scan` of the segment that its function is.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
+from tessella.dialects import nn
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type, type_of
 from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
-from tessella.dialects.tile import CallOp, KernelOp, SegmentOp, ViewOp, same_memory
+from tessella.dialects.tile import CallOp, KernelOp, ScanOp, SegmentOp, ViewOp, same_memory
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import VIEW_KERNEL
 from tessella.lowering.structure import structure
@@ -149,7 +150,9 @@ def _convert_segment(segment: SegmentOp, weights: WeightStore, table: KernelTabl
             _splat_to_weight(op, weights)
 
 
-def _converted(op: Operation, weights: WeightStore, table: KernelTable) -> CallOp | ViewOp | None:
+def _converted(
+    op: Operation, weights: WeightStore, table: KernelTable
+) -> CallOp | ScanOp | ViewOp | None:
     """The replacement of an op; None if it stays."""
     match op:
         case FusedOp():
@@ -160,6 +163,8 @@ def _converted(op: Operation, weights: WeightStore, table: KernelTable) -> CallO
             return relayout(op, op.source, place_of(op.res.type), weights, table)
         case CastOp():
             return _convert_cast(op, weights, table)
+        case nn.ScanOp():
+            return ScanOp(op.body_name, op.operands, op.result_types, op.loop)
         case NnOp() if op.kernel == VIEW_KERNEL:
             return _view(op.operands[0], tensor_type(op.results[0]), op)
         case NnOp() if not isinstance(op, ConstantOp):

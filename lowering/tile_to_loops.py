@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import rt
+from tessella.dialects.calls import TensorCall
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
@@ -33,6 +34,7 @@ from tessella.dialects.tile import (
     EmptyOp,
     KernelOp,
     ReturnOp,
+    ScanOp,
     SegmentOp,
     SharedLoop,
     ViewOp,
@@ -200,7 +202,7 @@ class _Segment:
         direct: dict[SSAValue, SSAValue] = {}
         for value, output in zip(self.results, self.new.outputs, strict=True):
             root = through_views(value)
-            if isinstance(root, OpResult) and isinstance(root.op, CallOp):
+            if isinstance(root, OpResult) and isinstance(root.op, TensorCall):
                 direct.setdefault(root, output)
         return direct
 
@@ -215,6 +217,8 @@ class _Segment:
                     self.buffers[op.res] = weight.res
                 case CallOp():
                     self._call(op)
+                case ScanOp():
+                    self._scan(op)
                 case ViewOp():
                     self.buffers[op.res] = self.buffers[op.source]
                 case ReturnOp():
@@ -222,19 +226,35 @@ class _Segment:
                 case _:
                     raise InvalidModelError(
                         f"{op.name} does not belong into a segment",
-                        expected="weights, calls of kernels, and views of memory",
+                        expected="weights, calls of kernels, loops, and views of memory",
                         hint="convert-nn-to-tile makes kernels of ops",
                     )
         return self.new
 
     def _call(self, op: CallOp) -> None:
+        inputs, outputs = self._operands(op)
+        scratch = [self._allocate(a.type) for a in self.kernels[op.callee_name].scratch]
+        self.block.add_op(rt.CallOp(op.callee_name, inputs, outputs, scratch, self._threads))
+
+    def _scan(self, op: ScanOp) -> None:
+        """The segment's arena comes in when it is planned."""
+        inputs, outputs = self._operands(op)
+        spare = [self._allocate(x.type) for x in outputs[: op.loop.carried]]
+        self.block.add_op(
+            rt.ScanOp(op.callee_name, inputs, outputs, spare, self._threads, op.loop, op.steps)
+        )
+
+    def _operands(self, op: CallOp | ScanOp) -> tuple[list[SSAValue], list[SSAValue]]:
+        """The buffers that a call reads and writes."""
         for result in op.res:
             self.buffers[result] = self.direct.get(result) or self._allocate(buffer_type(result))
             self.buffers[result].name_hint = result.name_hint
-        scratch = [self._allocate(a.type) for a in self.kernels[op.callee_name].scratch]
         inputs, outputs = ([self.buffers[v] for v in group] for group in (op.arguments, op.res))
-        threads = (self.new.thread, self.new.threads)
-        self.block.add_op(rt.CallOp(op.callee_name, inputs, outputs, scratch, threads))
+        return inputs, outputs
+
+    @property
+    def _threads(self) -> tuple[SSAValue, SSAValue]:
+        return self.new.thread, self.new.threads
 
     def _allocate(self, type: Attribute) -> SSAValue:
         assert isinstance(type, MemRefType)

@@ -32,7 +32,7 @@ from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import place_of
-from tessella.kernels.registry import VIEW_KERNEL, runs_on_host
+from tessella.kernels.registry import NOT_FUSED, runs_on_host
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 
@@ -58,7 +58,7 @@ def _fusable(op: object) -> bool:
     return (
         isinstance(op, NnOp)
         and not isinstance(op, ConstantOp)
-        and op.kernel not in (None, VIEW_KERNEL)
+        and op.kernel not in (None, *NOT_FUSED)
         and not runs_on_host(op)
         and len(op.results) == 1
     )

@@ -12,14 +12,16 @@
       %1 = rt.launch @segment_0(%x)
       %2, %3 = nn.topk %1 {kernel = "host"}
 
-A program whose ops are all native becomes one segment. Copies between the host and a CPU are steps
+A program whose ops are all native becomes one segment. So does the function of an `nn.scan` whose
+kernel is `loop`, under its own name. Copies between the host and a CPU are steps
 that cost nothing, as both use the same memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -30,27 +32,50 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.dialects.tile import SegmentOp
-from tessella.kernels.registry import runs_on_host
-from tessella.passes.base import find_function
+from tessella.kernels.registry import LOOP_KERNEL, runs_on_host
+from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError, InvalidModelError
 
 
 @dataclass(frozen=True)
 class OutlineSegmentsPass(ProgramPass):
-    """Move native stretches of `@main` into segments."""
+    """Move native stretches of `@main`, and of what it runs in loops, into segments."""
 
     name = "outline-segments"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()
-        main = find_function(op, "main")
-        for i, stretch in enumerate(_stretches(main)):
-            _outline(op, main, stretch, f"segment_{i}")
+        kinds = {scan.body_name: scan.kernel for scan in op.walk() if isinstance(scan, ScanOp)}
+        names = _free_names(op)
+        for function in list(functions(op)):
+            name = function.sym_name.data
+            if kinds.get(name) == LOOP_KERNEL:
+                _become_segment(function)
+            elif name == "main" or name in kinds:
+                for stretch in _stretches(function):
+                    _outline(function, stretch, next(names))
+
+
+def _free_names(module: ModuleOp) -> Iterator[str]:
+    """Names of segments that no function has."""
+    taken = {function.sym_name.data for function in functions(module)}
+    return (name for i in count() if (name := f"segment_{i}") not in taken)
+
+
+def _become_segment(function: FuncOp) -> None:
+    """Replace a function whose ops are all native."""
+    last = function.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    Rewriter.replace_op(last, TileReturnOp(last.arguments))
+    body = function.detach_region(0)
+    segment = SegmentOp(function.sym_name.data, function.function_type, body)
+    Rewriter.replace_op(function, segment)
 
 
 def _is_native(op: Operation) -> bool:
@@ -59,10 +84,10 @@ def _is_native(op: Operation) -> bool:
     return not (isinstance(op, CopyOp) or (isinstance(op, NnOp) and runs_on_host(op)))
 
 
-def _stretches(main: FuncOp) -> list[list[Operation]]:
-    """The native stretches. The ops of @main are reordered to make them few."""
-    ops = [op for op in main.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
-    done: set[Operation] = {op for op in main.body.block.ops if isinstance(op, ConstantOp)}
+def _stretches(function: FuncOp) -> list[list[Operation]]:
+    """The native stretches. The ops of the function are reordered to make them few."""
+    ops = [op for op in function.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
+    done: set[Operation] = {op for op in function.body.block.ops if isinstance(op, ConstantOp)}
     stretches: list[list[Operation]] = []
     ordered: list[Operation] = []
     native, waiting = True, 0
@@ -76,9 +101,9 @@ def _stretches(main: FuncOp) -> list[list[Operation]]:
         ordered += taken
         ops = [op for op in ops if op not in done]
         native = not native
-    last = main.body.block.last_op
+    last = function.body.block.last_op
     if last is None:
-        raise InternalError("@main has no terminator")
+        raise InternalError(f"@{function.sym_name.data} has no terminator")
     for op in ordered:
         op.detach()
         Rewriter.insert_op(op, InsertPoint.before(last))
@@ -98,7 +123,7 @@ def _ready(
     return taken
 
 
-def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str) -> None:
+def _outline(function: FuncOp, stretch: list[Operation], name: str) -> None:
     members = set(stretch)
     outside, constants = _operands(stretch)
     results = [
@@ -125,7 +150,7 @@ def _outline(module: ModuleOp, main: FuncOp, stretch: list[Operation], name: str
         if constant.res.first_use is None:
             Rewriter.erase_op(constant)
     segment = SegmentOp(name, FunctionType.from_lists(inputs, types), Region(block))
-    Rewriter.insert_op(segment, InsertPoint.before(main))
+    Rewriter.insert_op(segment, InsertPoint.before(function))
 
 
 def _operands(stretch: list[Operation]) -> tuple[list[SSAValue], list[ConstantOp]]:

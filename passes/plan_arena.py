@@ -8,7 +8,8 @@
 
 Buffers are placed from the largest to the smallest, each at the lowest offset that is free during
 its lifetime (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-Inference", 2020). The segment's property ``arena_bytes`` is the size of the arena.
+Inference", 2020). The segment's property ``arena_bytes`` is the size of the arena. A segment that
+another one runs in a loop has its arena in the other's.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
-from xdsl.rewriter import Rewriter
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i8, i64
+from xdsl.rewriter import InsertPoint, Rewriter
 
-from tessella.dialects.rt import ArenaOp, SegmentOp, aligned, buffer_bytes
+from tessella.dialects.rt import ArenaOp, ScanOp, SegmentOp, aligned, buffer_bytes
+from tessella.dialects.symbols import callee_of
 from tessella.passes.kinds import ProgramPass
 
 
@@ -63,6 +65,15 @@ class _Arena:
         return offset
 
 
+def _make_room(op: ScanOp) -> None:
+    """Allocate the arena of the segment in a loop, which stands above and is planned."""
+    size = callee_of(op, op.callee, SegmentOp).arena_size
+    if size and op.arena is None:
+        alloc = memref.AllocOp.get(i8, None, [size])
+        Rewriter.insert_op(alloc, InsertPoint.before(op))
+        op.add_scratch(alloc.memref)
+
+
 @dataclass(frozen=True)
 class PlanArenaPass(ProgramPass):
     """Replace the allocations of segments by places in an arena."""
@@ -76,6 +87,9 @@ class PlanArenaPass(ProgramPass):
 
 
 def _plan(segment: SegmentOp) -> None:
+    for op in segment.body.block.ops:
+        if isinstance(op, ScanOp):
+            _make_room(op)
     position = {op: i for i, op in enumerate(segment.body.block.ops)}
     lifetimes: list[_Lifetime] = []
     for op in position:

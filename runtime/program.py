@@ -1,7 +1,8 @@
 """A compiled program: steps over numbered values, and how they run.
 
-A step is a native segment or a NumPy kernel by name. Values are numbered: the inputs first, then
-what steps give. The weights are arrays of bytes in a table, which other programs may read too.
+A step is a native segment, a NumPy kernel by name, or a loop around another program. Values are
+numbered: the inputs first, then what steps give. The weights are arrays of bytes in a table, which
+other programs may read too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from tessella.runtime import host
 from tessella.runtime.arena import Workspace, address
+from tessella.runtime.scan import Loop
 from tessella.support.errors import ExecutionError, ResourceError
 
 Array = npt.NDArray[Any]
@@ -79,7 +81,17 @@ class HostStep:
     """Of the outputs; None where they are those of the kernel's results."""
 
 
-Step = NativeStep | HostStep
+@dataclass(frozen=True)
+class ScanStep:
+    """Run a program for each element of sequences."""
+
+    body: Program
+    loop: Loop
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+Step = NativeStep | HostStep | ScanStep
 
 
 @dataclass
@@ -163,21 +175,27 @@ class _Frame:
         self._weights = (ctypes.c_void_p * len(program.weights))(*pointers)
         self._workspace: Workspace | None = None
         self._arena = 0
-        self._steps: list[_NativeCall | _HostCall] = []
+        self._steps: list[_Bound] = []
 
-    def steps(self, workspace: Workspace) -> list[_NativeCall | _HostCall]:
+    def steps(self, workspace: Workspace) -> list[_Bound]:
         """The steps, which use the workspace."""
         arena = workspace.arena(self._size)
         if workspace is not self._workspace or arena != self._arena:
             weights = ctypes.addressof(self._weights)
             self._steps = [
-                _NativeCall(step, self._program.nodes, weights, workspace, arena)
-                if isinstance(step, NativeStep)
-                else _HostCall(step)
-                for step in self._program.steps
+                self._bound(step, weights, workspace, arena) for step in self._program.steps
             ]
             self._workspace, self._arena = workspace, arena
         return self._steps
+
+    def _bound(self, step: Step, weights: int, workspace: Workspace, arena: int) -> _Bound:
+        match step:
+            case NativeStep():
+                return _NativeCall(step, self._program.nodes, weights, workspace, arena)
+            case HostStep():
+                return _HostCall(step)
+            case ScanStep():
+                return _ScanCall(step)
 
 
 class _NativeCall:
@@ -247,6 +265,23 @@ class _HostCall:
         inputs = [values[i] for i in self.step.inputs]
         for i, result in zip(self.step.outputs, _host(self.step, inputs), strict=True):
             values[i] = result
+
+
+class _ScanCall:
+    """A loop around a program."""
+
+    def __init__(self, step: ScanStep) -> None:
+        self.step = step
+
+    def run(self, values: list[Any]) -> None:
+        """Read the inputs among the values, and put the outputs there."""
+        inputs = [values[i] for i in self.step.inputs]
+        results = self.step.loop.run(self.step.body.run, inputs)
+        for i, result in zip(self.step.outputs, results, strict=True):
+            values[i] = result
+
+
+_Bound = _NativeCall | _HostCall | _ScanCall
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:

@@ -17,7 +17,16 @@ import numpy.typing as npt
 from tessella.runtime import sharing
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.elements import dtype_name, dtype_named
-from tessella.runtime.program import Constant, HostStep, NativeStep, Program, Step, TensorSpec
+from tessella.runtime.program import (
+    Constant,
+    HostStep,
+    NativeStep,
+    Program,
+    ScanStep,
+    Step,
+    TensorSpec,
+)
+from tessella.runtime.scan import Loop
 
 Array = npt.NDArray[Any]
 Part = tuple[int, int]
@@ -63,12 +72,7 @@ def dump(
     """The bytes, in parts. Raises NotStorableError."""
     parts = _Parts()
     text = {
-        "inputs": program.inputs,
-        "results": program.results,
-        "nodes": {str(code): list(names) for code, names in program.nodes.items()},
-        "steps": [_step(step) for step in program.steps],
-        "constants": {str(i): [c.slot, *_spec(c.spec)] for i, c in program.constants.items()},
-        "weights": [parts.add(array.data) for array in program.weights],
+        **_program(program, parts),
         "code": [[name, symbols[name], parts.add(image)] for name, image in images.items()],
     }
     head = json.dumps(text).encode()
@@ -87,18 +91,42 @@ def restore(data: memoryview, link: Link) -> Program:
 
     images = {name: bytes(part(at)) for name, _, at in text["code"]}
     code = link(images, {name: symbol for name, symbol, _ in text["code"]})
+    return _restored_program(text, code, part)
+
+
+def _program(program: Program, parts: _Parts) -> dict[str, Any]:
+    return {
+        "inputs": program.inputs,
+        "results": program.results,
+        "nodes": {str(code): list(names) for code, names in program.nodes.items()},
+        "steps": [_step(step, parts) for step in program.steps],
+        "constants": {str(i): [c.slot, *_spec(c.spec)] for i, c in program.constants.items()},
+        "weights": [parts.add(array.data) for array in program.weights],
+    }
+
+
+def _restored_program(
+    entry: Mapping[str, Any], code: Code, part: Callable[[Part], memoryview]
+) -> Program:
     return Program(
-        inputs=text["inputs"],
-        steps=tuple(_restored(entry, code) for entry in text["steps"]),
-        results=tuple(text["results"]),
-        constants={int(i): _restored_constant(c) for i, c in text["constants"].items()},
-        weights=sharing.adopted([np.frombuffer(part(at), np.uint8) for at in text["weights"]]),
-        nodes={int(number): names for number, names in text["nodes"].items()},
+        inputs=entry["inputs"],
+        steps=tuple(_restored(step, code, part) for step in entry["steps"]),
+        results=tuple(entry["results"]),
+        constants={int(i): _restored_constant(c) for i, c in entry["constants"].items()},
+        weights=sharing.adopted([np.frombuffer(part(at), np.uint8) for at in entry["weights"]]),
+        nodes={int(number): names for number, names in entry["nodes"].items()},
         keep=code,
     )
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step, parts: _Parts) -> dict[str, Any]:
+    if isinstance(step, ScanStep):
+        return {
+            "body": _program(step.body, parts),
+            "loop": [step.loop.carried, step.loop.scanned, step.loop.backward],
+            "inputs": step.inputs,
+            "outputs": step.outputs,
+        }
     if isinstance(step, NativeStep):
         specs = list(map(_spec, step.specs))
         return {
@@ -118,8 +146,12 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _restored(entry: Mapping[str, Any], code: Code) -> Step:
+def _restored(entry: Mapping[str, Any], code: Code, part: Callable[[Part], memoryview]) -> Step:
     inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
+    if "body" in entry:
+        carried, scanned, backward = entry["loop"]
+        body = _restored_program(entry["body"], code, part)
+        return ScanStep(body, Loop(carried, scanned, tuple(backward)), inputs, outputs)
     if "segment" in entry:
         specs = tuple(map(_restored_spec, entry["specs"]))
         name = entry["segment"]

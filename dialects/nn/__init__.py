@@ -19,6 +19,7 @@ from tessella.dialects.nn import (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
 )
 from tessella.dialects.nn.attention import *
@@ -31,6 +32,7 @@ from tessella.dialects.nn.linear import *
 from tessella.dialects.nn.movement import *
 from tessella.dialects.nn.normalization import *
 from tessella.dialects.nn.pooling import *
+from tessella.dialects.nn.recurrent import *
 from tessella.dialects.nn.reduction import *
 
 FAMILIES = (
@@ -43,6 +45,7 @@ FAMILIES = (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
 )
 """The modules whose ops make up the dialect: every op class in them is one of its ops."""

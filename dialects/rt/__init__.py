@@ -23,6 +23,7 @@ from tessella.dialects.rt.ops import (
     aligned,
     buffer_bytes,
 )
+from tessella.dialects.rt.scan import ScanOp
 
 __all__ = [
     "ARENA_ALIGNMENT",
@@ -39,6 +40,7 @@ __all__ = [
     "PrefetchOp",
     "ReturnOp",
     "Rt",
+    "ScanOp",
     "SegmentOp",
     "WeightOp",
     "aligned",
@@ -48,7 +50,7 @@ __all__ = [
 Rt = Dialect(
     "rt",
     [
-        *(KernelOp, SegmentOp, CallOp, LaunchOp, ReturnOp),
+        *(KernelOp, SegmentOp, CallOp, ScanOp, LaunchOp, ReturnOp),
         *(ContextOp, CheckOp, IotaOp, PrefetchOp, ArenaOp, WeightOp),
     ],
     [],

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     SymbolRefAttr,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -52,7 +53,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.assembly import parse_operand
+from tessella.dialects.assembly import parse_operand, parse_settings, print_settings
 from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
@@ -225,7 +226,7 @@ class KernelOp(_Function):
 
 @irdl_op_definition
 class SegmentOp(_Function):
-    """A native stretch of the program: straight-line calls of kernels, and copies."""
+    """A native stretch of the program: calls of kernels, loops around others, and copies."""
 
     name = "rt.segment"
     arena_bytes = opt_prop_def(IntegerAttr[I64])
@@ -273,14 +274,9 @@ _GROUPS = ("outs", "scratch", "threads")
 """The keywords before the operands of a call, after its inputs."""
 
 
-@irdl_op_definition
-class CallOp(IRDLOperation):
-    """Run a kernel on all threads of the segment.
+class BufferCall(IRDLOperation):
+    """A call on buffers, of which those that are written overlap no other."""
 
-    `rt.call @k(%x) outs(%y) scratch(%t) threads(%thread, %threads)`
-    """
-
-    name = "rt.call"
     callee = prop_def(FlatSymbolRefAttr)
     inputs = var_operand_def(base(MemRefType))
     outputs = var_operand_def(base(MemRefType))
@@ -288,7 +284,6 @@ class CallOp(IRDLOperation):
     thread = operand_def(IndexType)
     threads = operand_def(IndexType)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(_CallsKernel())
 
     def __init__(
         self,
@@ -312,10 +307,12 @@ class CallOp(IRDLOperation):
             if group:
                 printer.print_string(f" {name}")
                 printer.print_operands(group)
+        listed = {"callee", "operandSegmentSizes"}
+        print_settings(printer, {k: v for k, v in self.properties.items() if k not in listed})
         printer.print_op_attributes(self.attributes)
 
     @classmethod
-    def parse(cls, parser: Parser) -> CallOp:
+    def parse(cls, parser: Parser) -> Self:
         def group(keyword: str | None) -> list[SSAValue]:
             if keyword is not None and parser.parse_optional_keyword(keyword) is None:
                 return []
@@ -327,7 +324,17 @@ class CallOp(IRDLOperation):
         inputs, outputs, scratch, threads = map(group, (None, *_GROUPS))
         if len(threads) != 2:
             parser.raise_error("expected the number of the thread, and that of all threads")
-        op = cls(name.data, inputs, outputs, scratch, (threads[0], threads[1]))
+        listed = {"callee", "operandSegmentSizes"}
+        known = cls.get_irdl_definition().properties.keys() - listed
+        sizes = [*map(len, (inputs, outputs, scratch)), 1, 1]
+        op = cls.create(
+            operands=[*inputs, *outputs, *scratch, *threads],
+            properties={
+                "callee": SymbolRefAttr(name.data),
+                "operandSegmentSizes": DenseArrayBase.from_list(i32, sizes),
+                **parse_settings(parser, known),
+            },
+        )
         op.attributes.update(parser.parse_optional_attr_dict())
         return op
 
@@ -342,9 +349,20 @@ class CallOp(IRDLOperation):
             others = (*self.inputs, *written[:i])
             if any(_overlap(value, other) for other in others):
                 raise VerifyException(
-                    f"rt.call: @{self.callee.root_reference.data} writes to a buffer that "
+                    f"{self.name}: @{self.callee.root_reference.data} writes to a buffer that "
                     "overlaps another one of the call"
                 )
+
+
+@irdl_op_definition
+class CallOp(BufferCall):
+    """Run a kernel on all threads of the segment.
+
+    `rt.call @k(%x) outs(%y) scratch(%t) threads(%thread, %threads)`
+    """
+
+    name = "rt.call"
+    traits = traits_def(_CallsKernel())
 
 
 def _overlap(a: SSAValue, b: SSAValue) -> bool:

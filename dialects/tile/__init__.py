@@ -38,6 +38,7 @@ from tessella.dialects.tile.ops import (
     scalar_region,
     yielded,
 )
+from tessella.dialects.tile.scan import ScanOp
 
 __all__ = [
     "CONSTANT",
@@ -57,6 +58,7 @@ __all__ = [
     "Nest",
     "NestAttr",
     "ReturnOp",
+    "ScanOp",
     "Schedule",
     "ScheduleAttr",
     "SegmentOp",
@@ -79,7 +81,7 @@ Tile = Dialect(
     "tile",
     [
         *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
-        *(KernelOp, SegmentOp, CallOp, ViewOp),
+        *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
     [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, ScheduleAttr],
 )

@@ -57,7 +57,7 @@ def _kinds() -> dict[str, type[nn.NnOp]]:
     return {
         _python_name(kind.name): kind
         for kind in nn.Nn.operations
-        if issubclass(kind, nn.NnOp) and not issubclass(kind, nn.ConstantOp)
+        if issubclass(kind, nn.NnOp) and not issubclass(kind, nn.ConstantOp | nn.ScanOp)
     }
 
 

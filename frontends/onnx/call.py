@@ -58,8 +58,9 @@ class Call:
     defaults: Mapping[str, Any]
     input_names: Sequence[str]
     """Names of the arguments of the function that is being built."""
-    branch: Callable[[Graph], list[SSAValue | None]]
-    """Convert a graph of an attribute in place; the values of its outputs."""
+    branch: Callable[[Graph, Sequence[SSAValue]], list[SSAValue | None]]
+    """Convert a graph of an attribute in place, with these values of its inputs; the values of its
+    outputs. Raises InvalidModelError."""
 
     # operands
 
@@ -136,6 +137,10 @@ class Call:
         value = self.attribute(name)
         return None if value is None else tuple(self._typed(name, (tuple, list), None))
 
+    def graph(self, name: str) -> Graph:
+        """An attribute that is a graph."""
+        return self._typed(name, Graph, None)
+
     def tensor(self, name: str) -> Tensor | None:
         """An attribute that is a tensor, or None."""
         return None if self.attribute(name) is None else self._typed(name, Tensor, None)
@@ -159,7 +164,8 @@ class Call:
 
     def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
         """The error for a value that is not known at import."""
-        names = [self.input_names[argument.index] for argument in arguments_behind(value)]
+        behind = (a for a in arguments_behind(value) if a.block is self.build.root)
+        names = [self.input_names[argument.index] for argument in behind]
         return UnknownValueError(self, what, names)
 
     def static_ints(self, index: int, what: str) -> tuple[int, ...]:

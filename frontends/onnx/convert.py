@@ -51,6 +51,7 @@ class Scope:
     ) -> None:
         self.opsets = opsets
         self._build = build
+        self._block = build.block
         self._tensors = tensors or {}
         self._outer = outer
         self._values: dict[str, SSAValue | None] = {}
@@ -63,7 +64,9 @@ class Scope:
     def __getitem__(self, name: str) -> SSAValue | None:
         if name not in self._values:
             if name in self._tensors:
-                self[name] = self._build.tensor(self._tensors[name])
+                # where it is, not where it is first read
+                with self._build.inside(self._block):
+                    self[name] = self._build.tensor(self._tensors[name])
             elif self._outer is not None:
                 return self._outer[name]
             else:
@@ -137,7 +140,7 @@ class Conversion:
             self._build,
             found.defaults,
             self._input_names,
-            lambda graph: self._branch(graph, scope, node),
+            lambda graph, values: self._branch(graph, values, scope, node),
         )
         return self._convert(call, entry.convert)
 
@@ -159,10 +162,22 @@ class Conversion:
         made = {name: scope[name] for name in used}
         return [made.get(name) for name in function.outputs]
 
-    def _branch(self, graph: Graph, scope: Scope, node: Node) -> list[SSAValue | None]:
+    def _branch(
+        self, graph: Graph, values: Sequence[SSAValue], scope: Scope, node: Node
+    ) -> list[SSAValue | None]:
         inner = Scope(self._build, scope.opsets, graph.tensors, scope)
+        if len(graph.inputs) != len(values):
+            raise InvalidModelError(
+                "a graph has the wrong number of inputs",
+                expected=str(len(values)),
+                found=str(len(graph.inputs)),
+            )
+        for info, value in zip(graph.inputs, values, strict=True):
+            inner[info.name] = value
         with self._calls.within(node):
-            return self._graph(graph, inner)
+            results = self._graph(graph, inner)
+        self._build.node = node.name
+        return results
 
 
 @contextmanager

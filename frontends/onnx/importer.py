@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.nn.core import element_type, tensor
@@ -92,8 +91,7 @@ class OnnxSource:
         conversion = Conversion(self._model, build, names)
         results = conversion.run(arguments, self._constants)
         finish_main(func, [value.name for value in self._model.graph.outputs], results)
-        build.clean()
-        return Graph(ModuleOp([func]), build.weights)
+        return Graph(build.module(func), build.weights)
 
     def _shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         missing = [value.name for value in self._inputs if value.name not in shapes]

@@ -8,7 +8,6 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import element_type, tensor
@@ -44,8 +43,8 @@ def trace(
         paths = list(result.paths("result"))
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
     finish_main(main, paths, [x.value for x in values])
-    record.emitter.clean()
-    return TracedProgram(Graph(ModuleOp([main]), record.emitter.weights), result)
+    module = record.emitter.module(main)
+    return TracedProgram(Graph(module, record.emitter.weights), result)
 
 
 def _tensor(name: str, spec: Spec):

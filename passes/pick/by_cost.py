@@ -18,7 +18,7 @@ from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
-from tessella.kernels.registry import VIEW_KERNEL
+from tessella.kernels.registry import NOT_FUSED
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import (
@@ -204,6 +204,7 @@ def _costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
 
 def _fuses(producer: Candidate, consumer: Candidate) -> bool:
     in_registers = all(
-        c.place.device.data != "host" and c.kernel.name != VIEW_KERNEL for c in (producer, consumer)
+        c.place.device.data != "host" and c.kernel.name not in NOT_FUSED
+        for c in (producer, consumer)
     )
     return in_registers and producer.place == consumer.place

@@ -77,6 +77,60 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     assert context[1] == 7
 
 
+SUMS = """
+rt.kernel @add(%a: memref<4xf32>, %b: memref<4xf32>) outs(%c: memref<4xf32>) threads(%i, %n) {
+  %0 = arith.constant 0 : index
+  %x = vector.load %a[%0] : memref<4xf32>, vector<4xf32>
+  %y = vector.load %b[%0] : memref<4xf32>, vector<4xf32>
+  %z = arith.addf %x, %y : vector<4xf32>
+  vector.store %z, %c[%0] : memref<4xf32>, vector<4xf32>
+  rt.return
+}
+rt.segment @step(%h: memref<4xf32>, %x: memref<4xf32>, %b: memref<4xf32>)
+    outs(%k: memref<4xf32>, %y: memref<4xf32>) threads(%i, %n) attributes {arena_bytes = 64 : i64} {
+  %t = rt.arena 0 : memref<4xf32>
+  rt.call @add(%x, %b) outs(%t) threads(%i, %n)
+  rt.call @add(%h, %t) outs(%k) threads(%i, %n)
+  "memref.copy"(%k, %y) : (memref<4xf32>, memref<4xf32>) -> ()
+  rt.return
+}
+rt.segment @sums(%h: memref<4xf32>, %x: memref<SIZExf32>, %b: memref<4xf32>)
+    outs(%k: memref<4xf32>, %y: memref<SIZExf32>) threads(%i, %n)
+    attributes {arena_bytes = 192 : i64} {
+  %t = rt.arena 0 : memref<4xf32>
+  %a = rt.arena 128 : memref<64xi8>
+  rt.scan @step(%h, %x, %b) outs(%k, %y) scratch(%t, %a) threads(%i, %n)
+    steps STEPS carried 1 scanned 1 backward BACKWARD
+  rt.return
+}
+"""
+
+
+@pytest.mark.parametrize("backward", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_segment_runs_in_a_loop(steps: int, backward: tuple[int, ...]) -> None:
+    text = SUMS.replace("SIZE", str(4 * steps)).replace("STEPS", str(steps))
+    module = parse(text.replace("BACKWARD", str(list(backward))))
+    module.verify()
+    target = get("avx2")
+    texts = emit(module, target)
+    library = link({name: optimize_and_emit(text, target) for name, text in texts.items()})
+    h, x, b = (np.arange(n, dtype=np.float32) for n in (4, 4 * steps, 4))
+    k, y, arena = np.zeros(4, np.float32), np.zeros(4 * steps, np.float32), _aligned(48)
+    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("sums"))
+    context = np.zeros(16, np.int64)
+    data = (_pointers(h, x, b), _pointers(k, y), None, arena.ctypes.data)
+    run(context.ctypes.data, *data, 0, 1)
+    rows = x.reshape(steps, 4)
+    expected = np.cumsum((rows[::-1] if 0 in backward else rows) + b, axis=0) + h
+    np.testing.assert_array_equal(k, expected[-1])
+    np.testing.assert_array_equal(
+        y.reshape(steps, 4), expected[::-1] if 1 in backward else expected
+    )
+    np.testing.assert_array_equal(h, np.arange(4))
+
+
 def test_a_weight_without_a_slot_is_refused() -> None:
     with pytest.raises(InvalidModelError, match=r"the weight @first\.w has no slot"):
         emit(parse(SOURCE.replace(" slot 1", "")), get("avx2"))

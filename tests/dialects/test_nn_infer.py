@@ -89,7 +89,8 @@ def test_every_op_but_elementwise_ones_is_documented() -> None:
 
 
 def test_every_op_has_a_numpy_kernel_and_no_more() -> None:
-    assert set(COMPUTED) == set(KERNELS)
+    # what runs a function of the program is no function of arrays
+    assert set(COMPUTED) == {*KERNELS, "nn.scan"}
 
 
 def test_ops_are_sorted_and_unique() -> None:
@@ -312,7 +313,7 @@ def _property(name: str, length: int, constraint: str, tame: bool) -> st.SearchS
     return next(strategy for kind, strategy in kinds.items() if kind in constraint)
 
 
-@pytest.mark.parametrize("op", COMPUTED.values(), ids=COMPUTED)
+@pytest.mark.parametrize("op", [op for op in COMPUTED.values() if op is not nn.ScanOp])
 @given(st.data())
 @settings(max_examples=sampled(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_hostile(op: type[NnOp], data: st.DataObject) -> None:

@@ -106,6 +106,53 @@ func.func @main(%x: tensor<4x6xf32>) -> tensor<24xf32> {
   func.return %y : tensor<24xf32>
 }
 """
+SCAN = """
+tile.kernel @k(%x: tensor<6xf32>) -> (tensor<6xf32>) {
+  %e = tile.empty : tensor<6xf32>
+  tile.return %e : tensor<6xf32>
+}
+tile.segment @t(%h: tensor<6xf32>, %x: tensor<6xf32>, %w: tensor<2xf32>)
+    -> (tensor<6xf32>, tensor<6xf32>) {
+  %a = tile.call @k(%h) : tensor<6xf32>
+  tile.return %a, %x : tensor<6xf32>, tensor<6xf32>
+}
+tile.segment @s(%h: tensor<6xf32>, %x: tensor<4x6xf32>, %w: tensor<2xf32>) -> (tensor<6xf32>) {
+  %a, %b = tile.scan @t(%h, %x, %w) carried 1 scanned 1 backward [1]
+      : tensor<6xf32>, tensor<4x6xf32>
+  tile.return %a : tensor<6xf32>
+}
+"""
+LOOP = """
+rt.kernel @k(%x: memref<6xf32>) outs(%y: memref<6xf32>) threads(%i, %n) {
+  rt.return
+}
+rt.segment @t(%h: memref<6xf32>, %x: memref<6xf32>) outs(%k: memref<6xf32>, %y: memref<6xf32>)
+    threads(%i, %n) attributes {arena_bytes = 64 : i64} {
+  %a = rt.arena 0 : memref<6xf32>
+  rt.call @k(%h) outs(%a) threads(%i, %n)
+  rt.call @k(%a) outs(%k) threads(%i, %n)
+  rt.return
+}
+rt.segment @s(%h: memref<6xf32>, %x: memref<24xf32>) outs(%k: memref<6xf32>, %y: memref<24xf32>)
+    threads(%i, %n) attributes {arena_bytes = 128 : i64} {
+  %p = rt.arena 0 : memref<6xf32>
+  %a = rt.arena 64 : memref<64xi8>
+  rt.scan @t(%h, %x) outs(%k, %y) scratch(%p, %a) threads(%i, %n)
+    steps 4 carried 1 scanned 1 backward []
+  rt.return
+}
+"""
+STEP = """
+func.func @f(%h: tensor<6xf32>, %x: tensor<6xf32>, %w: tensor<2xf32>)
+    -> (tensor<6xf32>, tensor<6xf32>) {
+  %0 = nn.add %h, %x : tensor<6xf32>
+  func.return %0, %x : tensor<6xf32>, tensor<6xf32>
+}
+func.func @main(%h: tensor<6xf32>, %x: tensor<4x6xf32>, %w: tensor<2xf32>) -> tensor<6xf32> {
+  %a, %b = nn.scan @f %h, %x, %w carried 1 scanned 1 : tensor<6xf32>, tensor<4x6xf32>
+  func.return %a : tensor<6xf32>
+}
+"""
 MUTATIONS = {
     "a call of nothing": (TILE, "call @k", "call @l", "no tile.kernel @l"),
     "a call of a segment": (TILE, "call @k", "call @s", "no tile.kernel @s"),
@@ -198,6 +245,74 @@ MUTATIONS = {
     "a buffer at an odd place": (LOOPS, "rt.arena 128", "rt.arena 100", "multiple of 64"),
     "a weight in a negative slot": (LOOPS, "slot 1", "slot -1", "a slot of 0 or more"),
     "a kernel of tensors": (LOOPS, "@k(%x: memref<24xf32>", "@k(%x: tensor<24xf32>", "memref"),
+    "a loop around nothing": (SCAN, "scan @t", "scan @u", "no tile.segment @u"),
+    "a loop around a kernel": (SCAN, "scan @t", "scan @k", "no tile.segment @k"),
+    "a loop around itself": (SCAN, "scan @t", "scan @s", "above the function that runs it"),
+    "a loop that carries all": (SCAN, "carried 1 s", "carried 3 s", "at least one sequence"),
+    "a loop that carries less than nothing": (SCAN, "carried 1 s", "carried -1 s", "carries and"),
+    "a loop that carries a sequence": (SCAN, "carried 1 s", "carried 2 s", "numbers below 1"),
+    "a loop without sequences": (SCAN, "scanned 1", "scanned 0", "at least one sequence"),
+    "a loop with a third direction": (SCAN, "backward [1]", "backward [2]", "numbers below 2"),
+    "a loop that turns twice": (SCAN, "backward [1]", "backward [1, 1]", "each once"),
+    "a sequence of other elements": (
+        SCAN,
+        "%w: tensor<2xf32>)\n    -> (tensor<6xf32>, tensor<6xf32>)",
+        "%w: tensor<2xi32>)\n    -> (tensor<6xf32>, tensor<6xf32>)",
+        "the operands, step by step,",
+    ),
+    "a longer result": (
+        SCAN,
+        ": tensor<6xf32>, tensor<4x6xf32>\n  tile.return %a :",
+        ": tensor<6xf32>, tensor<5x6xf32>\n  tile.return %a :",
+        "differ in length",
+    ),
+    "a value that becomes another": (
+        SCAN,
+        "tile.scan @t(%h, %x, %w)",
+        "tile.scan @t(%w, %x, %w)",
+        "the operands, step by step,",
+    ),
+    "a loop of buffers around nothing": (LOOP, "scan @t", "scan @u", "no rt.segment @u"),
+    "a loop of buffers around itself": (LOOP, "scan @t", "scan @s", "above the function"),
+    "a loop with other steps": (LOOP, "steps 4", "steps 3", "inputs, step by step,"),
+    "a loop with steps in part": (LOOP, "steps 4", "steps 5", "do not have 5 elements"),
+    "a loop without steps": (LOOP, "steps 4", "steps 0", "do not have 0 elements"),
+    "a loop with a small arena": (LOOP, "memref<64xi8>", "memref<32xi8>", "there is room for 32"),
+    "a loop without an arena": (LOOP, "scratch(%p, %a)", "scratch(%p)", "there is room for 0"),
+    "a loop without a spare buffer": (LOOP, "scratch(%p, %a)", "scratch()", "spare buffers and an"),
+    "a loop with a wrong spare buffer": (
+        LOOP,
+        "0 : memref<6xf32>\n  %a = rt.arena 64",
+        "0 : memref<5xf32>\n  %a = rt.arena 64",
+        "spare buffers",
+    ),
+    "a spare buffer over the arena": (
+        LOOP,
+        "%a = rt.arena 64",
+        "%a = rt.arena 0",
+        "overlaps another",
+    ),
+    "an output that is spare": (LOOP, "scratch(%p, %a)", "scratch(%k, %a)", "overlaps another"),
+    "a loop of a function below": (STEP, "scan @f", "scan @main", "above the function that runs"),
+    "a loop of no function": (STEP, "scan @f", "scan @g", "there is no function @g"),
+    "a loop of other operands": (
+        STEP,
+        "%w: tensor<2xf32>)\n    ->",
+        "%w: tensor<3xf32>)\n    ->",
+        "does not fit the operands",
+    ),
+    "a loop of other results": (
+        STEP,
+        "scanned 1 : tensor<6xf32>, tensor<4x6xf32>",
+        "scanned 1 : tensor<6xf32>, tensor<5x6xf32>",
+        "result 1: expected",
+    ),
+    "a loop of an empty sequence": (
+        STEP,
+        "%x: tensor<4x6xf32>",
+        "%x: tensor<0x6xf32>",
+        "no elements",
+    ),
     "a kernel of open size": (LOOPS, "@k(%x: memref<24x", "@k(%x: memref<?x", "of known size"),
 }
 
@@ -208,7 +323,7 @@ def parsed(text: str) -> ModuleOp:
     return module
 
 
-@pytest.mark.parametrize("text", [TILE, HALF, LOOPS], ids=["tile", "half", "loops"])
+@pytest.mark.parametrize("text", [TILE, HALF, LOOPS, SCAN, LOOP, STEP])
 def test_the_texts_verify_before_they_are_changed(text: str) -> None:
     verify(parsed(text))
 

@@ -304,7 +304,7 @@ FAULTS = {
         LOOPS,
         "rt.kernel @k",
         "func.func @f() { func.return }\nrt.kernel @k",
-        "@f is not @main",
+        "@f is neither @main nor run by an nn.scan",
     ),
     "a main without a body": (
         LOOPS,

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN, unrolled: one matrix product for all inputs, then step after step."""
+"""LSTM, GRU and RNN: one matrix product for all inputs, then a loop over the steps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ from tessella.frontends.onnx.ops.activations import Activation, activations
 from tessella.frontends.onnx.ops.movement import part
 from tessella.frontends.onnx.registry import Converter, Rule, converts
 from tessella.support.errors import ShapeError
-
-_MOST_STEPS = 2048
-
-_NOTE = f"unrolled: at most {_MOST_STEPS} steps"
 
 
 @dataclass(frozen=True)
@@ -125,24 +121,19 @@ def _layer(call: Call, kind: _Kind) -> list[SSAValue | None]:
     x, batch_first = call.x, call.version >= 14 and call.flag("layout")
     if batch_first:
         x = call.transpose(x, (1, 0, 2))
-    steps = shape_of(x)[0]
+    if shape_of(x)[0] < 1:
+        raise ShapeError("a sequence without steps", found=str(x.type))
     direction = call.text("direction").lower()
     count = 2 if direction == "bidirectional" else 1
-    if steps * count > _MOST_STEPS:
-        call.unsupported(
-            f"a sequence of {steps} steps; at most {_MOST_STEPS // count} are unrolled"
-        )
-    if steps < 1:
-        raise ShapeError("a sequence without steps", found=str(x.type))
     functions = activations(call, kind.activations, count)
-    outputs: list[list[SSAValue]] = []
+    outputs: list[SSAValue] = []
     finals: list[State] = []
     for d in range(count):
         chosen = functions[d * len(kind.activations) : (d + 1) * len(kind.activations)]
         cell = _cell(call, x, kind, d, chosen)
         backward = direction == "reverse" or d == 1
-        ys, state = _run(cell, kind, _initial(call, kind, x, d, batch_first), backward)
-        outputs.append(ys)
+        y, state = _run(cell, kind, _initial(call, kind, x, d, batch_first), backward)
+        outputs.append(y)
         finals.append(state)
     return _results(call, outputs, finals, batch_first)
 
@@ -187,38 +178,38 @@ def _initial(call: Call, kind: _Kind, x: SSAValue, d: int, batch_first: bool) ->
     return tuple(states)
 
 
-def _run(cell: _Cell, kind: _Kind, state: State, backward: bool) -> tuple[list[SSAValue], State]:
-    """The output of each step, in the order of the sequence, and the last state."""
-    call, (steps, batch, size) = cell.call, shape_of(cell.inputs)
-    lengths = call.optional(4)
+def _run(cell: _Cell, kind: _Kind, first: State, backward: bool) -> tuple[SSAValue, State]:
+    """The outputs [S, B, H] in the order of the sequence, and the last state."""
+    call, (steps, batch, _) = cell.call, shape_of(cell.inputs)
+    lengths, sequences = call.optional(4), [cell.inputs]
     if lengths is not None:
         lengths = call.reshape(call.cast(lengths, np.int64), (batch, 1))
-    outputs: dict[int, SSAValue] = {}
-    for t in reversed(range(steps)) if backward else range(steps):
-        x = call.reshape(part(call, cell.inputs, 0, t, 1), (batch, size))
-        new = kind.step(cell, x, state)
+        sequences.append(call.positions(steps, 0, 1))
+
+    def step(state: Sequence[SSAValue], inputs: Sequence[SSAValue]) -> tuple[State, State]:
+        new = kind.step(cell, inputs[0], tuple(state))
         if lengths is None:
-            outputs[t], state = new[0], new
-            continue
+            return new, new[:1]
         # past a sequence's end the state stays and the output is 0
-        inside = call.emit(nn.GreaterOp, lengths, call.scalar(t, lengths))
+        inside = call.emit(nn.GreaterOp, lengths, inputs[1])
         zero = call.scalar(0, new[0])
-        outputs[t] = call.emit(nn.WhereOp, inside, new[0], zero)
-        pairs = zip(new, state, strict=True)
-        state = tuple(call.emit(nn.WhereOp, inside, a, b) for a, b in pairs)
-    return [outputs[t] for t in range(steps)], state
+        kept = (call.emit(nn.WhereOp, inside, a, b) for a, b in zip(new, state, strict=True))
+        return tuple(kept), (call.emit(nn.WhereOp, inside, new[0], zero),)
+
+    name = f"{call.node.op.lower()}_step"
+    *state, y = call.build.scan(name, first, sequences, step, lambda _: backward)
+    return y, tuple(state)
 
 
 def _results(
-    call: Call, outputs: list[list[SSAValue]], finals: list[State], batch_first: bool
+    call: Call, outputs: list[SSAValue], finals: list[State], batch_first: bool
 ) -> list[SSAValue | None]:
     """Y [S, D, B, H] and the last states [D, B, H]; the batch comes first with ``layout``."""
-    batch, hidden = shape_of(outputs[0][0])
-    steps = len(outputs[0])
-    rows = [y for step in zip(*outputs, strict=True) for y in step]
-    y = call.reshape(_stacked(call, rows), (steps, len(outputs), batch, hidden))
+    steps, batch, hidden = shape_of(outputs[0])
+    parts = [call.reshape(y, (steps, 1, batch, hidden)) for y in outputs]
+    y = _joined(call, parts, 1)
     states = [
-        call.reshape(_stacked(call, values), (len(outputs), batch, hidden))
+        _joined(call, [call.reshape(value, (1, batch, hidden)) for value in values], 0)
         for values in zip(*finals, strict=True)
     ]
     if not batch_first:
@@ -226,8 +217,8 @@ def _results(
     return [call.transpose(y, (2, 0, 1, 3)), *(call.transpose(s, (1, 0, 2)) for s in states)]
 
 
-def _stacked(call: Call, values: Sequence[SSAValue]) -> SSAValue:
-    return values[0] if len(values) == 1 else call.emit(nn.ConcatOp, *values, axis=0)
+def _joined(call: Call, values: Sequence[SSAValue], axis: int) -> SSAValue:
+    return values[0] if len(values) == 1 else call.emit(nn.ConcatOp, *values, axis=axis)
 
 
 def _converter(kind: _Kind) -> Converter:
@@ -241,4 +232,4 @@ def _direction_known(node: Node) -> str | None:
 
 
 for _name, _kind in _KINDS.items():
-    converts(_name, 7, 22, Rule("", _direction_known), note=_NOTE)(_converter(_kind))
+    converts(_name, 7, 22, Rule("", _direction_known))(_converter(_kind))

@@ -172,3 +172,35 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = tile.call @double(%x) : tensor<4xf32>
   func.return %y : tensor<4xf32>
 }
+
+// -----
+
+// The function of a native loop becomes a segment, that of another one is cut as @main is.
+
+// CHECK-LABEL: tile.segment @native(%h: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4xf32>) {
+// CHECK-NEXT:    %a = nn.add %h, %x {
+// CHECK-NEXT:    tile.return %a
+// CHECK-LABEL: tile.segment @segment_0(%h: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4xf32>) {
+// CHECK-NEXT:    %a = nn.add %h, %x {
+// CHECK-LABEL: func.func @mixed(
+// CHECK-NEXT:    %a = rt.launch @segment_0(%h, %x)
+// CHECK-NEXT:    %b = nn.exp %a {
+// CHECK-LABEL: tile.segment @segment_1(
+// CHECK-NEXT:    %a = nn.scan @native %h, %xs carried 1 scanned 1
+// CHECK-LABEL: func.func @main(
+// CHECK-NEXT:    %a = rt.launch @segment_1(%h, %xs)
+// CHECK-NEXT:    %b = nn.scan @mixed %a, %xs carried 1 scanned 1
+func.func @native(%h: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = nn.add %h, %x {kernel = "add"} : tensor<4xf32>
+  func.return %a : tensor<4xf32>
+}
+func.func @mixed(%h: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = nn.add %h, %x {kernel = "add"} : tensor<4xf32>
+  %b = nn.exp %a {kernel = "host"} : tensor<4xf32>
+  func.return %b : tensor<4xf32>
+}
+func.func @main(%h: tensor<4xf32>, %xs: tensor<3x4xf32>) -> tensor<4xf32> {
+  %a = nn.scan @native %h, %xs carried 1 scanned 1 {kernel = "loop"} : tensor<4xf32>
+  %b = nn.scan @mixed %a, %xs carried 1 scanned 1 {kernel = "host"} : tensor<4xf32>
+  func.return %b : tensor<4xf32>
+}

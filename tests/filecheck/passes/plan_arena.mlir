@@ -129,3 +129,29 @@ rt.kernel @k(%x: memref<16xf32>) threads(%thread, %threads) {
   "memref.copy"(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
   rt.return
 }
+
+// -----
+
+// The arena of a segment that runs in a loop lies in that of the other.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-SAME:    arena_bytes = 64 : i64
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK-SAME:    arena_bytes = 128 : i64
+// CHECK-NEXT:    %spare = rt.arena 0 : memref<16xf32>
+// CHECK-NEXT:    %{{.*}} = rt.arena 64 : memref<64xi8>
+// CHECK-NEXT:    rt.scan @step(%h, %xs) outs(%t) scratch(%spare, %{{.*}}) threads(%i, %n) steps 3 carried 1 scanned 1 backward []
+rt.kernel @k(%a: memref<16xf32>) outs(%b: memref<16xf32>) threads(%i, %n) {
+  rt.return
+}
+rt.segment @step(%h: memref<16xf32>, %x: memref<4xf32>) outs(%t: memref<16xf32>) threads(%i, %n) {
+  %a = memref.alloc() : memref<16xf32>
+  rt.call @k(%h) outs(%a) threads(%i, %n)
+  rt.call @k(%a) outs(%t) threads(%i, %n)
+  rt.return
+}
+rt.segment @segment_0(%h: memref<16xf32>, %xs: memref<12xf32>) outs(%t: memref<16xf32>) threads(%i, %n) {
+  %spare = memref.alloc() : memref<16xf32>
+  rt.scan @step(%h, %xs) outs(%t) scratch(%spare) threads(%i, %n) steps 3 carried 1 scanned 1 backward []
+  rt.return
+}

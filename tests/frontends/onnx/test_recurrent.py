@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
+import tessella
+from tessella.driver.build import lower
+from tessella.driver.options import make_options
+from tessella.driver.stage_file import save_stage
 from tessella.frontends.onnx import OnnxSource
-from tessella.support.errors import UnsupportedError
 from tests.frontends.onnx.models import Array, model, run, value
 from tests.models import run_onnxruntime
 
@@ -87,9 +93,57 @@ def test_rnn_variants() -> None:
     compare("RNN", "X W R", activations=["LeakyRelu", "Elu"], direction="bidirectional")
 
 
-def test_long_sequences_are_refused() -> None:
+def tagger(op: str, steps: int, weights: Sequence[str] = ("W", "R", "B")) -> onnx.ModelProto:
+    """A layer in both directions, with lengths; only one of the weights need be a constant."""
+    feeds = arrays(op, 2, batch_first=False)
+    names = [name if name in ("X", *weights, "sequence_lens") else "" for name in LSTM_INPUTS[:5]]
+    node = helper.make_node(
+        op, names, ["Y", "Y_h"], hidden_size=HIDDEN, direction="bidirectional", name="layer"
+    )
+    return model(
+        [node],
+        [value("X", (steps, BATCH, SIZE)), value("sequence_lens", (BATCH,), np.int32)],
+        [value("Y", [None] * 4), value("Y_h", [None] * 3)],
+        weights={name: feeds[name] for name in weights},
+    )
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_the_loop_is_native(op: str) -> None:
+    proto, rng = tagger(op, 300), np.random.default_rng(1)
+    feeds = {
+        "X": rng.standard_normal((300, BATCH, SIZE)).astype(np.float32),
+        "sequence_lens": np.array([300, 1, 150], np.int32),
+    }
+    compiled = tessella.compile(proto)
+    found = compiled.run(None, feeds)
+    for y, expected in zip(found, run_onnxruntime(proto, feeds), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5, strict=True)
+    kernels = [entry["kernel"] for entry in compiled.explain().ops]
+    assert kernels.count("loop") == 2
+    assert "host" not in kernels
+    assert compiled.as_text("tile").count("tile.call") < 60
+
+
+def test_sequences_are_as_long_as_they_are() -> None:
     shapes = {"X": (100_000, 1, 1), "W": (1, 1, 1), "R": (1, 1, 1)}
     node = helper.make_node("RNN", list(shapes), ["Y"], hidden_size=1)
     inputs = [value(name, shape) for name, shape in shapes.items()]
-    with pytest.raises(UnsupportedError, match="100000 steps"):
-        OnnxSource(model([node], inputs, [value("Y", [None] * 4)])).graph(shapes)
+    proto = model([node], inputs, [value("Y", [None] * 4)])
+    feeds = {name: np.full(shape, 0.5, np.float32) for name, shape in shapes.items()}
+    (found,) = tessella.compile(proto).run(None, feeds)
+    np.testing.assert_allclose(found, run_onnxruntime(proto, feeds)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("stage", ["nn", "placed", "tile", "loops"])
+def test_a_stage_file_gives_the_same(stage: str, tmp_path: Path) -> None:
+    proto = tagger("GRU", STEPS)
+    feeds = {name: arrays("GRU", 2, batch_first=False)[name] for name in ("X", "sequence_lens")}
+    expected = tessella.compile(proto).run(None, feeds)
+    graph = OnnxSource(proto).graph({name: array.shape for name, array in feeds.items()})
+    if stage != "nn":
+        graph.module = lower(graph, make_options(), stop=stage).stages[stage]
+    save_stage(tmp_path / f"m.{stage}", graph.module, graph.weights)
+    found = tessella.compile(tmp_path / f"m.{stage}").run(None, feeds)
+    for y, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(y, wanted)

@@ -38,6 +38,7 @@ LEFT_OUT = {
     "NonZero": "its operand is known at import, so that it is a constant",
     "OptionalGetElement": "of a tensor it is the identity, and ONNX Runtime has it for optionals",
     "OptionalHasElement": "of a tensor it is a constant, and ONNX Runtime has it for optionals",
+    "Scan": "it has a graph of its own; tests/frontends/onnx/test_scan.py draws some",
     "Scatter": "another name of ScatterElements",
     "SequenceMap": "sequences are not supported",
     "Upsample": "deprecated in op set 10, before those that are drawn",

@@ -16,7 +16,7 @@ def cells(gates: int, states: int) -> Callable[[Draft], None]:
     def draw(d: Draft) -> None:
         direction = d.attributes.get("direction", "forward")
         count = 2 if direction == "bidirectional" else 1
-        n, b, i, h = d.between(1, 4), d.between(1, 3), d.one_of(1, 3, 5), d.one_of(1, 2, 5, 8)
+        n, b, i, h = d.between(1, 9), d.between(1, 3), d.one_of(1, 3, 5), d.one_of(1, 2, 5, 8)
         d.set("hidden_size", h)
         d.new((n, b, i))
         d.new((count, gates * h, i))

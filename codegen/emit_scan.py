@@ -1,0 +1,82 @@
+"""Loops of segments around calls of other segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from tessella.codegen.lltypes import I64, Value, constant, quote
+from tessella.codegen.writer import Writer
+from tessella.dialects import rt
+
+
+def scan(w: Writer, op: Operation) -> None:
+    """One block, which calls the segment on pointers that change from step to step."""
+    assert isinstance(op, rt.ScanOp)
+    loop, entry, done = w.label("loop"), w.block, w.label("done")
+    step, following = Value(I64, w.name()), Value(I64, w.name())
+    w.line(f"br label %{loop}")
+    w.start(loop)
+    w.line(f"{step.text} = phi i64 [ 0, %{entry} ], [ {following.text}, %{loop} ]")
+    carried = list(_carried(w, op, entry, loop))
+    inputs = [now for now, _ in carried]
+    outputs = [written for _, written in carried]
+    _elements(w, op, step, inputs, outputs)
+    tables = (_table(w, pointers) for pointers in (inputs, outputs))
+    arena = "null" if op.arena is None else w.buffers[op.arena]
+    pointers = ("%context", *tables, "%weights", arena)
+    listed = ", ".join(f"ptr {pointer}" for pointer in pointers)
+    name = quote(op.callee.root_reference.data)
+    w.line(
+        f"call void @{name}({listed}, {w.values[op.thread].typed}, {w.values[op.threads].typed})"
+    )
+    w.helpers[name] = f"declare void @{name}({', '.join(['ptr'] * 5)}, i64, i64) nounwind"
+    w.line(f"{following.text} = add nsw {step.typed}, 1")
+    again = w.compare("icmp slt", following, constant(I64, op.count))
+    w.line(f"br {again.typed}, label %{loop}, label %{done}")
+    w.start(done)
+
+
+def _carried(w: Writer, op: rt.ScanOp, entry: str, loop: str) -> Iterator[tuple[str, str]]:
+    """The pointers that a step reads and writes for each carried value: its output and its spare
+    buffer in turn, so that the last step writes the output."""
+    for value, output, spare in zip(op.inputs, op.outputs, op.spare, strict=False):
+        now, written, other = (w.name() for _ in range(3))
+        ends = (output, spare) if op.count % 2 else (spare, output)
+        first, second = (w.buffers[end] for end in ends)
+        for name, before, then in (
+            (now, w.buffers[value], written),
+            (written, first, other),
+            (other, second, written),
+        ):
+            w.line(f"{name} = phi ptr [ {before}, %{entry} ], [ {then}, %{loop} ]")
+        yield now, written
+
+
+def _elements(w: Writer, op: rt.ScanOp, step: Value, inputs: list[str], outputs: list[str]) -> None:
+    """Add the pointers to the elements of sequences, and to what stays."""
+    loop, behind = op.loop, op.loop.carried + op.loop.scanned
+    taken, given = op.inputs[loop.carried : behind], op.outputs[loop.carried :]
+    for number, sequence in enumerate((*taken, *given)):
+        pointers = inputs if number < loop.scanned else outputs
+        pointers.append(_element(w, op, sequence, step, number in loop.backward))
+    inputs += [w.buffers[value] for value in op.inputs[behind:]]
+
+
+def _element(w: Writer, op: rt.ScanOp, sequence: SSAValue, step: Value, backward: bool) -> str:
+    size = rt.buffer_bytes(op.element(sequence))
+    if backward:
+        step = w.push(I64, f"sub nsw i64 {op.count - 1}, {step.text}")
+    return w.gep(w.buffers[sequence], "i8", w.push(I64, f"mul nsw {step.typed}, {size}"))
+
+
+def _table(w: Writer, pointers: Sequence[str]) -> str:
+    """An array of these pointers."""
+    table = w.name()
+    # at the function's start, so that it is there once
+    w.lines.insert(0, f"  {table} = alloca [{max(1, len(pointers))} x ptr], align 8")
+    for index, pointer in enumerate(pointers):
+        slot = w.gep(table, "ptr", constant(I64, index))
+        w.line(f"store ptr {pointer}, ptr {slot}, align 8")
+    return table

@@ -1,0 +1,129 @@
+"""Recurrences: a function that runs step after step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import FlatSymbolRefAttr, FunctionType, SymbolRefAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    base,
+    irdl_op_definition,
+    prop_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import SymbolUserOpInterface
+
+from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
+from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.symbols import body_above, find_symbol
+from tessella.runtime.scan import Loop
+from tessella.support.errors import ShapeError
+
+
+class _RunsBody(SymbolUserOpInterface):
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, ScanOp)
+        body_above(op, op.body, Operation)
+
+
+@irdl_op_definition
+class ScanOp(NnOp, LoopOp):
+    """A function of the module, run for each element of sequences: see ``LoopOp``.
+
+    ``%h, %ys = nn.scan @step %h0, %xs, %r carried 1 scanned 1 : tensor<8xf32>, tensor<5x8xf32>``
+    """
+
+    name = "nn.scan"
+    body = prop_def(FlatSymbolRefAttr)
+    inputs = var_operand_def(base(TensorType))
+    res = var_result_def(base(TensorType))
+    traits = traits_def(_RunsBody())
+    DEFAULTS: ClassVar[Defaults] = {"backward": ()}
+    LEADING: ClassVar[str | None] = "body"
+
+    def __init__(
+        self, body: str, operands: Sequence[SSAValue], types: Sequence[Attribute], loop: Loop
+    ) -> None:
+        super().__init__(
+            operands=[list(operands)],
+            result_types=[list(types)],
+            properties={"body": SymbolRefAttr(body), **loop_properties(loop)},
+        )
+
+    @property
+    def body_name(self) -> str:
+        """The symbol of the function, without the `@`."""
+        return self.body.root_reference.data
+
+    @property
+    def steps(self) -> int:
+        """How often the function runs."""
+        return shape_of(self.inputs[self.loop.carried])[0]
+
+    @property
+    def function(self) -> Operation | None:
+        """The function, or the segment that it has become; None where the op is in no module."""
+        return find_symbol(self, self.body)
+
+    @property
+    def operations(self) -> int:
+        """Those of the function, in all steps."""
+        function = self.function
+        ops = () if function is None else function.walk()
+        return self.steps * sum(op.operations for op in ops if isinstance(op, NnOp))
+
+    def infer(self) -> Sequence[Tensor]:
+        """The types of what is carried stay; the function gives the elements of sequences."""
+        self._check()
+        loop, function = self.loop, self.function
+        if function is None:
+            return [_plain(result.type) for result in self.res]
+        type = function.properties.get("function_type")
+        if not isinstance(type, FunctionType):
+            raise ShapeError(f"nn.scan: @{self.body_name} is no function")
+        taken = [
+            _element(value.type) if 0 <= i - loop.carried < loop.scanned else _plain(value.type)
+            for i, value in enumerate(self.inputs)
+        ]
+        takes, gives = list(map(_plain, type.inputs)), list(map(_plain, type.outputs))
+        if taken != takes or gives[: loop.carried] != taken[: loop.carried]:
+            raise ShapeError(
+                f"nn.scan: @{self.body_name} does not fit the operands",
+                expected=f"({_listed(taken)}) -> ({_listed([*taken[: loop.carried], '..'])})",
+                found=f"({_listed(takes)}) -> ({_listed(gives)})",
+            )
+        elements = ((t.element_type, t.get_shape()) for t in gives[loop.carried :])
+        stacked = (tensor(element, (self.steps, *shape)) for element, shape in elements)
+        return [*taken[: loop.carried], *stacked]
+
+    def _check(self) -> None:
+        loop = self.loop
+        reason = why_invalid(loop, len(self.inputs), len(self.res))
+        if reason is not None:
+            raise ShapeError(f"nn.scan: {reason}")
+        sequences = self.inputs[loop.carried :][: loop.scanned]
+        lengths = {shape_of(value)[:1] for value in sequences}
+        if len(lengths) != 1 or lengths & {(), (0,)}:
+            raise ShapeError(
+                "nn.scan: the sequences differ in length, or have no elements",
+                found=" and ".join(str(value.type) for value in sequences),
+            )
+
+
+def _plain(type: Attribute) -> Tensor:
+    """The type without a place."""
+    found = tensor_type(type)
+    return tensor(found.element_type, found.get_shape())
+
+
+def _element(type: Attribute) -> Tensor:
+    """The type of an element of a sequence."""
+    return tensor(tensor_type(type).element_type, shape_of(type)[1:])
+
+
+def _listed(types: Sequence[object]) -> str:
+    return ", ".join(map(str, types))

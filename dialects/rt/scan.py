@@ -1,0 +1,117 @@
+"""Loops around a segment, on buffers.
+
+rt.scan @step(%h0, %xs, %b) outs(%h, %ys) scratch(%spare, %arena) threads(%thread, %threads)
+    steps 5 carried 1 scanned 1 backward []
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, prop_def, traits_def
+from xdsl.traits import SymbolUserOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
+from tessella.dialects.rt.functions import BufferCall, SegmentOp
+from tessella.dialects.rt.ops import buffer_bytes
+from tessella.dialects.symbols import body_above, check_types
+from tessella.runtime.scan import Loop
+
+
+class _RunsSegment(SymbolUserOpInterface):
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, ScanOp)
+        op.check_counts()
+        segment, loop = body_above(op, op.callee, SegmentOp), op.loop
+        taken = [
+            op.element(value) if 0 <= i - loop.carried < loop.scanned else value.type
+            for i, value in enumerate(op.inputs)
+        ]
+        given = [
+            op.element(value) if i >= loop.carried else value.type
+            for i, value in enumerate(op.outputs)
+        ]
+        check_types(op, "inputs, step by step,", [a.type for a in segment.inputs], taken)
+        check_types(op, "outputs, step by step,", [a.type for a in segment.outputs], given)
+        check_types(op, "carried values", taken[: loop.carried], given[: loop.carried])
+        check_types(op, "spare buffers", given[: loop.carried], [value.type for value in op.spare])
+        room = 0 if op.arena is None else buffer_bytes(op.arena.type)
+        if room < segment.arena_size:
+            raise VerifyException(
+                f"rt.scan: the arena of @{segment.sym_name.data} has {segment.arena_size} bytes, "
+                f"and there is room for {room}"
+            )
+
+
+@irdl_op_definition
+class ScanOp(BufferCall, LoopOp):
+    """Run a segment for each element of sequences: see ``LoopOp``.
+
+    What is carried is written to the outputs and to spare buffers in turn, to the outputs in the
+    last step. Behind the spare buffers is the segment's arena, if it has one.
+    """
+
+    name = "rt.scan"
+    steps = prop_def(IntegerAttr[I64])
+    traits = traits_def(_RunsSegment())
+
+    def __init__(
+        self,
+        callee: str,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        scratch: Sequence[SSAValue],
+        threads: tuple[SSAValue, SSAValue],
+        loop: Loop,
+        steps: int,
+    ) -> None:
+        super().__init__(callee, inputs, outputs, scratch, threads)
+        self.properties.update({"steps": IntegerAttr(steps, i64), **loop_properties(loop)})
+
+    @property
+    def count(self) -> int:
+        """How often the segment runs."""
+        return self.steps.value.data
+
+    @property
+    def spare(self) -> Sequence[SSAValue]:
+        """A further buffer for each carried value."""
+        return self.scratch[: self.loop.carried]
+
+    @property
+    def arena(self) -> SSAValue | None:
+        """The segment's arena."""
+        return next(iter(self.scratch[self.loop.carried :]), None)
+
+    def add_scratch(self, buffer: SSAValue) -> None:
+        """Give it a further buffer."""
+        *buffers, thread, threads = self.operands
+        self.operands = [*buffers, buffer, thread, threads]
+        sizes = [*map(len, (self.inputs, self.outputs))]
+        scratch = len(buffers) + 1 - sum(sizes)
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
+            i32, [*sizes, scratch, 1, 1]
+        )
+
+    def element(self, sequence: SSAValue) -> Attribute:
+        """The buffer of an element of a sequence."""
+        type = sequence.type
+        assert isinstance(type, MemRefType)
+        return MemRefType(type.element_type, [type.element_count() // self.count])
+
+    def check_counts(self) -> None:
+        """Raise VerifyException unless the sequences have an element for each step, and there is
+        room for what is carried."""
+        loop, count = self.loop, self.count
+        reason = why_invalid(loop, len(self.inputs), len(self.outputs))
+        if reason is not None:
+            raise VerifyException(f"rt.scan: {reason}")
+        if not loop.carried <= len(self.scratch) <= loop.carried + 1:
+            raise VerifyException("rt.scan: expected spare buffers and an arena as scratch")
+        sequences = (*self.inputs[loop.carried :][: loop.scanned], *self.outputs[loop.carried :])
+        sizes = [v.type.element_count() for v in sequences if isinstance(v.type, MemRefType)]
+        if count < 1 or any(size % count for size in sizes):
+            raise VerifyException(f"rt.scan: the sequences do not have {count} elements each")

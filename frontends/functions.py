@@ -1,0 +1,54 @@
+"""Functions of a program beside `@main`: what they read from outside, and what of them is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella.dialects import nn
+
+
+def isolate(body: Block) -> Sequence[SSAValue]:
+    """Let a function's block read nothing from outside: it gets copies of constants, and arguments
+    for the other values, which are returned."""
+    inner: dict[SSAValue, SSAValue] = {}
+    others: list[SSAValue] = []
+    for op in tuple(body.ops):
+        for i, value in enumerate(op.operands):
+            if _block_of(value) is body:
+                continue
+            if value not in inner:
+                inner[value] = new = _brought(value, body)
+                new.name_hint = value.name_hint
+                if new.owner is body:
+                    others.append(value)
+            op.operands[i] = inner[value]
+    return others
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    return value.owner.parent if isinstance(value.owner, Operation) else value.owner
+
+
+def _brought(value: SSAValue, body: Block) -> SSAValue:
+    """A copy of a constant at the start of a block, or an argument at its end."""
+    if not isinstance(value.owner, nn.ConstantOp):
+        return body.insert_arg(value.type, len(body.args))
+    copy = value.owner.clone()
+    Rewriter.insert_op(copy, InsertPoint.at_start(body))
+    return copy.res
+
+
+def clean(function: FuncOp) -> set[str]:
+    """Drop the ops whose results are not used. Returns the functions that those that stay run."""
+    used: set[str] = set()
+    for op in reversed(tuple(function.body.block.ops)):
+        if isinstance(op, nn.NnOp) and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+        elif isinstance(op, nn.ScanOp):
+            used.add(op.body_name)
+    return used

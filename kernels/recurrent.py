@@ -1,0 +1,43 @@
+"""Native loops around functions whose ops have native kernels."""
+
+from __future__ import annotations
+
+from tessella.dialects.elements import element_of
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.recurrent import ScanOp
+from tessella.kernels.cost import CALL, bytes_of, moving
+from tessella.kernels.registry import (
+    CPU,
+    LOOP_KERNEL,
+    Kernel,
+    generated_limits,
+    register,
+    runs_on_host,
+)
+from tessella.targets import Target
+
+
+def _why_not_native(op: ScanOp) -> str | None:
+    """The function's kernels are picked before those of the function that runs it."""
+    function = op.function
+    if function is None:
+        return f"the program has no function @{op.body_name}"
+    inner = (found for found in function.walk() if isinstance(found, NnOp))
+    slow = next((found for found in inner if runs_on_host(found)), None)
+    if slow is not None:
+        return f"{slow.name} in @{op.body_name} runs in NumPy"
+    foreign = (element_of(value.type) for value in (*op.operands, *op.results))
+    stored = next((element.name for element in foreign if not element.is_native), None)
+    return f"there is no native code of {stored}" if stored else generated_limits(op)
+
+
+def _seconds(op: ScanOp, target: Target) -> float:
+    """In each step, each op is called and its tensors are moved."""
+    function = op.function
+    ops = [f for f in function.walk() if isinstance(f, NnOp)] if function is not None else []
+    read = (sum(map(bytes_of, (*found.operands, *found.results))) for found in ops)
+    return op.steps * sum(CALL + moving(size, 0, target) for size in read)
+
+
+register(Kernel(LOOP_KERNEL, ScanOp, CPU, (NCHW,), applies=_why_not_native, cost=_seconds))
