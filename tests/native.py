@@ -25,6 +25,11 @@ RUNNABLE = [name for name in ("avx512", "avx2", "neon") if targets.can_run(targe
 """The targets whose code this machine runs, each with another vector width."""
 
 
+def normal(*shape: int, seed: int = 0) -> Array:
+    """N(0, 1), float32: the same numbers for the same shape and seed."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
+
+
 class GraphBuilder:
     """Builds the `nn` module of a small program."""
 

@@ -16,15 +16,10 @@ from tessella.dialects import nn
 from tessella.tools.cli import main
 from tests import run_lines
 from tests.models import run_onnxruntime
-from tests.native import Array, check_op
+from tests.native import Array, check_op, normal
 from tests.passes.patterns.test_reuse import FUSIONS, check
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.onnx"
-
-
-def normal(*shape: int) -> Array:
-    """N(0, 1), float32."""
-    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
 
 
 KERNELS: dict[type[nn.NnOp], tuple[list[Array], dict[str, Any]]] = {

@@ -15,11 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 import tessella
 from tessella.driver.model import MAX_EXECUTABLES, Model
 from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
+from tests.native import normal
 
 Array = npt.NDArray[Any]
 
-RNG = np.random.default_rng(0)
-W = RNG.standard_normal((5, 7)).astype(np.float32)
+W = normal(5, 7)
 
 
 def model_of(
@@ -62,7 +62,7 @@ def test_signature(model: Model) -> None:
 
 
 def test_run_and_call(model: Model) -> None:
-    x = RNG.standard_normal((3, 5)).astype(np.float32)
+    x = normal(3, 5)
     y, z = model(x)
     np.testing.assert_allclose(y, x @ W, rtol=1e-5)
     np.testing.assert_array_equal(z, np.maximum(y, 0))
@@ -71,7 +71,7 @@ def test_run_and_call(model: Model) -> None:
 
 
 def test_any_memory_order(model: Model) -> None:
-    x = RNG.standard_normal((5, 6)).astype(np.float32)
+    x = normal(5, 6)
     strided = x[:, ::2].T
     read_only = np.ascontiguousarray(strided)
     read_only.flags.writeable = False
@@ -159,7 +159,7 @@ def test_wrong_calls(model: Model) -> None:
 
 
 def test_concurrent_calls(model: Model) -> None:
-    xs = [RNG.standard_normal((3, 5)).astype(np.float32) for _ in range(8)]
+    xs = [normal(3, 5, seed=i) for i in range(8)]
     wrong: list[int] = []
 
     def work(i: int) -> None:
@@ -180,7 +180,7 @@ def test_symbolic_batch() -> None:
     with pytest.raises(ShapeError, match="symbolic"):
         model.as_text("nn")
     for batch in (1, 4, 1, *range(2, MAX_EXECUTABLES + 3)):
-        x = RNG.standard_normal((batch, 5)).astype(np.float32)
+        x = normal(batch, 5)
         np.testing.assert_allclose(model(x)[0], x @ W, rtol=1e-4, atol=1e-5)
 
 
@@ -246,7 +246,7 @@ def test_native_and_host_steps_alternate() -> None:
         )
     )
     assert {"matmul", "host", "relu"} <= {e["kernel"] for e in model.explain().ops}
-    x = RNG.standard_normal((3, 5)).astype(np.float32)
+    x = normal(3, 5)
     np.testing.assert_allclose(
         model(x), np.maximum(np.cumsum(x @ W, axis=1), 0), rtol=1e-4, atol=1e-5
     )

@@ -42,7 +42,7 @@ from tessella.runtime.host import KERNELS
 from tessella.runtime.program import HostStep, Program
 from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
 from tests.dialects.oracle import run
-from tests.native import GraphBuilder
+from tests.native import GraphBuilder, normal
 
 PAGE = (Path(__file__).parents[2] / "docs" / "eager.md").read_text()
 Array = npt.NDArray[Any]
@@ -59,10 +59,6 @@ class Example:
     def properties(self) -> dict[str, Any]:
         """The settings as the IR has them."""
         return {k: element_type(v) if k == "to" else v for k, v in self.settings.items()}
-
-
-def normal(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
 
 
 def between(low: float, high: float, *shape: int) -> Array:

@@ -15,7 +15,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.driver.compile import compile_source
-from tests.native import RUNNABLE, FixedSource, GraphBuilder
+from tests.native import RUNNABLE, FixedSource, GraphBuilder, normal
 from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
@@ -29,10 +29,6 @@ few = settings(
 layouts = pytest.mark.parametrize("layout", ["nchw", "nhwc", "nchw16c"])
 plain = pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 widths = pytest.mark.parametrize("target", RUNNABLE)
-
-
-def normal(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
 
 
 def check(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import element_type, type_of
-from tests.native import RUNNABLE, GraphBuilder, check, check_op
+from tests.native import RUNNABLE, GraphBuilder, check, check_op, normal
 from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
@@ -25,10 +25,6 @@ few = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-
-
-def normal(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
 
 
 def conv_settings(

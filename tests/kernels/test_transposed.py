@@ -17,7 +17,7 @@ from tessella.dialects.graph import Graph
 from tessella.driver.model import Model
 from tessella.kernels.transposed import MAX_STRIDE, grouped, residues
 from tests.dialects.oracle import runtime
-from tests.native import RUNNABLE, Array, GraphBuilder, check, check_op
+from tests.native import RUNNABLE, Array, GraphBuilder, check, check_op, normal
 from tests.sampling import sampled
 
 Shape = tuple[int, ...]
@@ -54,10 +54,6 @@ CASES: dict[str, tuple[Shape, Shape, dict[str, Ints]]] = {
     "1-D": ((1, 6, 13), (6, 24, 16), {"strides": 8, "pads": 4}),
     "3-D": ((1, 4, 3, 4, 5), (4, 16, 3, 3, 3), {"strides": 2, "pads": 1, "output_pads": 1}),
 }  # fmt: skip
-
-
-def normal(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
 
 
 def options(rank: int, **given: Ints) -> dict[str, Any]:

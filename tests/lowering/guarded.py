@@ -27,7 +27,7 @@ from tessella.dialects.nn.core import NnOp, PyValue, element_type
 from tessella.driver.model import Model
 from tessella.runtime import arena, sharing
 from tessella.runtime.elements import DTYPES, converted, widened
-from tests.native import RUNNABLE, Array, GraphBuilder, build
+from tests.native import RUNNABLE, Array, GraphBuilder, build, normal
 from tests.sampling import sample
 
 PAGE = mmap.PAGESIZE
@@ -158,10 +158,6 @@ class Case:
     def __str__(self) -> str:
         shapes = " ".join(f"{a.dtype}{list(a.shape)}" for a in self.operands)
         return f"{self.kind.name} {shapes} {self.settings}"
-
-
-def normal(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
 
 
 def indices(extent: int, *shape: int) -> Array:

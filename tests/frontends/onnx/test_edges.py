@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -15,21 +15,21 @@ from onnx.reference import ReferenceEvaluator
 import tessella
 from tessella.support.errors import ShapeError
 from tests.frontends.onnx.models import Array, model, one_node, value
+from tests.models import run_onnxruntime as runtime
+from tests.native import normal
+from tests.sampling import sample
 
 node = helper.make_node
-rng = np.random.default_rng(0)
 NAN, INF = np.nan, np.inf
-
-
-def runtime(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    return [np.asarray(array) for array in session.run(None, dict(feeds))]
 
 
 def compiled(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
     return tessella.compile(proto).run(None, dict(feeds))
+
+
+def positions(most: float, *shape: int) -> Array:
+    """float32, from -most to most."""
+    return np.random.default_rng(shape).uniform(-most, most, shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("op", ["AveragePool", "MaxPool", "LpPool"])
@@ -45,14 +45,14 @@ def compiled(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 def test_a_window_larger_than_the_padded_input(
     op: str, size: int, settings: dict[str, Any]
 ) -> None:
-    x = {"x": rng.standard_normal((1, 3, size, size)).astype(np.float32)}
+    x = {"x": normal(1, 3, size, size)}
     proto = one_node(op, x, opset=20, ceil_mode=1, **settings)
     np.testing.assert_allclose(compiled(proto, x)[0], runtime(proto, x)[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("count_include_pad", [0, 1])
 def test_what_counts_in_a_window_over_the_end(count_include_pad: int) -> None:
-    x = {"x": rng.standard_normal((1, 3, 2, 2)).astype(np.float32)}
+    x = {"x": normal(1, 3, 2, 2)}
     for kernel, pads in ((3, 0), (5, 1)):
         proto = one_node(
             "AveragePool", x, opset=20, ceil_mode=1, kernel_shape=[kernel] * 2, strides=[2, 2],
@@ -62,7 +62,7 @@ def test_what_counts_in_a_window_over_the_end(count_include_pad: int) -> None:
 
 
 def test_a_window_for_which_there_is_no_position() -> None:
-    x = {"x": rng.standard_normal((1, 3, 2, 2)).astype(np.float32)}
+    x = {"x": normal(1, 3, 2, 2)}
     for strides in ([1, 1], [2, 2]):
         proto = one_node("MaxPool", x, opset=20, ceil_mode=1, kernel_shape=[9, 9], strides=strides)
         with pytest.raises(ShapeError, match="larger than the padded input"):
@@ -113,7 +113,7 @@ def untyped(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def test_outputs_without_a_type() -> None:
-    x = {"x": rng.standard_normal((2, 3)).astype(np.float32)}
+    x = {"x": normal(2, 3)}
     nodes = [
         node("ArgMax", ["x"], ["i"], axis=1),
         node("Relu", ["x"], ["y"]),
@@ -164,7 +164,7 @@ RESIZED = [
 @pytest.mark.parametrize("size", [9, 14, 20, 31])
 def test_what_is_not_finite_stays_in_its_window(settings: dict[str, Any], size: int) -> None:
     """The result of finite elements is ONNX's where no element of the window is another."""
-    x = rng.standard_normal((1, 1, 20, 20)).astype(np.float32)
+    x = normal(1, 1, 20, 20)
     feeds = {"x": x, "roi": np.zeros(0, np.float32), "scales": np.zeros(0, np.float32)}
     feeds["sizes"] = np.array([1, 1, size, size])
     proto = one_node("Resize", feeds, opset=18, constants=["roi", "scales", "sizes"], **settings)
@@ -187,7 +187,7 @@ def test_what_is_not_finite_stays_in_its_window(settings: dict[str, Any], size: 
 def test_columns_that_are_not_finite_stay_in_their_elements(
     blocks: int, settings: dict[str, Any]
 ) -> None:
-    x = rng.standard_normal((2, 2 * 3 * 3, blocks)).astype(np.float32)
+    x = normal(2, 2 * 3 * 3, blocks)
     x[0, 4, 5], x[1, 7, 2], x[1, 0, 3] = NAN, INF, 1e30
     feeds = {"x": x, "image": np.array([5, 5]), "block": np.array([3, 3])}
     proto = one_node("Col2Im", feeds, opset=18, constants=["image", "block"], **settings)
@@ -198,8 +198,8 @@ def test_columns_that_are_not_finite_stay_in_their_elements(
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 @pytest.mark.parametrize("types", [("float32", "float64"), ("float16", "float32")])
 def test_a_grid_of_another_type(types: tuple[str, str], mode: str) -> None:
-    x = rng.standard_normal((2, 3, 5, 4)).astype(types[0])
-    feeds = {"x": x, "grid": rng.uniform(-1.2, 1.2, (2, 3, 6, 2)).astype(types[1])}
+    x = normal(2, 3, 5, 4).astype(types[0])
+    feeds = {"x": x, "grid": positions(1.2, 2, 3, 6, 2).astype(types[1])}
     (y,) = compiled(one_node("GridSample", feeds, opset=20, mode=mode), feeds)
     singles = {name: array.astype(np.float32) for name, array in feeds.items()}
     want = runtime(one_node("GridSample", singles, opset=20, mode=mode), singles)[0]
@@ -223,12 +223,13 @@ def test_integers_are_quantized(scale: Array) -> None:
     np.testing.assert_array_equal(compiled(proto, {"x": feeds["x"]})[0], wanted)
 
 
-@pytest.mark.parametrize("aligned", [0, 1])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+PADDINGS = list(product(["linear", "nearest", "cubic"], ["zeros", "border", "reflection"], [0, 1]))
+
+
+@pytest.mark.parametrize("mode, padding, aligned", sample(PADDINGS))
 def test_positions_far_outside(mode: str, padding: str, aligned: int) -> None:
-    x = rng.standard_normal((2, 3, 5, 4)).astype(np.float32)
-    feeds = {"x": x, "grid": rng.uniform(-2.5, 2.5, (2, 6, 7, 2)).astype(np.float32)}
+    x = normal(2, 3, 5, 4)
+    feeds = {"x": x, "grid": positions(2.5, 2, 6, 7, 2)}
     settings: dict[str, Any] = {"padding_mode": padding, "align_corners": aligned}
     proto = one_node("GridSample", feeds, opset=20, mode=mode, **settings)
     found, wanted = compiled(proto, feeds)[0], runtime(proto, feeds)[0]
@@ -240,10 +241,13 @@ def test_positions_far_outside(mode: str, padding: str, aligned: int) -> None:
 def test_grids_of_one_image_and_of_several(size: tuple[int, ...], aligned: int) -> None:
     """The body that ONNX gives squeezes a batch of one away."""
     rank = len(size) - 2
-    theta = rng.standard_normal((size[0], rank, rank + 1)).astype(np.float32)
+    theta = normal(size[0], rank, rank + 1)
     feeds = {"theta": theta, "size": np.array(size)}
     proto = one_node("AffineGrid", feeds, opset=20, constants=["size"], align_corners=aligned)
-    found, wanted = compiled(proto, {"theta": theta})[0], runtime(proto, {"theta": theta})[0]
+    found, wanted = (
+        compiled(proto, {"theta": theta})[0],
+        runtime(proto, {"theta": theta})[0],
+    )
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 

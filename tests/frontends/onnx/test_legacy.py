@@ -10,9 +10,9 @@ import pytest
 from tessella.frontends.onnx import OnnxSource, check
 from tessella.support.errors import ShapeError, UnsupportedError
 from tests.frontends.onnx.models import Array, model, one_node, run, value
+from tests.native import normal
 
-rng = np.random.default_rng(0)
-X = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
+X = normal(2, 3, 4, 5)
 
 
 def softmax(x: Array, axis: Any) -> Array:
@@ -121,14 +121,14 @@ def normalized(x: Array, scale: Array, bias: Array, mean: Array, variance: Array
 
 @pytest.mark.parametrize("opset", [6, 7, 9, 14, 15])
 def test_batch_normalization(opset: int) -> None:
-    parameters = [np.abs(rng.standard_normal(3)).astype(np.float32) for _ in range(4)]
+    parameters = [np.abs(normal(3, seed=i)) for i in range(4)]
     expected = normalized(X, *(p.reshape(3, 1, 1) for p in parameters))
     mode = {"is_test": 1} if opset < 7 else {}
     check_one(expected, "BatchNormalization", opset, X, *parameters, **mode)
 
 
 def test_batch_normalization_of_each_element() -> None:
-    parameters = [np.abs(rng.standard_normal(X.shape[1:])).astype(np.float32) for _ in range(4)]
+    parameters = [np.abs(normal(*X.shape[1:], seed=i)) for i in range(4)]
     expected = normalized(X, *parameters)
     check_one(expected, "BatchNormalization", 7, X, *parameters, spatial=0)
 
@@ -164,7 +164,7 @@ def test_cast_by_name() -> None:
 
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
 def test_auto_pad(mode: str) -> None:
-    w = rng.standard_normal((2, 3, 2, 3)).astype(np.float32)
+    w = normal(2, 3, 2, 3)
     proto = one_node("Conv", {"x": X, "w": w}, opset=11, strides=[2, 2], auto_pad=mode)
     # height 4 with kernel 2: no padding; width 5 with kernel 3: one element on each side
     pads = [0, 0, 0, 0] if mode == "VALID" else [0, 1, 0, 1]
