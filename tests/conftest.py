@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import zlib
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from tests import environment, shared_kernels  # isort: skip (the first settles what others read)
 from tessella.codegen import kernel_cache
+from tessella.support.knobs import KNOBS
 from tessella.targets import machine
 
 kernel_cache.FOLDER = shared_kernels.SHARED
@@ -32,6 +35,20 @@ providers._get_local_constants = Constants
 def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM compiles what this test has, whether another test had it before or not."""
     monkeypatch.setattr(kernel_cache, "FOLDER", shared_kernels.OWN)
+
+
+MANY_PROGRAMS = ("tests/frontends/", "tests/kernels/")
+"""Folders in which verifying small programs after every pass takes as long as all else: without
+``--slow`` it is done in one test of four. The other programs are verified at the end."""
+
+
+@pytest.fixture(autouse=True)
+def verified_in_part(request: pytest.FixtureRequest) -> Generator[None]:
+    """Whether the program is verified after every pass."""
+    name: str = request.node.nodeid
+    is_left_out = name.startswith(MANY_PROGRAMS) and zlib.crc32(name.encode()) % 4 != 0
+    with KNOBS.set(verify=KNOBS.verify and (request.config.getoption("--slow") or not is_left_out)):
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
