@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tessella.codegen.addresses import Scope, indices
 from tessella.codegen.emit_arith import ARITH
 from tessella.codegen.emit_cast import CASTS
 from tessella.codegen.emit_control import CONTROL
 from tessella.codegen.emit_math import MATH
-from tessella.codegen.emit_memory import MEMORY
+from tessella.codegen.emit_memory import INDICES, MEMORY
 from tessella.codegen.emit_segment import (
     SEGMENT,
     SEGMENT_PARAMETERS,
@@ -63,6 +64,8 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     bind_threads(w, kernel)
     for index, argument in enumerate(kernel.buffers):
         w.buffers[argument] = f"%a{index}"
+    w.indices = indices(kernel.body, INDICES)
+    w.scopes.append(Scope(kernel.body.block))
     w.walk(kernel.body.block)
     name = kernel.sym_name.data
     names = ["%context", *(f"%a{i}" for i in range(len(kernel.buffers)))]

@@ -16,6 +16,7 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
+from tessella.codegen.addresses import Scope
 from tessella.codegen.emit_vector import iota
 from tessella.codegen.lltypes import I64, Value, constant, type_of
 from tessella.codegen.writer import Handler, Writer
@@ -40,6 +41,9 @@ def _for(w: Writer, op: Operation) -> None:
     block = op.regions[0].block
     head, body, done = w.label("head"), w.label("body"), w.label("done")
     before = w.block
+    scope = Scope(block, op.operands[0], int(step.text)) if step.is_constant else Scope(block)
+    w.scopes.append(scope)
+    start = len(w.lines)
     w.line(f"br label %{head}")
     w.start(head)
     counter = Value(lower.type, w.name())
@@ -51,16 +55,21 @@ def _for(w: Writer, op: Operation) -> None:
     w.values.update(zip(block.args, (counter, *carried), strict=True))
     w.walk(block)
     following = w.push(counter.type, f"add nsw {counter.typed}, {step.text}")
+    w.lines += [f"  {name}.next = {text}" for name, _, text in scope.stepping]
     latch = w.block
     w.line(f"br label %{head}{_unrolling(w, op)}")
     # The incoming values of the back edge are known only now.
-    incoming = zip(
-        (counter, *carried), (lower, *initial), (following, *_yielded(w, block)), strict=True
-    )
-    w.lines[place:place] = [
-        f"  {phi.text} = phi {phi.type.text} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
-        for phi, a, b in incoming
+    nexts = (following, *_yielded(w, block))
+    phis = [
+        (phi.text, phi.type.text, a.text, b.text)
+        for phi, a, b in zip((counter, *carried), (lower, *initial), nexts, strict=True)
     ]
+    phis += [(name, "ptr", first, f"{name}.next") for name, first, _ in scope.stepping]
+    w.lines[place:place] = [
+        f"  {name} = phi {kind} [ {a}, %{before} ], [ {b}, %{latch} ]" for name, kind, a, b in phis
+    ]
+    w.lines[start:start] = scope.before
+    w.scopes.pop()
     w.start(done)
     w.values.update(zip(op.results, carried, strict=True))
 
@@ -86,12 +95,16 @@ def _if(w: Writer, op: Operation) -> None:
     has_else = bool(otherwise.blocks)
     w.line(f"br {condition.typed}, label %{yes}, label %{no if has_else else done}")
     w.start(yes)
+    w.scopes.append(Scope(then.block))
     w.walk(then.block)
+    w.scopes.pop()
     first, first_block = _yielded(w, then.block), w.block
     w.line(f"br label %{done}")
     if has_else:
         w.start(no)
+        w.scopes.append(Scope(otherwise.block))
         w.walk(otherwise.block)
+        w.scopes.pop()
         second, second_block = _yielded(w, otherwise.block), w.block
         w.line(f"br label %{done}")
         w.start(done)
@@ -160,6 +173,8 @@ def _expression(
 
 
 def _apply(w: Writer, op: Operation) -> None:
+    if op in w.indices.unused:
+        return
     attribute = op.properties["map"]
     assert isinstance(attribute, AffineMapAttr)
     map_ = attribute.data

@@ -7,22 +7,11 @@ from __future__ import annotations
 
 from xdsl.dialects import memref, vector
 from xdsl.ir import Operation
-from xdsl.utils.type import get_element_type_or_self
 
 from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.pointers import address, in_memory
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
-
-
-def _stored(lltype: LLType) -> LLType:
-    """The type as which it lies in memory."""
-    return lltype.of("i8") if lltype.element == "i1" else lltype
-
-
-def _address(w: Writer, op: Operation, buffer: int, flags: str = "inbounds ") -> str:
-    """The address of the element that the op's one index means, which follows the buffer."""
-    element = _stored(type_of(get_element_type_or_self(op.operands[buffer].type)))
-    return w.gep(w.buffer(op, buffer), element.text, w.get(op, buffer + 1), flags)
 
 
 def _to_memory(w: Writer, value: Value) -> Value:
@@ -39,16 +28,16 @@ def _from_memory(w: Writer, value: Value, wanted: LLType) -> Value:
 
 def _load(w: Writer, op: Operation) -> None:
     wanted = type_of(op.results[0].type)
-    stored = _stored(wanted)
-    address = _address(w, op, 0)
-    loaded = w.push(stored, f"load {stored.text}, ptr {address}, align {stored.memory_bytes}")
+    stored = in_memory(wanted)
+    pointer = address(w, *op.operands[:2])
+    loaded = w.push(stored, f"load {stored.text}, ptr {pointer}, align {stored.memory_bytes}")
     w.set(op, _from_memory(w, loaded, wanted))
 
 
 def _store(w: Writer, op: Operation) -> None:
     value = _to_memory(w, w.get(op, 0))
-    address = _address(w, op, 1)
-    w.line(f"store {value.typed}, ptr {address}, align {value.type.memory_bytes}")
+    pointer = address(w, *op.operands[1:3])
+    w.line(f"store {value.typed}, ptr {pointer}, align {value.type.memory_bytes}")
 
 
 def _masked_load(w: Writer, op: Operation) -> None:
@@ -56,9 +45,7 @@ def _masked_load(w: Writer, op: Operation) -> None:
     wanted = otherwise.type
     otherwise = _to_memory(w, otherwise)
     stored = otherwise.type
-    # The lanes that are off may lie outside the buffer, and so may the first: no `inbounds`.
-    address = _address(w, op, 0, flags="")
-    pointer = f"ptr align {stored.memory_bytes} {address}"
+    pointer = f"ptr align {stored.memory_bytes} {address(w, *op.operands[:2])}"
     loaded = w.push(
         stored,
         f"call {stored.text} @llvm.masked.load.{stored.mangled}.p0"
@@ -69,8 +56,7 @@ def _masked_load(w: Writer, op: Operation) -> None:
 
 def _masked_store(w: Writer, op: Operation) -> None:
     mask, value = w.get(op, 2), _to_memory(w, w.get(op, 3))
-    address = _address(w, op, 0, flags="")
-    pointer = f"ptr align {value.type.memory_bytes} {address}"
+    pointer = f"ptr align {value.type.memory_bytes} {address(w, *op.operands[:2])}"
     w.line(
         f"call void @llvm.masked.store.{value.type.mangled}.p0"
         f"({value.typed}, {pointer}, {mask.typed})"
@@ -79,9 +65,9 @@ def _masked_store(w: Writer, op: Operation) -> None:
 
 def _prefetch(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.PrefetchOp)
-    address, write = _address(w, op, 0, flags=""), int(op.write is not None)
+    pointer, write = address(w, *op.operands[:2]), int(op.write is not None)
     locality = 4 - op.level.value.data
-    w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 {write}, i32 {locality}, i32 1)")
+    w.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {write}, i32 {locality}, i32 1)")
 
 
 MEMORY: dict[type[Operation], Handler] = {
@@ -93,3 +79,14 @@ MEMORY: dict[type[Operation], Handler] = {
     vector.MaskedStoreOp: _masked_store,
     rt.PrefetchOp: _prefetch,
 }
+
+INDICES = {
+    memref.LoadOp.name: 1,
+    memref.StoreOp.name: 2,
+    vector.LoadOp.name: 1,
+    vector.StoreOp.name: 2,
+    vector.MaskedLoadOp.name: 1,
+    vector.MaskedStoreOp.name: 1,
+    rt.PrefetchOp.name: 1,
+}
+"""Which operand of an access is its index."""

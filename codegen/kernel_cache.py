@@ -12,7 +12,7 @@ from tessella.support.disk import Folder
 
 FOLDER = Folder("kernels", 1 / 16)
 
-VERSION = 1
+VERSION = 2
 """Of what ``llvm.emit_object`` does with text: objects of another version are not used."""
 
 

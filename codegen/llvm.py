@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -16,7 +17,8 @@ from tessella.support.errors import InternalError
 from tessella.targets import Target
 
 _binding: Any = llvmlite.binding
-fork.wait_for(_binding.ffi.lib._lock)
+_lock: Any = _binding.ffi.lib._lock
+fork.wait_for(_lock)
 
 _ERROR_LINE = re.compile(r":(\d+):\d+: error")
 _SHOWN_AROUND = 2
@@ -55,13 +57,17 @@ def emit_object(text: str, machine: Machine) -> bytes:
     which shows the line, for text that LLVM does not accept. About 60 KB of memory are lost to
     llvmlite's pass manager, and running out of memory ends the process: see ``workers``.
     """
-    return _target_machine(machine).emit_object(_optimized(text, machine))
+    target_machine, module = _target_machine(machine), _optimized(text, machine)
+    with _without_strength_reduction():
+        return target_machine.emit_object(module)
 
 
 def assembly(text: str, target: Target, level: int = 3) -> str:
     """The assembly of what `emit_object` would make."""
     machine = Machine.of(target, level)
-    return _target_machine(machine).emit_assembly(_optimized(text, machine))
+    target_machine, module = _target_machine(machine), _optimized(text, machine)
+    with _without_strength_reduction():
+        return target_machine.emit_assembly(module)
 
 
 def optimized_text(text: str, target: Target, level: int = 3) -> str:
@@ -72,6 +78,18 @@ def optimized_text(text: str, target: Target, level: int = 3) -> str:
 def data_layout(target: Target) -> str:
     """The data layout that LLVM itself has for the target's triple."""
     return str(_target_machine(Machine.of(target, 0)).target_data)
+
+
+@contextmanager
+def _without_strength_reduction() -> Generator[None]:
+    """Addresses step with the loops as the text has them (``addresses``): looking for better ones
+    takes LLVM longer than all else. The option is the process's: no other thread gets to see it."""
+    with _lock:
+        _binding.set_option("tessella", "-disable-lsr=true")
+        try:
+            yield
+        finally:
+            _binding.set_option("tessella", "-disable-lsr=false")
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tessella.codegen.addresses import Indices, Scope
 from tessella.codegen.lltypes import I64, LLType, Value, constant, vector
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target
@@ -31,6 +32,10 @@ class Writer:
 
     helpers: dict[str, str] = field(default_factory=dict[str, str])
     """Functions that the module must define or declare, by name."""
+
+    indices: Indices = field(default_factory=Indices)
+    scopes: list[Scope] = field(default_factory=list[Scope])
+    """The blocks around what is being written, from the outermost."""
 
     metadata: list[str] = field(default_factory=list[str])
     """Metadata of loops, for the module's end."""

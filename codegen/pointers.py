@@ -1,0 +1,92 @@
+"""The pointers of accesses: one for all that are at constant distances from one another."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+
+from xdsl.ir import Block, SSAValue
+from xdsl.utils.type import get_element_type_or_self
+
+from tessella.codegen.addresses import Index, Scope, Start, Stepping, added
+from tessella.codegen.lltypes import I64, LLType, constant, type_of
+from tessella.codegen.writer import Writer
+
+
+def in_memory(lltype: LLType) -> LLType:
+    """The type as which a value lies in memory."""
+    return lltype.of("i8") if lltype.element == "i1" else lltype
+
+
+def address(w: Writer, buffer: SSAValue, index: SSAValue) -> str:
+    """The address of an element."""
+    terms, distance = w.indices[index]
+    return _moved(w, buffer, _pointer(w, Start(buffer, terms), len(w.scopes) - 1), distance)
+
+
+def _moved(w: Writer, buffer: SSAValue, pointer: str, elements: int) -> str:
+    """A pointer so many elements further on."""
+    if not elements:
+        return pointer
+    # a pointer that is shared may be outside of the buffer: not inbounds
+    return w.gep(pointer, _element(buffer), constant(I64, elements), "")
+
+
+def _element(buffer: SSAValue) -> str:
+    return in_memory(type_of(get_element_type_or_self(buffer.type))).text
+
+
+def _pointer(w: Writer, start: Start, depth: int) -> str:
+    """The pointer for use in the scope of this depth, which is written if it is not there yet."""
+    if not start.terms:
+        return w.buffers[start.buffer]
+    scope = w.scopes[depth]
+    if start not in scope.pointers:
+        outside = {scope.block for scope in w.scopes[:depth]}
+        steps = scope.lower is not None and all(
+            value is scope.block.args[0] or _block(value) in outside for value, _ in start.terms
+        )
+        make = partial(_stepping, depth=depth) if steps else _computed
+        scope.pointers[start] = make(w, start)
+    return scope.pointers[start]
+
+
+def _block(value: SSAValue) -> Block | None:
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent
+
+
+def _computed(w: Writer, start: Start) -> str:
+    parts = (
+        w.values[value] if k == 1 else w.binary("mul nsw", w.values[value], constant(I64, k))
+        for value, k in start.terms
+    )
+    index = reduce(partial(w.binary, "add nsw"), parts)
+    return w.gep(w.buffers[start.buffer], _element(start.buffer), index, "")
+
+
+def _stepping(w: Writer, start: Start, depth: int) -> str:
+    """A pointer whose place before the scope's loop is known: it steps where the place depends on
+    the loop's variable."""
+    scope, (buffer, terms) = w.scopes[depth], start
+    variable = scope.block.args[0]
+    by = dict(terms).get(variable, 0)
+    first = _first(w, scope)
+    rest = tuple((value, k) for value, k in terms if value is not variable)
+    here, w.lines = w.lines, scope.before
+    low = added(rest, tuple((value, k * by) for value, k in first.terms if by))
+    pointer = _moved(w, buffer, _pointer(w, Start(buffer, low), depth - 1), by * first.constant)
+    w.lines = here
+    if not by:
+        return pointer
+    name = w.name()
+    step = constant(I64, by * scope.step).typed
+    following = f"getelementptr {_element(buffer)}, ptr {name}, {step}"
+    scope.stepping.append(Stepping(name, pointer, following))
+    return name
+
+
+def _first(w: Writer, scope: Scope) -> Index:
+    """The first value of the loop's variable."""
+    assert scope.lower is not None
+    value = w.values[scope.lower]
+    return Index((), int(value.text)) if value.is_constant else w.indices[scope.lower]
