@@ -92,7 +92,7 @@ def _stages(options: Options) -> Stages:
             [
                 OutlineSegmentsPass(),
                 ConvertNnToTilePass(),
-                TileFuseMapsPass(),
+                TileFuseMapsPass(target=options.target),
                 TileSplitIndicesPass(target=options.target),
                 TileShareLoopsPass(target=options.target),
                 TileSchedulePass(target=options.target),

@@ -58,7 +58,7 @@ class OpCost:
         if key not in _ESTIMATES:
             if len(_ESTIMATES) >= MAX_KEPT:
                 _ESTIMATES.clear()
-            scratch = scratch_kernel(cost, op, kernel, place)
+            scratch = scratch_kernel(cost, op, kernel, place, self.target)
             _ESTIMATES[key] = tile_seconds(scratch, self.target)
         return CALL + scale * _ESTIMATES[key]
 

@@ -21,17 +21,22 @@ from tessella.kernels.registry import Kernel
 from tessella.passes.pick.cost_key import CostKey, Value
 from tessella.passes.tile_fuse_maps import fuse_maps
 from tessella.support.elements import FLOATS
+from tessella.targets import Target
 
 
-def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
-    """The kernel's lowering of an op with this key at a place, whose precision its floats have."""
+def scratch_kernel(
+    key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr, target: Target | None = None
+) -> KernelOp:
+    """The kernel's lowering of an op with this key at a place, whose precision its floats have; its
+    maps are fused for a target, if there is one."""
     scratch = _picked(key, op, kernel, place)
     group = _Scratch()
     for value in scratch.operands:
         group.values.setdefault(value, group.argument(value))
     group.lower(scratch)
     made = group.kernel([group.values[result] for result in scratch.results])
-    fuse_maps(made)
+    if target is not None:
+        fuse_maps(made, target)
     return made
 
 

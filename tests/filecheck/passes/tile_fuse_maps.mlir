@@ -137,12 +137,15 @@ tile.kernel @units(%a: tensor<6x3xf32>, %b: tensor<1x6xf32>) -> (tensor<1x6xf32>
 
 // -----
 
-// Not where the result is read twice, be it by the same map.
+// What a map reads twice is one operand. A result of the kernel stays one.
 
 // CHECK-LABEL: tile.kernel @second_use
 // CHECK-NEXT:    %r1 = tile.contract = [d0: 4] (%a[d0])
-// CHECK:         %r2 = tile.contract = [d0: 4] (%r1[d0])
-// CHECK:         %r3 = tile.contract = [d0: 4] (%r2[d0], %r2[d0])
+// CHECK:         %r3 = tile.contract = [d0: 4] (%r1[d0]) -> [d0] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32):
+// CHECK-NEXT:      %[[S:.*]] = math.sin %[[X]]
+// CHECK-NEXT:      %[[P:.*]] = arith.mulf %[[S]], %[[S]]
+// CHECK-NEXT:      tile.yield %[[P]]
 // CHECK:         tile.return %r1, %r3
 tile.kernel @second_use(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %r1 = tile.contract = [d0: 4] (%a[d0]) -> [d0] {
@@ -165,10 +168,15 @@ tile.kernel @second_use(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// Not where the map does not read element by element: shifted, transposed, one row, or repeated.
+// A map is computed where it is read: shifted, transposed, or one row. Not where that would compute
+// much again, as exp here.
 
 // CHECK-LABEL: tile.kernel @accesses
-// CHECK-COUNT-8: tile.contract
+// CHECK-NEXT:    %r2 = tile.contract = [d0: 3, d1: 4] (%a[d0 + 1, d1]) -> [d0, d1] {
+// CHECK:         %r4 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [j, i] {
+// CHECK:         %r6 = tile.contract = [d0: 1, d1: 4] (%a[d0, d1]) -> [d0, d1] {
+// CHECK:         %r7 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
+// CHECK:         %r8 = tile.contract = [d0: 2, d1: 4, d2: 4] (%r7[d1, d2]) -> [d0, d1, d2] {
 // CHECK-NOT:     tile.contract
 // CHECK:         tile.return
 tile.kernel @accesses(%a: tensor<4x4xf32>) -> (tensor<3x4xf32>, tensor<4x4xf32>, tensor<1x4xf32>, tensor<2x4x4xf32>) {
@@ -213,10 +221,11 @@ tile.kernel @accesses(%a: tensor<4x4xf32>) -> (tensor<3x4xf32>, tensor<4x4xf32>,
 
 // -----
 
-// Not where the shapes are equal but the diagonal is read.
+// Along the diagonal.
 
 // CHECK-LABEL: tile.kernel @diagonal
-// CHECK-COUNT-2: tile.contract
+// CHECK-NEXT:    tile.contract = [d0: 4, d1: 4] (%a[d0, d0]) -> [d0, d1] {
+// CHECK-NOT:     tile.contract
 tile.kernel @diagonal(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>) {
   %r1 = tile.contract = [i: 4, j: 4] (%a[i, j]) -> [i, j] {
   ^bb0(%x: f32):
@@ -232,10 +241,14 @@ tile.kernel @diagonal(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>) {
 
 // -----
 
-// Not behind a reduction's operand: what reads is no map.
+// Inside a reduction.
 
 // CHECK-LABEL: tile.kernel @reduction
-// CHECK-COUNT-2: tile.contract
+// CHECK-NEXT:    %r2 = tile.contract + [| i: 4] (%a[i]) -> [] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32):
+// CHECK-NEXT:      %[[E:.*]] = math.exp %[[X]]
+// CHECK-NEXT:      tile.yield %[[E]]
+// CHECK-NOT:     tile.contract
 tile.kernel @reduction(%a: tensor<4xf32>) -> (tensor<f32>) {
   %r1 = tile.contract = [i: 4] (%a[i]) -> [i] {
   ^bb0(%x: f32):
@@ -251,10 +264,13 @@ tile.kernel @reduction(%a: tensor<4xf32>) -> (tensor<f32>) {
 
 // -----
 
-// Not where one of the two holds a default (which the other's body would be applied to, or not).
+// Not a map with a default, as the body would not be applied to it; one that reads into another
+// with a default is computed where that reads.
 
 // CHECK-LABEL: tile.kernel @defaults
-// CHECK-COUNT-4: tile.contract
+// CHECK-NEXT:    %r1 = tile.contract = [i: 4] (%a[i - 1]) -> [i] default
+// CHECK:         %r2 = tile.contract = [i: 4] (%r1[i]) -> [i] {
+// CHECK:         %r4 = tile.contract = [i: 4] (%a[i], %a[i - 1]) -> [i] default
 // CHECK-NOT:     tile.contract
 // CHECK:         tile.return
 tile.kernel @defaults(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -361,10 +377,15 @@ tile.kernel @broken_chains(%a: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>, 
 
 // -----
 
-// Not where the map writes into another tensor's part.
+// A map that writes a part of another tensor.
 
 // CHECK-LABEL: tile.kernel @into
-// CHECK-COUNT-2: tile.contract
+// CHECK-NEXT:    %e = tile.empty
+// CHECK-NEXT:    tile.contract = [i: 4] (%a[i]) init %e -> [i] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32):
+// CHECK-NEXT:      %[[E:.*]] = math.exp %[[X]]
+// CHECK-NEXT:      tile.yield %[[E]]
+// CHECK-NOT:     tile.contract
 tile.kernel @into(%a: tensor<4xf32>) -> (tensor<4xf32>) {
   %e = tile.empty : tensor<4xf32>
   %r1 = tile.contract = [i: 4] (%a[i]) -> [i] {
@@ -381,10 +402,14 @@ tile.kernel @into(%a: tensor<4xf32>) -> (tensor<4xf32>) {
 
 // -----
 
-// Not where the map reads the value of an index.
+// A map that reads the value of an index keeps it.
 
 // CHECK-LABEL: tile.kernel @index
-// CHECK-COUNT-2: tile.contract
+// CHECK-NEXT:    %r2 = tile.contract = [d0: 4] (%a[d0]) -> [d0] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32):
+// CHECK-NEXT:      %[[E:.*]] = math.exp %[[X]]
+// CHECK-NEXT:      %[[N:.*]] = tile.index "d0"
+// CHECK-NOT:     tile.contract
 tile.kernel @index(%a: tensor<4xf32>, %t: tensor<4xf32>) -> (tensor<4xf32>) {
   %r1 = tile.contract = [i: 4] (%a[i]) -> [i] {
   ^bb0(%x: f32):
@@ -442,4 +467,95 @@ tile.kernel @shared(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4x3xf32>) -
     tile.yield %p : f32
   } : tensor<4xf32>
   tile.return %r2, %r5 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A map with several readers is computed in each of them, if it is cheap; in a product only where it
+// moves elements.
+
+// CHECK-LABEL: tile.kernel @readers
+// CHECK-NEXT:    %r2 = tile.contract + [| i: 64] (%a[i]) -> [] {
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32):
+// CHECK-NEXT:      %[[S:.*]] = arith.addf %[[X]], %[[X]]
+// CHECK-NEXT:      tile.yield %[[S]]
+// CHECK:         %r3 = tile.contract > [| i: 64] (%a[i]) -> [] {
+// CHECK:         %r4 = tile.contract = [i: 64] (%a[i]) -> [i] {
+// CHECK:         %r5 = tile.contract + [| i: 64] (%r4[i], %b[i]) -> [] {
+// CHECK:         %r7 = tile.contract + [j: 4 | i: 64] (%c[i, j], %b[i]) -> [j] {
+// CHECK-NEXT:    ^{{.*}}(%[[Y:.*]]: f32, %[[Z:.*]]: f32):
+// CHECK-NEXT:      %[[P:.*]] = arith.mulf %[[Y]], %[[Z]]
+// CHECK-NOT:     tile.contract
+tile.kernel @readers(%a: tensor<64xf32>, %b: tensor<64xf32>, %c: tensor<64x4xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>) {
+  %r1 = tile.contract = [i: 64] (%a[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = arith.addf %x, %x : f32
+    tile.yield %p : f32
+  } : tensor<64xf32>
+  %r2 = tile.contract + [| i: 64] (%r1[i]) -> [] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<f32>
+  %r3 = tile.contract > [| i: 64] (%r1[i]) -> [] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<f32>
+  %r4 = tile.contract = [i: 64] (%a[i]) -> [i] {
+  ^bb0(%x: f32):
+    %p = arith.addf %x, %x : f32
+    tile.yield %p : f32
+  } : tensor<64xf32>
+  %r5 = tile.contract + [| i: 64] (%r4[i], %b[i]) -> [] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : tensor<f32>
+  %r6 = tile.contract = [j: 4, i: 64] (%c[i, j]) -> [j, i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<4x64xf32>
+  %r7 = tile.contract + [j: 4 | i: 64] (%r6[j, i], %b[i]) -> [j] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : tensor<4xf32>
+  tile.return %r2, %r3, %r5, %r7 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// A map behind a part of a tensor writes into its own; not where that would write over what is read.
+
+// CHECK-LABEL: tile.kernel @parts
+// CHECK-NEXT:    %e = tile.empty : tensor<4x6xf32>
+// CHECK-NEXT:    %[[P:.*]] = tile.contract = [i: 2, j: 3] (%a[i, j]) init %e -> [i + 1, j] {
+// CHECK:         %r3 = tile.contract = [i: 2, j: 3] (%a[i, j + 3]) init %[[P]] -> [i + 1, j + 3] {
+// CHECK:         %r5 = tile.contract = [j: 6] (%r3[1, j]) -> [j] {
+// CHECK:         %r6 = tile.contract = [j: 6] (%r5[j]) init %r3 -> [0, j] {
+// CHECK-NOT:     tile.contract
+tile.kernel @parts(%a: tensor<2x6xf32>) -> (tensor<4x6xf32>) {
+  %e = tile.empty : tensor<4x6xf32>
+  %f = tile.empty : tensor<2x6xf32>
+  %r1 = tile.contract = [i: 2, j: 3] (%a[i, j]) init %f -> [i, j] {
+  ^bb0(%x: f32):
+    %p = math.exp %x : f32
+    tile.yield %p : f32
+  } : tensor<2x6xf32>
+  %r2 = tile.contract = [i: 2, j: 3] (%a[i, j + 3]) init %r1 -> [i, j + 3] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<2x6xf32>
+  %r3 = tile.contract = [d0: 2, d1: 6] (%r2[d0, d1]) init %e -> [d0 + 1, d1] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<4x6xf32>
+  %r5 = tile.contract = [j: 6] (%r3[1, j]) -> [j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<6xf32>
+  %r6 = tile.contract = [j: 6] (%r5[j]) init %r3 -> [0, j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<4x6xf32>
+  tile.return %r6 : tensor<4x6xf32>
 }

@@ -71,7 +71,7 @@ def test_the_scratch_kernel_is_that_of_the_passes(
     assert place is not None
     (key, scale), kernel = cost_key(op), picked_kernel(op)
     assert scale == 1.0
-    scratch = scratch_kernel(key, op, kernel, place)
+    scratch = scratch_kernel(key, op, kernel, place, targets.native())
     for step in second:
         step.apply(ctx, module)
         if isinstance(step, TileFuseMapsPass):

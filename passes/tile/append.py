@@ -1,0 +1,204 @@
+"""A map appended to the statements that write what it reads.
+
+The map takes the producer's indices: it must read each element of the tensor once, elementwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.tile import (
+    Access,
+    ContractOp,
+    EmptyOp,
+    Linear,
+    YieldOp,
+    scalar_region,
+    yielded,
+)
+from tessella.passes.tile.rebuild import (
+    Operand,
+    append_body,
+    inputs_of,
+    posts_of,
+    reads_points,
+    root,
+)
+
+Renaming = dict[str, Linear]
+
+
+def appended(consumer: ContractOp, operand: int) -> ContractOp | None:
+    """Append a map to the producers of an operand; None if it cannot be. Returns the last of the
+    statements that write the map's result then."""
+    if (
+        not consumer.is_map
+        or consumer.default is not None
+        or consumer.post_block is not None
+        or consumer.where_list
+        or reads_points(consumer.combine)
+    ):
+        return None
+    producers = _producers(consumer.inputs[operand])
+    if not producers or not _separate(consumer, producers):
+        return None
+    renamings = [_renaming(consumer, operand, producer) for producer in producers]
+    known = [renaming for renaming in renamings if renaming is not None]
+    return _appended(consumer, operand, producers, known) if known == renamings else None
+
+
+def _producers(value: SSAValue) -> list[ContractOp]:
+    """The chain of statements that write a value, each into the result of the one before; none if a
+    result has another use or a statement has a default."""
+    found: list[ContractOp] = []
+    op, alone = value.owner, value.has_one_use()
+    while isinstance(op, ContractOp) and alone and op.default is None:
+        found.append(op)
+        if op.init is None:
+            return found[::-1]
+        op, alone = op.init.owner, op.init.has_one_use()
+    return found[::-1] if isinstance(op, EmptyOp) and alone else []
+
+
+def _separate(consumer: ContractOp, producers: Sequence[ContractOp]) -> bool:
+    """Whether the producers read nothing of the tensor whose part the map writes."""
+    if consumer.init is None:
+        return True
+    written = root(consumer.init)
+    return all(root(v) is not written for op in producers for v in op.tensors[:-1])
+
+
+def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
+    """The consumer's indices as forms of the producer's, if it reads each element once."""
+    ranges = {i.name: i.range for i in consumer.index_list}
+    read, written = consumer.input_accesses[operand], producer.out_access
+    names: Renaming = {}
+    for form, target, extent in zip(read, written, shape_of(producer.res), strict=True):
+        if form.single is not None and form.single not in names and ranges[form.single] == extent:
+            names[form.single] = target
+        elif form != Linear() or extent != 1:
+            return None
+    for name, extent in ranges.items():
+        if name not in names:
+            if extent != 1:
+                return None
+            names[name] = Linear()
+    if not producer.is_map and _order(_substituted(consumer.out_access, names)) != _order(written):
+        return None  # the register tile is that of the producer's own order
+    return names
+
+
+def _order(access: Access) -> list[Linear]:
+    """What moves in an access, in the order of the dimensions."""
+    return [Linear(form.terms) for form in access if form.terms]
+
+
+def _substituted(access: Access, names: Renaming) -> Access:
+    return tuple(form.substitute(names) for form in access)
+
+
+def _appended(
+    consumer: ContractOp, operand: int, producers: list[ContractOp], renamings: list[Renaming]
+) -> ContractOp:
+    init, start = consumer.init, producers[0].init
+    if init is None and start is not None:
+        init, start = Rewriter.replace_value_with_new_type(start, consumer.res.type), None
+    made: list[ContractOp] = []
+    for producer, renaming in zip(producers, renamings, strict=True):
+        build = _merge_maps if producer.is_map and producer.post_block is None else _append_post
+        made.append(build(consumer, operand, producer, renaming, init))
+        Rewriter.insert_op(made[-1], InsertPoint.before(consumer))
+        init = made[-1].res
+    made[-1].res.name_hint = consumer.res.name_hint
+    consumer.res.replace_all_uses_with(made[-1].res)
+    for op in (consumer, *reversed(producers)):
+        Rewriter.erase_op(op)
+    if start is not None and isinstance(start.owner, EmptyOp):
+        Rewriter.erase_op(start.owner)
+    return made[-1]
+
+
+def _argument(block: Block, operands: list[Operand], skip: int, operand: Operand) -> SSAValue:
+    """The argument for an operand of a body, whose ``operands`` follow ``skip`` others."""
+    if operand in operands:
+        return block.args[skip + operands.index(operand)]
+    operands.append(operand)
+    return block.insert_arg(tensor_type(operand[0]).element_type, len(block.args))
+
+
+def _extend(
+    block: Block,
+    operands: list[Operand],
+    skip: int,
+    consumer: ContractOp,
+    operand: int,
+    renaming: Renaming,
+) -> None:
+    """Append the consumer's body and its additional operands to the producer's.
+
+    The producer's ops are not moved, as chains of maps can be long.
+    """
+    last = block.last_op
+    assert isinstance(last, YieldOp)
+    first = last.value
+    Rewriter.erase_op(last)
+    arguments = [
+        first
+        if i == operand
+        else _argument(block, operands, skip, (value, _substituted(forms, renaming)))
+        for i, (value, forms) in enumerate(inputs_of(consumer))
+    ]
+    block.add_op(YieldOp(append_body(block, consumer.combine.block, arguments)))
+
+
+def _merge_maps(
+    consumer: ContractOp,
+    operand: int,
+    producer: ContractOp,
+    renaming: Renaming,
+    init: SSAValue | None,
+) -> ContractOp:
+    inputs = inputs_of(producer)
+    body = producer.detach_region(producer.combine)
+    _extend(body.block, inputs, 0, consumer, operand, renaming)
+    return ContractOp(
+        "=",
+        producer.index_list,
+        inputs,
+        _substituted(consumer.out_access, renaming),
+        tensor_type(consumer.res),
+        body,
+        where=producer.where_list,
+        init=init,
+    )
+
+
+def _append_post(
+    consumer: ContractOp,
+    operand: int,
+    producer: ContractOp,
+    renaming: Renaming,
+    init: SSAValue | None,
+) -> ContractOp:
+    posts = posts_of(producer)
+    if producer.post_block is not None:
+        post = producer.detach_region(producer.post)
+    else:
+        post = scalar_region([yielded(producer.combine.block).type], lambda _, args: args[0])
+    _extend(post.block, posts, 1, consumer, operand, renaming)
+    return ContractOp(
+        producer.aggregation.data,
+        producer.index_list,
+        inputs_of(producer),
+        _substituted(consumer.out_access, renaming),
+        tensor_type(consumer.res),
+        producer.detach_region(producer.combine),
+        post_inputs=posts,
+        post=post,
+        where=producer.where_list,
+        init=init,
+    )

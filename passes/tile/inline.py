@@ -1,0 +1,179 @@
+"""A map computed where it is read.
+
+The producer's indices become what the consumer reads at. A map that is read several times is then
+computed several times, if that takes less time than to write its result and read it again.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
+
+from tessella.dialects.elements import bytes_of
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.tile import Access, ContractOp, Linear, yielded
+from tessella.passes.tile.model import body_ops
+from tessella.passes.tile.rebuild import (
+    Operand,
+    detached_bodies,
+    inputs_of,
+    posts_of,
+    prepend_body,
+    reads_points,
+    rebuilt,
+    root,
+)
+from tessella.targets import Target
+
+PASSES = 3
+"""Of a tensor between two kernels: it is written, which reads its lines first, and read."""
+
+
+def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | None:
+    """Compute the map that makes an operand inside its reader; None if that cannot be, or does not
+    pay. Returns the reader."""
+    producer = consumer.operands[operand].owner
+    if not isinstance(producer, ContractOp) or not _is_plain(producer):
+        return None
+    if not _pays(producer, target) or not _separate(consumer, producer):
+        return None
+    names = _renaming(producer, consumer, consumer.access_list[operand])
+    return None if names is None else _inlined(consumer, operand, producer, names)
+
+
+def _is_plain(op: ContractOp) -> bool:
+    """Whether a statement is a map that could be computed at any point of its result."""
+    ranges = {i.name: i.range for i in op.index_list}
+    return (
+        op.is_map
+        and op.init is None
+        and op.default is None
+        and op.post_block is None
+        and not op.where_list
+        and not reads_points(op.combine)
+        and all(_inside(forms, value, ranges) for value, forms in inputs_of(op))
+    )
+
+
+def _inside(access: Access, value: SSAValue, ranges: dict[str, int]) -> bool:
+    """Whether an access stays inside its tensor."""
+    bounds = (form.bounds(ranges) for form in access)
+    return all(
+        low >= 0 and high < extent
+        for (low, high), extent in zip(bounds, shape_of(value), strict=True)
+    )
+
+
+def _separate(consumer: ContractOp, producer: ContractOp) -> bool:
+    """Whether the map reads nothing of the tensor whose part the consumer writes."""
+    if consumer.init is None:
+        return True
+    return all(root(value) is not root(consumer.init) for value in producer.inputs)
+
+
+def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[str, Linear] | None:
+    """The map's indices as forms of the consumer's, if each is a dimension of its result."""
+    if not _inside(read, producer.res, {i.name: i.range for i in consumer.index_list}):
+        return None
+    ranges = {i.name: i.range for i in producer.index_list}
+    names: dict[str, Linear] = {}
+    for form, target, extent in zip(producer.out_access, read, shape_of(producer.res), strict=True):
+        if form.single is not None and form.single not in names and ranges[form.single] == extent:
+            names[form.single] = target
+        elif form != Linear() or extent != 1:
+            return None
+    if any(name not in names and extent != 1 for name, extent in ranges.items()):
+        return None
+    return {name: names.get(name, Linear()) for name in ranges}
+
+
+# ** what it costs **
+
+
+def _pays(producer: ContractOp, target: Target) -> bool:
+    """Whether all readers of a map are statements, and to compute it there takes less time."""
+    readers: set[tuple[ContractOp, Access]] = set()
+    for use in producer.res.uses:
+        op = use.operation
+        if not isinstance(op, ContractOp) or use.index >= len(op.accesses) - 1:
+            return False
+        readers.add((op, op.access_list[use.index]))
+    once = _points(producer)
+    again = sum(_points(op) for op, _ in readers) - once
+    if any(op.is_multiply_add for op, _ in readers) and (again > 0 or not _moves(producer)):
+        return False
+    vectors = again / target.lanes(32)
+    computing = vectors * body_ops(producer) / target.fma_ports
+    return computing <= PASSES * bytes_of(tensor_type(producer.res)) / _bandwidth(producer, target)
+
+
+def _points(op: ContractOp) -> int:
+    return prod(index.range for index in op.index_list)
+
+
+def _moves(op: ContractOp) -> bool:
+    """Whether a map only moves elements."""
+    return yielded(op.combine.block) in op.combine.block.args
+
+
+def _bandwidth(op: ContractOp, target: Target) -> float:
+    """Bytes per cycle from the cache that holds a result."""
+    size = bytes_of(tensor_type(op.res))
+    levels = (
+        (target.l1, target.l1_bandwidth),
+        (target.l2, target.l2_bandwidth),
+        (target.l3, target.l3_bandwidth),
+    )
+    fitting = (bandwidth for capacity, bandwidth in levels if size <= capacity)
+    return next(fitting, target.memory_bandwidth)
+
+
+# ** the rewrite **
+
+
+def _inlined(
+    consumer: ContractOp, operand: int, producer: ContractOp, names: dict[str, Linear]
+) -> ContractOp:
+    wanted = [
+        (value, tuple(form.substitute(names) for form in forms))
+        for value, forms in inputs_of(producer)
+    ]
+    inputs, posts = inputs_of(consumer), posts_of(consumer)
+    combine, post = detached_bodies(consumer)
+    behind = operand - len(inputs)
+    if post is None or behind < 0:
+        _replace(combine.block, 0, inputs, operand, wanted, producer)
+    else:
+        _replace(post.block, 1, posts, behind, wanted, producer)
+    new = rebuilt(consumer, inputs, posts, combine, post)
+    if producer.res.first_use is None:
+        Rewriter.erase_op(producer)
+    return new
+
+
+def _replace(
+    block: Block,
+    skip: int,
+    operands: list[Operand],
+    operand: int,
+    wanted: list[Operand],
+    producer: ContractOp,
+) -> None:
+    """Replace an argument of a body by what the producer's body yields for these operands. Those
+    that are new come in its place: a product keeps the order of its factors."""
+    old = block.args[skip + operand]
+    del operands[operand]
+    new = [each for each in dict.fromkeys(wanted) if each not in operands]
+    operands[operand:operand] = new
+    for i, (value, _) in enumerate(new):
+        block.insert_arg(tensor_type(value).element_type, skip + operand + i)
+    arguments = [block.args[_position(block, old, skip + operands.index(each))] for each in wanted]
+    old.replace_all_uses_with(prepend_body(block, producer.combine.block, arguments))
+    block.erase_arg(old)
+
+
+def _position(block: Block, old: SSAValue, position: int) -> int:
+    """The position of an argument while the one that is replaced is still there."""
+    return position + (block.args.index(old) <= position)

@@ -1,0 +1,116 @@
+"""What fusions of statements share: operands with their accesses, and bodies put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import Access, ContractOp, ExtractOp, IndexOp, YieldOp
+
+Operand = tuple[SSAValue, Access]
+
+
+def inputs_of(op: ContractOp) -> list[Operand]:
+    """The operands of the combine body."""
+    return list(zip(op.inputs, op.input_accesses, strict=True))
+
+
+def posts_of(op: ContractOp) -> list[Operand]:
+    """The operands of the post body."""
+    return list(zip(op.post_inputs, op.post_accesses, strict=True))
+
+
+def reads_points(region: Region) -> bool:
+    """Whether a body depends on more than its arguments: on indices, or on computed places."""
+    return any(isinstance(op, IndexOp | ExtractOp) for op in region.walk())
+
+
+def root(value: SSAValue) -> SSAValue:
+    """The tensor whose buffer a value is written to."""
+    while isinstance(value.owner, ContractOp) and value.owner.init is not None:
+        value = value.owner.init
+    return value
+
+
+def append_body(block: Block, source: Block, arguments: Sequence[SSAValue]) -> SSAValue:
+    """Append copies of a body's ops for these arguments. Returns the yielded value."""
+    return _copied(block, source, arguments, InsertPoint.at_end(block))
+
+
+def prepend_body(block: Block, source: Block, arguments: Sequence[SSAValue]) -> SSAValue:
+    """Put copies of a body's ops at the start of another. Returns the yielded value."""
+    return _copied(block, source, arguments, InsertPoint.at_start(block))
+
+
+def _copied(
+    block: Block, source: Block, arguments: Sequence[SSAValue], point: InsertPoint
+) -> SSAValue:
+    values: dict[SSAValue, SSAValue] = dict(zip(source.args, arguments, strict=True))
+    clones: list[Operation] = []
+    for op in source.ops:
+        if isinstance(op, YieldOp):
+            Rewriter.insert_op(clones, point)
+            return values[op.value]
+        clones.append(op.clone(values))
+    raise AssertionError("a body ends in tile.yield")
+
+
+def rebuilt(
+    op: ContractOp,
+    inputs: Sequence[Operand],
+    posts: Sequence[Operand],
+    combine: Region,
+    post: Region | None,
+) -> ContractOp:
+    """Replace a statement by one with other operands and bodies."""
+    new = ContractOp(
+        op.aggregation.data,
+        op.index_list,
+        inputs,
+        op.out_access,
+        tensor_type(op.res),
+        combine,
+        post_inputs=posts,
+        post=post,
+        where=op.where_list,
+        init=op.init,
+        default=op.default,
+    )
+    new.res.name_hint = op.res.name_hint
+    Rewriter.insert_op(new, InsertPoint.before(op))
+    op.res.replace_all_uses_with(new.res)
+    Rewriter.erase_op(op)
+    return new
+
+
+def detached_bodies(op: ContractOp) -> tuple[Region, Region | None]:
+    """The bodies, taken out of a statement that is to be replaced."""
+    post = op.detach_region(op.post) if op.post_block is not None else None
+    return op.detach_region(op.combine), post
+
+
+def with_operands_once(op: ContractOp) -> ContractOp:
+    """The statement with equal operands, those of one tensor at one access, made one."""
+    inputs, posts = inputs_of(op), posts_of(op)
+    if len(set(inputs)) == len(inputs) and len(set(posts)) == len(posts):
+        return op
+    combine, post = detached_bodies(op)
+    kept = _merge(combine.block, 0, inputs)
+    behind = _merge(post.block, 1, posts) if post is not None else []
+    return rebuilt(op, kept, behind, combine, post)
+
+
+def _merge(block: Block, skip: int, operands: Sequence[Operand]) -> list[Operand]:
+    """Replace the arguments of operands that are there before."""
+    kept: list[Operand] = []
+    for operand in operands:
+        argument = block.args[skip + len(kept)]
+        if operand not in kept:
+            kept.append(operand)
+            continue
+        argument.replace_all_uses_with(block.args[skip + kept.index(operand)])
+        block.erase_arg(argument)
+    return kept
