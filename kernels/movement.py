@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import prod
+
 from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW
@@ -16,12 +20,40 @@ from tessella.kernels.registry import VIEW_KERNEL, native
 from tessella.runtime.host.values import saturate
 
 
-def _no_lowering(k: KernelBuilder, op: NnOp, x: SSAValue) -> SSAValue:
-    """A view has no code."""
-    return x
+@native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
+def reshape(k: KernelBuilder, op: movement.ReshapeOp, x: SSAValue) -> SSAValue:
+    """A view, which has no code; inside a group R[forms] = X[forms] of digits that both have."""
+    type = k.result_type(op)
+    digits = common_digits(shape_of(x), type.get_shape())
+    assert digits is not None, "a reshape that is no view has no kernel"
+    free = {f"r{i}": n for i, n in enumerate(digits)}
+    read, written = (_of_digits(free, shape) for shape in (shape_of(x), type.get_shape()))
+    return k.contract("=", free, {}, [(x, read)], (type, written), first)
 
 
-native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)(_no_lowering)
+def common_digits(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
+    """The extents that the dimensions of both shapes are products of, from the outermost; None if
+    there are none, or no elements."""
+    if 0 in (*old, *new):
+        return None
+    steps = sorted({prod(shape[d:]) for shape in (old, new) for d in range(len(shape) + 1)})
+    pairs = list(pairwise(steps))
+    if any(outer % inner for inner, outer in pairs):
+        return None
+    return [outer // inner for inner, outer in reversed(pairs)]
+
+
+def _of_digits(free: Mapping[str, int], shape: Sequence[int]) -> list[Form]:
+    """The access to a tensor of this shape by common digits."""
+    left, forms = list(free.items()), list[Form]()
+    for extent in reversed(shape):
+        form, step = Linear(), 1
+        while step < extent:
+            name, size = left.pop()
+            form += Linear.of(name, step)
+            step *= size
+        forms.append(form)
+    return forms[::-1]
 
 
 def _names(rank: int) -> list[Form]:

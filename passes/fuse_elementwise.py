@@ -1,5 +1,4 @@
-"""Fuse elementwise consumers into their producer's group, where they run on its output in
-registers.
+"""Form groups of ops that become one kernel, in which what is between them stays in registers.
 
     %1 = nn.conv %x, %w, %b {kernel = "conv", ...}
     %2 = nn.add %1, %skip {kernel = "add", ...}
@@ -12,18 +11,28 @@ registers.
       nn.yield %3
     }
 
-A consumer joins if the producer's result has no other use and has the consumer's shape and place. A
-group has at most ``MAX_OPS`` ops.
+A group is a piece of the graph that no path leaves and enters again. It has elementwise ops, ops
+that move elements, and at most one other op, its *anchor*, such as a convolution or a sum:
+
+- elementwise ops behind the anchor, whose result is used by them alone and has their shape;
+- ops before a reduction, which reads each element once; before a product only where it does;
+- elementwise ops and moves before others, if none is computed more than once; moves cost nothing;
+- elementwise ops of one shape, although others use their results too.
+
+A reshape between two members joins as well; any other stays a view. A group has at most ``MAX_OPS``
+ops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
@@ -31,30 +40,207 @@ from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.fused import FusedOp, YieldOp
+from tessella.dialects.nn.linear import MatmulOp
+from tessella.dialects.nn.movement import ConcatOp, ExpandOp, ReshapeOp, SliceOp, TransposeOp
+from tessella.dialects.nn.normalization import LayerNormOp, RmsNormOp
+from tessella.dialects.nn.reduction import LogSoftmaxOp, ReduceOp, SoftmaxOp
 from tessella.dialects.place import place_of
-from tessella.kernels.registry import NOT_FUSED, runs_on_host
+from tessella.kernels.movement import common_digits
+from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, runs_on_host
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 
-MAX_OPS = 64
-"""The most ops in a group: the time to compile one grows with their square."""
+MAX_OPS = 160
+"""The most ops in a group: the time to compile one grows with their square. A filter of 5x5 taps,
+written as a sum of slices, has 125."""
+
+MOVES = (SliceOp, TransposeOp, ExpandOp, ConcatOp, ReshapeOp)
+"""Ops that become accesses of those that read their results."""
+ROWWISE = (ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
+"""Ops that read each element of their first operand once, or as long as it is in cache."""
 
 
 @dataclass(frozen=True)
 class FuseElementwisePass(ProgramPass):
-    """Form `nn.fused` groups of a producer and the elementwise ops after it."""
+    """Form `nn.fused` groups."""
 
     name = "fuse-elementwise"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()
         for function in functions(op):
-            for group in _groups(function):
-                if len(group) > 1:
-                    _outline(group)
+            formed = [group for group in _Groups(function).formed() if len(group.ops) > 1]
+            for group in formed:
+                _outline(group.ops)
+            if any(group.is_shared for group in formed):
+                _sort(function.body.block)
 
 
-def _fusable(op: object) -> bool:
+@dataclass(eq=False)
+class _Group:
+    """Ops in program order; sets of ops are bits of an integer, by position."""
+
+    ops: list[NnOp]
+    members: int
+    before: int
+    """The ops that run before any member."""
+    anchor: NnOp | None = None
+    is_shared: bool = False
+    """Whether ops outside read results that members read too."""
+
+    @property
+    def only_moves(self) -> bool:
+        return all(isinstance(op, MOVES) for op in self.ops)
+
+    def with_view(self, view: ReshapeOp, bit: int) -> _Group:
+        """The group and a reshape of what it reads."""
+        return _Group([view, *self.ops], self.members | bit, self.before, self.anchor)
+
+
+class _Groups:
+    """Forms the groups of a function, op by op."""
+
+    def __init__(self, function: FuncOp) -> None:
+        self.ops = list(function.body.block.ops)
+        self.position: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
+        self.group_of: dict[Operation, _Group] = {}
+
+    def formed(self) -> list[_Group]:
+        """All groups, those of a single op too."""
+        for op in self.ops:
+            group = self._single(op)
+            if _is_fusable(op):
+                while (merged := self._merged(group)) is not None:
+                    group = merged
+        unique = {id(group): group for op, group in self.group_of.items() if _is_fusable(op)}
+        return list(unique.values())
+
+    def _single(self, op: Operation) -> _Group:
+        before = 0
+        for producer in self._producers([op]):
+            before |= producer.members | producer.before
+        ops = [op] if isinstance(op, NnOp) else []
+        group = _Group(ops, 1 << self.position[op], before)
+        if isinstance(op, NnOp) and not isinstance(op, (ElementwiseOp, *MOVES)):
+            group.anchor = op
+        self.group_of[op] = group
+        return group
+
+    def _producers(self, ops: Sequence[Operation]) -> Iterator[_Group]:
+        """The groups of what ops read."""
+        for op in ops:
+            makers = (self._maker(value) for value in op.operands)
+            yield from (maker for maker in makers if maker is not None)
+
+    def _maker(self, value: SSAValue) -> _Group | None:
+        """The group that makes a value; None for arguments."""
+        owner = value.owner
+        return self.group_of.get(owner) if isinstance(owner, Operation) else None
+
+    def _merged(self, group: _Group) -> _Group | None:
+        """The group with the best of the producers that can join it: an anchor's before others, as
+        there is one at most; then the latest."""
+        found: dict[int, tuple[_Group, _Group]] = {}
+        for producer in self._producers(group.ops):
+            if producer is not group and producer.ops and _is_fusable(producer.ops[-1]):
+                found[id(producer)] = producer, group
+        for view in self._views(group):
+            producer = self._maker(view.x)
+            if producer is not None and producer.ops and _is_fusable(producer.ops[-1]):
+                found[id(producer)] = producer, group.with_view(view, 1 << self.position[view])
+        ranked = sorted(
+            found.values(),
+            key=lambda pair: (pair[0].anchor is None, -self.position[pair[0].ops[-1]]),
+        )
+        pair = next((pair for pair in ranked if self._joins(*pair)), None)
+        return None if pair is None else self._merge(*pair)
+
+    def _views(self, group: _Group) -> list[ReshapeOp]:
+        """The reshapes of what the group alone reads."""
+        found: dict[ReshapeOp, None] = {}
+        for op in group.ops:
+            for value in op.operands:
+                match value.owner:
+                    case ReshapeOp() as view if (
+                        view.kernel == VIEW_KERNEL and view not in group.ops and value.has_one_use()
+                    ):
+                        found[view] = None
+                    case _:
+                        pass
+        return list(found)
+
+    def _merge(self, producer: _Group, consumer: _Group) -> _Group:
+        merged = _Group(
+            sorted([*producer.ops, *consumer.ops], key=lambda op: self.position[op]),
+            producer.members | consumer.members,
+            (producer.before | consumer.before) & ~(producer.members | consumer.members),
+            producer.anchor or consumer.anchor,
+        )
+        merged.is_shared = (
+            producer.is_shared or consumer.is_shared or self._is_shared(producer, consumer)
+        )
+        if merged.is_shared:  # what reads the producer's results now runs behind the consumer too
+            for other in {id(group): group for group in self.group_of.values()}.values():
+                if other.before & merged.members:
+                    other.before |= merged.members | merged.before
+        for op in merged.ops:
+            self.group_of[op] = merged
+        return merged
+
+    def _is_shared(self, producer: _Group, consumer: _Group) -> bool:
+        """Whether others read the producer's results too."""
+        inside = producer.members | consumer.members
+        return any(not inside >> self.position[op] & 1 for op in _readers(producer))
+
+    # ** which groups join **
+
+    def _joins(self, producer: _Group, consumer: _Group) -> bool:
+        """Whether a group becomes one with the group of its reader."""
+        if len(producer.ops) + len(consumer.ops) > MAX_OPS:
+            return False
+        edges = list(self._edges(producer, consumer))
+        if not all(_same_order(value, op) for value, op in edges):
+            return False
+        if producer.anchor is not None:
+            return consumer.anchor is None and self._follows(producer, consumer, edges)
+        if self._is_shared(producer, consumer):
+            return self._shares(producer, consumer)
+        return all(_reads_once(op, value, producer) for value, op in edges)
+
+    def _edges(self, producer: _Group, consumer: _Group) -> Iterator[tuple[SSAValue, NnOp]]:
+        """The values that a group reads of another, with their readers, also behind a reshape."""
+        passed: set[SSAValue] = set()
+        for op in consumer.ops:
+            for value in op.operands:
+                if self._maker(value) is producer or value in passed:
+                    yield value, op
+                    passed |= {op.res} if isinstance(op, ReshapeOp) else set()
+
+    def _follows(
+        self, producer: _Group, consumer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]
+    ) -> bool:
+        """Whether elementwise ops run on the results of an anchor, in its registers."""
+        if self._is_shared(producer, consumer):
+            return False
+        shape = _without_units(edges[0][0])
+        return all(
+            isinstance(op, (ElementwiseOp, ReshapeOp)) and _without_units(op.results[0]) == shape
+            for op in consumer.ops
+        )
+
+    def _shares(self, producer: _Group, consumer: _Group) -> bool:
+        """Whether elementwise ops of one shape, with several results, can run together: no other op
+        runs between them."""
+        ops = [*producer.ops, *consumer.ops]
+        shapes = {shape_of(op.results[0]) for op in ops}
+        if len(shapes) != 1 or not all(isinstance(op, ElementwiseOp) for op in ops):
+            return False
+        inside = producer.members | consumer.members
+        others = (op for op in _readers(producer) if not inside >> self.position[op] & 1)
+        return not any(consumer.before >> self.position[op] & 1 for op in others)
+
+
+def _is_fusable(op: object) -> bool:
     return (
         isinstance(op, NnOp)
         and not isinstance(op, ConstantOp)
@@ -64,44 +250,40 @@ def _fusable(op: object) -> bool:
     )
 
 
-def _groups(function: FuncOp) -> list[list[NnOp]]:
-    """The groups, each in program order."""
-    group_of: dict[NnOp, list[NnOp]] = {}
-    position: dict[NnOp, int] = {}
-    for i, op in enumerate(function.body.block.ops):
-        if not (isinstance(op, NnOp) and _fusable(op)):
-            continue
-        position[op] = i
-        joined: list[NnOp] | None = None
-        if isinstance(op, ElementwiseOp):
-            producers = [
-                group_of[v.owner]
-                for v in op.operands
-                if isinstance(v.owner, NnOp) and v.owner in group_of and _joins(v, op)
-            ]
-            producers = [group for group in producers if len(group) < MAX_OPS]
-            # the latest producer: what the others give is then there when the group runs
-            joined = max(producers, key=lambda g: position[g[-1]], default=None)
-        if joined is not None:
-            joined.append(op)
-            group_of[op] = joined
-        else:
-            group_of[op] = [op]
-    unique = {id(group): group for group in group_of.values()}
-    return list(unique.values())
+def _readers(group: _Group) -> Iterator[Operation]:
+    """The ops that read results of a group."""
+    for op in group.ops:
+        for result in op.results:
+            yield from (use.operation for use in result.uses)
 
 
-def _joins(value: SSAValue, consumer: ElementwiseOp) -> bool:
-    return (
-        value.has_one_use()
-        and shape_of(value) == shape_of(consumer.res)
-        and _same_order(value, consumer)
-    )
+def _without_units(value: SSAValue) -> list[int]:
+    return [extent for extent in shape_of(value) if extent != 1]
 
 
-def _same_order(value: SSAValue, consumer: ElementwiseOp) -> bool:
-    start, end = place_of(value.type), place_of(consumer.res.type)
+def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
+    """Whether an op reads each element of a value once, or it costs nothing to read it again."""
+    if isinstance(op, ReshapeOp):
+        return common_digits(shape_of(value), shape_of(op.res)) is not None
+    if isinstance(op, ConcatOp):
+        return True
+    if isinstance(op, (ElementwiseOp, *MOVES)):
+        size = prod(shape_of(op.results[0]))
+        return size <= prod(shape_of(value)) or producer.only_moves
+    if isinstance(op, ROWWISE):
+        return value is op.operands[0] and value not in op.operands[1:]
+    return isinstance(op, MatmulOp) and op.operations <= 2 * prod(shape_of(value))
+
+
+def _same_order(value: SSAValue, op: NnOp) -> bool:
+    """Whether an elementwise op reads a value in the order in which it lies in memory."""
+    if not isinstance(op, ElementwiseOp) or len(shape_of(value)) != len(shape_of(op.res)):
+        return True
+    start, end = place_of(value.type), place_of(op.res.type)
     return start is None or end is None or start.layout == end.layout
+
+
+# ** the rewrite **
 
 
 def _outline(group: list[NnOp]) -> None:
@@ -113,16 +295,21 @@ def _outline(group: list[NnOp]) -> None:
         for value in op.operands:
             if value.owner not in members and value not in outside:
                 outside.append(value)
+    results = [
+        result
+        for op in group
+        for result in op.results
+        if any(use.operation not in members for use in result.uses) or op is last
+    ]
     block = Block(arg_types=[v.type for v in outside])
     inner = dict(zip(outside, block.args, strict=True))
     for value, argument in inner.items():
         argument.name_hint = value.name_hint
-    results = list(last.results)
     fused = FusedOp(outside, [r.type for r in results], Region(block))
     Rewriter.insert_op(fused, InsertPoint.before(last))
     for result, new in zip(results, fused.res, strict=True):
         new.name_hint = result.name_hint
-        result.replace_all_uses_with(new)
+        result.replace_uses_with_if(new, lambda use: use.operation not in members)
     for op in group:
         op.detach()
         block.add_op(op)
@@ -130,3 +317,28 @@ def _outline(group: list[NnOp]) -> None:
             if value in inner:
                 op.operands[i] = inner[value]
     block.add_op(YieldOp(results))
+
+
+def _sort(block: Block) -> None:
+    """Put each op behind those whose results it reads, and leave it where it is otherwise."""
+    ops = list(block.ops)
+    placed: set[Operation] = set()
+    for first in ops:
+        waiting = [first]
+        while waiting:
+            op = waiting[-1]
+            missing = [
+                owner
+                for value in op.operands
+                if isinstance(owner := value.owner, Operation)
+                and owner.parent is block
+                and owner not in placed
+            ]
+            if missing and op not in placed:
+                waiting += missing
+                continue
+            waiting.pop()
+            if op not in placed:
+                placed.add(op)
+                op.detach()
+                block.add_op(op)

@@ -87,14 +87,17 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
             if extent != 1:
                 return None
             names[name] = Linear()
-    if not producer.is_map and _order(_substituted(consumer.out_access, names)) != _order(written):
-        return None  # the register tile is that of the producer's own order
+    if not producer.is_map:  # its register tile is for the order in which it writes
+        found = _order(_substituted(consumer.out_access, names), producer)
+        return names if found == _order(written, producer) else None
     return names
 
 
-def _order(access: Access) -> list[Linear]:
+def _order(access: Access, op: ContractOp) -> list[Linear]:
     """What moves in an access, in the order of the dimensions."""
-    return [Linear(form.terms) for form in access if form.terms]
+    units = {i.name: Linear() for i in op.index_list if i.range == 1}
+    forms = (form.substitute(units) for form in access)
+    return [Linear(form.terms) for form in forms if form.terms]
 
 
 def _substituted(access: Access, names: Renaming) -> Access:

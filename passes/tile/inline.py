@@ -27,9 +27,6 @@ from tessella.passes.tile.rebuild import (
 )
 from tessella.targets import Target
 
-PASSES = 3
-"""Of a tensor between two kernels: it is written, which reads its lines first, and read."""
-
 
 def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | None:
     """Compute the map that makes an operand inside its reader; None if that cannot be, or does not
@@ -104,9 +101,9 @@ def _pays(producer: ContractOp, target: Target) -> bool:
     again = sum(_points(op) for op, _ in readers) - once
     if any(op.is_multiply_add for op, _ in readers) and (again > 0 or not _moves(producer)):
         return False
-    vectors = again / target.lanes(32)
-    computing = vectors * body_ops(producer) / target.fma_ports
-    return computing <= PASSES * bytes_of(tensor_type(producer.res)) / _bandwidth(producer, target)
+    computing = again / target.lanes(32) * body_ops(producer) / target.fma_ports
+    # the result is written, and read again by statements that share its loops
+    return computing <= 2 * bytes_of(tensor_type(producer.res)) / target.l2_bandwidth
 
 
 def _points(op: ContractOp) -> int:
@@ -116,18 +113,6 @@ def _points(op: ContractOp) -> int:
 def _moves(op: ContractOp) -> bool:
     """Whether a map only moves elements."""
     return yielded(op.combine.block) in op.combine.block.args
-
-
-def _bandwidth(op: ContractOp, target: Target) -> float:
-    """Bytes per cycle from the cache that holds a result."""
-    size = bytes_of(tensor_type(op.res))
-    levels = (
-        (target.l1, target.l1_bandwidth),
-        (target.l2, target.l2_bandwidth),
-        (target.l3, target.l3_bandwidth),
-    )
-    fitting = (bandwidth for capacity, bandwidth in levels if size <= capacity)
-    return next(fitting, target.memory_bandwidth)
 
 
 # ** the rewrite **

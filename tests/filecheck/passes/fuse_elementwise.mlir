@@ -73,10 +73,18 @@ func.func @in_between(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>)
 
 // -----
 
-// No group: the result has another use, be it the function's end or the same consumer.
+// A result with other uses is one of the group's results.
 
 // CHECK-LABEL: func.func @second_use
-// CHECK-NOT:     nn.fused
+// CHECK-NEXT:    %a, %b = nn.fused(%[[X:.*]] = %x) {
+// CHECK-NEXT:      %[[A:.*]] = nn.exp %[[X]]
+// CHECK-NEXT:      %[[B:.*]] = nn.relu %[[A]]
+// CHECK-NEXT:      nn.yield %[[A]], %[[B]]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %d = nn.fused(%[[X:.*]] = %x) {
+// CHECK-NEXT:      %[[C:.*]] = nn.neg %[[X]]
+// CHECK-NEXT:      %[[D:.*]] = nn.mul %[[C]], %[[C]]
+// CHECK-NEXT:      nn.yield %[[D]]
 func.func @second_use(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %a = nn.exp %x {kernel = "exp"} : tensor<4xf32>
   %b = nn.relu %a {kernel = "relu"} : tensor<4xf32>
@@ -99,14 +107,110 @@ func.func @broadcast(%x: tensor<4xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> 
 
 // -----
 
-// No group: the consumer is not elementwise.
+// Before a reduction, which reads each element once; so does a product with one column.
 
-// CHECK-LABEL: func.func @not_elementwise
-// CHECK-NOT:     nn.fused
-func.func @not_elementwise(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+// CHECK-LABEL: func.func @before
+// CHECK-NEXT:    %b = nn.fused
+// CHECK-NEXT:      %a = nn.exp
+// CHECK-NEXT:      nn.softmax %a
+// CHECK:         %d = nn.fused
+// CHECK-NEXT:      %c = nn.transpose
+// CHECK-NEXT:      nn.matmul %c
+// CHECK:         %e = nn.transpose
+// CHECK-NEXT:    %f = nn.matmul %e, %w
+func.func @before(%x: tensor<2x4xf32>, %v: tensor<2x1xf32>, %w: tensor<2x5xf32>) -> (tensor<2x4xf32>, tensor<4x1xf32>, tensor<4x5xf32>) {
   %a = nn.exp %x {kernel = "exp"} : tensor<2x4xf32>
   %b = nn.softmax %a {kernel = "softmax"} : tensor<2x4xf32>
-  func.return %b : tensor<2x4xf32>
+  %c = nn.transpose %x {kernel = "transpose"} : tensor<4x2xf32>
+  %d = nn.matmul %c, %v {kernel = "matmul"} : tensor<4x1xf32>
+  %e = nn.transpose %x {kernel = "transpose"} : tensor<4x2xf32>
+  %f = nn.matmul %e, %w {kernel = "matmul"} : tensor<4x5xf32>
+  func.return %b, %d, %f : tensor<2x4xf32>, tensor<4x1xf32>, tensor<4x5xf32>
+}
+
+// -----
+
+// A value that is read twice inside, and several producers. Only one of them may be a product: the
+// later one.
+
+// CHECK-LABEL: func.func @diamond
+// CHECK-NEXT:    %m = nn.matmul %x, %w
+// CHECK-NEXT:    %f = nn.fused
+// CHECK-NEXT:      %a = nn.matmul
+// CHECK-NEXT:      %b = nn.sigmoid %a
+// CHECK-NEXT:      %c = nn.mul %a, %b
+// CHECK-NEXT:      %d = nn.exp
+// CHECK-NEXT:      %e = nn.add %c, %d
+// CHECK-NEXT:      nn.add %e
+func.func @diamond(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %m = nn.matmul %x, %w {kernel = "matmul"} : tensor<2x4xf32>
+  %a = nn.matmul %x, %w {kernel = "matmul"} : tensor<2x4xf32>
+  %b = nn.sigmoid %a {kernel = "sigmoid"} : tensor<2x4xf32>
+  %c = nn.mul %a, %b {kernel = "mul"} : tensor<2x4xf32>
+  %d = nn.exp %y {kernel = "exp"} : tensor<2x4xf32>
+  %e = nn.add %c, %d {kernel = "add"} : tensor<2x4xf32>
+  %f = nn.add %e, %m {kernel = "add"} : tensor<2x4xf32>
+  func.return %f : tensor<2x4xf32>
+}
+
+// -----
+
+// Moves join what reads them, even where it reads elements again, and what they read; a reshape
+// joins where it stands between two members.
+
+// CHECK-LABEL: func.func @moves
+// CHECK-NEXT:    %[[V:.*]] = nn.reshape %x
+// CHECK-NEXT:    %g = nn.fused
+// CHECK-NEXT:      %a = nn.exp
+// CHECK-NEXT:      %b = nn.slice %a
+// CHECK-NEXT:      %c = nn.reshape %b
+// CHECK-NEXT:      %d = nn.slice
+// CHECK-NEXT:      %e = nn.add %c, %d
+// CHECK-NEXT:      %f = nn.neg
+// CHECK-NEXT:      nn.concat %e, %f
+func.func @moves(%x: tensor<24xf32>, %y: tensor<5x3xf32>, %z: tensor<1x3xf32>) -> tensor<5x3xf32> {
+  %v = nn.reshape %x shape [4, 6] {kernel = "view"} : tensor<4x6xf32>
+  %a = nn.exp %v {kernel = "exp"} : tensor<4x6xf32>
+  %b = nn.slice %a starts [0, 1] sizes [4, 3] {kernel = "slice"} : tensor<4x3xf32>
+  %c = nn.reshape %b shape [4, 3] {kernel = "view"} : tensor<4x3xf32>
+  %d = nn.slice %y starts [1, 0] sizes [4, 3] {kernel = "slice"} : tensor<4x3xf32>
+  %e = nn.add %c, %d {kernel = "add"} : tensor<4x3xf32>
+  %f = nn.neg %z {kernel = "neg"} : tensor<1x3xf32>
+  %g = nn.concat %e, %f axis 0 {kernel = "concat"} : tensor<5x3xf32>
+  func.return %g : tensor<5x3xf32>
+}
+
+// -----
+
+// No group that a path leaves and enters again: the host runs the softmax between the two.
+
+// CHECK-LABEL: func.func @convex
+// CHECK-NEXT:    %a = nn.exp
+// CHECK-NEXT:    %b = nn.softmax %a
+// CHECK-NEXT:    %c = nn.add %a, %b
+func.func @convex(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %a = nn.exp %x {kernel = "exp"} : tensor<2x4xf32>
+  %b = nn.softmax %a {kernel = "host"} : tensor<2x4xf32>
+  %c = nn.add %a, %b {kernel = "add"} : tensor<2x4xf32>
+  func.return %c : tensor<2x4xf32>
+}
+
+// -----
+
+// What reads a group's result before the group's last op stood, stands behind the group.
+
+// CHECK-LABEL: func.func @sorted
+// CHECK-NEXT:    %a, %d = nn.fused
+// CHECK:           nn.yield
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %b = nn.softmax %a
+// CHECK-NEXT:    %c = nn.softmax %b
+func.func @sorted(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %a = nn.exp %x {kernel = "exp"} : tensor<2x4xf32>
+  %b = nn.softmax %a {kernel = "softmax"} : tensor<2x4xf32>
+  %c = nn.softmax %b {kernel = "softmax"} : tensor<2x4xf32>
+  %d = nn.neg %a {kernel = "neg"} : tensor<2x4xf32>
+  func.return %c, %d : tensor<2x4xf32>, tensor<2x4xf32>
 }
 
 // -----
