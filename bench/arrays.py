@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from bench.array_cases import CASES, Array, ArrayCase, Modules
-from bench.measure import geometric_mean, interleave, machine, relative_error
+from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.measure import geometric_mean, interleave, relative_error
 from bench.peers import available
 
 OURS = "tessella"
@@ -178,42 +177,31 @@ def _summary(rows: Sequence[Row]) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.arrays", description="Compare tessella on functions of arrays."
-    )
+    parser = new_parser("arrays", "Compare tessella on functions of arrays.")
     parser.add_argument("names", nargs="*", help="functions, or beginnings of names; default: all")
     parser.add_argument("--repeat", type=int, default=20, help="timed calls (default: 20)")
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
-    for name in options.names:
-        if not any(known.startswith(name) for known in CASES):
-            parser.error(f"no function {name!r}; there are {', '.join(CASES)}")
-    for peer in options.peers.split(","):
-        if peer not in PEERS:
-            parser.error(f"no peer {peer!r}; there are {', '.join(PEERS)}")
+    check_names(parser, "function", options.names, CASES, str.startswith)
+    check_names(parser, "peer", options.peers.split(","), PEERS)
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if anything failed."""
     options = _parse(arguments)
-    where: dict[str, Any] = machine()
-    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    where = show_machine()
     peers = available(options.peers.split(","))
     print("one thread; ms in the median; ratio: the fastest peer's time over ours")
     print(
         f"  {'':32}{''.join(f'{peer:>12}' for peer in peers)}{'ratio':>8}{'error':>10}{'spread':>8}"
     )
     rows: list[Row] = []
-    for name in CASES:
-        if not options.names or any(name.startswith(prefix) for prefix in options.names):
-            rows.append(measure(name, peers, options.repeat))
-            print(_line(rows[-1], peers), flush=True)
+    for name in chosen(CASES, options.names):
+        rows.append(measure(name, peers, options.repeat))
+        print(_line(rows[-1], peers), flush=True)
     print(_summary(rows))
-    if options.json is not None:
-        document = {"machine": where, "rows": [asdict(row) | {"ratio": row.ratio} for row in rows]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    write_figures(options.json, where, rows=[asdict(row) | {"ratio": row.ratio} for row in rows])
     return int(any(row.failures for row in rows))
 
 

@@ -16,19 +16,17 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import onnx
 
 from bench.cases import batched_matmul, convolution, matmul, pool, workload
-from bench.measure import geometric_mean, interleave, machine, relative_error
+from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.measure import geometric_mean, interleave, relative_error
 from bench.native import Array, Kernel, Memory
 from bench.schedules import (
     Compiled,
@@ -194,40 +192,31 @@ def _show(result: Result) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.candidates", description="Compare the model's choices with others."
-    )
+    parser = new_parser("candidates", "Compare the model's choices with others.")
     parser.add_argument("names", nargs="*", help="parts of kernels' names; default: all kernels")
     parser.add_argument("--limit", type=int, default=160, help="candidates of each (default: 160)")
     parser.add_argument("--repeat", type=int, default=15, help="timed turns (default: 15)")
     parser.add_argument("--jobs", type=int, default=2, help="processes that compile (default: 2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
-    for text in options.names:
-        if not any(text in name for name in KERNELS):
-            parser.error(f"no kernel with {text!r}; there are {', '.join(KERNELS)}")
+    check_names(parser, "kernel with", options.names, KERNELS, str.__contains__)
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if a candidate computed something else than the others."""
     options = _parse(arguments)
-    where: dict[str, Any] = machine()
-    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    where = show_machine()
     results: list[Result] = []
     context = multiprocessing.get_context("spawn")  # LLVM is in this process already
     with ProcessPoolExecutor(options.jobs, mp_context=context) as workers:
-        for name, build in KERNELS.items():
-            if not options.names or any(text in name for text in options.names):
-                results.append(measure(name, build(), options.limit, options.repeat, workers))
-                print(f"\n{_show(results[-1])}", flush=True)
+        for name in chosen(KERNELS, options.names, str.__contains__):
+            results.append(measure(name, KERNELS[name](), options.limit, options.repeat, workers))
+            print(f"\n{_show(results[-1])}", flush=True)
     mean = geometric_mean([result.ratio for result in results])
     verdict = "met" if mean >= GOAL else "missed"
     print(f"\ngeometric mean {mean:.1%} of the best; goal {GOAL:.0%}: {verdict}")
-    if options.json is not None:
-        rows = [asdict(result) | {"ratio": result.ratio} for result in results]
-        document = {"machine": where, "geometric_mean": mean, "rows": rows}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    rows = [asdict(result) | {"ratio": result.ratio} for result in results]
+    write_figures(options.json, where, geometric_mean=mean, rows=rows)
     return int(any(result.wrong for result in results))
 
 

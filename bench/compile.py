@@ -21,11 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
-from bench.measure import geometric_mean, machine
+from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.measure import geometric_mean
 from bench.models import NAMES, write_model
 from bench.peers import PEERS, available
 
@@ -139,20 +139,13 @@ def _print_means(rows: Sequence[Row]) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.compile", description="Time from a model's file to its first answer."
-    )
+    parser = new_parser("compile", "Time from a model's file to its first answer.")
     parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
     parser.add_argument("--repeat", type=int, default=5, help="processes each (default: 5)")
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
-    for name in options.names:
-        if not any(known.startswith(name) for known in NAMES):
-            parser.error(f"no model {name!r}; there are {', '.join(NAMES)}")
-    for peer in options.peers.split(","):
-        if peer not in PEERS:
-            parser.error(f"no peer {peer!r}; there are {', '.join(PEERS)}")
+    check_names(parser, "model", options.names, NAMES, str.startswith)
+    check_names(parser, "peer", options.peers.split(","), PEERS)
     if options.repeat < 1:
         parser.error("--repeat: at least 1")
     return options
@@ -161,18 +154,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if anything failed."""
     options = _parse(arguments)
-    where: dict[str, Any] = machine()
-    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    where = show_machine()
     peers = available(options.peers.split(","))
     rows: list[Row] = []
-    for name in NAMES:
-        if not options.names or any(name.startswith(prefix) for prefix in options.names):
-            rows += (new := compare(name, peers, options.repeat))
-            _print_rows(new)
+    for name in chosen(NAMES, options.names):
+        rows += (new := compare(name, peers, options.repeat))
+        _print_rows(new)
     _print_means(rows)
-    if options.json is not None:
-        document = {"machine": where, "rows": [asdict(row) for row in rows]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    write_figures(options.json, where, rows=[asdict(row) for row in rows])
     return int(not rows or any(row.failure is not None for row in rows))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -26,11 +25,11 @@ import onnx
 
 from bench.assembly import spills
 from bench.cases import GROUPS, Case, Workload, workload
+from bench.command import check_names, new_parser, show_machine, write_figures
 from bench.measure import (
     Timing,
     geometric_mean,
     interleave,
-    machine,
     relative_error,
 )
 from bench.peers import PEERS, Array, Feeds, available, load
@@ -304,32 +303,23 @@ def _document(row: Row) -> dict[str, Any]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.kernels", description="Compare tessella on single kernels."
-    )
+    parser = new_parser("kernels", "Compare tessella on single kernels.")
     parser.add_argument("groups", nargs="*", help=f"of {', '.join(GROUPS)}; default: all")
     parser.add_argument("--case", default="", metavar="TEXT", help="only names that contain it")
     parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
     parser.add_argument("--repeat", type=int, default=20, help="timed turns (default: 20)")
     parser.add_argument("--compiles", type=int, default=3, help="timed compilations (default: 3)")
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
-    for kind, names, known in (
-        ("group", options.groups, GROUPS),
-        ("peer", options.peers.split(","), PEERS),
-    ):
-        for name in names:
-            if name not in known:
-                parser.error(f"no {kind} {name!r}; there are {', '.join(known)}")
+    check_names(parser, "group", options.groups, GROUPS)
+    check_names(parser, "peer", options.peers.split(","), PEERS)
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if a peer failed."""
     options = _parse(arguments)
-    where: dict[str, Any] = machine()
-    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    where = show_machine()
     peers = available(options.peers.split(","))
     bench = Bench(peers, options.threads, options.repeat, options.compiles)
     print(f"threads: {options.threads}; target: {bench.target.name}")
@@ -343,9 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append(bench.measure(case))
             print(_line(rows[-1], peers), flush=True)
     print(_summary(rows))
-    if options.json is not None:
-        document = {"machine": where, "rows": [_document(row) for row in rows]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    write_figures(options.json, where, rows=[_document(row) for row in rows])
     return int(any(row.failures for row in rows))
 
 

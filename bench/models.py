@@ -8,20 +8,19 @@ Names are those of ``tests.models``, or the beginning of some; without any, all 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import onnx
 
 from bench import cold
-from bench.measure import geometric_mean, interleave, machine, relative_error
+from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.measure import geometric_mean, interleave, relative_error
 from bench.peers import PEERS, Array, Feeds, Run, available, load
 from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture, random_inputs
 
@@ -130,43 +129,32 @@ def _print_ratios(rows: Sequence[Row]) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.models", description="Compare tessella with its peers on models."
-    )
+    parser = new_parser("models", "Compare tessella with its peers on models.")
     parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
     parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
     parser.add_argument("--repeat", type=int, default=20, help="timed calls (default: 20)")
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
-    for name in options.names:
-        if not any(known.startswith(name) for known in NAMES):
-            parser.error(f"no model {name!r}; there are {', '.join(NAMES)}")
-    for peer in options.peers.split(","):
-        if peer not in PEERS:
-            parser.error(f"no peer {peer!r}; there are {', '.join(PEERS)}")
+    check_names(parser, "model", options.names, NAMES, str.startswith)
+    check_names(parser, "peer", options.peers.split(","), PEERS)
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if anything failed."""
     options = _parse(arguments)
-    where: dict[str, Any] = machine()
-    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    where = show_machine()
     peers = available(options.peers.split(","))
     if not peers:
         print("error: none of the peers is installed")
         return 1
     print(f"threads: {options.threads}; ratio and error are against {peers[0]}")
     rows: list[Row] = []
-    for name in NAMES:
-        if not options.names or any(name.startswith(prefix) for prefix in options.names):
-            rows += (new := compare(name, peers, threads=options.threads, repeat=options.repeat))
-            _print_rows(new)
+    for name in chosen(NAMES, options.names):
+        rows += (new := compare(name, peers, threads=options.threads, repeat=options.repeat))
+        _print_rows(new)
     _print_ratios(rows)
-    if options.json is not None:
-        document = {"machine": where, "rows": [asdict(row) for row in rows]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    write_figures(options.json, where, rows=[asdict(row) for row in rows])
     return int(any(row.failure is not None for row in rows))
 
 

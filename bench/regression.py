@@ -24,7 +24,8 @@ import numpy as np
 import onnx
 
 from bench.cases import GROUPS
-from bench.measure import geometric_mean, machine
+from bench.command import new_parser, show_machine, write_figures
+from bench.measure import geometric_mean
 from bench.models import NAMES
 from tests.models import LIGHT_MODELS, light_model, load_fixture, random_inputs
 
@@ -176,9 +177,7 @@ def _regressed(rows: Sequence[Row]) -> bool:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.regression", description="Compare this checkout with another one."
-    )
+    parser = new_parser("regression", "Compare this checkout with another one.")
     parser.add_argument("base", type=Path, help="the other checkout's folder")
     parser.add_argument("names", nargs="*", help="models or groups, or beginnings; default: all")
     parser.add_argument("--repeat", type=int, default=15, help="timed turns (default: 15)")
@@ -190,7 +189,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "the system puts a process's memory moves single kernels by a fifth (default: 1)",
     )
     parser.add_argument("--compiles", type=int, default=3, help="compilations (default: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args(arguments)
     if not (options.base / "src" / "tessella").is_dir():
         parser.error(f"{options.base} is no checkout of tessella")
@@ -200,8 +198,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if something is slower than the limits allow."""
     options = _parse(arguments)
-    where = machine()
-    print("\n".join(f"{key}: {value}" for key, value in where.items()))
+    where = show_machine()
     print(f"  {'':36}{'base ms':>10}{'here ms':>10}{'speed':>7}", end="")
     print(f"{'base s':>11}{'here s':>10}{'comp.':>7}")
     rounds: list[list[Row]] = []
@@ -219,9 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.rounds > 1:
         print("\n".join(map(_line, rows)))
     print("\n".join(_summary(rows)))
-    if options.json is not None:
-        document = {"machine": where, "rows": [asdict(row) for row in rows]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    write_figures(options.json, where, rows=[asdict(row) for row in rows])
     return int(bool(rows) and _regressed(rows))
 
 
