@@ -37,9 +37,12 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_cache, "FOLDER", shared_kernels.OWN)
 
 
-MANY_PROGRAMS = ("tests/frontends/", "tests/kernels/")
-"""Folders in which verifying small programs after every pass takes as long as all else: without
-``--slow`` it is done in one test of four. The other programs are verified at the end."""
+MANY_PROGRAMS = (
+    *("tests/frontends/", "tests/kernels/", "tests/hostile/"),
+    *("tests/driver/test_models.py", "tests/driver/test_targets.py"),
+)
+"""Where verifying many programs after every pass takes as long as all else: without ``--slow``
+it is done in one test of four. The other programs are verified at the end."""
 
 
 @pytest.fixture(autouse=True)

@@ -545,13 +545,13 @@ CALLS = 1_700_000
 """Calls of Python functions that a pick may make: those of 0.3 s alone on a core of a Zen 5. Time
 is no measure here, as other tests run beside it."""
 
-HEAVY = {"vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"}
+QUICK = ("shufflenet", "squeezenet", "encoder_opset18", "mobilenet_opset18")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name in HEAVY else name
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
         for name in (*LIGHT_MODELS, *FIXTURES)
     ],
 )

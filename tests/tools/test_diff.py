@@ -19,6 +19,7 @@ from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.tools.cli import main
 from tessella.tools.diff_report import describe
 from tessella.tools.onnx_values import OnnxGraph
+from tests.sampling import sample
 from tests.tools.networks import network
 
 Out = pytest.CaptureFixture[str]
@@ -72,7 +73,7 @@ def test_an_op_that_is_lost(against: str, model: str, capsys: Out) -> None:
 
 
 @pytest.mark.usefixtures("breaker")
-@pytest.mark.parametrize("broken", [0, 9, 29])
+@pytest.mark.parametrize("broken", sample([9, 0, 29]))
 def test_a_node_among_many(broken: int, model: str, capsys: Out) -> None:
     onnx.save(chain(30, broken), "chain.onnx")
     assert main(["diff", "chain.onnx", "--json"]) == 1

@@ -24,25 +24,22 @@ from tests.tools.networks import network
 
 Out = pytest.CaptureFixture[str]
 
-HAS = """
-import sys, onnx
-model = onnx.load(sys.argv[2])
-sys.exit(3 if any(n.op_type == sys.argv[1] for n in model.graph.node) else 0)
-"""
+OPS = "grep -aoE 'Conv|Relu|Flatten|MatMul|LayerNormalization|Softmax'"
+"""Prints the ops of the network, without the second that importing onnx takes."""
 
 
 @pytest.fixture
 def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A model in the current folder, and a command that fails on an op."""
+    """A model in the current folder."""
     for name in ("model", "open"):
         shutil.copy(models / f"{name}.onnx", tmp_path)
-    (tmp_path / "has.py").write_text(HAS)
     monkeypatch.chdir(tmp_path)
     return "model.onnx"
 
 
 def has(op: str) -> str:
-    return f"{sys.executable} has.py {op}"
+    """A command that fails on models with this op."""
+    return f"! grep -aq {op}"
 
 
 def reduced(model: onnx.ModelProto, test: Callable[[onnx.ModelProto], bool]) -> onnx.ModelProto:
@@ -152,12 +149,12 @@ def test_the_command(model: str, capsys: Out) -> None:
     assert ops(onnx.load("model.reduced.onnx")) == ["Relu"]
     compile_model("model.reduced.onnx")
     assert sorted(p.name for p in Path().iterdir()) == [
-        *("has.py", "model.onnx", "model.reduced.onnx", "open.onnx")
+        *("model.onnx", "model.reduced.onnx", "open.onnx")
     ]
 
 
 def test_json_and_a_path_that_needs_quoting(model: str, capsys: Out) -> None:
-    command = f"{sys.executable} has.py Relu {{}} 2>&1"
+    command = f"{has('Relu')} {{}} 2>&1"
     assert main(["reduce", model, "--check", command, "-o", "a b.onnx", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["output"], found["after"]["nodes"]) == ("a b.onnx", 1)
@@ -166,15 +163,13 @@ def test_json_and_a_path_that_needs_quoting(model: str, capsys: Out) -> None:
 
 def test_the_same_failure(model: str) -> None:
     """A command that fails otherwise on what is small does not count."""
-    script = "import sys, onnx; n = len(onnx.load(sys.argv[1]).graph.node); sys.exit(1 + (n < 4))"
-    command = f'{sys.executable} -c "{script}"'
+    command = f"exit $((1 + ($({OPS} {{}} | wc -l) < 4)))"
     assert main(["reduce", model, "--check", command]) == 0
     assert len(ops(onnx.load("model.reduced.onnx"))) == 4
 
 
 def test_match(model: str, capsys: Out) -> None:
-    script = "import sys, onnx; print(*[n.op_type for n in onnx.load(sys.argv[1]).graph.node])"
-    command = f'{sys.executable} -c "{script}" {{}}; exit 1'
+    command = f"{OPS} {{}}; exit 1"
     assert main(["reduce", model, "--check", command, "--match", "MatMul"]) == 0
     assert ops(onnx.load("model.reduced.onnx")) == ["MatMul"]
     assert main(["reduce", model, "--check", command, "--match", "Einsum"]) == 2
@@ -200,7 +195,8 @@ def test_shapes_of_inputs(model: str) -> None:
     assert value.type.tensor_type.shape.dim[0].dim_value == 1
 
 
-def test_with_diff(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("model")
+def test_with_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of a plugin's pass, in other processes too."""
     info = tmp_path / "plug" / "breaker-1.0.dist-info"
     info.mkdir(parents=True)
@@ -210,9 +206,11 @@ def test_with_diff(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (info.parent / "breaker.py").write_text("\n".join(lines))
     monkeypatch.setenv("PYTHONPATH", str(info.parent))
     forget()
+    nodes = [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Relu", ["n"], ["y"])]
+    onnx.save(network(nodes, {"x": [2]}, {"y": [2]}, {}), "two.onnx")
     command = f"{sys.executable} -m tessella.tools.cli diff {{}} --against numpy"
-    assert main(["reduce", model, "--check", command]) == 0
-    assert ops(onnx.load("model.reduced.onnx")) == ["Relu"]
+    assert main(["reduce", "two.onnx", "--check", command]) == 0
+    assert ops(onnx.load("two.reduced.onnx")) == ["Relu"]
 
 
 def test_refusals(model: str, capsys: Out) -> None:
