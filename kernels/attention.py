@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math as numbers
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
@@ -32,8 +33,10 @@ def attention(
     over the sums of E: rows of the result are shorter than those of E."""
     settings, type = op.settings, inner_type(q, op.scores_shape)
     scores = _scores(k, q, key, type, transposed=settings["transposed_k"])
-    masked = _masked(k, scores, mask, settings["scale"])
-    e, total = exponentials(k, masked, len(op.scores_shape) - 1, type)
+    # past keys beyond the last are no more than all
+    visible = min(settings["past"], type.get_shape()[-1]) if settings["causal"] else None
+    masked = _masked(k, scores, mask, settings["scale"], visible)
+    e, total = exponentials(k, masked, len(op.scores_shape) - 1, type, visible)
     body = _zero_for_nan if settings["nan_as_zero"] else first_over_second
     return _weighted_mean(k, e, total, v, k.result_type(op), body)
 
@@ -58,12 +61,16 @@ def _scores(
     )
 
 
-def _masked(k: KernelBuilder, scores: SSAValue, mask: SSAValue | None, scale: float) -> SSAValue:
-    """scale * S + M."""
+def _masked(
+    k: KernelBuilder, scores: SSAValue, mask: SSAValue | None, scale: float, past: int | None
+) -> SSAValue:
+    """scale * S + M; with ``past``, -inf beyond key m + past."""
+    *_, m, n = (f"d{d}" for d in range(len(shape_of(scores))))
 
     def body(s: Scalars, a: Args) -> SSAValue:
         scaled = s.op(arith.MulfOp(a[0], s.like(scale, a[0])))
-        return scaled if mask is None else s.op(arith.AddfOp(scaled, a[1]))
+        masked = scaled if mask is None else s.op(arith.AddfOp(scaled, a[1]))
+        return masked if past is None else s.up_to(n, m, past, masked, -numbers.inf)
 
     return k.map([scores, *(() if mask is None else (mask,))], tensor_type(scores), body)
 

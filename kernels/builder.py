@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.arith import CmpfOp, CmpiOp
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, SelectOp
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import CASTS, ConstantOp
@@ -59,6 +59,16 @@ class Scalars:
     def index(self, name: str) -> SSAValue:
         """The value of an index of the statement."""
         return self.op(IndexOp(name))
+
+    def up_to(
+        self, name: str, shared: str, offset: int, value: SSAValue, beyond: float
+    ) -> SSAValue:
+        """A value where ``name <= shared + offset``, else a number. Loops that share the second
+        index leave out what lies beyond, where readers do not need it (`tile.reach`)."""
+        first, second = (self.op(IndexCastOp(self.index(x), i32)) for x in (name, shared))
+        last = self.op(AddiOp(second, self.constant(offset, i32)))
+        inside = self.op(CmpiOp(first, last, "sle"))
+        return self.op(SelectOp(inside, value, self.like(beyond, value)))
 
     def extract(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> SSAValue:
         """The element of a tensor at computed coordinates, which are checked."""

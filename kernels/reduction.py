@@ -164,8 +164,17 @@ def _along(x: SSAValue, axis: int) -> tuple[dict[str, int], list[str]]:
     return free, [n for d, n in enumerate(names) if d != axis]
 
 
-def _shifted(k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, *, exp: bool) -> SSAValue:
-    """x minus its maximum along the axis, exponentiated or not."""
+def _shifted(
+    k: KernelBuilder,
+    x: SSAValue,
+    axis: int,
+    type: Tensor,
+    *,
+    exp: bool,
+    visible: int | None = None,
+) -> SSAValue:
+    """x minus its maximum along the axis, exponentiated or not. With ``visible``, 0 where x is -inf
+    as it lies more than that beyond the diagonal of the axis and the one before."""
     most = reduce_axes(
         k, ">", [x], [axis], inner_type(x, kept_shape(x, [axis])), first, keepdims=False
     )
@@ -173,7 +182,10 @@ def _shifted(k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, *, exp: boo
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
         shifted = s.op(arith.SubfOp(a[0], a[1]))
-        return s.op(math.ExpOp(shifted)) if exp else shifted
+        value = s.op(math.ExpOp(shifted)) if exp else shifted
+        if visible is None:
+            return value
+        return s.up_to(f"d{axis}", f"d{axis - 1}", visible, value, 0.0)
 
     return k.contract(
         "=", free, {}, [(x, list(free)), (most, list(kept))], (type, list(free)), body
@@ -187,10 +199,11 @@ def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
 
 
 def exponentials(
-    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor
+    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, visible: int | None = None
 ) -> tuple[SSAValue, SSAValue]:
-    """E = exp(X - max X) along one axis, and the sums of E."""
-    e = _shifted(k, x, axis, type, exp=True)
+    """E = exp(X - max X) along one axis, and the sums of E. With ``visible``, X is -inf, and E is
+    0, more than that beyond the diagonal of the axis and the one before."""
+    e = _shifted(k, x, axis, type, exp=True, visible=visible)
     kept = inner_type(e, kept_shape(e, [axis]))
     return e, reduce_axes(k, "+", [e], [axis], kept, first, keepdims=False)
 

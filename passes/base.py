@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -10,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects import rt
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
-from tessella.dialects.nn.core import Array, NnOp
+from tessella.dialects.nn.core import Array, NnOp, shape_of
 from tessella.dialects.place import place_of
 from tessella.dialects.tile import SegmentOp
 from tessella.runtime.elements import widened
@@ -83,6 +84,17 @@ def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
         return None
     array = weights.get(owner.symbol.root_reference.data)
     return None if array is None else common_number(array)
+
+
+def known_matrix(value: SSAValue, weights: WeightStore) -> Array | None:
+    """The constant array [M, N] that a value [.., M, N] with one matrix is, if it is one."""
+    owner, shape = value.owner, shape_of(value)
+    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
+        return None
+    array = weights.get(owner.symbol.root_reference.data)
+    if array is None or len(shape) < 2 or 0 in shape or math.prod(shape[:-2]) != 1:
+        return None
+    return widened(array).reshape(shape[-2:])
 
 
 def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:

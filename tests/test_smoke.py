@@ -31,7 +31,7 @@ KERNELS: dict[type[nn.NnOp], tuple[list[Array], dict[str, Any]]] = {
     ),
     nn.AttentionOp: (
         [normal(2, 5, 8), normal(2, 7, 8), normal(2, 7, 9)],
-        {"scale": 0.5, "transposed_k": False, "nan_as_zero": False},
+        {"scale": 0.5, "transposed_k": False, "causal": False, "past": 0, "nan_as_zero": False},
     ),
     nn.SoftmaxOp: ([normal(5, 19)], {"axis": 1}),
     nn.ReduceMaxOp: ([normal(5, 19)], {"axes": (0,), "keepdims": True}),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, TensorType
+from xdsl.dialects.builtin import I64, BoolAttr, Float64Type, FloatAttr, IntegerAttr, TensorType
 from xdsl.irdl import (
     base,
     irdl_op_definition,
@@ -37,7 +37,8 @@ class AttentionOp(NnOp):
     """softmax(scale * q kᵀ + mask) v for q[.., M, K], k[.., N, K], v[.., N, D].
 
     The softmax runs along N. The leading dimensions of q and k broadcast; those of v, and the
-    mask, broadcast to the scores[.., M, N]. ``transposed_k`` reads k as [.., K, N].
+    mask, broadcast to the scores[.., M, N]. ``transposed_k`` reads k as [.., K, N]. With
+    ``causal``, query m takes keys 0 to m + ``past`` alone: the scores of others are -inf.
 
     Every step rounds to the element type. A row of the mask that is all -inf thus makes a row of
     NaN, and one that is all the least finite number takes every v alike. With ``nan_as_zero``
@@ -46,13 +47,20 @@ class AttentionOp(NnOp):
     """
 
     name = "nn.attention"
-    DEFAULTS: ClassVar[Defaults] = {"transposed_k": False, "nan_as_zero": False}
+    DEFAULTS: ClassVar[Defaults] = {
+        "transposed_k": False,
+        "causal": False,
+        "past": 0,
+        "nan_as_zero": False,
+    }
     q = operand_def(base(TensorType))
     k = operand_def(base(TensorType))
     v = operand_def(base(TensorType))
     mask = opt_operand_def(base(TensorType))
     scale = prop_def(FloatAttr[Float64Type])
     transposed_k = prop_def(BoolAttr)
+    causal = prop_def(BoolAttr)
+    past = prop_def(IntegerAttr[I64])
     nan_as_zero = prop_def(BoolAttr)
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -75,6 +83,10 @@ class AttentionOp(NnOp):
         check_float(self, self.q)
         for value in (self.q, self.k, self.v):
             check_rank(self, value, 2)
+        if self.settings["past"] < 0:
+            raise ShapeError(
+                "nn.attention: past keys are counted from 0", found=str(self.settings["past"])
+            )
         scores, v = self.scores_shape, shape_of(self.v)
         if v[-2] != scores[-1]:
             raise ShapeError(

@@ -4,25 +4,45 @@
     softmax(scale * q kᵀ + mask) v                     ->  attention q k v mask
     softmax((q * a) (k * b)ᵀ + mask) v                 ->  attention q k v mask, scale = a * b
     p = softmax ..;  where(is_nan p, 0, p) v           ->  attention .., nan_as_zero
+    softmax(where(triangle, scale * q kᵀ, -1e9)) v     ->  attention q k v, causal
+    attention q k v mask, mask a triangle of 0         ->  attention q k v, causal
 
 The scores are scaled once, after the sums. They round differently, by a few units in the last
 place. The softmax is along the last axis, and neither mask nor v enlarges the scores.
+
+A triangle is a constant. It hides keys by -inf, or by a number that no score comes near: at most
+-1e9, or the least of its type. Each query sees at least one key, so that no row is all hidden.
 """
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.linear import MatmulOp
 from tessella.dialects.nn.reduction import SoftmaxOp
 from tessella.passes.patterns.factors import is_normal
-from tessella.passes.patterns.nodes import Product, Value, either, op
+from tessella.passes.patterns.nodes import Number, Product, Triangle, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
+
+HIDDEN = -1e9
+"""What exporters add to the scores of hidden keys, or more."""
 
 
 def _is_along_last(softmax: SoftmaxOp) -> bool:
     return softmax.settings["axis"] == len(shape_of(softmax.x)) - 1
+
+
+def _is_not_causal(attention: AttentionOp) -> bool:
+    return not attention.settings["causal"]
+
+
+def _hides(fill: float, like: SSAValue) -> bool:
+    """Whether a number below the others' scores makes a probability 0."""
+    return fill <= HIDDEN or fill == -element_of(like.type).largest
 
 
 def _is_plain(product: MatmulOp) -> bool:
@@ -32,9 +52,19 @@ def _is_plain(product: MatmulOp) -> bool:
 _Q = Product((Value("q"),), scale="q_scale")
 _K = Product((Value("k"),), scale="k_scale")
 _SCALED = Product((op(MatmulOp, _Q, _K, name="scores"),), scale="scale")
-_SCORES = either(op(ew.AddOp, _SCALED, Value("mask")), _SCALED)
+_VISIBLE = Triangle("past", below=1, above=lambda x, _: x == 0)
+_CAUSAL = op(ew.WhereOp, _VISIBLE, _SCALED, Number(name="fill", where=_hides))
+_SHOWN = either(_CAUSAL, _SCALED)
+_SCORES = either(op(ew.AddOp, _SHOWN, Value("mask")), _SHOWN)
 _P = op(SoftmaxOp, _SCORES, name="p", where=_is_along_last)
 _WITHOUT_NAN = op(ew.WhereOp, op(ew.IsNanOp, _P, name="is_nan"), 0.0, _P)
+_MASKED = op(
+    AttentionOp,
+    *(Value(name) for name in "qkv"),
+    Triangle("past", below=0, above=_hides),
+    name="attention",
+    where=_is_not_causal,
+)
 _ATTENTION = op(MatmulOp, either(_WITHOUT_NAN, _P), Value("v"), where=_is_plain)
 
 
@@ -42,6 +72,7 @@ def _attention(m: Match) -> NnOp | None:
     scores = shape_of(m["scores"])
     if shape_of(m["p"]) != scores or m.type.get_shape()[:-1] != scores[:-1]:
         return None
+    past = m.found.numbers.get("past")
     scale = m.number("scale") * m.number("q_scale") * m.number("k_scale")
     if not is_normal(scale, m["q"]):
         return None
@@ -50,8 +81,19 @@ def _attention(m: Match) -> NnOp | None:
         *(m["q"], m["k"], m["v"], m.get("mask")),
         scale=scale,
         transposed_k=not m.op("scores").settings["transpose_b"],
+        causal=past is not None,
+        past=int(past or 0),
         nan_as_zero=m.get("is_nan") is not None,
     )
 
 
-PATTERNS = (Pattern("attention", _ATTENTION, _attention),)
+def _causal(m: Match) -> NnOp:
+    settings = m.op("attention").settings
+    settings |= {"causal": True, "past": int(m.number("past"))}
+    return m.make(AttentionOp, m["q"], m["k"], m["v"], **settings)
+
+
+PATTERNS = (
+    Pattern("attention", _ATTENTION, _attention),
+    Pattern("causal-attention", _MASKED, _causal),
+)

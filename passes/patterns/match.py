@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.traits import Commutative
 
 from tessella.dialects.nn.core import NnOp
-from tessella.passes.base import known_number
+from tessella.passes.base import known_matrix, known_number
 from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
-from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Value
+from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.runtime.weights import WeightStore
 
 
@@ -74,6 +75,8 @@ class Matcher:
                 return iter([found.bind(node, value)] if node.where(value) else [])
             case Number():
                 return self._number(node, value, found)
+            case Triangle():
+                return self._triangle(node, value, found)
             case Op():
                 return self._op(node, value, found)
             case Product():
@@ -90,9 +93,22 @@ class Matcher:
         number = known_number(value, self.weights)
         if number is None or not (node.value is None or is_close(number, node.value, value)):
             return
+        if not node.where(number, value):
+            return
         counted = found.count(node.name, float(number)) if node.name else found
         if counted is not None:
             yield counted
+
+    def _triangle(self, node: Triangle, value: SSAValue, found: Found) -> Iterator[Found]:
+        matrix = known_matrix(value, self.weights)
+        if matrix is None or matrix[0, 0] != node.below or not node.above(matrix[0, -1], value):
+            return
+        diagonal = int(np.count_nonzero(matrix[0] == node.below)) - 1
+        rows, columns = matrix.shape
+        inside = np.tri(rows, columns, diagonal, dtype=np.bool_)
+        if np.array_equal(matrix, np.where(inside, node.below, matrix[0, -1])):
+            counted = found.count(node.name, diagonal)
+            yield from () if counted is None else (counted,)
 
     def _op(self, node: Op, value: SSAValue, found: Found) -> Iterator[Found]:
         op = value.owner

@@ -23,6 +23,10 @@ def _any_value(value: SSAValue) -> bool:
     return True
 
 
+def _any_number(number: float, of: SSAValue) -> bool:
+    return True
+
+
 def _any_op(op: NnOp) -> bool:
     return True
 
@@ -37,10 +41,23 @@ class Value:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant with equal elements: `value` up to rounding, or any number if it is None."""
+    """A constant with equal elements: `value` up to rounding, or if it is None any number for which
+    ``where`` holds, of this constant."""
 
     value: float | None = None
     name: str = ""
+    where: Callable[[float, SSAValue], bool] = field(default=_any_number, compare=False)
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """A constant matrix, or a batch of one, that is ``below`` up to a diagonal, and a number for
+    which ``above`` holds beyond it. The match stores by how many columns the diagonal begins to the
+    right of the first one under ``name``; it is not negative."""
+
+    name: str
+    below: float
+    above: Callable[[float, SSAValue], bool] = field(compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +96,7 @@ class Either:
     options: tuple[Node, ...]
 
 
-Node = Value | Number | Op | Product | Either
+Node = Value | Number | Triangle | Op | Product | Either
 
 
 def op(

@@ -25,7 +25,8 @@ from tessella.passes.tile.rebuild import (
     append_body,
     inputs_of,
     posts_of,
-    reads_points,
+    read_indices,
+    reads_places,
     root,
 )
 
@@ -40,7 +41,7 @@ def appended(consumer: ContractOp, operand: int) -> ContractOp | None:
         or consumer.default is not None
         or consumer.post_block is not None
         or consumer.where_list
-        or reads_points(consumer.combine)
+        or reads_places(consumer.combine)
     ):
         return None
     producers = _producers(consumer.inputs[operand])
@@ -87,6 +88,8 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
             if extent != 1:
                 return None
             names[name] = Linear()
+    if any(names[name].single is None for name in read_indices(consumer.combine)):
+        return None
     if not producer.is_map:  # its register tile is for the order in which it writes
         found = _order(_substituted(consumer.out_access, names), producer)
         return names if found == _order(written, producer) else None
@@ -155,7 +158,8 @@ def _extend(
         else _argument(block, operands, skip, (value, _substituted(forms, renaming)))
         for i, (value, forms) in enumerate(inputs_of(consumer))
     ]
-    block.add_op(YieldOp(append_body(block, consumer.combine.block, arguments)))
+    single = {name: form.single or "" for name, form in renaming.items()}
+    block.add_op(YieldOp(append_body(block, consumer.combine.block, arguments, single)))
 
 
 def _merge_maps(

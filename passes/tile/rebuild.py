@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -25,7 +26,17 @@ def posts_of(op: ContractOp) -> list[Operand]:
 
 def reads_points(region: Region) -> bool:
     """Whether a body depends on more than its arguments: on indices, or on computed places."""
-    return any(isinstance(op, IndexOp | ExtractOp) for op in region.walk())
+    return bool(read_indices(region)) or reads_places(region)
+
+
+def read_indices(region: Region) -> list[str]:
+    """The indices whose values a body reads."""
+    return [op.index.data for op in region.walk() if isinstance(op, IndexOp)]
+
+
+def reads_places(region: Region) -> bool:
+    """Whether a body reads elements at computed places."""
+    return any(isinstance(op, ExtractOp) for op in region.walk())
 
 
 def root(value: SSAValue) -> SSAValue:
@@ -35,9 +46,12 @@ def root(value: SSAValue) -> SSAValue:
     return value
 
 
-def append_body(block: Block, source: Block, arguments: Sequence[SSAValue]) -> SSAValue:
-    """Append copies of a body's ops for these arguments. Returns the yielded value."""
-    return _copied(block, source, arguments, InsertPoint.at_end(block))
+def append_body(
+    block: Block, source: Block, arguments: Sequence[SSAValue], indices: Mapping[str, str]
+) -> SSAValue:
+    """Append copies of a body's ops for these arguments, and other names of its indices. Returns
+    the yielded value."""
+    return _copied(block, source, arguments, InsertPoint.at_end(block), indices)
 
 
 def prepend_body(block: Block, source: Block, arguments: Sequence[SSAValue]) -> SSAValue:
@@ -46,7 +60,11 @@ def prepend_body(block: Block, source: Block, arguments: Sequence[SSAValue]) -> 
 
 
 def _copied(
-    block: Block, source: Block, arguments: Sequence[SSAValue], point: InsertPoint
+    block: Block,
+    source: Block,
+    arguments: Sequence[SSAValue],
+    point: InsertPoint,
+    indices: Mapping[str, str] | None = None,
 ) -> SSAValue:
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, arguments, strict=True))
     clones: list[Operation] = []
@@ -54,7 +72,9 @@ def _copied(
         if isinstance(op, YieldOp):
             Rewriter.insert_op(clones, point)
             return values[op.value]
-        clones.append(op.clone(values))
+        clones.append(clone := op.clone(values))
+        if isinstance(clone, IndexOp) and indices is not None:
+            clone.index = StringAttr(indices[clone.index.data])
     raise AssertionError("a body ends in tile.yield")
 
 

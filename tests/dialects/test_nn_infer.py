@@ -102,7 +102,13 @@ def test_ops_are_sorted_and_unique() -> None:
 POOL: dict[str, Any] = {
     "kernel_shape": (2,), "strides": (1,), "pads": (0, 0), "dilations": (1,), "ceil_mode": False,
 }  # fmt: skip
-ATTENTION: dict[str, Any] = {"scale": 1.0, "transposed_k": False, "nan_as_zero": False}
+ATTENTION: dict[str, Any] = {
+    "scale": 1.0,
+    "transposed_k": False,
+    "causal": False,
+    "past": 0,
+    "nan_as_zero": False,
+}
 CONV: dict[str, Any] = {"strides": (1,), "pads": (0, 0), "dilations": (1,), "groups": 1}
 RESIZE: dict[str, Any] = {
     "sizes": (6,), "scales": (2.0,), "mode": "nearest", "coordinates": "half_pixel",

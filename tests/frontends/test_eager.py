@@ -78,7 +78,7 @@ POOL: dict[str, Any] = {
     "kernel_shape": (2, 3), "strides": (1, 2), "pads": (0, 1, 0, 1), "dilations": (1, 1),
     "ceil_mode": False,
 }  # fmt: skip
-ATTENTION = {"scale": 0.5, "transposed_k": False, "nan_as_zero": False}
+ATTENTION = {"scale": 0.5, "transposed_k": False, "causal": False, "past": 0, "nan_as_zero": False}
 RESIZE: dict[str, Any] = {
     "sizes": (2, 3, 10, 8), "scales": (1.0, 1.0, 2.0, 2.0), "mode": "linear",
     "coordinates": "half_pixel", "nearest_mode": "floor",

@@ -18,7 +18,7 @@ from xdsl.traits import Commutative
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import NnOp, PyValue, dtype_of, shape_of
-from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Value
+from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.support.errors import ShapeError
 from tests.generators.choices import Choices
 from tests.native import Array, GraphBuilder
@@ -30,6 +30,10 @@ REUSE = 0.7
 """How often a value of a pattern is one that is there already."""
 TRIES = 6
 """For each op: its properties are drawn until they suit the operands and the pattern."""
+
+
+HIDDEN = -1e30
+"""A number that hides a score."""
 
 
 class Unsuited(Exception):  # noqa: N818 (no error)
@@ -82,7 +86,9 @@ class _Speller:
             case Value():
                 return self._value(node)
             case Number():
-                return self._number(self._any_number() if node.value is None else node.value)
+                return self._number(self._chosen(node) if node.value is None else node.value)
+            case Triangle():
+                return self._triangle(node)
             case Op():
                 return self._op(node)
             case Product():
@@ -101,6 +107,20 @@ class _Speller:
 
     def _any_number(self) -> float:
         return self.random.choice((0.25, 0.5, 2.0))
+
+    def _chosen(self, node: Number) -> float:
+        """A number that suits a pattern, or is far below all others."""
+        number = self._any_number()
+        return number if node.where(number, self.values[0]) else HIDDEN
+
+    def _triangle(self, node: Triangle) -> SSAValue:
+        """A matrix as large as an input's: of booleans where the pattern has 1 below."""
+        size = shape_of(self.values[0])[-1]
+        below = np.tri(size, size, self.random.randrange(2), dtype=np.bool_)
+        if node.below:
+            return self.g.weight(below, "c")
+        hidden = np.where(below, node.below, self.random.choice((HIDDEN, -np.inf)))
+        return self.g.weight(hidden.astype(dtype_of(self.values[0].type)), "c")
 
     def _number(self, number: float) -> SSAValue:
         dtype = dtype_of(self.values[0].type)
@@ -195,6 +215,7 @@ SETTINGS: Mapping[type[NnOp], Settings] = {
     nn.FcOp: _flag("transpose_w"),
     nn.AttentionOp: lambda random, shapes: {
         "scale": 0.5, "transposed_k": random.random() < 0.5, "nan_as_zero": False,
+        "causal": random.random() < 0.5, "past": random.randrange(3),
     },
     nn.SoftmaxOp: _axis,
     nn.ReduceMaxOp: _reduced,

@@ -29,6 +29,24 @@ def test_sizes(
         target=target,
         scale=0.3,
         transposed_k=transposed_k,
+        causal=False,
+        past=0,
+        nan_as_zero=False,
+    )
+
+
+@widths
+@pytest.mark.parametrize("past", [0, 3, 50])
+@pytest.mark.parametrize("m, n", [(1, 1), (7, 5), (33, 40)])
+def test_causal(m: int, n: int, past: int, target: str) -> None:
+    check_op(
+        nn.AttentionOp,
+        [normal(0, 2, m, 8), normal(1, 2, n, 8), normal(2, 2, n, 20)],
+        target=target,
+        scale=0.3,
+        transposed_k=False,
+        causal=True,
+        past=past,
         nan_as_zero=False,
     )
 
@@ -44,6 +62,8 @@ def test_masked_rows(nan_as_zero: bool, target: str) -> None:
         target=target,
         scale=0.3,
         transposed_k=False,
+        causal=False,
+        past=0,
         nan_as_zero=nan_as_zero,
     )
 
@@ -52,7 +72,15 @@ def test_masked_rows(nan_as_zero: bool, target: str) -> None:
 def test_batches_that_broadcast(shapes: list[tuple[int, ...]]) -> None:
     q, k, v = shapes
     operands = [normal(0, *q, 5, 8), normal(1, *k, 7, 8), normal(2, *v, 7, 4)]
-    check_op(nn.AttentionOp, operands, scale=1.0, transposed_k=False, nan_as_zero=False)
+    check_op(
+        nn.AttentionOp,
+        operands,
+        scale=1.0,
+        transposed_k=False,
+        causal=False,
+        past=0,
+        nan_as_zero=False,
+    )
 
 
 def test_weights() -> None:
@@ -64,6 +92,8 @@ def test_weights() -> None:
         constants=[1, 2, 3],
         scale=0.5,
         transposed_k=False,
+        causal=False,
+        past=0,
         nan_as_zero=False,
     )
 
@@ -72,5 +102,5 @@ def test_double_precision() -> None:
     operands = [normal(i, 5, 5).astype(np.float64) for i in range(3)]
     check_op(
         nn.AttentionOp, operands, rtol=1e-12, atol=1e-12, native=False,
-        scale=0.5, transposed_k=True, nan_as_zero=True,
+        scale=0.5, transposed_k=True, causal=False, past=0, nan_as_zero=True,
     )  # fmt: skip

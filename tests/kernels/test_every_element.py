@@ -74,7 +74,7 @@ CASES: Sequence[Case] = (
     (
         nn.AttentionOp,
         [("T", 1, 2, 4, 8)] * 3,
-        {"scale": 0.3, "transposed_k": False, "nan_as_zero": False},
+        {"scale": 0.3, "transposed_k": False, "causal": False, "past": 0, "nan_as_zero": False},
     ),
     (nn.MaxPoolOp, [IMAGE], POOL),
     (nn.AvgPoolOp, [IMAGE], {**POOL, "count_include_pad": False}),

@@ -45,5 +45,7 @@ def test_attention(target: str, transposed_k: bool, queries: int, keys: int) -> 
         target=target,
         scale=0.2,
         transposed_k=transposed_k,
+        causal=False,
+        past=0,
         nan_as_zero=False,
     )

@@ -402,6 +402,33 @@ tile.kernel @into(%a: tensor<4xf32>) -> (tensor<4xf32>) {
 
 // -----
 
+// The indices that a map reads have other names in the producer.
+
+// CHECK-LABEL: tile.kernel @renamed
+// CHECK-NEXT:    tile.contract + [m: 4, n: 8 | k: 2]
+// CHECK:         tile.index "n"
+// CHECK-NEXT:    tile.index "m"
+// CHECK-NOT:     tile.contract
+tile.kernel @renamed(%a: tensor<4x2xf32>, %b: tensor<2x8xf32>) -> (tensor<4x8xf32>) {
+  %r1 = tile.contract + [m: 4, n: 8 | k: 2] (%a[m, k], %b[k, n]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %y : f32
+    tile.yield %p : f32
+  } : tensor<4x8xf32>
+  %r2 = tile.contract = [d0: 4, d1: 8] (%r1[d0, d1]) -> [d0, d1] {
+  ^bb0(%x: f32):
+    %zero = arith.constant 0.0 : f32
+    %n = tile.index "d1"
+    %m = tile.index "d0"
+    %c = arith.cmpi sle, %n, %m : index
+    %p = arith.select %c, %x, %zero : f32
+    tile.yield %p : f32
+  } : tensor<4x8xf32>
+  tile.return %r2 : tensor<4x8xf32>
+}
+
+// -----
+
 // A map that reads the value of an index keeps it.
 
 // CHECK-LABEL: tile.kernel @index

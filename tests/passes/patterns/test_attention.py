@@ -103,3 +103,47 @@ def test_probabilities_that_are_read_stay() -> None:
     body = SPELLINGS["unscaled"].replace("y = MatMul(p, v)", "r = MatMul(p, v) o = MatMul(p, v2) ")
     inputs = INPUTS | {"v2": sample(9, 2, HEADS, COLUMNS, 8)}
     check(body + "y = Add(r, o)", ["matmul", "softmax", "matmul", "matmul", "add"], inputs)
+
+
+CAUSAL = (
+    "k1 = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, k1) d = Div(s, 4.0f) {} "
+    + SOFTMAX
+    + "y = MatMul(p, v)"
+)
+VISIBLE = np.tri(ROWS, COLUMNS, 2, dtype=np.bool_)
+
+
+@pytest.mark.parametrize("low", [-np.inf, -1e9, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("batch", [(), (1, 1)])
+def test_constant_triangles_are_causal(batch: tuple[int, ...], low: float) -> None:
+    mask = np.where(VISIBLE, 0, low).astype(np.float32).reshape(*batch, ROWS, COLUMNS)
+    body = CAUSAL.format("m = Add(d, mask)")
+    model = check(body, ["attention"], INPUTS, {"mask": mask}, tolerance=1e-4)
+    assert "causal true past 2" in model.as_text("placed")
+
+
+def test_chosen_scores_are_causal() -> None:
+    """As GPT-2 has it; an added mask stays."""
+    body = CAUSAL.format("w = Where(visible, d, -3.4028235e38f) m = Add(w, mask)")
+    model = check(body, ["attention"], INPUTS | MASK, {"visible": VISIBLE}, tolerance=1e-4)
+    assert "causal true past 2" in model.as_text("placed")
+
+
+def _other(change: str) -> Array:
+    mask = np.where(VISIBLE, 0, -np.inf).astype(np.float32)
+    if change == "one more":
+        mask[3, 7] = 0
+    elif change == "not hidden":
+        mask[mask < 0] = -2
+    elif change == "not 0":
+        mask[mask == 0] = 1
+    elif change == "upper":
+        mask = mask[::-1].copy()
+    return np.broadcast_to(mask, (2, 1, ROWS, COLUMNS)).copy() if change == "batch" else mask
+
+
+@pytest.mark.parametrize("change", ["one more", "not hidden", "not 0", "upper", "batch"])
+def test_other_masks_are_not_causal(change: str) -> None:
+    body = CAUSAL.format("m = Add(d, mask)")
+    model = check(body, ["attention"], INPUTS, {"mask": _other(change)}, tolerance=1e-4)
+    assert "causal" not in model.as_text("placed")
