@@ -116,7 +116,8 @@ class Program:
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._values: list[Any] = [None] * (max([self.inputs - 1, *known]) + 1)
         native = [step for step in self.steps if isinstance(step, NativeStep)]
-        read = {i for step in native for i in step.inputs}
+        run_natively = (s for s in self.steps if not isinstance(s, HostStep))
+        read = {i for step in run_natively for i in step.inputs}
         self._fixed = {i: c.array(self.weights) for i, c in self.constants.items()}
         for i, array in self._fixed.items():
             # native code knows no strides, which those of equal elements have
