@@ -6,7 +6,7 @@ needed (attributes of functions, alignment, intrinsics of the target) where buil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -40,17 +40,17 @@ SEGMENT_HANDLERS: dict[str, Handler] = {op.name: handler for op, handler in SEGM
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 
 
-def emit(module: ModuleOp, target: Target) -> dict[str, str]:
-    """LLVM module text for every `rt.kernel` and `rt.segment`, by its name.
+def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dict[str, str]:
+    """LLVM module text for every `rt.kernel` and `rt.segment` by its name, but for those named.
 
     Raises InvalidModelError for an op that the tables do not know.
     """
     texts: dict[str, str] = {}
     for op in module.ops:
-        if isinstance(op, rt.KernelOp):
-            texts[op.sym_name.data] = emit_kernel(op, target)
-        elif isinstance(op, rt.SegmentOp):
-            texts[op.sym_name.data] = emit_segment(op, target)
+        if isinstance(op, rt.KernelOp | rt.SegmentOp) and op.sym_name.data not in without:
+            is_kernel = isinstance(op, rt.KernelOp)
+            text = emit_kernel(op, target) if is_kernel else emit_segment(op, target)
+            texts[op.sym_name.data] = text
     return texts
 
 

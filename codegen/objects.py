@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from time import perf_counter
@@ -99,9 +99,26 @@ class Compilation:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._batch.give_up()
 
-    def begin(self, name: str, text: str) -> None:
-        """Compile a text, without names of the program, that is likely to be added later. Workers
-        begin with it as soon as there is more than a little."""
+    @property
+    def names(self) -> Collection[str]:
+        """Of all modules so far."""
+        return self._texts.keys()
+
+    def add(self, name: str, text: str) -> None:
+        """A module that calls no others, by the name of the function that it defines. Workers begin
+        with it as soon as there is more than a little."""
+        self._add(name, nameless(name, text))
+
+    def add_all(self, texts: Mapping[str, str]) -> None:
+        """The last modules, by the name of the function that each defines; these may call others,
+        and those that are there already."""
+        self._symbols = linked_names([*self._texts, *texts])
+        for name, text in texts.items():
+            self._add(name, nameless(name, text, self._symbols))
+
+    def _add(self, name: str, text: str) -> None:
+        self._texts[name] = text
+        self._names.setdefault(text, []).append(name)
         if text in self._images or text in self._missing:
             return
         image = kernel_cache.get(text, self._machine)
@@ -117,14 +134,6 @@ class Compilation:
             for other in self._missing:
                 self._submit(other)
 
-    def add_all(self, texts: Mapping[str, str]) -> None:
-        """All modules, by the name of the function that each defines."""
-        self._symbols = linked_names(texts)
-        for name, text in texts.items():
-            self._texts[name] = plain = nameless(name, text, self._symbols)
-            self._names.setdefault(plain, []).append(name)
-            self.begin(name, plain)
-
     @property
     def work(self) -> float:
         """Seconds that LLVM has worked, in all processes together."""
@@ -132,16 +141,16 @@ class Compilation:
 
     def objects(self, done: Done = lambda _: None) -> Objects:
         """The objects of all modules."""
-        for text in self._names.keys() & self._images.keys():
+        for text in self._images:
             self._tell(text, done)
-        by_future = {f: text for text, f in self._futures.items() if text in self._names}
+        by_future = {future: text for text, future in self._futures.items()}
         try:
             for future in as_completed(by_future):
                 self._keep(by_future[future], future.result(), done)
         except NoWorkersError as error:
             workers.refuse(error)
         for text in self._missing:
-            if text in self._names and text not in self._images:
+            if text not in self._images:
                 self._keep(text, self._compile_here(text), done)
         images = {name: self._images[text] for name, text in self._texts.items()}
         return Objects({n: named(i, self._symbols[n]) for n, i in images.items()}, self._symbols)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 from xdsl.dialects.builtin import ModuleOp
@@ -16,7 +17,6 @@ from tessella.codegen.emit import emit, emit_kernel
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import assembly
 from tessella.codegen.objects import Compilation, Objects, prepare
-from tessella.codegen.symbols import nameless
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
@@ -30,6 +30,7 @@ from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
 from tessella.driver.options import Options
 from tessella.driver.pipeline import pipeline
+from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import After, PassRunner, check, nothing
 from tessella.driver.stages import IR_STAGES
 from tessella.kernels.registry import picked_kernel
@@ -100,15 +101,7 @@ def lower(
     the module verified. ``after`` is called with each pass that has run, and with the program then.
     A pass that crashes raises InternalError, or PluginError: see ``crash``.
     """
-    target = targets.resolve(options.target)
-
-    def begin(kernel: KernelOp) -> None:
-        if compilation is not None:
-            name = kernel.sym_name.data
-            compilation.begin(name, nameless(name, emit_kernel(kernel, target)))
-
-    ctx = CompileContext(graph.weights, begin)
-    module = graph.module
+    ctx, module = CompileContext(graph.weights), graph.module
     lowered = StagedProgram({start: module}, graph.weights, options)
     first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
     runner = PassRunner(ctx, lowered.timings, progress, after)
@@ -116,12 +109,19 @@ def lower(
         lowered.stages[_before(stage)] = module
         if stage == "tile":
             check_buildable(module, options.arch)
-        if stage == "loops" and compilation is not None and len(module.body.block.ops) > _MANY:
-            prepare()
+        if stage == "loops" and compilation is not None:
+            if len(module.body.block.ops) > _MANY:
+                prepare()
+            if not any(map(plugin_of, passes)):  # which might change a kernel later
+                ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
         lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:
         check(module, "lowering", verify)
     return lowered
+
+
+def _compile_kernel(compilation: Compilation, target: Target, kernel: KernelOp) -> None:
+    compilation.add(kernel.sym_name.data, emit_kernel(kernel, target))
 
 
 def _before(stage: str) -> str:
@@ -155,15 +155,14 @@ def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) ->
 def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) -> Built:
     module, timings = lowered.stages["loops"], lowered.timings
     with timings.of("emit"):
-        texts = lowered.llvm()
-        compilation.add_all(texts)
+        compilation.add_all(emit(module, lowered.target, without=compilation.names))
     if not KNOBS.verify:
         with timings.of("verify"):
             check(module, "lowering", verify_program)  # while others are at work
     numbers = count(1)
 
     def done(name: str) -> None:
-        text = f"code {next(numbers)}/{len(texts)}: {name}"
+        text = f"code {next(numbers)}/{len(compilation.names)}: {name}"
         progress(text)
         debug("llvm", text)
 

@@ -156,14 +156,13 @@ def test_none_is_kept_where_it_is_off(
 # ** while others are written **
 
 
-def test_what_was_begun_is_compiled_once(compiled: list[str]) -> None:
-    texts = {"a": number("a", 40), "b": number("b", 2)}
-    texts["sum"] = total("sum", "a", "b")
+def test_modules_come_one_by_one_or_together(compiled: list[str]) -> None:
     with objects.Compilation(native()) as compilation:
-        compilation.begin("a", nameless("a", texts["a"]))
-        compilation.begin("never", nameless("never", number("never", 1)))
-        compilation.add_all(texts)
+        compilation.add("a", number("a", 40))
+        compilation.add("same", number("same", 40))
+        compilation.add_all({"b": number("b", 2), "sum": total("sum", "a", "b")})
         made = compilation.objects()
     library = link(made.images, made.symbols)
+    assert set(library.symbols) == {"a", "same", "b", "sum"}
     assert int(ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("sum"))()) == 42
     assert len(compiled) == len(set(compiled)) == 3
