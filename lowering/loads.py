@@ -171,7 +171,8 @@ class Loads:
         at = self.e.at(pos)
         if guard is not None:
             at = self.e.op(SelectOp(guard.ssa, at, self.e.index(0)))
-        return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
+        assert isinstance(buffer.type, MemRefType)
+        return Val(self.e.add(memref.LoadOp, [buffer, at], buffer.type.element_type))
 
     def _vector_now(self, buffer: SSAValue, pos: Pos, mask: Val | None, tail: int) -> Val:
         at = self.e.at(pos)
@@ -180,9 +181,9 @@ class Loads:
         lanes = [Val(self.e.lane_mask(tail), varying=True)] if tail else []
         counting = self._all([*lanes, mask] if mask is not None else lanes)
         if counting is None:
-            return Val(self.e.op(vector.LoadOp(buffer, [at], type)), varying=True)
-        spread, zero = self.e.spread(counting), self.bodies.zero(type)
-        return Val(self.e.op(vector.MaskedLoadOp(buffer, [at], spread, zero, type)), varying=True)
+            return Val(self.e.add(vector.LoadOp, [buffer, at], type), varying=True)
+        operands = [buffer, at, self.e.spread(counting), self.bodies.zero(type)]
+        return Val(self.e.add(vector.MaskedLoadOp, operands, type), varying=True)
 
     def mask(self, point: Point, row: int, u: int) -> Val | None:
         """The condition under which the point counts; None if it always does."""

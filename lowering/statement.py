@@ -209,7 +209,7 @@ class Statement:
             mask = self.e.lane_mask(tail)
             self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))
         else:
-            self.e.effect(vector.StoreOp(spread, buffer, [at]))
+            self.e.effect(vector.StoreOp.create(operands=[spread, buffer, at]))
 
     def _may_be_truncated(self) -> bool:
         """Whether LLVM stores one lane of a masked store too wide: it joins a truncation and the
@@ -503,4 +503,4 @@ class Statement:
         if self.s.vector is None:
             return self.e.op(math.FmaOp(args[0].ssa, args[1].ssa, total))
         a, b = (self.e.spread(x) for x in args)
-        return self.e.op(vector.FMAOp(a, b, total))
+        return self.e.add(vector.FMAOp, [a, b, total], total.type)

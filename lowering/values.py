@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from xdsl.dialects import affine, scf, vector
@@ -25,11 +25,22 @@ from tessella.dialects.rt import UNROLL
 from tessella.support.sizes import Size
 
 INDEX = IndexType()
+_NONE: Mapping[str, Attribute] = {}
 
 
 @cache
 def _vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
     return VectorType(element, [lanes])
+
+
+@lru_cache(maxsize=4096)
+def _sum(coefficients: tuple[int, ...], constant: Size) -> AffineMapAttr:
+    """The map of a sum of products with constants, and a constant."""
+    count, expr = len(coefficients), AffineExpr.constant(constant)
+    for i, c in enumerate(coefficients):
+        dim = AffineExpr.dimension(i)
+        expr = (dim * c if c != 1 else dim) + expr if i == 0 else expr + dim * c
+    return AffineMapAttr(AffineMap(count, 0, (expr.simplify(count, 0),)))
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,17 @@ class Emitter:
         """Append an op that has no results."""
         self.block.add_op(op)
 
+    def add(
+        self,
+        kind: type[Operation],
+        operands: Sequence[SSAValue],
+        result: Attribute,
+        properties: Mapping[str, Attribute] = _NONE,
+    ) -> SSAValue:
+        """Append an op with one result, without what xDSL's constructors look at, which takes most
+        of the time of the ops that there are thousands of."""
+        return self.op(kind.create(operands=operands, result_types=[result], properties=properties))
+
     def constant(self, value: Attribute, type: Attribute) -> SSAValue:
         """A scalar constant, at the function's entry."""
         key = (value, type)
@@ -129,16 +151,16 @@ class Emitter:
             return terms[0][0]
         key = (tuple(terms), constant)
         if key not in self._local:
-            expr = AffineExpr.constant(constant)
-            for i, (_, c) in enumerate(terms):
-                dim = AffineExpr.dimension(i)
-                expr = (dim * c if c != 1 else dim) + expr if i == 0 else expr + dim * c
-            self._local[key] = self.apply(expr.simplify(len(terms), 0), [v for v, _ in terms])
+            map = _sum(tuple(c for _, c in terms), constant)
+            self._local[key] = self._apply(map, [v for v, _ in terms])
         return self._local[key]
 
     def apply(self, expr: AffineExpr, values: Sequence[SSAValue]) -> SSAValue:
         """An affine.apply of an expression over these values."""
-        return self.op(affine.ApplyOp(values, AffineMapAttr(AffineMap(len(values), 0, (expr,)))))
+        return self._apply(AffineMapAttr(AffineMap(len(values), 0, (expr,))), values)
+
+    def _apply(self, map: AffineMapAttr, values: Sequence[SSAValue]) -> SSAValue:
+        return self.add(affine.ApplyOp, values, INDEX, {"map": map})
 
     def at(self, pos: Pos) -> SSAValue:
         """The value of a position."""
@@ -193,7 +215,6 @@ class Emitter:
             return value.ssa
         key = ("spread", value.ssa, self.lanes)
         if key not in self._local:
-            self._local[key] = self.op(
-                vector.BroadcastOp(value.ssa, self.vector_type(value.ssa.type))
-            )
+            to = self.vector_type(value.ssa.type)
+            self._local[key] = self.add(vector.BroadcastOp, [value.ssa], to)
         return self._local[key]
