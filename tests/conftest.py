@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 
 import pytest
 from hypothesis import settings
@@ -44,6 +44,9 @@ MANY_PROGRAMS = (
 """Where verifying many programs after every pass takes as long as all else: without ``--slow``
 it is done in one test of four. The other programs are verified at the end."""
 
+TARGETS = ("target", "any_target")
+"""Parameters of tests."""
+
 
 @pytest.fixture(autouse=True)
 def verified_in_part(request: pytest.FixtureRequest) -> Generator[None]:
@@ -67,9 +70,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``--slow``, skip what is marked slow."""
+    """Without ``--slow``, skip what is marked slow, and run each case on one target only."""
     if config.getoption("--slow"):
         return
     for item in items:
         if item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.skip(reason="slow: give --slow to run it"))
+    left_out = _other_targets(items)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+def _other_targets(items: Sequence[pytest.Item]) -> set[str]:
+    """The tests of a case on all targets but one, where a function has several cases."""
+    cases: dict[tuple[str, *tuple[int, ...]], list[str]] = {}
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        params: Mapping[str, object] = {} if spec is None else spec.params
+        others = tuple(id(value) for name, value in params.items() if name not in TARGETS)
+        if 0 < len(others) < len(params):
+            cases.setdefault((item.nodeid.partition("[")[0], *others), []).append(item.nodeid)
+    return {
+        name
+        for names in cases.values()
+        for name in names
+        if name != names[zlib.crc32(names[0].encode()) % len(names)]
+    }

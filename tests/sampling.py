@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import product
 from typing import TypeVar
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 SLOW = "TESSELLA_SLOW_TESTS" in os.environ
 """Whether ``--slow`` was given: ``conftest.py`` records it, for processes that tests start too."""
@@ -25,10 +23,3 @@ def sampled(count: int) -> int:
 def sample(cases: Sequence[T], turn: int = 0) -> Sequence[T]:
     """Every fourth of the cases. Sweeps that differ in their turn take others."""
     return cases if SLOW else cases[turn % _STEP :: _STEP]
-
-
-def in_turn(cases: Sequence[T], others: Sequence[U]) -> Sequence[tuple[T, U]]:
-    """Each case with one of the others, which take turns; with ``--slow`` each with all."""
-    if SLOW:
-        return list(product(cases, others))
-    return [(case, others[i % len(others)]) for i, case in enumerate(cases)]

@@ -18,7 +18,7 @@ from tessella.driver.model import Model
 from tessella.kernels.transposed import MAX_STRIDE, grouped, residues
 from tests.dialects.oracle import runtime
 from tests.native import RUNNABLE, Array, GraphBuilder, check, check_op, normal
-from tests.sampling import in_turn, sampled
+from tests.sampling import sampled
 
 Shape = tuple[int, ...]
 Ints = int | Shape
@@ -100,9 +100,10 @@ def compare(
     return model
 
 
-@pytest.mark.parametrize("name, target", in_turn([*CASES], RUNNABLE))
-def test_settings(name: str, target: str) -> None:
-    compare(*CASES[name], target=target)
+@widths
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_settings(case: tuple[Shape, Shape, dict[str, Ints]], target: str) -> None:
+    compare(*case, target=target)
 
 
 @widths
