@@ -148,7 +148,11 @@ FAMILIES: dict[type[NnOp], Example] = {
 def kinds() -> dict[str, type[NnOp]]:
     """The ops that compute, by their names in Python."""
     found = [op for op in nn.Nn.operations if issubclass(op, NnOp)]
-    names = {op: op.name.removeprefix("nn.") for op in found if not issubclass(op, nn.ConstantOp)}
+    names = {
+        op: op.name.removeprefix("nn.")
+        for op in found
+        if not issubclass(op, nn.ConstantOp | nn.ScanOp)
+    }
     keywords = {"and", "or", "not"}
     return {name + "_" * (name in keywords): op for op, name in names.items()}
 

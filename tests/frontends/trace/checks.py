@@ -42,7 +42,11 @@ def positive(shape: Sequence[int], dtype: str = "float32", seed: int = 0) -> Arr
 
 
 def same(got: Any, want: Any) -> None:
-    """Assert equal shapes and dtypes, and equal elements up to rounding."""
+    """Assert equal shapes and dtypes, and equal elements up to rounding; of each in a tuple."""
+    if isinstance(want, tuple):
+        for y, wanted in zip(got, want, strict=True):
+            same(y, wanted)
+        return
     want = np.asarray(want)
     if want.dtype == np.float16:
         want = want.astype(np.float32)
