@@ -36,11 +36,13 @@ class Bodies:
         emitter: Emitter,
         schedule: Schedule,
         buffers: Mapping[SSAValue, SSAValue],
+        bases: Mapping[str, Pos],
         code: int = 0,
     ) -> None:
         self.e = emitter
         self.s = schedule
         self.buffers = buffers
+        self.bases = bases
         self.code = code
         self._cache: dict[Hashable, Val] = {}
 
@@ -120,7 +122,7 @@ class Bodies:
         return Val(self.e.op(clone), varying)
 
     def _index(self, name: str, indices: Mapping[str, Pos], row: int, vector: int) -> Val:
-        pos = indices.get(name, Pos())
+        pos = self.e.step(self.bases.get(name, Pos()), indices.get(name, Pos()), 1)
         if name == self.s.rows:
             pos += row
         if name != self.s.vector:

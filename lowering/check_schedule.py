@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, FlatAccess
+from tessella.dialects.tile.reach import GRANULE, reaches
 from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.space import tiles_end
 from tessella.support.errors import InvalidModelError
 
 LANES, TILE, UNROLL = 64, 512, 1024
@@ -57,7 +59,16 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         "blocks of whole tiles",
         all(size % s.width == 0 for name, size in s.blocks if name == s.vector),
     )
+    reached = reaches(op)
+    yield (
+        f"tiles that divide {GRANULE} along indices that end early, outside of rows and blocks",
+        tiles_end(reached, s.vector, s.width) and not {s.rows, *blocked} & set(reached),
+    )
     yield from _partial_rules(op, flat, s)
+    yield (
+        f"partial sums of {GRANULE} of an index that ends early",
+        s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
+    )
     misfit = plan_accesses(op, flat, s.vector, s.rows).misfit(s)
     yield misfit or "", misfit is None
     yield "panels as wide as its tiles", all(_is_panel(a, s) for a in flat.accesses)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xdsl.ir import SSAValue
+
 from tessella.lowering.values import Pos
 from tessella.support.sizes import Size
 
@@ -15,6 +17,18 @@ class Extent:
 
     start: Pos
     size: Size
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a statement is in the loops that its kernel's statements share."""
+
+    starts: tuple[Pos, ...]
+    """Where the operands and the result begin, in elements."""
+    bases: Mapping[str, Pos] = field(default_factory=dict[str, Pos])
+    """The first values of the shared indices."""
+    stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """Where the indices end that do not run over their whole ranges (`dialects/tile/reach.py`)."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ContractOp, Nest
 from tessella.dialects.tile.flat import Flat, layout_of, simplify
 from tessella.dialects.tile.nest import is_local, shared_loops
+from tessella.lowering.point import Step
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.plan import Access, plan_accesses
@@ -35,8 +36,7 @@ class Part:
 
     op: ContractOp
     flat: Flat
-    starts: tuple[Pos, ...]
-    """Where the operands and the result begin."""
+    step: Step
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def asked(
         read = max(reads, key=lambda each: each.work)
         line = max(1, nest.prefetch * 8 // element_of(value.type).bits)
         if not read.work:
-            start = read.part.starts[read.operand]
+            start = read.part.step.starts[read.operand]
             _ask_now(emitter, buffers[value], start + read.span, read.span, line)
             continue
         mine = found[read.part.op]

@@ -28,7 +28,7 @@ from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.loads import Loads
-from tessella.lowering.point import Extent, Point
+from tessella.lowering.point import Extent, Point, Step
 from tessella.lowering.prefetch import Ahead
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import plan_accesses
@@ -51,6 +51,7 @@ class Statement:
         flat: Flat,
         schedule: Schedule,
         buffers: Mapping[SSAValue, SSAValue],
+        step: Step,
         code: int = 0,
         ahead: Sequence[Ahead] = (),
     ) -> None:
@@ -58,24 +59,24 @@ class Statement:
         self.op = op
         self.flat = flat
         self.s = schedule
+        self.step = step
         self.ahead = ahead
         self.buffers = [buffers[v] for v in op.tensors]
         check_schedule(op, flat, schedule)
         self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
         self.constraints = self.plan.constraints
         self.reduces_lanes = self.plan.sums_lanes
-        self.bodies = Bodies(emitter, schedule, buffers, code)
+        self.bodies = Bodies(emitter, schedule, buffers, step.bases, code)
         self.loads = Loads(emitter, flat, schedule, self.plan, self.buffers, self.bodies)
         self.element = tensor_type(op.res).element_type
         last = op.combine.block.last_op
         assert isinstance(last, YieldOp)
         self.combined = last.value.type
 
-    def emit(self, starts: tuple[Pos, ...]) -> None:
-        """Append the loops to the emitter's block. ``starts`` says where the operands and the
-        result begin."""
+    def emit(self) -> None:
+        """Append the loops to the emitter's block."""
         self.e.lanes = self.s.lanes
-        self._blocks(self.s.blocks, Point({}, starts))
+        self._blocks(self.s.blocks, Point({}, self.step.starts))
 
     # ** free indices **
 
@@ -147,7 +148,7 @@ class Statement:
 
     def _run(self, name: str, tiles: Tiles, body: Callable[[Pos], None]) -> None:
         """Run a body at the start of each tile."""
-        if tiles.count == 1:
+        if self._runs_once(name, tiles):
             body(Pos(None, tiles.start))
             return
 
@@ -157,8 +158,19 @@ class Statement:
             body(self._min(Pos(iv), last) if tiles.overlap else Pos(iv))
             return ()
 
-        start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
+        start, stop = self.e.index(tiles.start), self._stop(name, tiles)
         self.e.loop(start, stop, tiles.size, (), loop_body)
+
+    def _runs_once(self, name: str, tiles: Tiles) -> bool:
+        """Whether tiles are one that each step of the shared loops runs."""
+        return tiles.count == 1 and name not in self.step.stops
+
+    def _stop(self, name: str, tiles: Tiles) -> SSAValue:
+        """Where the loop over tiles of an index ends."""
+        stop = self.e.index(tiles.stop)
+        if name not in self.step.stops:
+            return stop
+        return self.e.op(arith.MinSIOp(self.step.stops[name], stop))
 
     # ** the register tile **
 
@@ -245,6 +257,8 @@ class Statement:
         if unrolled and point.boundary:
             return self._unroll(unrolled[0], name, rest, point, sums, rows)
         start, stop = self._bounds(name, point)
+        if name in self.step.stops and not point.part:
+            stop = self._min(Pos(self.step.stops[name]), stop)
         if start == Pos() and stop == Pos(None, 1):
             return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
 
@@ -279,10 +293,10 @@ class Statement:
                 pairs = zip(totals, parts, strict=True)
                 return [accumulate(self.e, kind, total, value) for total, value in pairs]
 
-            if tiles.count == 1:
+            if self._runs_once(name, tiles):
                 sums = add(Pos(None, tiles.start), sums)
                 continue
-            start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
+            start, stop = self.e.index(tiles.start), self._stop(name, tiles)
             sums = self.e.loop(
                 start, stop, size, sums, lambda iv, totals, add=add: add(Pos(iv), totals), 0
             )
@@ -331,7 +345,7 @@ class Statement:
         for tiles in split(extent, self.s.width, (0, extent), overlap=False):
             full, tail = divmod(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=full + (tail > 0), tail=tail)
-            if tiles.count == 1:
+            if tiles.count == 1 and (point.part or name not in self.step.stops):
                 moved = self._move(shaped, name, Pos(None, tiles.start))
                 sums = self._reduce(rest, moved, sums, rows)
                 continue
@@ -342,7 +356,8 @@ class Statement:
                 iv.name_hint = name
                 return self._reduce(rest, self._move(shaped, name, Pos(iv)), list(carried), rows)
 
-            start, stop = self.e.index(tiles.start), self.e.index(tiles.stop)
+            start = self.e.index(tiles.start)
+            stop = self.e.index(tiles.stop) if point.part else self._stop(name, tiles)
             sums = self.e.loop(start, stop, tiles.size, sums, body)
         return sums
 

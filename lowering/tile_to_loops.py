@@ -21,6 +21,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import rt
@@ -41,13 +42,16 @@ from tessella.dialects.tile import (
     through_views,
 )
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
-from tessella.dialects.tile.nest import is_local, memory_shape
+from tessella.dialects.tile.nest import is_local, memory_shape, shared_loops
+from tessella.dialects.tile.reach import Reach, reaches
+from tessella.lowering.point import Step
 from tessella.lowering.prefetch import Part, asked
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size
 
 T = TypeVar("T", rt.KernelOp, rt.SegmentOp)
 
@@ -126,7 +130,7 @@ def _emit(
         return
     number = kernel.code.value.data if kernel.code is not None else 0
     parts = [
-        Part(op, flat := flatten(op), _starts(op, flat, emitter, steps))
+        Part(op, flat := flatten(op), _step(op, flat, emitter, steps))
         for op in kernel.body.block.ops
         if isinstance(op, ContractOp)
     ]
@@ -138,8 +142,26 @@ def _emit(
                 "a statement has no schedule", hint="tile-schedule gives it one"
             )
         asks = ahead.get(op, ())
-        statement = Statement(emitter, op, flat, op.schedule.data, buffers, number, asks)
-        statement.emit(part.starts)
+        schedule = op.schedule.data
+        Statement(emitter, op, flat, schedule, buffers, part.step, number, asks).emit()
+
+
+def _step(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]) -> Step:
+    """A step of the shared loops, which begins at these values of their indices."""
+    names = op.at.data if op.at is not None else ()
+    bases = {name: Pos(value) for name, value in zip(names, steps, strict=True)}
+    stops: dict[str, SSAValue] = {}
+    for name, reach in reaches(op).items():
+        last = bases[reach.shared] + shared_loops(op)[reach.shared].step
+        stops[name] = _ended(emitter, last, reach, flat.ranges[name])
+    return Step(_starts(op, flat, emitter, steps), bases, stops)
+
+
+def _ended(emitter: Emitter, stop: Pos, reach: Reach, extent: Size) -> SSAValue:
+    """Where an index ends in a step that ends before a value of the shared index."""
+    assert stop.ssa is not None
+    end = reach.end(AffineExpr.dimension(0) + stop.constant)
+    return emitter.op(arith.MinSIOp(emitter.apply(end, [stop.ssa]), emitter.index(extent)))
 
 
 def _starts(

@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop
-from tessella.dialects.tile.ops import ContractOp, ExtractOp, IndexOp
+from tessella.dialects.tile.ops import ContractOp, ExtractOp
 from tessella.support.sizes import Size
 
 
@@ -59,8 +59,7 @@ def memory_shape(value: SSAValue) -> list[Size]:
 
 def can_share(op: ContractOp, name: str) -> bool:
     """Whether a loop over a free index may be shared: the output's access has it as a plain index,
-    the inputs' accesses have it as a plain index or not at all, and bodies and constraints do not
-    use it."""
+    the inputs' accesses have it as a plain index or not at all, and constraints do not use it."""
     forms = [form for access in op.access_list for form in access]
     free = any(index.name == name and not index.reduced for index in op.index_list)
     written = sum(form.single == name for form in op.out_access) == 1
@@ -75,7 +74,6 @@ def can_share(op: ContractOp, name: str) -> bool:
     )
     constrained = any(form.coefficient(name) for form, _ in op.where_list)
     inner = [x for region in (op.combine, op.post) for x in region.walk()]
-    known = any(isinstance(x, IndexOp) and x.index.data == name for x in inner)
     elsewhere = any(
         isinstance(x, ExtractOp) and isinstance(x.source.owner, ContractOp) for x in inner
     )
@@ -86,7 +84,6 @@ def can_share(op: ContractOp, name: str) -> bool:
         and whole
         and op.init is None
         and not constrained
-        and not known
         and not elsewhere
     )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.nest import steps
+from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.model import HIDDEN
 from tessella.passes.tile.nest import share_loops
 from tessella.passes.tile.packing import split_statement
@@ -20,7 +23,7 @@ def seconds(kernel: KernelOp, target: Target) -> float:
             split_statement(op, target.arch)
     share_loops(kernel, target)
     cycles = sum(
-        best_schedule(op, kernel, target).cycles * steps(op)
+        best_schedule(op, kernel, target).cycles * steps(op) * _share(op)
         for op in kernel.body.block.ops
         if isinstance(op, ContractOp)
     )
@@ -28,6 +31,11 @@ def seconds(kernel: KernelOp, target: Target) -> float:
         streamed = _streamed(kernel, target)
         cycles = max(cycles, streamed) + (1.0 - HIDDEN) * min(cycles, streamed)
     return cycles / (target.ghz * 1e9)
+
+
+def _share(op: ContractOp) -> float:
+    """The share of a statement's points that the steps of the shared loops run."""
+    return prod(reach.share(op, name) for name, reach in reaches(op).items())
 
 
 def _streamed(kernel: KernelOp, target: Target) -> float:

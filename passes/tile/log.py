@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, simplify
 from tessella.dialects.tile.nest import shared_loops, steps
+from tessella.dialects.tile.reach import reaches
 from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
@@ -32,6 +33,9 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     if loops:
         shared = ", ".join(f"{name} of {loop.extent} by {loop.step}" for name, loop in loops)
         yield f"One of {steps(op)} steps of shared loops: {shared}"
+        for name, reach in reaches(op).items():
+            share = reach.share(op, name)
+            yield f"  {name} ends at {reach.shared} + {reach.offset}: {share:.0%} of it are run"
     found = sorted(all_choices(op, kernel, target), key=lambda choice: choice.cycles)
     for choice in found[:SHOWN]:
         yield f"Computing cost for {_schedule(choice)}"

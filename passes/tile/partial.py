@@ -10,6 +10,7 @@ from __future__ import annotations
 from tessella.dialects.elements import is_float
 from tessella.dialects.tile import ContractOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.reach import GRANULE, reaches
 
 LONG = 1024
 """Values of an accumulator from which on it is summed in parts."""
@@ -22,11 +23,15 @@ LARGEST = 512
 
 def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | None:
     """The reduced index that a schedule cuts into partial sums, and the number of its values in
-    each; None if the sum is short or exact."""
+    each; None if the sum is short or exact. An index that does not run over its whole range in each
+    step is cut where it may end, so that the loops inside are known."""
     last = op.combine.block.last_op
     assert isinstance(last, YieldOp)
     if op.aggregation.data != "+" or not is_float(last.value.type):
         return None
+    bounded = [name for name in reaches(op) if name in s.reduction and name != s.vector]
+    if bounded:
+        return bounded[0], GRANULE
     found, inside = None, 1
     for name in reversed(s.reduction):
         unit = s.width if name == s.vector else 1
@@ -34,6 +39,8 @@ def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | N
         if inside * steps > LARGEST and found is None:
             found = _cut(flat, s, name, inside, unit)
         inside *= steps
+    if found is not None and found[0] in reaches(op):
+        found = found[0], GRANULE
     return found if inside >= LONG else None
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from tessella.dialects.layout import Layout
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.dialects.tile.reach import Reach, reaches
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import packed_layouts
 from tessella.support.sizes import estimated
@@ -31,6 +32,11 @@ class Problem:
     _packed: dict[tuple[str, int, tuple[bool, ...]], Layouts] = field(
         default_factory=dict[tuple[str, int, tuple[bool, ...]], Layouts]
     )
+
+    @cached_property
+    def reaches(self) -> Mapping[str | None, Reach]:
+        """The indices that do not run over their whole ranges in each step of shared loops."""
+        return {**reaches(self.op)}
 
     @cached_property
     def plain(self) -> Flat:

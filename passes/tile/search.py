@@ -8,7 +8,7 @@ costs and the schedules come from this one search.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 from dataclasses import replace
 from math import inf, prod
 
@@ -96,16 +96,16 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
     if problem.op.is_map or choice.schedule.vector is None or not choice.estimate.memory:
         return choice
     model = problem.model(choice.layouts)
-    schedules = [choice.schedule, *_with_blocks(model.flat, choice.schedule)]
+    schedules = [choice.schedule, *_with_blocks(model.flat, choice.schedule, problem.reaches)]
     estimates = [replace(choice.estimate, traffic=model.traffic(s)) for s in schedules]
     best = min(range(len(schedules)), key=lambda i: estimates[i].memory)
     return replace(choice, schedule=schedules[best], estimate=estimates[best])
 
 
-def _with_blocks(flat: Flat, s: Schedule) -> Iterator[Schedule]:
+def _with_blocks(flat: Flat, s: Schedule, reaches: Container[str]) -> Iterator[Schedule]:
     """The schedules with blocks: each free index except that of the lanes, in each block size."""
     for name in s.order:
-        if name == s.vector or name in flat.pinned:
+        if name == s.vector or name in flat.pinned or name in reaches:
             continue
         size = s.row_tile if name == s.rows else 1
         while size * 2 < flat.ranges[name]:

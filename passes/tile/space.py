@@ -5,7 +5,7 @@ loop order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -20,6 +20,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import steps
+from tessella.dialects.tile.reach import GRANULE
 from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
@@ -269,25 +270,29 @@ def _families(problem: Problem, lanes: int, *, transposing: bool = True) -> Iter
         if not transposing and (gathered or flat.ranges[vector] < lanes):
             continue
         narrow: dict[str | None, TileFamily] = {}
-        for vectors, rows in _shapes(op, flat, vector, lanes):
+        for vectors, rows in _shapes(problem, vector, lanes):
             if rows not in narrow:
                 narrow[rows] = TileFamily(problem, vector, lanes, rows)
             yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows])
 
 
-def _shapes(
-    op: ContractOp, flat: Flat, vector: str, lanes: int
-) -> Iterator[tuple[int, str | None]]:
+def tiles_end(reaches: Container[str | None], vector: str | None, width: int) -> bool:
+    """Whether tiles of a vector index end where it does, if it ends early."""
+    return vector not in reaches or GRANULE % width == 0
+
+
+def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, str | None]]:
     """(vectors, rows) of the families over a vector index."""
+    op, flat, reaches = problem.op, problem.plain, problem.reaches
     full, rest = divmod(flat.ranges[vector], lanes)
     most = max(1, full + (rest > 0 and vector in flat.free))
-    counts = [v for v in VECTORS if v <= most]
+    counts = [v for v in VECTORS if v <= most and tiles_end(reaches, vector, v * lanes)]
     if op.is_map:
         transposed = bool(plan_accesses(op, flat, vector, None).gathered())
         rows = transposing_rows(op, flat, vector) if transposed else None
         yield (1 if transposed else min(4, counts[0])), rows
         return
-    names = [n for n in flat.free if n != vector and flat.ranges[n] > 1]
+    names = [n for n in flat.free if n not in (vector, *reaches) and flat.ranges[n] > 1]
     names.sort(key=lambda n: abs(flat.out.stride(n)))
     for vectors in counts:
         yield vectors, None

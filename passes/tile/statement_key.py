@@ -8,6 +8,7 @@ from xdsl.ir import Region, SSAValue
 
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.nest import memory_shape, shared_loops
+from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.packing import argument_of
 
 
@@ -18,7 +19,9 @@ def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
     bodies = _body(op.combine), _body(op.post)
     memory = tuple(tuple(memory_shape(v)) for v in op.tensors)
     loops = tuple(shared_loops(op).items())
-    return properties, tuple(v.type for v in op.tensors), memory, loops, packable, bodies
+    reached = tuple(reaches(op).items())
+    types = tuple(v.type for v in op.tensors)
+    return properties, types, memory, loops, reached, packable, bodies
 
 
 def _packable(op: ContractOp, kernel: KernelOp, operand: int) -> str:

@@ -47,6 +47,47 @@ def lower(text: str) -> None:
     ConvertTileToLoopsPass().apply(stage_context(), module)
 
 
+def triangle(schedule: str) -> str:
+    """A statement of which the step reads the first 128 values of j only."""
+    return f"""
+    tile.kernel @k(%a: tensor<64x256xf32>) -> (tensor<64xf32>)
+        attributes {{nest = #tile.nest<[64 by 8]>}} {{
+      %s = tile.contract = [m: 64, n: 256] (%a[m, n]) -> [m, n] at [m] schedule
+          #tile.schedule<[m, n] reduce [] vector n 8 by 4> {{
+      ^bb0(%x: f32):
+        %m = tile.index "m"
+        %n = tile.index "n"
+        %o = arith.constant 0 : index
+        %e = arith.addi %m, %o : index
+        %c = arith.cmpi sle, %n, %e : index
+        %f = arith.constant 0.0 : f32
+        %y = arith.select %c, %x, %f : f32
+        tile.yield %y : f32
+      }} : tensor<64x256xf32>
+      %t = tile.contract + [i: 64 | j: 256] (%s[i, j]) -> [i] at [i] schedule
+          #tile.schedule<{schedule}> {{
+      ^bb0(%x: f32):
+        tile.yield %x : f32
+      }} : tensor<64xf32>
+      tile.return %t : tensor<64xf32>
+    }}"""
+
+
+@pytest.mark.parametrize(
+    "schedule, message",
+    [
+        ("[i] reduce [j] vector j 8 by 4", None),
+        ("[i] reduce [j] vector j 8 by 6", "tiles that divide 128"),
+        ("[i] reduce [j] vector j 8 by 4 partial j 128", None),
+        ("[i] reduce [j] vector j 8 by 4 partial j 64", "partial sums of 128"),
+    ],
+)
+def test_tiles_of_an_index_that_ends_early(schedule: str, message: str | None) -> None:
+    expected = pytest.raises(InvalidModelError, match=message) if message else nullcontext()
+    with expected:
+        lower(triangle(schedule))
+
+
 def product(schedule: str, where: str = "") -> str:
     return f"""
     tile.kernel @k(%a: tensor<20x8xf32>, %b: tensor<8x32xf32>) -> (tensor<20x32xf32>) {{

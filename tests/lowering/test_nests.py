@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
 from tessella.dialects import nn
+from tessella.passes.tile import nest
 from tests.native import RUNNABLE, Array, check_op
-from tests.sampling import sampled
+from tests.sampling import sample, sampled
 
 widths = pytest.mark.parametrize("target", RUNNABLE)
 
@@ -47,5 +50,46 @@ def test_attention(target: str, transposed_k: bool, queries: int, keys: int) -> 
         transposed_k=transposed_k,
         causal=False,
         past=0,
+        nan_as_zero=False,
+    )
+
+
+@widths
+@pytest.mark.parametrize("queries, keys, past", [(331, 331, 0), (100, 1500, 1400), (700, 290, 5)])
+def test_causal_attention(queries: int, keys: int, past: int, target: str) -> None:
+    """What lies beyond the last key of a step is not computed."""
+    model = check_op(
+        nn.AttentionOp,
+        [normal(0, 3, queries, 24), normal(1, 3, keys, 24), normal(2, 3, keys, 40)],
+        target=target,
+        scale=0.2,
+        transposed_k=False,
+        causal=True,
+        past=past,
+        nan_as_zero=False,
+    )
+    assert "nest" in model.as_text("tile")
+    assert "floordiv 128" in model.as_text("loops")
+
+
+@widths
+@pytest.mark.parametrize("seed", sample(range(16)))
+def test_causal_attention_in_any_steps(
+    seed: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against NumPy, which knows no steps: sizes, and rows of a step, are drawn."""
+    random = Random(seed)
+    monkeypatch.setattr(nest, "LEAST_ROWS", 1)
+    monkeypatch.setattr(nest, "CACHE_SHARE", random.choice([0.05, 0.1, 0.2, 0.4]))
+    queries, keys = random.randrange(60, 500), random.randrange(60, 700)
+    k, v, d = random.randrange(1, 40), random.randrange(1, 40), random.randrange(1, 3)
+    check_op(
+        nn.AttentionOp,
+        [normal(0, d, queries, k), normal(1, d, keys, k), normal(2, d, keys, v)],
+        target=target,
+        scale=0.2,
+        transposed_k=False,
+        causal=True,
+        past=random.choice([0, 1, random.randrange(keys)]),
         nan_as_zero=False,
     )

@@ -19,6 +19,7 @@ from tessella.dialects.tile import ContractOp, KernelOp, Schedule, access
 from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access, simplify
 from tessella.driver.stage_file import stage_context
+from tessella.lowering.point import Step
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile import problem, search
@@ -124,9 +125,8 @@ def test_loops_of_a_map() -> None:
     block = Block(arg_types=[buffer, buffer, IndexType()])
     emitter = SymbolEmitter(block)
     schedule = Schedule(("i",), (), vector="i", lanes=16)
-    Statement(
-        emitter, op, flat, schedule, {op.inputs[0]: block.args[0], op.res: block.args[1]}
-    ).emit((Pos(), Pos()))
+    buffers = {op.inputs[0]: block.args[0], op.res: block.args[1]}
+    Statement(emitter, op, flat, schedule, buffers, Step((Pos(), Pos()))).emit()
     emitter.finish()
     [loop] = [inner for inner in block.ops if isinstance(inner, scf.ForOp)]
     assert loop.ub is block.args[2]

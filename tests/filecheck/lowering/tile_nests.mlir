@@ -64,3 +64,37 @@ tile.kernel @product(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>) -> (tensor<64
   } : tensor<64x16xf32>
   tile.return %r : tensor<64x16xf32>
 }
+
+// -----
+
+// A step writes and reads what lies before its last row: its loops end there, at a multiple of 128.
+
+// CHECK-LABEL: rt.kernel @triangle
+// CHECK:         scf.for %step
+// CHECK-NEXT:      %[[END:.*]] = affine.apply affine_map<(d0) -> ((((d0 + 162) floordiv 128) * 128))> (%step)
+// CHECK-NEXT:      %[[STOP:.*]] = arith.minsi %[[END]], %[[ALL:.*]] : index
+// CHECK:           scf.for %n = %{{.*}} to %{{.*}} step
+// CHECK:             vector.store %{{.*}}, %s
+// CHECK:           scf.for %j
+// CHECK:             vector.load %s
+// CHECK:         rt.return
+tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {nest = #tile.nest<[512 by 32]>} {
+  %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
+  ^bb0(%x: f32):
+    %o = arith.constant 3 : i32
+    %n = tile.index "n"
+    %n32 = arith.index_cast %n : index to i32
+    %m = tile.index "m"
+    %m32 = arith.index_cast %m : index to i32
+    %e = arith.addi %m32, %o : i32
+    %c = arith.cmpi sle, %n32, %e : i32
+    %f = arith.constant 0.0 : f32
+    %y = arith.select %c, %x, %f : f32
+    tile.yield %y : f32
+  } : tensor<512x256xf32>
+  %t = tile.contract + [i: 512 | j: 256] (%s[i, j]) -> [i] at [i] schedule #tile.schedule<[i] reduce [j] vector j 16 by 8> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<512xf32>
+  tile.return %t : tensor<512xf32>
+}

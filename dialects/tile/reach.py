@@ -1,0 +1,173 @@
+"""How far an index has to run in a step of shared loops.
+
+    %s = tile.contract + [m: 512, n: 512 | k: 64] (..) post () -> [m, n] at [m]
+           {select(n <= m + 3, .., -inf)}
+    %x = tile.contract > [m: 512 | n: 512] (%s[m, n]) -> [m] at [m]
+
+The maximum does not depend on what is -inf, so a step of `m` reads `n` up to its last row plus 3
+only. The statement that writes the scores, whose readers all leave out the rest, need not compute
+it. This is inferred from the bodies, from the readers back to the writers, as Halide infers bounds;
+what the statements mean, over their full ranges, stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from tessella.dialects.arith import ConstantOp
+from tessella.dialects.tile.nest import is_local, shared_loops
+from tessella.dialects.tile.ops import ContractOp, IndexOp, YieldOp
+
+GRANULE = 128
+"""Steps end at a multiple of so many values of an index, or at its end. Tiles divide it, so that
+all statements of a step end at the same value."""
+
+_AT_MOST = IntegerAttr(3, i64)
+"""The predicate `sle`."""
+_NEUTRAL = {"+": 0.0, ">": -math.inf, "<": math.inf}
+"""What does not change an aggregation."""
+
+
+Stop = TypeVar("Stop", int, AffineExpr)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """An index counts only up to the value of a shared one plus an offset."""
+
+    shared: str
+    offset: int
+
+    def share(self, op: ContractOp, name: str) -> float:
+        """The share of an index's values that count, on the average over the steps."""
+        loop = shared_loops(op)[self.shared]
+        extent = next(index.range for index in op.index_list if index.name == name)
+        stops = (min((i + 1) * loop.step, loop.extent) for i in range(loop.trips))
+        ends = [self.end(stop) for stop in stops]
+        return sum(min(extent, end) for end in ends) / (len(ends) * extent)
+
+    def end(self, stop: Stop) -> Stop:
+        """Where the index ends in a step that ends before a value of the shared index."""
+        return (stop + (self.offset + GRANULE - 1)) // GRANULE * GRANULE
+
+
+@dataclass(frozen=True)
+class _Outside:
+    """What a statement writes where one index is beyond another plus an offset."""
+
+    index: str
+    beyond: str
+    offset: int
+    fill: float
+
+
+def reaches(op: ContractOp) -> Mapping[str, Reach]:
+    """How far the indices of a statement run in a step of the shared loops: those that do not run
+    over their whole ranges."""
+    found: dict[str, Reach] = {}
+    loops = shared_loops(op)
+    block = op.parent_block()
+    others = block.ops if block is not None and loops else ()
+    if not any(isinstance(other, ContractOp) and _outside(other) for other in others):
+        return found
+    for index in op.index_list:
+        if index.name not in loops:
+            reach = _as_read(op, index.name) if index.reduced else _as_needed(op, index.name)
+            if reach is not None:
+                found[index.name] = reach
+    return found
+
+
+def _as_read(op: ContractOp, name: str) -> Reach | None:
+    """The reach of a reduced index, one of whose operands does not count beyond."""
+    for number, value in enumerate(op.inputs):
+        writer = value.owner
+        if not isinstance(writer, ContractOp) or not is_local(value):
+            continue
+        outside = _outside(writer)
+        if outside is None or not _is_neutral(op, number, outside.fill):
+            continue
+        pairs = zip(writer.out_access, op.access_list[number], strict=True)
+        read = {written.single: form.single for written, form in pairs}
+        shared = read.get(outside.beyond)
+        if read.get(outside.index) == name and shared is not None and shared in shared_loops(op):
+            return Reach(shared, outside.offset)
+    return None
+
+
+def _as_needed(op: ContractOp, name: str) -> Reach | None:
+    """The reach of a free index: as far as any statement reads the result."""
+    dims = [dim for dim, form in enumerate(op.out_access) if form.single == name]
+    if len(dims) != 1 or not is_local(op.res):
+        return None
+    needed: list[Reach] = []
+    for use in op.res.uses:
+        reader = use.operation
+        assert isinstance(reader, ContractOp)
+        if use.index >= len(reader.access_list) - 1:  # it goes on writing the tensor
+            return None
+        form = reader.access_list[use.index][dims[0]]
+        reach = reaches(reader).get(form.single or "")
+        if reach is None:
+            return None
+        number = list(shared_loops(reader)).index(reach.shared)
+        needed.append(Reach(list(shared_loops(op))[number], reach.offset))
+    shared = {reach.shared for reach in needed}
+    return Reach(shared.pop(), max(r.offset for r in needed)) if len(shared) == 1 else None
+
+
+def _is_neutral(op: ContractOp, number: int, fill: float) -> bool:
+    """Whether points at which an operand has this value do not count."""
+    if op.is_multiply_add:
+        return fill == 0.0
+    last = op.combine.block.last_op
+    assert isinstance(last, YieldOp)
+    return last.value is op.combine.block.args[number] and fill == _NEUTRAL.get(op.aggregation.data)
+
+
+def _outside(op: ContractOp) -> _Outside | None:
+    """What a statement writes beyond a diagonal, if its last body chooses that:
+    ``select(i <= j + offset, value, fill)``."""
+    block = op.post_block or (op.combine.block if op.is_map else None)
+    last = block.last_op if block is not None else None
+    select = _operands(last.value, "arith.select") if isinstance(last, YieldOp) else None
+    compare = select and _operands(select[0], "arith.cmpi", predicate=_AT_MOST)
+    bound = compare and _operands(compare[1], "arith.addi")
+    if not (select and compare and bound):
+        return None
+    index, beyond, offset = _index(compare[0]), _index(bound[0]), _constant(bound[1])
+    fill = _constant(select[2])
+    plain = [form.single for form in op.out_access]
+    if not index or not beyond or offset is None or fill is None:
+        return None
+    if plain.count(index) != 1 or plain.count(beyond) != 1:
+        return None
+    return _Outside(index, beyond, int(offset), fill)
+
+
+def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[SSAValue] | None:
+    """The operands of the op that makes a value, if it is that op."""
+    op = value.owner
+    if not isinstance(op, Operation) or op.name != name:
+        return None
+    return op.operands if all(op.properties[k] == v for k, v in properties.items()) else None
+
+
+def _index(value: SSAValue) -> str | None:
+    """The index that a value is, as an integer of any width."""
+    cast = _operands(value, "arith.index_cast")
+    owner = (cast[0] if cast else value).owner
+    return owner.index.data if isinstance(owner, IndexOp) else None
+
+
+def _constant(value: SSAValue) -> float | None:
+    owner = value.owner
+    attribute = owner.value if isinstance(owner, ConstantOp) else None
+    return attribute.value.data if isinstance(attribute, FloatAttr | IntegerAttr) else None

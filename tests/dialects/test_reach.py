@@ -1,0 +1,88 @@
+"""How far indices run in a step of shared loops."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.parser import Parser
+
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.reach import Reach, reaches
+from tessella.driver.stage_file import stage_context
+
+CAUSAL = """
+tile.kernel @k(%a: tensor<512x256xf32>, %v: tensor<256x16xf32>) -> (tensor<512x16xf32>)
+    attributes {nest = #tile.nest<[512 by 32]>} {
+  %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] {
+  ^bb0(%x: f32):
+    %o = arith.constant 3 : i32
+    %n = tile.index "n"
+    %n32 = arith.index_cast %n : index to i32
+    %m = tile.index "m"
+    %m32 = arith.index_cast %m : index to i32
+    %e = arith.addi %m32, %o : i32
+    %c = arith.cmpi sle, %n32, %e : i32
+    %f = arith.constant 0.0 : f32
+    %y = arith.select %c, %x, %f : f32
+    tile.yield %y : f32
+  } : tensor<512x256xf32>
+  %t = tile.contract + [i: 512 | j: 256] (%s[i, j]) -> [i] at [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<512xf32>
+  %r = tile.contract + [p: 512, d: 16 | q: 256] (%s[p, q], %v[q, d]) post (%t[p]) -> [p, d] at [p] {
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.mulf %x, %y : f32
+    tile.yield %z : f32
+  }, {
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.divf %x, %y : f32
+    tile.yield %z : f32
+  } : tensor<512x16xf32>
+  tile.return %r : tensor<512x16xf32>
+}
+"""
+
+
+def found(text: str) -> list[dict[str, Reach]]:
+    """The reaches of each statement."""
+    module = Parser(stage_context(), text).parse_module()
+    return [dict(reaches(op)) for op in module.walk() if isinstance(op, ContractOp)]
+
+
+def test_readers_leave_out_what_does_not_count() -> None:
+    """Sums of zeros, and products with them; so the writer need not write them."""
+    assert found(CAUSAL) == [{"n": Reach("m", 3)}, {"j": Reach("i", 3)}, {"q": Reach("p", 3)}]
+
+
+def test_what_is_run_of_an_index() -> None:
+    module = Parser(stage_context(), CAUSAL).parse_module()
+    first = next(op for op in module.walk() if isinstance(op, ContractOp))
+    assert [Reach("m", 3).end(stop) for stop in (32, 125, 126)] == [128, 128, 256]
+    # of 16 steps the first 3 end within 128 of the 256
+    assert Reach("m", 3).share(first, "n") == (3 * 0.5 + 13) / 16
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("constant 0.0 : f32", "constant 1.0 : f32"),  # what adds to a sum
+        ("cmpi sle", "cmpi slt"),  # another condition
+        ("select %c, %x, %f", "select %c, %f, %x"),  # inside
+        ("%e = arith.addi %m32, %o", "%e = arith.addi %n32, %o"),  # no diagonal
+        (" attributes {nest = #tile.nest<[512 by 32]>}", ""),  # no steps
+        ("(%s[i, j]) -> [i]", "(%s[i, 255 - j]) -> [i]"),  # another element
+    ],
+)
+def test_what_counts_is_run(old: str, new: str) -> None:
+    text = CAUSAL.replace(old, new)
+    assert text != CAUSAL
+    text = text if "nest" in text else text.replace(" at [m]", "").replace(" at [i]", "")
+    text = text if "nest" in text else text.replace(" at [p]", "")
+    assert not found(text)[0]
+
+
+def test_results_of_the_kernel_are_whole() -> None:
+    text = CAUSAL.replace("-> (tensor<512x16xf32>)", "-> (tensor<512x16xf32>, tensor<512x256xf32>)")
+    text = text.replace("tile.return %r :", "tile.return %r, %s :")
+    text = text.replace(": tensor<512x16xf32>\n}", ": tensor<512x16xf32>, tensor<512x256xf32>\n}")
+    assert found(text) == [{}, {}, {}]
