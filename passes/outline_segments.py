@@ -38,7 +38,7 @@ from tessella.dialects.rt import LaunchOp
 from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.dialects.tile import SegmentOp
 from tessella.kernels.registry import LOOP_KERNEL, runs_on_host
-from tessella.passes.base import functions
+from tessella.passes.base import find_function, functions
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError, InvalidModelError
 
@@ -53,11 +53,12 @@ class OutlineSegmentsPass(ProgramPass):
         kernels.load()
         kinds = {scan.body_name: scan.kernel for scan in op.walk() if isinstance(scan, ScanOp)}
         names = _free_names(op)
+        main = find_function(op, "main")
         for function in list(functions(op)):
             name = function.sym_name.data
             if kinds.get(name) == LOOP_KERNEL:
                 _become_segment(function)
-            elif name == "main" or name in kinds:
+            elif function is main or name in kinds:
                 for stretch in _stretches(function):
                     _outline(function, stretch, next(names))
 
