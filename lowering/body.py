@@ -90,10 +90,41 @@ class Bodies:
         tail: int,
     ) -> Val:
         """The yielded value for these arguments at a row and a vector of the register tile."""
+        values = self._values(block, args, indices, row, vector, tail)
+        last = block.last_op
+        if not isinstance(last, YieldOp):
+            raise InternalError("a body without tile.yield")
+        return values[last.value]
+
+    def factors(
+        self,
+        product: arith.MulfOp,
+        block: Block,
+        args: Sequence[Val],
+        indices: Mapping[str, Pos],
+        row: int,
+        vector: int,
+        tail: int,
+    ) -> list[Val]:
+        """The factors of the product that a body yields, which is not computed."""
+        values = self._values(block, args, indices, row, vector, tail, product)
+        return [values[factor] for factor in product.operands]
+
+    def _values(
+        self,
+        block: Block,
+        args: Sequence[Val],
+        indices: Mapping[str, Pos],
+        row: int,
+        vector: int,
+        tail: int,
+        left_out: Operation | None = None,
+    ) -> dict[SSAValue, Val]:
+        """All values of a body, without those of one op."""
         values: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
         for op in block.ops:
-            if isinstance(op, YieldOp):
-                return values[op.value]
+            if isinstance(op, YieldOp) or op is left_out:
+                continue
             if isinstance(op, ConstantOp):
                 value = Val(self.e.constant(op.value, op.result.type))
             elif isinstance(op, IndexOp):
@@ -105,7 +136,7 @@ class Bodies:
             else:
                 value = self._clone(op, [values[v] for v in op.operands])
             values[op.results[0]] = value
-        raise InternalError("a body without tile.yield")
+        return values
 
     def _clone(self, op: Operation, operands: Sequence[Val]) -> Val:
         varying = any(v.varying for v in operands)

@@ -461,7 +461,7 @@ class Statement:
         width = self.s.vectors if self.reduces_lanes else point.vectors
         results = [Val(v, self.s.vector is not None) for v in sums]
         maps = self.op.is_map
-        fused = self.op.is_multiply_add
+        fused, product = self.op.is_multiply_add, self.op.summed_product
         self._prefetch(point)
         for row in rows:
             for u in range(point.vectors):
@@ -476,6 +476,12 @@ class Statement:
                     results[slot] = Val(self._fma(wide, old), self.s.vector is not None)
                     continue
                 block, tail = self.op.combine.block, point.tail_of(u)
+                if product is not None:
+                    old = results[slot].ssa
+                    place = point.indices, row, u, tail
+                    new = self._fma(self.bodies.factors(product, block, args, *place), old)
+                    results[slot] = self._kept(mask, new, old)
+                    continue
                 value = self.bodies.run(block, args, point.indices, row, u, tail)
                 if maps:
                     results.append(self._default(value, mask))

@@ -270,6 +270,15 @@ class ContractOp(IRDLOperation):
             and last.value == product.result
         )
 
+    @property
+    def summed_product(self) -> arith.MulfOp | None:
+        """The product of floats that the statement sums, if there is one: it and the sum are fused
+        multiply-adds."""
+        last = yielded(self.combine.block).owner
+        if self.aggregation.data != "+" or not isinstance(last, arith.MulfOp):
+            return None
+        return last if last.result.has_one_use() else None
+
     def verify_(self) -> None:
         if self.aggregation.data not in AGGREGATIONS:
             raise VerifyException(

@@ -229,7 +229,8 @@ class Model:
             return 1.0
         # a maximum that keeps NaN takes a comparison and a blend
         accumulate = {"=": 0.0, "+": 1.0, "*": 1.0}.get(self.op.aggregation.data, 3.0)
-        return accumulate + body_ops(self.op)
+        fused = self.op.summed_product is not None
+        return accumulate + body_ops(self.op) - fused
 
     @cached_property
     def _post_ops(self) -> float:

@@ -294,6 +294,8 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
         return
     names = [n for n in flat.free if n not in (vector, *reaches) and flat.ranges[n] > 1]
     names.sort(key=lambda n: abs(flat.out.stride(n)))
+    if not names and most <= VECTORS[0] and most not in counts:
+        yield most, None  # the operands are read once
     for vectors in counts:
         yield vectors, None
         if vector in flat.free:

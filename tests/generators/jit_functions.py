@@ -79,6 +79,37 @@ def _product(rng: Rng, x: Any, _: Any) -> Any:
     return x @ w
 
 
+def _stencil(rng: Rng, x: Any, _: Any) -> Any:
+    """Differences to both neighbours along an axis; the ends stay, or are left out."""
+    axis, extent = _axis(rng, x), slice(None)
+    if x.shape[axis] < 3:
+        raise ValueError("no neighbours")
+    parts = (
+        (slice(0, -2),),
+        (slice(1, -1),),
+        (slice(2, None),),
+        (slice(0, 1),),
+        (slice(-1, None),),
+    )
+    before = (extent,) * (axis % x.ndim)
+    low, middle, high, first, last = (x[before + part] for part in parts)
+    inner = middle * 2 - low - high
+    return np.concatenate([first, inner, last], axis) if rng.integers(2) else inner
+
+
+def _distances(rng: Rng, x: Any, y: Any) -> Any:
+    """Squared differences, summed over an axis; of all pairs of rows of matrices."""
+    pairs = x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[1]
+    difference = x[:, None] - y[None] if pairs else x - y
+    return (difference * difference).sum(axis=_axis(rng, difference))
+
+
+def _column(rng: Rng, x: Any, _: Any) -> Any:
+    """A product with one column, of the matrix or of what it is transposed."""
+    x = np.swapaxes(x, -1, -2) if rng.integers(2) else x
+    return x @ np.ones((x.shape[-1], 1), x.dtype)
+
+
 def _compared(rng: Rng, x: Any, y: Any) -> Any:
     return [np.less, np.less_equal, np.greater, np.equal, np.not_equal][rng.integers(5)](x, y)
 
@@ -156,6 +187,9 @@ STEPS: Sequence[Step] = (
     Step(lambda _, x, y: np.squeeze(x), exact=True),
     Step(lambda _, x, y: x @ np.swapaxes(x, -1, -2), "f"),
     Step(_product, "fi"),
+    Step(_stencil, "fi"),
+    Step(_distances, "fi"),
+    Step(_column, "f"),
 )  # fmt: skip
 
 

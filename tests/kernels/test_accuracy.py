@@ -1,6 +1,10 @@
-"""Rounding errors of long sums and of norms far from zero, against ONNX Runtime's."""
+"""Rounding errors of long sums and of norms far from zero, against ONNX Runtime's and NumPy's."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +12,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from tessella import jit
 from tessella.frontends.compile import compile
 from tests.models import run_onnxruntime
 
@@ -46,6 +51,37 @@ def test_long_products(k: int, positive: bool) -> None:
     x, w = (abs(x), abs(w)) if positive else (x, w)
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     check(model(node, x, w, shape=(32, 48)), x, x.astype(np.float64) @ w.astype(np.float64))
+
+
+SUMS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda a, b: a.sum(),
+    "mean": lambda a, b: a.mean(),
+    "squares": lambda a, b: ((a - b) ** 2).sum(),
+    "columns": lambda a, b: a.reshape(-1, 8).sum(axis=0),
+    "product": lambda a, b: a @ b,
+}
+LONG = 10_000_000
+
+
+@cache
+def long_arrays() -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(0)
+    return rng.random(LONG, np.float32), rng.standard_normal(LONG, np.float32)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_long_arrays(name: str) -> None:
+    """Against NumPy's, which sums in pairs: of several stretches, as one sum may be lucky."""
+    function = SUMS[name]
+    compiled, errors = jit(function), list[tuple[float, float]]()
+    for start in (0, 8, 4096, 65536):
+        a, b = (x[start : start + LONG - 65536] for x in long_arrays())
+        wanted = function(a.astype(np.float64), b.astype(np.float64))
+        ours, pairwise = (np.asarray(f(a, b), np.float64) for f in (compiled, function))
+        rounding = np.finfo(np.float32).eps * np.abs(wanted)
+        errors.append((np.max(abs(ours - wanted) - rounding), np.max(abs(pairwise - wanted))))
+    mine, theirs = np.sqrt(np.mean(np.square(np.maximum(errors, 0)), axis=0))
+    assert mine <= 4 * theirs, f"{mine / theirs:.2f} times NumPy's error"
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e4])
