@@ -62,12 +62,14 @@ class _Read:
 
     @property
     def work(self) -> float:
-        """How much the statement computes while it reads the operand vector by vector; 0 if it does
-        not."""
-        op, schedule = self.part.op, self.part.op.schedule
-        if schedule is None or self.operand >= self.part.flat.inputs:
+        """How much the statement computes while it reads the operand once, vector by vector; 0 if
+        it does not."""
+        op, flat, schedule = self.part.op, self.part.flat, self.part.op.schedule
+        moves = flat.accesses[self.operand].stride
+        once = all(moves(index.name) for index in flat.indices if index.range != 1)
+        if schedule is None or self.operand >= flat.inputs or not once:
             return 0.0
-        plan = plan_accesses(op, simplify(self.part.flat), schedule.data.vector, None)
+        plan = plan_accesses(op, simplify(flat), schedule.data.vector, None)
         along = plan.operands[self.operand].access is Access.CONTIGUOUS
         return 1.0 + body_ops(op) if along else 0.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -60,12 +61,24 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
         loops.append((each, _step(ops, loops, each, room)))
     if all(step == each.extent for each, step in loops):
         return
-    if products and loops[-1][1] < LEAST_ROWS:
+    if any(_too_few(loops, op) for op in ops):
         return
     shared = tuple(SharedLoop(each.extent, step) for each, step in loops)
     kernel.nest = NestAttr(Nest(shared, target.cache_line if _read(kernel) > target.l2 else 0))
     for op in ops:
         op.at = AtAttr(tuple(each.names[op] for each, _ in loops))
+
+
+def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp) -> bool:
+    """Whether too few results of a product share each element of an operand in a step."""
+    steps = {each.names[op]: step for each, step in loops}
+    for access in op.input_accesses if op.is_multiply_add else ():
+        moving = {name for form in access for name, _ in form.terms}
+        alike = [i for i in op.index_list if not i.reduced and i.name not in moving]
+        rows = prod(steps.get(index.name, index.range) for index in alike)
+        if rows < min(LEAST_ROWS, prod(index.range for index in alike)):
+            return True
+    return False
 
 
 def _read(kernel: KernelOp) -> int:

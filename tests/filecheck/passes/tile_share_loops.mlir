@@ -65,3 +65,45 @@ tile.kernel @turned(%x: tensor<1024x1024xf32>) -> (tensor<1024x1024xf32>) {
   } : tensor<1024x1024xf32>
   tile.return %y : tensor<1024x1024xf32>
 }
+
+// -----
+
+// Heads of attention share nothing: a step may have few of them, as each has all rows.
+
+// CHECK-LABEL: tile.kernel @heads
+// CHECK-SAME:    attributes {nest = #tile.nest<[12 by {{[1-3]}}] prefetch 64>} {
+// CHECK-NEXT:    tile.contract + [b: 12, m: 128, n: 128 | k: 64] (%q[b, m, k], %k[b, n, k]) -> [b, m, n] at [b] {
+// CHECK:         tile.contract + [c: 12, i: 128, d: 64 | j: 128] (%s[c, i, j], %v[c, j, d]) -> [c, i, d] at [c] {
+tile.kernel @heads(%q: tensor<12x128x64xf32>, %k: tensor<12x128x64xf32>, %v: tensor<12x128x64xf32>) -> (tensor<12x128x64xf32>) {
+  %s = tile.contract + [b: 12, m: 128, n: 128 | k: 64] (%q[b, m, k], %k[b, n, k]) -> [b, m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.mulf %x, %y : f32
+    tile.yield %z : f32
+  } : tensor<12x128x128xf32>
+  %r = tile.contract + [c: 12, i: 128, d: 64 | j: 128] (%s[c, i, j], %v[c, j, d]) -> [c, i, d] {
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.mulf %x, %y : f32
+    tile.yield %z : f32
+  } : tensor<12x128x64xf32>
+  tile.return %r : tensor<12x128x64xf32>
+}
+
+// -----
+
+// Rows do share: where a step has few of them, what serves all of them is read too often.
+
+// CHECK-LABEL: tile.kernel @rows
+// CHECK-NOT:     nest
+tile.kernel @rows(%q: tensor<256x8xf32>, %k: tensor<65536x8xf32>, %v: tensor<65536x8xf32>) -> (tensor<256x8xf32>) {
+  %s = tile.contract + [m: 256, n: 65536 | k: 8] (%q[m, k], %k[n, k]) -> [m, n] {
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.mulf %x, %y : f32
+    tile.yield %z : f32
+  } : tensor<256x65536xf32>
+  %r = tile.contract + [i: 256, d: 8 | j: 65536] (%s[i, j], %v[j, d]) -> [i, d] {
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.mulf %x, %y : f32
+    tile.yield %z : f32
+  } : tensor<256x8xf32>
+  tile.return %r : tensor<256x8xf32>
+}
