@@ -92,6 +92,10 @@ class _Group:
     def only_moves(self) -> bool:
         return all(isinstance(op, MOVES) for op in self.ops)
 
+    @property
+    def transposes(self) -> bool:
+        return any(isinstance(op, TransposeOp) for op in self.ops)
+
     def with_view(self, view: ReshapeOp, bit: int) -> _Group:
         """The group and a reshape of what it reads."""
         return _Group([view, *self.ops], self.members | bit, self.before, self.anchor)
@@ -271,7 +275,9 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
         size = prod(shape_of(op.results[0]))
         return size <= prod(shape_of(value)) or producer.only_moves
     if isinstance(op, ROWWISE):
-        return value is op.operands[0] and value not in op.operands[1:]
+        # one statement can read rows that lie apart; several that share loops would step over them
+        aligned = isinstance(op, ReduceOp) or not producer.transposes
+        return aligned and value is op.operands[0] and value not in op.operands[1:]
     return isinstance(op, MatmulOp) and op.operations <= 2 * prod(shape_of(value))
 
 

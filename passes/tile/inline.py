@@ -6,7 +6,7 @@ computed several times, if that takes less time than to write its result and rea
 
 from __future__ import annotations
 
-from math import prod
+from math import log2, prod
 
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
@@ -14,6 +14,7 @@ from xdsl.rewriter import Rewriter
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import Access, ContractOp, Linear, yielded
+from tessella.dialects.tile.flat import layout_of
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.rebuild import (
     Operand,
@@ -101,9 +102,28 @@ def _pays(producer: ContractOp, target: Target) -> bool:
     again = sum(_points(op) for op, _ in readers) - once
     if any(op.is_multiply_add for op, _ in readers) and (again > 0 or not _moves(producer)):
         return False
-    computing = again / target.lanes(32) * body_ops(producer) / target.fma_ports
+    lanes = target.lanes(32)
+    ops = body_ops(producer) + (log2(lanes) if _transposes(producer) else 0.0)
+    computing = again / lanes * ops / target.fma_ports
     # the result is written, and read again by statements that share its loops
     return computing <= 2 * bytes_of(tensor_type(producer.res)) / target.l2_bandwidth
+
+
+def _transposes(op: ContractOp) -> bool:
+    """Whether elements that a map writes side by side lie apart in what it reads."""
+    inner = _innermost(op.res, op.out_access).single
+    forms = [_innermost(value, access) for value, access in inputs_of(op)]
+    moved = (any(f.coefficient(inner or "") for f in access) for access in op.input_accesses)
+    return any(
+        moves and abs(form.coefficient(inner or "")) != 1
+        for form, moves in zip(forms, moved, strict=True)
+    )
+
+
+def _innermost(value: SSAValue, access: Access) -> Linear:
+    """What an access has for the dimension whose elements lie side by side."""
+    pieces = layout_of(value).order(len(access))
+    return access[pieces[-1].dim] if pieces else Linear()
 
 
 def _points(op: ContractOp) -> int:

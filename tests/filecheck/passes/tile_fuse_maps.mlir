@@ -586,3 +586,41 @@ tile.kernel @parts(%a: tensor<2x6xf32>) -> (tensor<4x6xf32>) {
   } : tensor<4x6xf32>
   tile.return %r6 : tensor<4x6xf32>
 }
+
+// -----
+
+// A transposed map is not read again and again, as its vectors are not side by side.
+
+// CHECK-LABEL: tile.kernel @transposed
+// CHECK-NEXT:    tile.contract = [i: 64, j: 64] (%a[j, i]) -> [i, j] {
+// CHECK:         tile.contract + [i: 64 | j: 64]
+// CHECK:         tile.contract > [i: 64 | j: 64]
+// CHECK:         tile.contract + [i: 64 | j: 64] (%a[j, i]) -> [i] {
+// CHECK-NOT:     tile.contract
+tile.kernel @transposed(%a: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %r1 = tile.contract = [i: 64, j: 64] (%a[j, i]) -> [i, j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64x64xf32>
+  %r2 = tile.contract + [i: 64 | j: 64] (%r1[i, j]) -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64xf32>
+  %r3 = tile.contract > [i: 64 | j: 64] (%r1[i, j]) -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64xf32>
+  %r4 = tile.contract > [i: 64 | j: 64] (%r1[i, j]) -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64xf32>
+  %r5 = tile.contract = [i: 64, j: 64] (%a[j, i]) -> [i, j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64x64xf32>
+  %r6 = tile.contract + [i: 64 | j: 64] (%r5[i, j]) -> [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64xf32>
+  tile.return %r2, %r3, %r4, %r6 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+}
