@@ -36,9 +36,10 @@ ARCH = targets.native().arch
 
 IN_NUMPY = {
     *{nn.CumsumOp, nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp, nn.ResizeOp},
-    *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp},
+    *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
 }
-"""Scans, sorts, scatters and interpolation have NumPy kernels alone; the others do not compute."""
+"""Sums of beginnings, sorts, scatters and interpolation have NumPy kernels alone; the others do not
+compute by themselves."""
 
 WIDE_IN_NUMPY = {
     *{nn.AcosOp, nn.AsinOp, nn.AtanOp, nn.CosOp, nn.SinOp, nn.TanOp, nn.PowOp, nn.ErfOp, nn.GeluOp},

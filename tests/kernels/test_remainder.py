@@ -7,6 +7,7 @@ import pytest
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
+from tests import sampling
 from tests.kernels.test_elements import INTEGERS, UNSIGNED, check, sample
 from tests.native import RUNNABLE
 
@@ -37,7 +38,7 @@ def test_remainders_of_integers(kind: type[NnOp], name: str) -> None:
     check(kind, x, y)
 
 
-@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("name", sampling.sample(INTEGERS))
 def test_powers_of_integers(name: str) -> None:
     x, y = sample(name, 9, 71) % 5, sample(name, 9, 71, seed=1) % 7
     if name not in UNSIGNED:
@@ -46,11 +47,17 @@ def test_powers_of_integers(name: str) -> None:
     check(nn.PowOp, sample(name, 40), np.full(40, 3, x.dtype))
 
 
-@pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("kind", [nn.ArgMaxOp, nn.ArgMinOp])
-@pytest.mark.parametrize("shape, axis", [((7, 70), 1), ((7, 70), 0), ((3, 5, 33), 1), ((1,), 0)])
+SHAPES = [((7, 70), 1), ((7, 70), 0), ((3, 5, 33), 1), ((1,), 0)]
+ENDS = [(nn.ArgMaxOp, False), (nn.ArgMinOp, True), (nn.ArgMaxOp, True), (nn.ArgMinOp, False)]
+
+
+PLACES = [(*shape, *ENDS[(i + j) % 4]) for i, shape in enumerate(SHAPES) for j in range(4)]
+"""Every end of every shape. A sample has each of them once."""
+
+
+@pytest.mark.parametrize("shape, axis, kind, last", sampling.sample(PLACES))
 def test_where_the_extreme_is(
-    kind: type[NnOp], shape: tuple[int, ...], axis: int, last: bool
+    shape: tuple[int, ...], axis: int, kind: type[NnOp], last: bool
 ) -> None:
     """The first or last of equal ones; NaN is beyond all numbers."""
     rng = np.random.default_rng(0)
