@@ -23,6 +23,7 @@ from tessella.dialects.tile import (
     NestAttr,
     SharedLoop,
 )
+from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.nest import can_share
 from tessella.targets import Target
 
@@ -53,12 +54,12 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
     if len(ops) < 2 or kernel.nest is not None:
         return
     products = any(op.is_multiply_add for op in ops)
-    room = CACHE_SHARE * (target.l2 if products else target.l1)
+    caches = [CACHE_SHARE * size for size in ([] if products else [target.l1]) + [target.l2]]
     loops: list[tuple[_Class, int]] = []
     for each in _classes(ops):
-        if _touched(ops, loops) <= room:
+        if _touched(ops, loops) <= caches[0]:
             break
-        loops.append((each, _step(ops, loops, each, room)))
+        loops.append((each, _step(ops, loops, each, caches, _grain(each, ops, target))))
     if all(step == each.extent for each, step in loops):
         return
     if any(_too_few(loops, op) for op in ops):
@@ -87,12 +88,33 @@ def _read(kernel: KernelOp) -> int:
 
 
 def _step(
-    ops: Sequence[ContractOp], outer: Sequence[tuple[_Class, int]], loop: _Class, room: float
+    ops: Sequence[ContractOp],
+    outer: Sequence[tuple[_Class, int]],
+    loop: _Class,
+    caches: Sequence[float],
+    grain: int,
 ) -> int:
-    """The largest step of a loop whose data fits into the cache; 1 if none fits."""
+    """The largest step of a loop, of whole grains, whose data fits into a cache: the nearest one
+    that has room for a grain. One grain if none has."""
     fixed, moved = _touched(ops, [*outer, (loop, 0)]), _touched(ops, [*outer, (loop, 1)])
-    most = max(1, min(loop.extent, int(room / (moved - fixed))))
-    return -(-loop.extent // -(-loop.extent // most))
+    fitting = (int(room / (moved - fixed)) // grain * grain for room in caches)
+    most = min(loop.extent, next((step for step in fitting if step), grain))
+    even = -(-loop.extent // -(-loop.extent // most))
+    return min(most, -(-even // grain) * grain)
+
+
+def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
+    """The least step of a loop: a cache line if it runs along the lines of the largest tensors."""
+    tensors = [(op, v, a) for op in ops for v, a in zip(op.tensors, op.access_list, strict=True)]
+    largest = max(tensor_type(value).element_count() for _, value, _ in tensors)
+    grain = 1
+    for op, value, access in tensors:
+        type = tensor_type(value)
+        if type.element_count() == largest and access:
+            innermost = access[layout_of(value).order(len(access))[-1].dim]
+            if innermost.single == loop.names[op]:
+                grain = max(grain, target.cache_line * largest // bytes_of(type))
+    return grain
 
 
 def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:

@@ -26,8 +26,9 @@ def test_softmax(target: str, shape: tuple[int, ...]) -> None:
 
 
 @widths
-def test_softmax_along_another_axis(target: str) -> None:
-    check_op(nn.SoftmaxOp, [normal(0, 5, 61, 70)], target=target, axis=1)
+@pytest.mark.parametrize("shape", [(5, 61, 70), (2, 1500, 90), (1, 9000, 37)])
+def test_softmax_along_another_axis(shape: tuple[int, ...], target: str) -> None:
+    check_op(nn.SoftmaxOp, [normal(0, *shape)], target=target, axis=1)
 
 
 @widths

@@ -107,3 +107,24 @@ tile.kernel @rows(%q: tensor<256x8xf32>, %k: tensor<65536x8xf32>, %v: tensor<655
   } : tensor<256x8xf32>
   tile.return %r : tensor<256x8xf32>
 }
+
+// -----
+
+// Columns: a step has whole cache lines of them, in the second level of cache if the first has no
+// room for one.
+
+// CHECK-LABEL: tile.kernel @columns
+// CHECK-SAME:    attributes {nest = #tile.nest<[512 by {{16|32|48|64}}] prefetch 64>} {
+// CHECK-NEXT:    tile.contract + [j: 512 | i: 4096] (%x[i, j]) -> [j] at [j] {
+tile.kernel @columns(%x: tensor<4096x512xf32>) -> (tensor<4096x512xf32>) {
+  %s = tile.contract + [j: 512 | i: 4096] (%x[i, j]) -> [j] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<512xf32>
+  %r = tile.contract = [p: 4096, q: 512] (%x[p, q], %s[q]) -> [p, q] {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<4096x512xf32>
+  tile.return %r : tensor<4096x512xf32>
+}
