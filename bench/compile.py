@@ -21,13 +21,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.detector import SIZE, detector
 from bench.measure import geometric_mean
 from bench.models import NAMES, write_model
 from bench.peers import PEERS, available
+
+MODELS = (*NAMES, "detector")
+"""Those of ``bench.models``, and one with a kernel of its own for each convolution."""
 
 CACHED = ("tessella", "openvino")
 """The peers that keep on disk what they have compiled."""
@@ -77,14 +83,16 @@ def _environment(cache: Path | None) -> Mapping[str, str]:
     caches = {"TESSELLA_CACHE": "off"}
     if cache is not None:
         caches = {"TESSELLA_CACHE": str(cache), "BENCH_OPENVINO_CACHE": str(cache / "openvino")}
-    return {**os.environ, **caches}
+    # Python's own cache, of bytecode, is filled by the turn that does not count
+    rest = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**rest, **caches}
 
 
 def compare(name: str, peers: Sequence[str], repeat: int) -> list[Row]:
     """All peers on one model, cold and warm."""
     with TemporaryDirectory() as folder:
         model, feeds, cache = (Path(folder) / part for part in ("m.onnx", "feeds.npz", "cache"))
-        _, arrays = write_model(name, model)
+        arrays = _write(name, model)
         np.savez(feeds, allow_pickle=False, **arrays)
         contestants = [(peer, None) for peer in peers]
         contestants += [(peer, cache) for peer in peers if peer in CACHED]
@@ -102,6 +110,15 @@ def compare(name: str, peers: Sequence[str], repeat: int) -> list[Row]:
                 if turn:
                     runs[key].append(run)
         return [_row(name, *key, runs[key], failures.get(key)) for key in contestants]
+
+
+def _write(name: str, path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Write the model. Returns inputs for it."""
+    if name != "detector":
+        return write_model(name, path)[1]
+    path.write_bytes(detector().SerializeToString())
+    image = np.random.default_rng(0).standard_normal((1, 3, SIZE, SIZE), np.float32)
+    return {"image": image}
 
 
 def _row(name: str, peer: str, cache: Path | None, runs: Sequence[Run], failure: str | None) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import count, islice
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -17,6 +17,7 @@ from tessella.codegen.emit import emit, emit_kernel
 from tessella.codegen.link import Library, link
 from tessella.codegen.llvm import assembly
 from tessella.codegen.objects import Compilation, Objects, prepare
+from tessella.dialects import tile
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
@@ -52,8 +53,9 @@ from tessella.support.knobs import KNOBS
 from tessella.support.logs import debug
 from tessella.targets import Target
 
-_MANY = 8
-"""From so many kernels on, their code is made in other processes, which take a while to start."""
+_MANY = 16
+"""Where a program has so many ops, its code is made in other processes, which take a while to
+start."""
 
 
 @dataclass
@@ -105,19 +107,24 @@ def lower(
     lowered = StagedProgram({start: module}, graph.weights, options)
     first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
     runner = PassRunner(ctx, lowered.timings, progress, after)
+    if compilation is not None and _is_large(module):
+        prepare()
     for stage, passes in pipeline(options)[first:last]:
         lowered.stages[_before(stage)] = module
         if stage == "tile":
             check_buildable(module, options.arch)
-        if stage == "loops" and compilation is not None:
-            if len(module.body.block.ops) > _MANY:
-                prepare()
-            if not any(map(plugin_of, passes)):  # which might change a kernel later
-                ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
+        # a plugin's pass might change a kernel later
+        if stage == "loops" and compilation is not None and not any(map(plugin_of, passes)):
+            ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
         lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:
         check(module, "lowering", verify)
     return lowered
+
+
+def _is_large(module: ModuleOp) -> bool:
+    ops = (op for op in module.walk() if op.operands and isinstance(op, NnOp | tile.KernelOp))
+    return sum(1 for _ in islice(ops, _MANY)) == _MANY
 
 
 def _compile_kernel(compilation: Compilation, target: Target, kernel: KernelOp) -> None:

@@ -1,0 +1,150 @@
+"""A network that finds objects, with 60 convolutions of which no two have the same shape.
+
+Compilers that compile equal kernels once gain nothing on it. It is built as detectors are: a
+backbone of residual stages that share channels out (CSP), a pyramid of three levels up and down
+again (PAN), and heads for classes and boxes at each level. As in a network that a search has
+widened layer by layer, each block has channels of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SIZE = 320
+"""Height and width of the image."""
+
+CLASSES = 80
+
+
+def detector(seed: int = 0) -> onnx.ModelProto:
+    """The model: ``image`` f32 [1, 3, 320, 320] to ``scores`` f32 [1, 2100, 80] and ``boxes`` f32
+    [1, 2100, 4], of the points of 40x40, 20x20 and 10x10. Weights are drawn from the seed."""
+    net = _Network(seed)
+    levels = _backbone(net)
+    levels = _pyramid(net, levels)
+    scores, boxes = zip(*(_head(net, level, i) for i, level in enumerate(levels)), strict=True)
+    net.node("Concat", scores, "scores", axis=1)
+    net.node("Concat", boxes, "boxes", axis=1)
+    points = sum((SIZE // stride) ** 2 for stride in (8, 16, 32))
+    outputs = [("scores", CLASSES), ("boxes", 4)]
+    graph = helper.make_graph(
+        net.nodes,
+        "detector",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, SIZE, SIZE])],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, points, width])
+            for name, width in outputs
+        ],
+        net.weights,
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, ir_version=8, opset_imports=opsets)
+
+
+class _Network:
+    """Nodes and weights, with the channels of each value."""
+
+    def __init__(self, seed: int) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self.channels = {"image": 3}
+        self._random = np.random.default_rng(seed)
+
+    def node(self, op: str, inputs: Sequence[str], output: str = "", **settings: Any) -> str:
+        """Append a node. Returns its output."""
+        output = output or f"{op.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [output], name=output, **settings))
+        self.channels.setdefault(output, self.channels.get(inputs[0], 0))
+        return output
+
+    def constant(self, name: str, array: npt.NDArray[Any]) -> str:
+        """A weight, which is appended if there is none of the name."""
+        if not any(weight.name == name for weight in self.weights):
+            self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def conv(
+        self, x: str, channels: int, kernel: int, stride: int = 1, *, activate: bool = True
+    ) -> str:
+        """A convolution with SiLU behind it."""
+        shape = (channels, self.channels[x], kernel, kernel)
+        values = self._random.standard_normal(shape, np.float32)
+        number = sum(node.op_type == "Conv" for node in self.nodes)
+        weight = self.constant(f"w{number}", values * math.sqrt(2 / math.prod(shape[1:])))
+        bias = self.constant(f"b{number}", np.zeros(channels, np.float32))
+        pads, strides = [kernel // 2] * 4, [stride] * 2
+        y = self.node("Conv", [x, weight, bias], pads=pads, strides=strides)
+        self.channels[y] = channels
+        return self.node("Mul", [y, self.node("Sigmoid", [y])]) if activate else y
+
+    def concat(self, *values: str) -> str:
+        """Values side by side along their channels."""
+        y = self.node("Concat", values, axis=1)
+        self.channels[y] = sum(self.channels[value] for value in values)
+        return y
+
+
+def _backbone(net: _Network) -> list[str]:
+    """The values of strides 8, 16 and 32."""
+    x = net.conv(net.conv("image", 24, 3, 2), 32, 3)
+    stages = ((40, 0), (72, 1), (136, 1), (232, 1))
+    levels: list[str] = []
+    for channels, blocks in stages:
+        x = net.conv(x, channels, 3, 2)
+        levels.append(x := _shared(net, x, channels, blocks, residual=True))
+    return levels[1:]
+
+
+def _shared(net: _Network, x: str, channels: int, blocks: int, *, residual: bool) -> str:
+    """Blocks on a half of the channels, next to the other half."""
+    half = channels // 2
+    kept, y = net.conv(x, half - 4, 1), net.conv(x, half + 4, 1)
+    for block in range(blocks):
+        inner = net.conv(y, half + 12 + 8 * block, 1)
+        z = net.conv(inner, half + 4, 3)
+        y = net.node("Add", [y, z]) if residual else z
+    return net.conv(net.concat(kept, y), channels + 8, 1)
+
+
+def _pyramid(net: _Network, levels: Sequence[str]) -> list[str]:
+    """From coarse to fine and back: each level knows of the others."""
+    fine, middle, coarse = levels
+    pools = [coarse]
+    for _ in range(3):
+        pools.append(net.node("MaxPool", pools[-1:], kernel_shape=[5, 5], pads=[2] * 4))
+    top = net.conv(net.concat(*pools), 112, 1)
+    middle = _shared(net, net.concat(_doubled(net, top), middle), 120, 1, residual=False)
+    side = net.conv(middle, 56, 1)
+    fine = _shared(net, net.concat(_doubled(net, side), fine), 64, 1, residual=False)
+    middle = net.concat(net.conv(fine, 88, 3, 2), side)
+    middle = _shared(net, middle, 104, 1, residual=False)
+    coarse = net.concat(net.conv(middle, 96, 3, 2), top)
+    return [fine, middle, _shared(net, coarse, 168, 1, residual=False)]
+
+
+def _doubled(net: _Network, x: str) -> str:
+    """Twice as high and wide."""
+    scales = net.constant("scales", np.array([1, 1, 2, 2], np.float32))
+    settings = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+    return net.node("Resize", [x, "", scales], nearest_mode="floor", **settings)
+
+
+def _head(net: _Network, x: str, level: int) -> tuple[str, str]:
+    """Scores and boxes of the points of a level, [1, points, width]."""
+    width = 48 + 16 * level
+    classes, boxes = net.conv(x, width, 3), net.conv(x, width - 8, 3)
+    scores = net.node("Sigmoid", [net.conv(classes, CLASSES, 1, activate=False)])
+    return _points(net, scores, CLASSES), _points(net, net.conv(boxes, 4, 1, activate=False), 4)
+
+
+def _points(net: _Network, x: str, width: int) -> str:
+    """[1, width, h, w] as [1, h * w, width]."""
+    shape = net.constant(f"shape_{width}", np.array([1, width, -1], np.int64))
+    return net.node("Transpose", [net.node("Reshape", [x, shape])], perm=[0, 2, 1])
