@@ -21,6 +21,7 @@ from tessella.passes.fold_batch_norm import FoldBatchNormPass
 from tessella.passes.fold_constants import FoldConstantsPass
 from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.passes.fuse_patterns import FusePatternsPass
+from tessella.passes.hoist_invariants import HoistInvariantsPass
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.kinds import asked_devices, declared, running
@@ -97,6 +98,7 @@ def _stages(options: Options) -> Stages:
                 TileShareLoopsPass(target=options.target),
                 TileSchedulePass(target=options.target),
                 PackOperandsPass(),
+                HoistInvariantsPass(),
                 # the kernels that copy operands have come in with the packing
                 TileSplitIndicesPass(target=options.target),
                 TileSchedulePass(target=options.target),

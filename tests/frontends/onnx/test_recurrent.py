@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,27 @@ def test_the_loop_is_native(op: str) -> None:
     assert kernels.count("loop") == 2
     assert "host" not in kernels
     assert compiled.as_text("tile").count("tile.call") < 60
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_what_does_not_change_is_prepared_before_the_loop(flag: int) -> None:
+    """Weights that are inputs are cut and copied once, not in each step."""
+    rng = np.random.default_rng(2)
+    shapes = {"X": (40, 1, 24), "W": (1, 96, 24), "R": (1, 96, 32)}
+    node = helper.make_node(
+        "GRU", list(shapes), ["Y", "Y_h"], hidden_size=32, linear_before_reset=flag
+    )
+    inputs = [value(name, shape) for name, shape in shapes.items()]
+    proto = model([node], inputs, [value("Y", [None] * 4), value("Y_h", [None] * 3)])
+    feeds = {n: rng.standard_normal(s).astype(np.float32) / 4 for n, s in shapes.items()}
+    compiled = tessella.compile(proto)
+    found = compiled.run(None, feeds)
+    for y, expected in zip(found, run_onnxruntime(proto, feeds), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5, strict=True)
+    text = compiled.as_text("tile")
+    step = text[text.index("tile.segment @gru_step_0") : text.index("tile.segment @segment_0")]
+    assert "relayout" not in step
+    assert not re.search(r"tile.call @slice_\d+\(%R", step)
 
 
 def test_sequences_are_as_long_as_they_are() -> None:
