@@ -12,6 +12,7 @@ from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
+from tessella.passes.tile.nest import reason
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.targets import Target
@@ -33,6 +34,7 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     if loops:
         shared = ", ".join(f"{name} of {loop.extent} by {loop.step}" for name, loop in loops)
         yield f"One of {steps(op)} steps of shared loops: {shared}"
+        yield f"  {reason(kernel, target)}"
         for name, reach in reaches(op).items():
             share = reach.share(op, name)
             yield f"  {name} ends at {reach.shared} + {reach.offset}: {share:.0%} of it are run"

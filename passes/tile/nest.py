@@ -53,8 +53,7 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
     ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
     if len(ops) < 2 or kernel.nest is not None:
         return
-    products = any(op.is_multiply_add for op in ops)
-    caches = [CACHE_SHARE * size for size in ([] if products else [target.l1]) + [target.l2]]
+    caches = [CACHE_SHARE * size for size in _caches(ops, target).values()]
     loops: list[tuple[_Class, int]] = []
     for each in _classes(ops):
         if _touched(ops, loops) <= caches[0]:
@@ -68,6 +67,36 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
     kernel.nest = NestAttr(Nest(shared, target.cache_line if _read(kernel) > target.l2 else 0))
     for op in ops:
         op.at = AtAttr(tuple(each.names[op] for each, _ in loops))
+
+
+def _caches(ops: Sequence[ContractOp], target: Target) -> dict[str, int]:
+    """The caches that a step may fill a share of, the nearest first: products read what serves all
+    rows from the second one."""
+    products = any(op.is_multiply_add for op in ops)
+    return {"L2": target.l2} if products else {"L1": target.l1, "L2": target.l2}
+
+
+def reason(kernel: KernelOp, target: Target) -> str:
+    """Why the statements of a kernel share loops, and steps are as large as they are."""
+    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+    loops = [
+        (_Class(loop.extent, {op: op.at.data[i] for op in ops if op.at is not None}), loop.step)
+        for i, loop in enumerate(kernel.nest.data.loops if kernel.nest is not None else ())
+    ]
+    *outer, (last, _) = loops
+    shared = _touched(ops, [*outer, (last, 0)])
+    own = _touched(ops, loops) - shared
+    caches = _caches(ops, target)
+    fits = next((name for name, size in caches.items() if own <= CACHE_SHARE * size), "no cache")
+    beside = f", beside {_kib(shared)} that all steps of the last loop read" if shared else ""
+    return (
+        f"tensors of {_kib(_touched(ops, ()))}; {_kib(own)} of them in a step, for which {fits} "
+        f"has room{beside}"
+    )
+
+
+def _kib(size: int) -> str:
+    return f"{size / 1024:.0f} KiB"
 
 
 def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp) -> bool:

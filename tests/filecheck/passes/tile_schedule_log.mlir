@@ -34,3 +34,30 @@ tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.co
   } : tensor<1x14x14x64xf32>
   tile.return %O : tensor<1x14x14x64xf32>
 }
+
+// Shared loops: how many steps, and why they are as large as they are. An index that ends early does so in each of them.
+
+// CHECK:      Contraction triangle on avx2:
+// CHECK:      One of 16 steps of shared loops: m of 512 by 32
+// CHECK-NEXT:   tensors of 1026 KiB; 64 KiB of them in a step, for which L2 has room
+// CHECK-NEXT:   n ends at m + 3: 91% of it are run
+tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {nest = #tile.nest<[512 by 32]>} {
+  %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] {
+  ^bb0(%x: f32):
+    %o = arith.constant 3 : i32
+    %n = tile.index "n"
+    %n32 = arith.index_cast %n : index to i32
+    %m = tile.index "m"
+    %m32 = arith.index_cast %m : index to i32
+    %e = arith.addi %m32, %o : i32
+    %c = arith.cmpi sle, %n32, %e : i32
+    %f = arith.constant 0.0 : f32
+    %y = arith.select %c, %x, %f : f32
+    tile.yield %y : f32
+  } : tensor<512x256xf32>
+  %t = tile.contract + [i: 512 | j: 256] (%s[i, j]) -> [i] at [i] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<512xf32>
+  tile.return %t : tensor<512xf32>
+}
