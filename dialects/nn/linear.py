@@ -185,23 +185,9 @@ class ConvOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
-        check_same_element(self)
-        check_number(self, self.x)
-        x, w = shape_of(self.x), shape_of(self.w)
-        settings = self.settings
-        groups, rank = settings["groups"], len(x) - 2
-        if rank < 1 or len(w) != len(x):
-            raise ShapeError("nn.conv: ranks differ", found=f"x {x}, w {w}")
-        if [len(settings[k]) for k in ("strides", "pads", "dilations")] != [rank, 2 * rank, rank]:
-            raise ShapeError(
-                "nn.conv: attributes of the wrong length",
-                expected=f"{rank} strides and dilations, {2 * rank} pads",
-                found=str(settings),
-            )
-        if groups < 1 or w[0] % groups or x[1] != w[1] * groups:
-            raise ShapeError("nn.conv: channels do not fit", found=f"x {x}, w {w}, groups {groups}")
-        if self.b is not None and shape_of(self.b) != (w[0],):
-            raise ShapeError(f"nn.conv: expected a bias of {w[0]} elements", found=str(self.b.type))
+        rank, settings = _check_window(self), self.settings
+        x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
+        _check_channels(self, groups > 0 and not w[0] % groups and x[1] == w[1] * groups, w[0])
         pads = settings["pads"]
         spatial = [
             window_extent(
@@ -253,24 +239,10 @@ class ConvTransposeOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
-        check_same_element(self)
-        check_number(self, self.x)
-        x, w = shape_of(self.x), shape_of(self.w)
-        settings = self.settings
-        groups, rank = settings["groups"], len(x) - 2
-        if rank < 1 or len(w) != len(x):
-            raise ShapeError("nn.conv_transpose: ranks differ", found=f"x {x}, w {w}")
-        for name, length in (("strides", 1), ("pads", 2), ("dilations", 1), ("output_pads", 1)):
-            check_length(self, name, settings[name], length * rank)
-        if groups < 1 or x[1] % groups or x[1] != w[0]:
-            raise ShapeError(
-                "nn.conv_transpose: channels do not fit", found=f"x {x}, w {w}, groups {groups}"
-            )
+        rank, settings = _check_window(self), self.settings
+        x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
         channels = w[1] * groups
-        if self.b is not None and shape_of(self.b) != (channels,):
-            raise ShapeError(
-                f"nn.conv_transpose: expected a bias of {channels} elements", found=str(self.b.type)
-            )
+        _check_channels(self, groups > 0 and not x[1] % groups and x[1] == w[0], channels)
         pads = settings["pads"]
         spatial = [
             transposed_extent(
@@ -284,3 +256,26 @@ class ConvTransposeOp(NnOp):
     @property
     def operations(self) -> int:
         return math.prod(shape_of(self.x)) * math.prod(shape_of(self.w)[1:])
+
+
+def _check_window(op: ConvOp | ConvTransposeOp) -> int:
+    """The number of spatial dimensions, if the operands and settings have as many."""
+    check_same_element(op)
+    check_number(op, op.x)
+    x, w = shape_of(op.x), shape_of(op.w)
+    rank = len(x) - 2
+    if rank < 1 or len(w) != len(x):
+        raise ShapeError(f"{op.name}: ranks differ", found=f"x {x}, w {w}")
+    for name, values in op.settings.items():
+        if name != "groups":
+            check_length(op, name, values, rank * (2 if name == "pads" else 1))
+    return rank
+
+
+def _check_channels(op: ConvOp | ConvTransposeOp, fit: bool, channels: int) -> None:
+    """Those of the operands fit, and there is a bias for each of the result's, if any."""
+    if not fit:
+        x, w, groups = shape_of(op.x), shape_of(op.w), to_python(op.groups)
+        raise ShapeError(f"{op.name}: channels do not fit", found=f"x {x}, w {w}, groups {groups}")
+    if op.b is not None and shape_of(op.b) != (channels,):
+        raise ShapeError(f"{op.name}: expected a bias of {channels} elements", found=str(op.b.type))

@@ -101,7 +101,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
                 f"loops, found [{', '.join(names)}]"
             )
         ranges = {index.name: index.range for index in op.index_list}
-        for name, loop in zip(names, loops, strict=True):
+        for number, (name, loop) in enumerate(zip(names, loops, strict=True)):
             if not 1 <= loop.step <= loop.extent:
                 raise VerifyException(
                     f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
@@ -111,7 +111,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
                     f"tile.contract: the loop over {name} cannot be one of {loop.extent} that is "
                     "shared"
                 )
-            _check_reads(op, name, names.index(name))
+            _check_reads(op, name, number)
 
 
 def _check_reads(op: ContractOp, name: str, number: int) -> None:

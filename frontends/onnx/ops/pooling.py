@@ -28,31 +28,26 @@ def _ceil_mode(call: Call) -> bool:
 @converts("MaxPool", 1, 22, no_output(1, "Indices"), only("storage_order", 0))
 def max_pool(call: Call) -> SSAValue:
     """Without where the largest elements are."""
-    settings = _pool_window(call)
-    return call.emit(
-        nn.MaxPoolOp,
-        call.x,
-        kernel_shape=settings.kernel,
-        strides=settings.strides,
-        pads=settings.pads,
-        dilations=settings.dilations,
-        ceil_mode=_ceil_mode(call),
-    )
+    return _pool(call, nn.MaxPoolOp)
 
 
 @converts("AveragePool", 1, 22)
 def average_pool(call: Call) -> SSAValue:
     """Padding counts, as zeros, where the attribute says so."""
+    return _pool(call, nn.AvgPoolOp, count_include_pad=call.flag("count_include_pad"))
+
+
+def _pool(call: Call, op: type[nn.NnOp], **more: bool) -> SSAValue:
     settings = _pool_window(call)
     return call.emit(
-        nn.AvgPoolOp,
+        op,
         call.x,
         kernel_shape=settings.kernel,
         strides=settings.strides,
         pads=settings.pads,
         dilations=settings.dilations,
         ceil_mode=_ceil_mode(call),
-        count_include_pad=call.flag("count_include_pad"),
+        **more,
     )
 
 
