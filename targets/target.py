@@ -54,6 +54,12 @@ class Target:
     shuffle_ports: int
     """Shuffles of lanes of two vectors that can start in one cycle."""
 
+    loop_ops: int
+    """Instructions of a loop that runs out of the cache of decoded instructions."""
+
+    refill_cycles: float
+    """Cycles until the pipeline is full again after a branch that was predicted badly."""
+
     page: int
     """Bytes of a page of memory."""
 

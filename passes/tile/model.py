@@ -36,9 +36,6 @@ LOOP_CYCLES = 0.5
 LOAD_CYCLES = 0.1
 """Of a load beyond its port: operands come from the second level of cache as often as from the
 first. Without it 65, 2% in the mean and 7% at most."""
-TILE_CYCLES = 12.0
-"""To begin a register tile: a branch that is predicted badly, and an empty pipeline. Without it 13,
-4% in the mean and 15% at most."""
 HIDDEN = 0.9
 """The share of the shorter of computing and loading that hides behind the longer one. With all of
 it 58, 1% in the mean and 9% at most."""
@@ -329,7 +326,7 @@ class Model:
 
     def _finish(self, rows: int, vectors: int) -> float:
         """Cycles to begin a register tile, run the post body, and store."""
-        begin = 1.0 if self.is_map else TILE_CYCLES + self.target.fma_latency
+        begin = 1.0 if self.is_map else self.target.refill_cycles + self.target.fma_latency
         return begin + rows * vectors * self._stored_each
 
     @cached_property
@@ -348,7 +345,7 @@ class Model:
         next output."""
         halves = math.log2(max(2, s.lanes))
         horizontal = 2 * halves / self.target.shuffle_ports + s.vectors
-        return self._finish(1, 1) - TILE_CYCLES + horizontal
+        return self._finish(1, 1) - self.target.refill_cycles + horizontal
 
     def has_windows(self, s: Schedule) -> bool:
         """Whether an input's vectors also move with the rows, as windows do."""

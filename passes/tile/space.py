@@ -39,9 +39,6 @@ mean and 34% at most; with 7 and 5 too, 47 take 2% less, for more candidates."""
 MAX_ROWS = 16
 """Rows of a register tile, which bound its code. Without it, 42 of all choices change, all on
 avx512, and take 9% less in the mean."""
-BODY_OPS = 160
-"""Instructions of an unrolled loop: it has to stay in the cache of decoded instructions, of which
-the model knows nothing. Without a bound, 4 in 10 choices are unrolled further."""
 WINDOW_OPS = 640
 """Instructions of an unrolled window. With as few as in other loops, average pools of 192 channels
 take 1% more cycles of the model on neon."""
@@ -239,7 +236,7 @@ class TileFamily:
         if model.registers(s) + s.vectors // AHEAD >= self.problem.target.vector_registers:
             return 1
         # the positions of a window share what they load; broadcasts that are shared are spilled
-        largest = WINDOW_OPS if model.has_windows(s) else BODY_OPS
+        largest = WINDOW_OPS if model.has_windows(s) else self.problem.target.loop_ops
         bounded = model.bounded(s)
         inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
         extents = [self._flat.ranges[name] for name in inside]
@@ -248,7 +245,7 @@ class TileFamily:
             if points * body > largest:
                 break
             whole = points
-        most = max(1, BODY_OPS // body)
+        most = max(1, self.problem.target.loop_ops // body)
         if model.page_cycles(s) > 1:
             most = min(most, FAR_UNROLL)
         return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
