@@ -161,7 +161,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=5, help="processes each (default: 5)")
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
     options = parser.parse_args(arguments)
-    check_names(parser, "model", options.names, NAMES, str.startswith)
+    check_names(parser, "model", options.names, MODELS, str.startswith)
     check_names(parser, "peer", options.peers.split(","), PEERS)
     if options.repeat < 1:
         parser.error("--repeat: at least 1")
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where = show_machine()
     peers = available(options.peers.split(","))
     rows: list[Row] = []
-    for name in chosen(NAMES, options.names):
+    for name in chosen(MODELS, options.names):
         rows += (new := compare(name, peers, options.repeat))
         _print_rows(new)
     _print_means(rows)
