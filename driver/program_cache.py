@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tessella import targets
 from tessella.codegen import llvm
 from tessella.codegen.link import link
+from tessella.driver import kept_weights
 from tessella.driver.options import Options
 from tessella.runtime import stored
 from tessella.runtime.arena import aligned
@@ -27,7 +28,7 @@ from tessella.support.knobs import KNOBS
 if TYPE_CHECKING:
     from tessella.codegen.objects import Objects
 
-FOLDER = Folder("programs", 59 / 64)
+FOLDER = Folder("programs", 15 / 64)
 
 SIGNATURES = Folder("signatures", 1 / 64)
 
@@ -56,7 +57,10 @@ def key(model: str | None, shapes: Shapes, options: Options) -> str | None:
 def fetch(key: str | None) -> Program | None:
     """The program, if it was made before."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
-    return None if data is None else stored.restore(data, link)
+    try:
+        return None if data is None else stored.restore(data, link, kept_weights.find)
+    except kept_weights.MissingError:
+        return None
 
 
 def store(key: str | None, program: Program, objects: Objects) -> None:
@@ -64,7 +68,7 @@ def store(key: str | None, program: Program, objects: Objects) -> None:
     if key is None:
         return
     try:
-        parts = stored.dump(program, objects.images, objects.symbols)
+        parts = stored.dump(program, objects.images, objects.symbols, kept_weights.keep)
     except stored.NotStorableError:
         return
     FOLDER.put(key, *parts)

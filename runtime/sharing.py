@@ -21,6 +21,9 @@ _SAMPLES = 1024
 _shared: MutableMapping[Key, Array] = WeakValueDictionary()
 """Arrays of bytes. Of several with one key the latest: the others are found no more."""
 
+named: MutableMapping[str, Array] = WeakValueDictionary()
+"""Arrays of bytes that have a name beside their content: such as they have on disk."""
+
 
 def packed(arrays: Sequence[Array]) -> list[Array]:
     """The bytes of each array, at a multiple of ``ALIGNMENT``; shared, and not to be written to.
@@ -57,7 +60,7 @@ def _first(flat: Array, *tables: MutableMapping[Key, Array]) -> Array:
     key = _key(flat)
     for table in tables:
         known = table.get(key)
-        if known is not None and np.array_equal(known, flat):
+        if known is not None and (known is flat or np.array_equal(known, flat)):
             return known
     tables[-1][key] = flat
     return flat

@@ -1,7 +1,8 @@
 """A program as bytes, from which it is made again without the compiler.
 
 The length of a text in 8 bytes; the text, JSON; then, each at a multiple of 64 bytes behind it, the
-arrays and objects that the text names by where they are. Whoever stores such bytes has to see to it
+arrays and objects that the text names by where they are. Large arrays are elsewhere: the text has
+their names. Whoever stores such bytes has to see to it
 that they are what was written: they hold native code, and nothing is checked here.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -51,10 +52,21 @@ Link = Callable[[Mapping[str, bytes], Mapping[str, str]], Code]
 """Links objects, with the symbol of each, both by the function's name."""
 
 
+Keep = Callable[[Array], str]
+"""Stores an array of bytes elsewhere. Returns its name."""
+
+Find = Callable[[Sequence[tuple[str, int]]], Sequence[Array]]
+"""The arrays of these names and sizes, as they were kept. It raises where one is gone."""
+
+LARGE = 1 << 16
+"""Bytes of an array that is kept elsewhere."""
+
+
 class _Parts:
     """Bytes behind the text."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Keep) -> None:
+        self.keep = keep
         self.buffers: list[bytes | memoryview] = []
         self._end = 0
 
@@ -65,12 +77,17 @@ class _Parts:
         self._end += size + padding
         return start, size
 
+    def weight(self, array: Array) -> Part | tuple[str, int]:
+        if array.size < LARGE:
+            return self.add(array.data)
+        return self.keep(array), array.size
+
 
 def dump(
-    program: Program, images: Mapping[str, bytes], symbols: Mapping[str, str]
+    program: Program, images: Mapping[str, bytes], symbols: Mapping[str, str], keep: Keep
 ) -> Sequence[bytes | memoryview]:
     """The bytes, in parts. Raises NotStorableError."""
-    parts = _Parts()
+    parts = _Parts(keep)
     text = {
         **_program(program, parts),
         "code": [[name, symbols[name], parts.add(image)] for name, image in images.items()],
@@ -80,9 +97,9 @@ def dump(
     return [len(head).to_bytes(LENGTH), head, *parts.buffers]
 
 
-def restore(data: memoryview, link: Link) -> Program:
+def restore(data: memoryview, link: Link, find: Find) -> Program:
     """The program that ``dump`` was given, for bytes that start at a multiple of ``ALIGNMENT`` and
-    are the program's from now on."""
+    are the program's from now on. Raises what ``find`` raises."""
     end = LENGTH + int.from_bytes(data[:LENGTH])
     text = json.loads(bytes(data[LENGTH:end]))
 
@@ -91,7 +108,23 @@ def restore(data: memoryview, link: Link) -> Program:
 
     images = {name: bytes(part(at)) for name, _, at in text["code"]}
     code = link(images, {name: symbol for name, symbol, _ in text["code"]})
-    return _restored_program(text, code, part)
+    return _restored_program(text, code, _Pieces(part, find))
+
+
+class _Pieces(NamedTuple):
+    """Where the arrays of a program are."""
+
+    part: Callable[[Part], memoryview]
+    find: Find
+
+    def weights(self, places: Sequence[Any]) -> list[Array]:
+        far = iter(self.find([(name, size) for name, size in places if isinstance(name, str)]))
+        return sharing.adopted(
+            [next(far) if isinstance(place[0], str) else self._near(place) for place in places]
+        )
+
+    def _near(self, place: Part) -> Array:
+        return np.frombuffer(self.part(place), np.uint8)
 
 
 def _program(program: Program, parts: _Parts) -> dict[str, Any]:
@@ -101,19 +134,17 @@ def _program(program: Program, parts: _Parts) -> dict[str, Any]:
         "nodes": {str(code): list(names) for code, names in program.nodes.items()},
         "steps": [_step(step, parts) for step in program.steps],
         "constants": {str(i): [c.slot, *_spec(c.spec)] for i, c in program.constants.items()},
-        "weights": [parts.add(array.data) for array in program.weights],
+        "weights": [parts.weight(array) for array in program.weights],
     }
 
 
-def _restored_program(
-    entry: Mapping[str, Any], code: Code, part: Callable[[Part], memoryview]
-) -> Program:
+def _restored_program(entry: Mapping[str, Any], code: Code, pieces: _Pieces) -> Program:
     return Program(
         inputs=entry["inputs"],
-        steps=tuple(_restored(step, code, part) for step in entry["steps"]),
+        steps=tuple(_restored(step, code, pieces) for step in entry["steps"]),
         results=tuple(entry["results"]),
         constants={int(i): _restored_constant(c) for i, c in entry["constants"].items()},
-        weights=sharing.adopted([np.frombuffer(part(at), np.uint8) for at in entry["weights"]]),
+        weights=pieces.weights(entry["weights"]),
         nodes={int(number): names for number, names in entry["nodes"].items()},
         keep=code,
     )
@@ -146,11 +177,11 @@ def _step(step: Step, parts: _Parts) -> dict[str, Any]:
     }
 
 
-def _restored(entry: Mapping[str, Any], code: Code, part: Callable[[Part], memoryview]) -> Step:
+def _restored(entry: Mapping[str, Any], code: Code, pieces: _Pieces) -> Step:
     inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
     if "body" in entry:
         carried, scanned, backward = entry["loop"]
-        body = _restored_program(entry["body"], code, part)
+        body = _restored_program(entry["body"], code, pieces)
         return ScanStep(body, Loop(carried, scanned, tuple(backward)), inputs, outputs)
     if "segment" in entry:
         specs = tuple(map(_restored_spec, entry["specs"]))

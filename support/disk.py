@@ -126,6 +126,18 @@ class Folder:
             return None
         return content
 
+    def has(self, key: str, size: int) -> bool:
+        """Whether there is an entry with so many bytes of content. It counts as used now."""
+        file = self._file(key)
+        if file is None:
+            return False
+        try:
+            with _opened(file) as stream:
+                _mark_used(stream)
+                return os.fstat(stream.fileno()).st_size == HEADER + size
+        except (OSError, ValueError):
+            return False
+
     def put(self, key: str, *content: Buffer) -> None:
         """Store an entry, whose content comes in parts, if that can be done."""
         file = self._file(key)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tessella
 from tessella.driver import build, program_cache
-from tessella.runtime import stored
+from tessella.runtime import sharing, stored
 from tessella.runtime.program import Constant, HostStep, Program, TensorSpec
 from tessella.runtime.sharing import packed
 from tessella.support.errors import InvalidModelError
@@ -247,6 +248,67 @@ def test_a_damaged_entry_is_made_again(cache: Path, compiled: list[str], at: int
     assert len(compiled) == 2
 
 
+# ** weights **
+
+
+def product(columns: int = 300) -> bytes:
+    """A symbolic model with one weight that is kept by itself."""
+    weight = np.random.default_rng(0).standard_normal((100, columns), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 100])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", columns])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+def answers(rows: Sequence[int]) -> list[Array]:
+    model = tessella.compile(product())
+    return [model(np.ones((count, 100), np.float32)) for count in rows]
+
+
+def forget() -> None:
+    """Be as a new process is."""
+    gc.collect()
+    sharing.named.clear()
+
+
+def test_programs_share_weights_on_disk_and_in_memory(cache: Path, compiled: list[str]) -> None:
+    cold = answers([20, 40])
+    programs = list((cache / "programs").iterdir())
+    (weight,) = (cache / "weights").iterdir()
+    assert len(programs) == 2
+    assert weight.stat().st_size > 100 * 300 * 4
+    forget()
+    model = tessella.compile(product())
+    model.prepare({"x": (20, 100)})
+    weight.unlink()  # the next program finds it in memory
+    np.testing.assert_array_equal(model(np.ones((40, 100), np.float32)), cold[1])
+    assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed", "cut"])
+def test_a_program_without_its_weights_is_made_again(
+    cache: Path, compiled: list[str], damage: str
+) -> None:
+    (cold,) = answers([20])
+    (weight,) = (cache / "weights").iterdir()
+    content = bytearray(weight.read_bytes())
+    content[-1] ^= 0xFF
+    weight.unlink()
+    if damage != "gone":
+        weight.write_bytes(content if damage == "changed" else content[:-1])
+        weight.chmod(0o600)
+    for _ in range(2):
+        forget()
+        (again,) = answers([20])
+        np.testing.assert_array_equal(again, cold)
+    assert len(compiled) == 2
+
+
 def test_a_model_that_is_wrong_is_no_entry(cache: Path) -> None:
     for _ in range(2):
         with pytest.raises(InvalidModelError):
@@ -270,11 +332,22 @@ def test_settings_come_back() -> None:
     }
     step = HostStep("nn.abs", "node", (0,), (1,), settings, (np.dtype(np.int8),))
     strided = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
-    arrays = [np.arange(100), strided, np.array(True), np.zeros((0, 2), np.float64)]
+    arrays = [np.arange(stored.LARGE // 8), strided, np.array(True), np.zeros((0, 2), np.float64)]
     constants = {i: Constant(i, TensorSpec(arrays[i].shape, arrays[i].dtype)) for i in (1, 2, 3)}
     program = Program(1, (step,), (1,), constants, packed(arrays), {3: ["n"]})
-    data = memoryview(b"".join(stored.dump(program, {}, {})))
-    again = stored.restore(data, lambda images, symbols: None)  # pyright: ignore
+    elsewhere: dict[str, Array] = {}
+
+    def keep(array: Array) -> str:
+        elsewhere[name := f"array {len(elsewhere)}"] = array
+        return name
+
+    data = memoryview(b"".join(stored.dump(program, {}, {}, keep)))
+    again = stored.restore(
+        data,
+        lambda images, symbols: None,  # pyright: ignore
+        lambda wanted: [elsewhere[name][:size] for name, size in wanted],
+    )
+    assert [array.nbytes for array in elsewhere.values()] == [arrays[0].nbytes]
     assert again.steps == program.steps
     assert repr(again.steps) == repr(program.steps)
     assert again.constants == constants
@@ -287,7 +360,7 @@ def test_settings_come_back() -> None:
 def test_what_has_no_form_is_not_stored() -> None:
     step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
     with pytest.raises(stored.NotStorableError):
-        stored.dump(Program(1, (step,), (1,), {}, []), {}, {})
+        stored.dump(Program(1, (step,), (1,), {}, []), {}, {}, lambda array: "")
 
 
 def test_the_next_process_does_without_the_compiler(cache: Path, tmp_path: Path) -> None:

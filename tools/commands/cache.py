@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 
 from tessella.codegen import kernel_cache
-from tessella.driver import program_cache
+from tessella.driver import kept_weights, program_cache
 from tessella.support import disk
 
-FOLDERS = (kernel_cache.FOLDER, program_cache.FOLDER, program_cache.SIGNATURES)
+FOLDERS = (
+    kernel_cache.FOLDER,
+    program_cache.FOLDER,
+    kept_weights.FOLDER,
+    program_cache.SIGNATURES,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,54 @@
+"""Packed weights on disk, by their content: the programs of a model for all shapes share them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime import sharing
+from tessella.runtime.arena import ALIGNMENT, aligned
+from tessella.support.disk import Folder
+
+Array = npt.NDArray[np.uint8]
+
+FOLDER = Folder("weights", 44 / 64)
+
+
+class MissingError(Exception):
+    """Weights that a program needs are not there any more."""
+
+
+def keep(array: Array) -> str:
+    """Store an array of bytes for later, if that can be done. Returns its name."""
+    name = hashlib.sha256(array.data).hexdigest()
+    sharing.named[name] = array
+    if not FOLDER.has(name, array.size):
+        FOLDER.put(name, array.data)
+    return name
+
+
+def find(wanted: Sequence[tuple[str, int]]) -> list[Array]:
+    """The arrays of these names and sizes: those that programs of this process have, the others in
+    one block. Raises MissingError."""
+    found = {name: sharing.named.get(name) for name, _ in wanted}
+    sizes = {name: size for name, size in wanted if found[name] is None}
+    block = aligned(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes.values()))
+    end = 0
+    for name, size in sizes.items():
+        found[name] = sharing.named[name] = _read(name, block[end : end + size])
+        end += -(-size // ALIGNMENT) * ALIGNMENT
+    return [array for name, _ in wanted if (array := found[name]) is not None]
+
+
+def _read(name: str, room: Array) -> Array:
+    def exactly(size: int) -> memoryview:
+        if size != room.size:
+            raise ValueError(f"{size} bytes where {room.size} were kept")
+        return room.data
+
+    if FOLDER.read(name, exactly) is None:
+        raise MissingError(name)
+    return room
