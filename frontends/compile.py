@@ -60,7 +60,7 @@ def _read(
 
 
 def _check_import_options(constants: object, max_bytes: object) -> None:
-    """Raise OptionError for what is no dictionary, or no number of bytes."""
+    """Raise OptionError unless these are a dictionary and a number of bytes."""
     for name, value, kind, expected in (
         ("constants", constants, Mapping, "a dictionary of arrays by the names of inputs"),
         ("max_bytes", max_bytes, int, "a number of bytes, as an int"),
@@ -91,14 +91,13 @@ def compile(
     how they are chosen there: `cost`, by the least time of the whole model as it is estimated, or
     `grade`, op by op after the order of the places. Where no kernel serves the places, one in
     another layout is taken, then NumPy: ``fallback="error"`` refuses that. ``target`` names another
-    machine (``avx2``, ``aarch64``), whose code can be inspected; ``progress`` is called with what
-    is being done.
+    machine (``avx2``, ``aarch64``), whose code can be inspected. ``progress`` is called with the
+    name of each step.
 
-    Of an ONNX model, ``constants`` fixes the values of inputs by name, which are no inputs any more
-    then: a shape cannot depend on an input's values otherwise. No tensor of it may have more than
-    ``max_bytes`` (16 GiB where it is not given).
+    For an ONNX model, ``constants`` fixes the values of inputs by name. These are no longer inputs,
+    and shapes may depend on them. No tensor may have more than ``max_bytes`` (16 GiB by default).
 
-    Raises TessellaError: UnsupportedError lists all that is not supported at once.
+    Raises TessellaError; an UnsupportedError lists everything that is not supported.
     """
     return compile_source(
         open_source(model, constants=constants, max_bytes=max_bytes),

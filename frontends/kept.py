@@ -1,4 +1,4 @@
-"""Models whose programs are kept on disk: read only where a program is not there yet."""
+"""Models whose programs are kept on disk. The model is read only if a program is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tessella.frontends.onnx import OnnxSource
 
 _LARGEST = 2**31 - 1
-"""Bytes of a model: what has more is read, and refused, by who knows why."""
+"""The most bytes that a model may have here. Larger ones are left to the importer, which refuses
+them with a reason."""
 
 
 class KeptSource:
@@ -40,7 +41,7 @@ class KeptSource:
         self.outputs: Sequence[ValueInfo] = signature.outputs
         self._files = signature.files
         self.fingerprint = self._with_files(own)
-        """None where there is no cache, or nothing tells one model from another."""
+        """None if there is no cache, or nothing identifies the model."""
         if self.fingerprint is None:
             self._opened()
 
@@ -80,8 +81,8 @@ class KeptSource:
 
 
 def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
-    """Names the bytes of a model, and how it is read; None where there is no cache, or it is no
-    such thing."""
+    """Names the bytes of a model, and how it is read; None if there is no cache, or it is no
+    model."""
     if disk.home() is None:
         return None
     try:

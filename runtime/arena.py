@@ -19,9 +19,9 @@ from tessella.support.errors import ResourceError
 Array = npt.NDArray[Any]
 
 ALIGNMENT = 64
-"""Bytes: weights and arena start at a multiple of this."""
+"""Weights and arenas start at a multiple of so many bytes."""
 LARGE = 4096
-"""Bytes from which on outputs are aligned, and recycled."""
+"""Outputs of at least so many bytes are aligned and recycled."""
 HUGE_PAGE = 2 * 1024 * 1024
 KEPT = 2
 
@@ -39,8 +39,8 @@ def aligned(size: int) -> Array:
 
 
 def _huge(size: int) -> Array:
-    """A block on huge pages, where the system has them to give: far fewer misses when it is read
-    with long strides."""
+    """A block on huge pages, where the system has some: reads with long strides miss far less
+    often."""
     mapping = mmap.mmap(-1, size + HUGE_PAGE)
     mapping.madvise(mmap.MADV_HUGEPAGE)
     block = np.frombuffer(mapping, np.uint8)
@@ -58,7 +58,7 @@ class Workspace:
         self._recyclers: defaultdict[int, Recycler] = defaultdict(Recycler)
 
     def arena(self, size: int) -> int:
-        """The address of at least so many bytes; it stays until one asks for more. Raises
+        """The address of at least so many bytes. It is valid until more are asked for. Raises
         ResourceError."""
         if size > self._arena.size or not self._address:
             self._address, self._arena = 0, aligned(0)  # not both at a time
@@ -72,21 +72,21 @@ class Workspace:
 
 
 class Recycler:
-    """Arrays for one user at a time; memory that no array refers to any more is used again.
+    """Arrays for one user at a time. Memory that no array refers to any more is used again.
 
-    A fresh array of some size comes from the system page by page, which takes longer than to
-    write it. At most ``KEPT`` blocks are kept: for the array at work and the one before it.
+    The system gives fresh memory page by page, which takes longer than writing it. At most ``KEPT``
+    blocks are kept: for the current array and the one before it.
     """
 
     def __init__(self) -> None:
         self._kept: list[tuple[Array, int, int]] = [(np.empty(0, np.uint8), 0, -1)]
-        """Memory, where in it arrays start, and how large they can be. The first is never handed
-        out: it shows how many references memory has that nobody uses, which depends on the version
-        of Python."""
+        """Blocks of memory, where their arrays start, and how large these can be. The first block
+        is never handed out. It shows how many references unused memory has, which depends on the
+        version of Python."""
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array]:
-        """What makes arrays with any values; aligned where they are large, as a vector that lies
-        across two lines of the cache is stored at half the speed."""
+        """Makes arrays of undefined values. Large ones are aligned, as a vector that crosses a
+        cache line is stored at half the speed."""
         size = math.prod(shape) * dtype.itemsize
         if size < LARGE:
             return partial(np.empty, shape, dtype)

@@ -188,14 +188,14 @@ def _values(element: Element) -> Array:
 
 
 def _beyond(element: Element) -> int:
-    """The code behind that of the largest number: infinity, or NaN where there is none."""
+    """The code after that of the largest number: infinity, or NaN where there is none."""
     ones = (1 << (element.bits - 1)) - 1
     return ones & -(1 << element.fraction) if element.infinite else ones
 
 
 def _to_code(array: Array, element: Element) -> Array:
-    """The code whose value is nearest, the even one of two; beyond the range that behind the
-    largest."""
+    """The code of the nearest value, the even one of two. Beyond the range it is the one after the
+    largest number's."""
     beyond = _beyond(element)
     values = _values(element)[:beyond].astype(np.float64)
     values = np.append(values, 2 * values[-1] - values[-2])

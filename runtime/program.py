@@ -1,8 +1,8 @@
 """A compiled program: steps over numbered values, and how they run.
 
 A step is a native segment, a NumPy kernel by name, or a loop around another program. Values are
-numbered: the inputs first, then what steps give. The weights are arrays of bytes in a table, which
-other programs may read too.
+numbered: the inputs first, then the results of steps. The weights are arrays of bytes in a table,
+which other programs may read too.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is a weight as a whole. A weight of one element stands for as many as there
-    are."""
+    """A value that is a whole weight. A weight of one element stands for all elements of the
+    value."""
 
     slot: int
     spec: TensorSpec
 
     def array(self, weights: Sequence[Array]) -> Array:
-        """Its elements, in the memory of the weight, and not to be written to."""
+        """Its elements, in the memory of the weight. They must not be written to."""
         flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.shape
         return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)
 
@@ -155,8 +155,8 @@ class Program:
             self.workspaces.append(workspace)
 
     def _owned(self, results: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
-        """Results that the caller may write to: never the memory of an input, of a constant or of
-        one another, of which a NumPy kernel may have made a view."""
+        """Results that the caller may write to. A result that shares memory with an input, a
+        constant or another result, as views of NumPy kernels do, is copied."""
         taken = [*inputs, *self._fixed.values()]
         for result in results:
             shared = any(np.may_share_memory(result, other) for other in taken)
@@ -165,7 +165,7 @@ class Program:
 
 
 class _Frame:
-    """What a call has to itself: the steps, bound to a workspace. The next call reuses it."""
+    """The steps, bound to a workspace that one call uses at a time."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

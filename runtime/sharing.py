@@ -19,16 +19,17 @@ _SAMPLES = 1024
 """Bytes of an array that are looked at before it is compared with another as a whole."""
 
 _shared: MutableMapping[Key, Array] = WeakValueDictionary()
-"""Arrays of bytes. Of several with one key the latest: the others are found no more."""
+"""Arrays of bytes. Of several with one key, only the latest is found."""
 
 named: MutableMapping[str, Array] = WeakValueDictionary()
 """Arrays of bytes that have a name beside their content: such as they have on disk."""
 
 
 def packed(arrays: Sequence[Array]) -> list[Array]:
-    """The bytes of each array, at a multiple of ``ALIGNMENT``; shared, and not to be written to.
+    """The bytes of each array, at a multiple of ``ALIGNMENT``; they are shared and must not be
+    written to.
 
-    Those that no program has yet are laid one after another in one block. Raises ResourceError.
+    Those that no program has yet are placed one after another in one block. Raises ResourceError.
     """
     missing: dict[Key, Array] = {}
     chosen = [_first(bytes_of(array), _shared, missing) for array in arrays]
@@ -43,9 +44,9 @@ def packed(arrays: Sequence[Array]) -> list[Array]:
 
 
 def adopted(flats: Sequence[Array]) -> list[Array]:
-    """For each of these arrays of bytes one that programs have and that is equal, or else itself.
+    """For each array of bytes, an equal one that a program already has, or else the array itself.
 
-    They start at multiples of ``ALIGNMENT``, and are not written to any more.
+    All start at multiples of ``ALIGNMENT``, and must no longer be written to.
     """
     return [_first(flat, _shared) for flat in flats]
 
@@ -56,7 +57,7 @@ def bytes_of(array: Array) -> Array:
 
 
 def _first(flat: Array, *tables: MutableMapping[Key, Array]) -> Array:
-    """An equal array of the tables; or else this one, which the last table has from now on."""
+    """An equal array of the tables, or else this one, which is added to the last table."""
     key = _key(flat)
     for table in tables:
         known = table.get(key)

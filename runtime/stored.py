@@ -2,8 +2,8 @@
 
 The length of a text in 8 bytes; the text, JSON; then, each at a multiple of 64 bytes behind it, the
 arrays and objects that the text names by where they are. Large arrays are elsewhere: the text has
-their names. Whoever stores such bytes has to see to it
-that they are what was written: they hold native code, and nothing is checked here.
+their names. The bytes hold native code, and nothing is checked here: whoever stores them must make
+sure that they are unchanged.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def dump(
 
 
 def restore(data: memoryview, link: Link, find: Find) -> Program:
-    """The program that ``dump`` was given, for bytes that start at a multiple of ``ALIGNMENT`` and
-    are the program's from now on. Raises what ``find`` raises."""
+    """The program that ``dump`` was given. The bytes start at a multiple of ``ALIGNMENT``, and the
+    program owns them from now on. Raises what ``find`` raises."""
     end = LENGTH + int.from_bytes(data[:LENGTH])
     text = json.loads(bytes(data[LENGTH:end]))
 

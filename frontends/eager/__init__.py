@@ -17,7 +17,7 @@ __all__ = ["EagerOp", "ops"]
 class Ops:
     """The ops by name; one whose name is a keyword of Python ends in an underscore: ``and_``.
 
-    They are those of the dialect at the time they are asked for.
+    They are the ones that the dialect has when they are asked for.
     """
 
     def __init__(self, options: Options | None = None) -> None:

@@ -1,4 +1,4 @@
-"""An op called on arrays: a program of this op alone, compiled at the first call and kept."""
+"""An op called on arrays: a program of one op, which is compiled at the first call and kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from tessella.runtime.program import Program
 from tessella.support.errors import ShapeError
 
 MAX_OPS = 256
-"""Programs that are kept, of all ops together; the one used longest ago is dropped."""
+"""The number of programs that are kept, of all ops together. The least recently used one is
+dropped."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class EagerOp:
     Operands are arrays or Python numbers, by position or by name; an optional one may be None.
     Settings are given by name. The result is a new array, or a tuple of them.
 
-    Raises InputError for what is no array, OptionError for settings that do not exist or are
-    missing, ShapeError where operands and settings do not fit together, ExecutionError where the
-    values cannot be computed with.
+    Raises InputError for an operand that is no array, OptionError for settings that do not exist or
+    are missing, ShapeError where operands and settings do not fit together, ExecutionError where
+    the values cannot be computed with.
     """
 
     def __init__(self, name: str, kind: type[NnOp], options: Options) -> None:

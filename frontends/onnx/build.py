@@ -56,7 +56,7 @@ class Builder(Emitter):
         return self.constant(source.array, source.name or name)
 
     def static(self, value: SSAValue) -> Array | None:
-        """The elements of a value where constants alone determine them."""
+        """The elements of a value, if constants alone determine them."""
         return self._constants.value(value)
 
     def check_size(self, shape: Sequence[int], dtype: npt.DTypeLike) -> None:

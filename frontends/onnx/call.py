@@ -19,7 +19,7 @@ from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, 
 
 
 class UnknownValueError(ShapeError):
-    """A value has to be known when the model is imported, and is not."""
+    """A value that must be known when the model is imported is not known."""
 
     def __init__(self, call: Call, what: str, names: Sequence[str]) -> None:
         shown = ", ".join(map(repr, names))
@@ -47,7 +47,7 @@ def front_axis(axis: int, rank: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A node in the course of its conversion."""
+    """A node that is being converted."""
 
     node: Node
     version: int

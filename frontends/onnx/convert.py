@@ -87,7 +87,7 @@ class Conversion:
     def run(
         self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
     ) -> list[SSAValue]:
-        """The values of the graph's outputs. Raises UnsupportedError with all issues there are."""
+        """The values of the graph's outputs. Raises UnsupportedError, which lists all issues."""
         graph = self._model.graph
         scope = Scope(self._build, self._model.opsets, {**graph.tensors, **constants})
         for name, value in arguments.items():
@@ -182,7 +182,7 @@ class Conversion:
 
 @contextmanager
 def _located(node: Node) -> Generator[None]:
-    """Say in every error which node it comes from."""
+    """Add the node to every error that leaves the block."""
     try:
         yield
     except UnsupportedError:
@@ -206,7 +206,7 @@ def _located(node: Node) -> Generator[None]:
 
 
 def _set_hint(value: SSAValue, name: str) -> None:
-    """Let the printed IR use the ONNX name, as far as it can be one there."""
+    """Let the printed IR use the ONNX name, as far as its syntax allows."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     if value.name_hint is None and text[:1].isalpha():
         value.name_hint = text

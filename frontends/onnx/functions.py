@@ -24,8 +24,8 @@ _MAX_NODES = 1 << 16
 
 
 class Calls:
-    """How deep and how many the calls of functions are, and the branches: n functions that call
-    one another can make 2^n nodes."""
+    """The depth and the number of calls of functions and of branches: n functions that call one
+    another can make 2^n nodes."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -43,7 +43,7 @@ class Calls:
 
     @contextmanager
     def within(self, node: Node) -> Generator[None]:
-        """What a node calls. Raises InvalidModelError where that is too deep."""
+        """What a node calls. Raises InvalidModelError if calls are nested too deeply."""
         if self._depth >= _DEPTH:
             raise InvalidModelError(
                 "functions or branches are nested too deeply",

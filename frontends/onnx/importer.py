@@ -19,16 +19,16 @@ from tessella.runtime.elements import dtype_name, tagged
 from tessella.support.errors import InputError, ShapeError, UnsupportedError
 
 MAX_BYTES = 16 << 30
-"""The largest tensor that a model may have, where the caller does not say."""
+"""The largest tensor that a model may have by default, in bytes."""
 
 
 class OnnxSource:
     """An ONNX model, from a path, bytes or ``ModelProto``.
 
-    ``constants`` fixes the values of inputs, which are no inputs any more then: what depends on the
-    values of an input cannot be a shape otherwise. No tensor may have more than ``max_bytes``.
-    Raises InvalidModelError for what is no model, UnsupportedError with all in it that is not
-    supported, and InputError for constants that do not fit.
+    ``constants`` fixes the values of inputs. These are no longer inputs, and shapes may depend on
+    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError for what is no model,
+    UnsupportedError with everything that is not supported, and InputError for constants that do not
+    fit.
     """
 
     fingerprint: str | None = None
@@ -76,8 +76,8 @@ class OnnxSource:
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The program for these shapes of the inputs.
 
-        Raises UnsupportedError with all that is not supported for these shapes, ShapeError for
-        shapes that do not fit or cannot be known, ResourceError for a tensor that is too large.
+        Raises UnsupportedError with everything that is not supported for these shapes, ShapeError
+        for shapes that do not fit or cannot be known, ResourceError for a tensor that is too large.
         """
         sizes = self._shapes(shapes)
         for value in self._inputs:

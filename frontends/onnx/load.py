@@ -1,6 +1,7 @@
-"""Reading a model from a path, bytes or protobuf, whatever is in it; no code of it ever runs.
+"""Reading a model from a path, bytes or protobuf. The model may hold anything; none of it is ever
+run.
 
-Raises InvalidModelError for all that is no ONNX model or breaks the format's rules.
+Raises InvalidModelError for what is no ONNX model, or breaks the rules of the format.
 """
 
 from __future__ import annotations

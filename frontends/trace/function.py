@@ -1,4 +1,5 @@
-"""``@function``: an operation on arrays that is recorded in a trace, and outside of one runs."""
+"""``@function``: an operation on arrays, which a trace records, and which runs outside of a
+trace."""
 
 from __future__ import annotations
 

@@ -111,8 +111,8 @@ def jit(
 ) -> Any:
     """Compile a function of arrays, written as for NumPy. A decorator, with or without options.
 
-    It runs once in Python for each new set of shapes and dtypes of its arguments, on arrays that
-    record what is done with them; what is recorded is compiled, and runs in its place.
+    For each new set of shapes and dtypes of its arguments, it runs once in Python, on arrays that
+    record what is done with them. The record is compiled, and runs in its place.
 
     ``static_argnames`` names parameters whose values the function needs in Python: axes, flags,
     sizes. A program is made for each of their values. The other options are those of ``compile``:

@@ -22,7 +22,7 @@ _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
         "static_argnames; the values of arrays are not known while tracing",
     ),
 }
-"""What runs out: what to say of it, and what to do."""
+"""A resource that runs out: how to name it, and what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Location:
 
 
 def caller() -> Location | None:
-    """The innermost line of the user's that is being run."""
+    """The innermost line of user code that is running."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and not _is_users(frame):
         frame = frame.f_back
@@ -53,7 +53,7 @@ def caller() -> Location | None:
 
 @contextmanager
 def located() -> Generator[None]:
-    """Errors that leave the block say at which line of the user's they were raised."""
+    """Errors that leave the block name the line of user code that raised them."""
     try:
         yield
     except (TessellaError, ValueError) as raised:

@@ -1,4 +1,4 @@
-"""Functions that move elements without looking at them."""
+"""Functions that only move elements."""
 
 from __future__ import annotations
 

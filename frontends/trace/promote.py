@@ -45,7 +45,7 @@ def float_dtype(dtype: DType) -> DType:
 
 
 def common_dtype(operands: Sequence[Any]) -> DType:
-    """The dtype that arrays and numbers have together."""
+    """The common dtype of arrays and numbers."""
     samples = {int: 0, float: 0.0}
     kinds = [kind_of(as_operand(x)) for x in operands]
     return np.result_type(*(samples[k] if isinstance(k, type) else k for k in kinds))
@@ -69,12 +69,12 @@ def cast(trace: Trace, value: Any, dtype: DType) -> Traced:
 
 
 def common(trace: Trace, *operands: Any) -> list[Traced]:
-    """Arrays and numbers with the dtype that they have together."""
+    """Arrays and numbers, converted to their common dtype."""
     dtype = common_dtype(operands)
     return [cast(trace, as_operand(x), dtype) for x in operands]
 
 
 def floating(trace: Trace, *operands: Any) -> list[Traced]:
-    """Arrays and numbers with the floating-point dtype that they have together."""
+    """Arrays and numbers, converted to their common floating-point dtype."""
     dtype = float_dtype(common_dtype(operands))
     return [cast(trace, as_operand(x), dtype) for x in operands]

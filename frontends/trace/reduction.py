@@ -1,4 +1,4 @@
-"""Reductions, and what else runs along axes."""
+"""Reductions and other functions along axes."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Trace:
 
     @contextmanager
     def opened(self) -> Generator[None]:
-        """When the block ends, nothing more can be recorded."""
+        """After the block, nothing more can be recorded."""
         try:
             yield
         finally:
@@ -266,7 +266,7 @@ class Trace:
         return Traced(self, self.emitter.expand(x.value, shape))
 
     def _capture(self, array: Array) -> Traced:
-        """A constant with these elements; it keeps them if the array is written to later."""
+        """A constant with these elements, which later writes to the array do not change."""
         known = self._captured.get(id(array))
         if known is not None and known[0] is array and _same(array, known[1]):
             return known[2]
@@ -281,7 +281,7 @@ class Trace:
 
 
 def _line() -> str | None:
-    """The user's line that is being run, as ops name it."""
+    """The line of user code that is running, as ops name it."""
     at = caller()
     return at.node if at else None
 

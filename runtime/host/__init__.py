@@ -47,10 +47,10 @@ def run(
     settings: Mapping[str, Any],
     dtypes: Sequence[np.dtype[Any]] | None = None,
 ) -> list[Array]:
-    """Run the NumPy kernel of a name, without warnings: IEEE's results are meant.
+    """Run the NumPy kernel of a name, without warnings, as IEEE's results are intended.
 
     Kernels compute in f32 with narrower floats, and in 8 bits with narrower integers; ``dtypes``
-    are then those that the results are rounded to.
+    then are the ones that the results are rounded to.
     """
     if name not in KERNELS:
         plugins.import_all(plugins.HOST)

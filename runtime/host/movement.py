@@ -118,7 +118,8 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 def resize_positions(old: int, new: int, scale: float, coordinates: str) -> Array:
     """Where each of ``new`` elements of a resized dimension lies among the ``old`` (ONNX's Resize).
 
-    In single precision as onnxruntime and ONNX's reference: which element is nearest hangs on it.
+    It is computed in single precision, as by ONNX Runtime and ONNX's reference: which element is
+    nearest depends on it.
     """
     return _COORDINATES[coordinates](np.arange(new, dtype=Float), Float(scale), old, new)
 
