@@ -1,7 +1,7 @@
 """Integer division that never traps: a zero divisor gives 0, and the least value over -1 wraps.
 
 The divisor that reaches LLVM is never 0, nor -1 where signed; the quotients for these are selected
-afterwards. Nothing of this is written for a constant divisor that cannot go wrong.
+afterwards. A constant divisor that is safe needs none of this.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _harmless(divisor: Value) -> bool:
 
 
 def _signed_divisor(w: Writer, a: Value, b: Value) -> tuple[Value, Value | None, Value | None]:
-    """A divisor that cannot trap, and where it is 0 and -1 in place of the true one."""
+    """A divisor that cannot trap, and the masks of where the true one is 0 and -1."""
     if _harmless(b):
         return b, None, None
     zero = w.compare("icmp eq", b, constant(a.type, 0))

@@ -1,7 +1,7 @@
 """From the `loops` stage to LLVM IR text: one forward walk, one module per kernel or segment.
 
-Text, because writing it takes a few microseconds an op, and because LLVM's text can say all that is
-needed (attributes of functions, alignment, intrinsics of the target) where builders cannot.
+It writes text because that takes a few microseconds per op, and because text can express all that
+is needed (attributes of functions, alignment, intrinsics of the target), which builders cannot.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 
 
 def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dict[str, str]:
-    """LLVM module text for every `rt.kernel` and `rt.segment` by its name, but for those named.
+    """The text of an LLVM module for every `rt.kernel` and `rt.segment`, by its name, except the
+    ones named.
 
     Raises InvalidModelError for an op that the tables do not know.
     """
@@ -120,7 +121,7 @@ def _load_pointers(names: list[str]) -> list[str]:
 
 
 def module_text(target: Target, functions: Sequence[str]) -> str:
-    """A module of these lines. Functions marked `#0` may use all that the target has; `#1` are
+    """A module of these lines. Functions marked `#0` may use every feature of the target; `#1` are
     inlined too, and `#2` never and cold."""
     return "\n".join(
         [

@@ -58,7 +58,7 @@ def _instruction(opcode: str) -> Handler:
 
 
 def _wrapping(opcode: str) -> Handler:
-    """An integer instruction that takes the op's overflow flags along."""
+    """An integer instruction that keeps the op's overflow flags."""
 
     def emit(w: Writer, op: Operation) -> None:
         a, b = w.get(op, 0), w.get(op, 1)

@@ -193,7 +193,7 @@ def _context(w: Writer, op: Operation) -> None:
 
 
 def _check(w: Writer, op: Operation) -> None:
-    """Write the status where it is 0 only, so that the first failure stays, of whichever thread."""
+    """Write the status only if it is 0, so that the first failure of any thread is kept."""
     code = op.properties["code"]
     assert isinstance(code, IntegerAttr)
     failed, done = w.label("failed"), w.label("done")

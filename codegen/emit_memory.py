@@ -1,6 +1,7 @@
 """`memref` and `vector` loads and stores. Buffers are flat and aligned to their element only.
 
-An i1 takes a byte in a buffer, 0 or 1, so that it is compared when loaded and widened when stored.
+An i1 takes a byte in a buffer, 0 or 1, so it is compared when it is loaded, and widened when it is
+stored.
 """
 
 from __future__ import annotations

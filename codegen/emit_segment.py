@@ -78,7 +78,7 @@ def _copy(w: Writer, op: Operation) -> None:
 
 
 def _return(w: Writer, op: Operation) -> None:
-    """Nothing: the function around the walk returns."""
+    """Writes nothing: the function around the walk returns."""
 
 
 SEGMENT: dict[type[Operation], Handler] = {

@@ -1,4 +1,4 @@
-"""Objects on disk, by what they were made from."""
+"""Compiled objects on disk, by the text and the machine that they were made from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tessella.support.disk import Folder
 FOLDER = Folder("kernels", 1 / 16)
 
 VERSION = 2
-"""Of what ``llvm.emit_object`` does with text: objects of another version are not used."""
+"""The version of what ``llvm.emit_object`` makes of a text. Objects of other versions are not
+used."""
 
 
 def key(text: str, machine: Machine) -> str:
@@ -22,7 +23,7 @@ def key(text: str, machine: Machine) -> str:
 
 
 def get(text: str, machine: Machine) -> bytes | None:
-    """The object, if it was made before."""
+    """The object, if it is on disk."""
     return FOLDER.get(key(text, machine))
 
 

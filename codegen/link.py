@@ -9,7 +9,7 @@ from tessella.support.errors import InternalError
 
 
 class Library:
-    """Linked code. It is freed with the last reference to the library: whoever calls, keeps it."""
+    """Linked code. It is freed with the last reference to the library, so callers must keep one."""
 
     def __init__(self, linked: Linked, symbols: Mapping[str, str]) -> None:
         self._linked = linked
@@ -28,10 +28,10 @@ class Library:
 
 def link(objects: Mapping[str, bytes], symbols: Mapping[str, str] | None = None) -> Library:
     """Link objects; each defines the function under whose name it is given, and may call the
-    others. ``symbols`` says under which symbols, where these are not the names.
+    others. ``symbols`` gives the symbols if they differ from the names.
 
-    Every library has symbols of its own: several may define the same. Raises InternalError where a
-    symbol is missing. About 1 ms, and 0.1 ms for each object.
+    Libraries do not share symbols: several may define the same one. Raises InternalError if a
+    symbol is missing. It takes about 1 ms, and 0.1 ms for each object.
     """
     symbols = {name: name for name in objects} if symbols is None else symbols
     linked = Linked(list(objects.values()), [symbols[name] for name in objects])

@@ -26,7 +26,7 @@ _SHOWN_AROUND = 2
 
 
 class Machine(NamedTuple):
-    """What of a target LLVM is told; plain values, so that other processes can be told too."""
+    """What LLVM is told of a target: plain values, which can be sent to other processes."""
 
     triple: str
     cpu: str
@@ -94,7 +94,7 @@ def _without_strength_reduction() -> Generator[None]:
 
 @functools.cache
 def initialize() -> None:
-    """Load what LLVM knows of its targets; what needs it does so itself."""
+    """Load LLVM's targets. Functions that need them call it themselves."""
     _binding.initialize_all_targets()
     _binding.initialize_all_asmprinters()
 
@@ -173,6 +173,6 @@ class Linked:
         return int(self._tracker[symbol])
 
     def close(self) -> None:
-        """Free the code. No function of it may be called afterwards."""
+        """Free the code. None of its functions may be called afterwards."""
         self._tracker.close()
         self._engine.close()

@@ -1,4 +1,5 @@
-"""From LLVM IR text to objects: from the disk, or made, little of it here, the rest in workers."""
+"""From LLVM IR text to objects, which are on disk already, or are compiled: a little in this
+process, the rest in workers."""
 
 from __future__ import annotations
 
@@ -19,15 +20,16 @@ Done = Callable[[str], None]
 """Called with the name of each module that is ready."""
 
 LITTLE = 24_000
-"""Characters that are compiled in this process, in less time than a worker takes to start."""
+"""Characters of text that this process compiles itself, in less time than a worker takes to
+start."""
 
 MODULES_HERE = 32
-"""Modules that this process compiles in all its life where it can have workers: each leaks some
+"""Modules that this process compiles in its lifetime, if it can have workers: each leaks some
 memory."""
 
 
 def prepare() -> None:
-    """Much will have to be compiled soon: let workers be ready by then. Returns at once."""
+    """Start workers, as much will have to be compiled soon. Returns at once."""
     pool = workers.pool()
     try:
         pool.prepare(pool.size)
@@ -58,9 +60,9 @@ def compile_modules(
 
 
 class Compilation:
-    """Modules that are compiled while others are still being written; equal ones once.
+    """Modules that are compiled while others are still being written. Equal ones are compiled once.
 
-    It raises InternalError for text that LLVM does not accept, and ResourceError where memory is
+    It raises InternalError for text that LLVM does not accept, and ResourceError if memory is
     short. Leaving the block gives up what is not ready.
     """
 

@@ -1,4 +1,4 @@
-"""What `perf` calls generated code: by kernel, with the nodes that it computes.
+"""The names that `perf` shows for generated code: each kernel, with the nodes that it computes.
 
 `perf` reads ``/tmp/perf-PID.map``, which has a line ``START SIZE NAME`` for each function, with
 numbers in hexadecimal (``tools/perf/Documentation/jit-interface.txt`` of Linux). The names are in

@@ -1,4 +1,4 @@
-"""Loops that keep one part of a core busy, as LLVM IR text: what a machine is measured with.
+"""Loops that keep one part of a core busy, as LLVM IR text. A machine is measured with them.
 
 Every probe is `void NAME(ptr from, ptr to, i64 bytes, i64 repeats)`. Those of memory go over
 ``bytes`` of one or both buffers, a multiple of `block_bytes`, and do so ``repeats`` times. Those of

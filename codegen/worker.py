@@ -4,8 +4,7 @@ It is started by ``workers``, on a socket as its standard input. A message is it
 then so many bytes. A request is a line of JSON, the machine, and below it the module's text; a
 reply is one byte, the outcome, and below it the object or a line of JSON, the error.
 
-The process ends when its socket is closed, even in the midst of LLVM, and after a time without
-work.
+The process ends when its socket is closed, even while LLVM runs, and after a time without work.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ LENGTH = 8
 
 _SOCKET = 0
 _KILLED_FIRST = "1000"
-"""The system's out-of-memory killer takes this process rather than the one that asked."""
+"""The system's out-of-memory killer chooses this process rather than the one that asked."""
 
 
 def main(idle_seconds: float) -> NoReturn:
-    """Serve until nobody asks for so long."""
+    """Serve until no request has come for so long."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked gets it too, and decides
     os.set_blocking(2, False)  # nobody reads it before this process has died
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:

@@ -1,8 +1,7 @@
-"""LLVM in processes of its own: what it leaks, and what it dies of, stays there.
+"""LLVM in processes of its own, so that its leaks and crashes stay there.
 
-A process (``worker``) is started when there is work, replaced after some modules, ends itself when
-nothing is to be done for a while, and ends with the process that started it. All threads share
-them.
+A process (``worker``) is started when there is work, replaced after some modules, ends when it has
+no work for a while, and ends with the process that started it. All threads share them.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ MODULES = 200
 """After so many a worker is replaced: llvmlite's pass manager leaks about 60 KB with each."""
 
 ATTEMPTS = 3
-"""How often a module is tried before the death of workers is its fault: one may have ended itself
-just before, as it had nothing to do, and one may have been killed by chance."""
+"""How often a module is tried before the death of workers is its fault: one may have just ended for
+lack of work, and one may have been killed by chance."""
 
 MOST = 8
-"""Workers, where nobody asks for another number: a model has no work for more."""
+"""The default limit of workers: a model has no work for more."""
 
 IDLE_SECONDS = 60.0
 """After so long without work a worker ends."""
@@ -61,11 +60,11 @@ class DiedError(Exception):
         self.no_memory = _OUT_OF_MEMORY.search(said) is not None
         """Whether it said so."""
         self.killed = status == -signal.SIGKILL
-        """Whether somebody put an end to it: most likely the system, to get memory."""
+        """Whether it was killed: most likely by the system, for lack of memory."""
 
 
 class NoWorkersError(Exception):
-    """The system lets us have no other processes."""
+    """The system refuses to start processes."""
 
 
 class Worker:
@@ -88,7 +87,7 @@ class Worker:
         return self._process.pid
 
     def ask(self, request: bytes) -> bytes:
-        """The reply to a request. Raises DiedError, and NoWorkersError where it never lived."""
+        """The reply to a request. Raises DiedError, and NoWorkersError if it never started."""
         try:
             self._wait()
             self.modules += 1
@@ -117,7 +116,7 @@ class Worker:
         self.let_go()
 
     def let_go(self) -> None:
-        """Close our ends, and leave the process to itself: it may be another process's child."""
+        """Close our ends, and leave the process alone: it may be another process's child."""
         self._socket.close()
         if self._process.stderr is not None:
             self._process.stderr.close()
@@ -215,7 +214,7 @@ class Pool:
                 self._give_back(taken)
 
     def close(self) -> None:
-        """End all workers; what they are at fails, and there are no others."""
+        """End all workers. Their current work fails, and none are started again."""
         with self._lock:
             idle, busy = self._idle, list(self._busy)
             self._idle, self._is_closed = [], True
@@ -225,7 +224,7 @@ class Pool:
             one.close()
 
     def let_go(self) -> None:
-        """In the child of a fork: they are the parent's."""
+        """Let go of the workers in the child of a fork: they belong to the parent."""
         for one in (*self._idle, *self._busy):
             one.let_go()
 
@@ -253,7 +252,7 @@ class Pool:
 
 
 class Batch:
-    """Modules that a thread has others compile, in whatever order; it may give up at any time."""
+    """Modules that a thread hands to workers, in any order. It may give up at any time."""
 
     def __init__(self, pool: Pool, machine: Machine) -> None:
         self._pool = pool
@@ -282,8 +281,8 @@ class Batch:
     def compile(self, name: str, text: str) -> bytes:
         """The object of a module. Several threads may call this at once.
 
-        Raises InternalError where LLVM refuses the text or dies of it, ResourceError where it runs
-        out of memory, NoWorkersError.
+        Raises InternalError if LLVM refuses the text or crashes, ResourceError if it runs out of
+        memory, and NoWorkersError.
         """
         request = json.dumps(self._machine).encode() + b"\n" + text.encode()
         deaths: list[DiedError] = []
@@ -352,7 +351,7 @@ class _Shared:
             old.close()
 
     def after_fork(self) -> None:
-        """In the child: the parent's workers are not ours, nor are its locks of any use."""
+        """In the child of a fork: the workers belong to the parent, and its locks are of no use."""
         old = self._pool
         self._lock, self._pool = threading.Lock(), None
         if old is not None:
@@ -380,6 +379,6 @@ def pool() -> Pool:
 
 
 def refuse(error: NoWorkersError) -> None:
-    """There are to be no workers from now on."""
+    """Have no workers from now on."""
     _log.info("LLVM runs in this process: %s", error)
     _SHARED.close()

@@ -57,7 +57,7 @@ class Writer:
             ) from None
 
     def set(self, op: Operation, value: Value) -> None:
-        """Say what the op's only result is."""
+        """Set the LLVM value of the op's only result."""
         self.values[op.results[0]] = value
 
     def buffer(self, op: Operation, index: int) -> str:

@@ -20,7 +20,8 @@ class LLVMTarget(Target):
     name = "tessella-llvm"
 
     machine: str = "avx512"
-    """The target to write for; not this machine, so that the output is the same anywhere."""
+    """The target to write for. The default is not this machine, so that the output is the same
+    everywhere."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Write the texts, each after a comment line with its name."""
