@@ -21,10 +21,10 @@ from tessella.support.errors import TessellaError
 from tessella.support.plugins import Plugin
 
 LAST = "tile"
-"""The last stage that is run in NumPy."""
+"""The last stage that can be run in NumPy."""
 
 Verdict = Callable[[Sequence[Array]], str | None]
-"""What is wrong with the outputs of a program; None where nothing is."""
+"""What is wrong with the outputs of a program; None if they are right."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Culprit:
     """The pass that changes a result, and how."""
 
     number: int
-    """Of the pass, counted from 1."""
+    """The number of the pass, from 1."""
     before: State
     after: State
     difference: str
@@ -70,9 +70,9 @@ def bisect(
     verdict: Verdict,
     ran: Callable[[State, str | None], None] = lambda state, wrong: None,
 ) -> Culprit | None:
-    """The first pass after which the verdict on the outputs is bad; None where that of the last
-    state is good. That of the first is good; ``ran`` is called with each state that has been run,
-    and with the verdict."""
+    """The first pass after which the outputs are wrong; None if those of the last state are right.
+    Those of the first state are right. ``ran`` is called with each state that has been run, and
+    with the verdict."""
 
     def judged(number: int) -> str | None:
         wrong = _judged(found[number], feeds, verdict)

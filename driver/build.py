@@ -54,19 +54,18 @@ from tessella.support.logs import debug
 from tessella.targets import Target
 
 _MANY = 16
-"""Where a program has so many ops, its code is made in other processes, which take a while to
-start."""
+"""Programs with so many ops are compiled in other processes, which take a while to start."""
 
 
 @dataclass
 class StagedProgram:
-    """A program lowered to the `loops` stage, with what it was at the stages before."""
+    """A program lowered to the `loops` stage, together with the stages before it."""
 
     stages: dict[str, ModuleOp]
     weights: WeightStore
     options: Options
     timings: Timings = field(default_factory=Timings)
-    """Of passes by name, and of what comes behind them."""
+    """The times of passes by name, and of the steps after them."""
 
     @property
     def target(self) -> Target:
@@ -74,7 +73,7 @@ class StagedProgram:
 
     @property
     def nodes(self) -> Mapping[str, Sequence[str]]:
-        """The nodes that each kernel computes: of ONNX, or lines of Python."""
+        """The nodes that each kernel computes: ONNX nodes, or lines of Python."""
         kernels = (op for op in self.stages["loops"].ops if isinstance(op, KernelOp))
         return {
             op.sym_name.data: [name.data for name in op.nodes]
@@ -99,9 +98,9 @@ def lower(
 ) -> StagedProgram:
     """Run the pipeline from one stage to another. The graph's module and weights are used up.
 
-    A ``compilation`` gets the text of each kernel as soon as there is one; whoever gives it has
-    the module verified. ``after`` is called with each pass that has run, and with the program then.
-    A pass that crashes raises InternalError, or PluginError: see ``crash``.
+    A ``compilation`` gets the text of each kernel as soon as it is written. Callers that pass one
+    verify the module themselves. ``after`` is called after each pass, with the pass and the
+    program. A pass that crashes raises InternalError, or PluginError: see ``crash``.
     """
     ctx, module = CompileContext(graph.weights), graph.module
     lowered = StagedProgram({start: module}, graph.weights, options)
@@ -200,7 +199,7 @@ def as_text(lowered: StagedProgram, stage: str) -> str:
 
 
 def check_stage(stage: object, known: Sequence[str]) -> None:
-    """Raise OptionError for what is not the name of one of these stages."""
+    """Raise OptionError unless this is the name of one of these stages."""
     if not isinstance(stage, str) or stage not in known:
         raise OptionError(f"no stage {stage!r}", expected=f"one of {', '.join(known)}")
 

@@ -1,4 +1,4 @@
-"""What of a placed program cannot become code for a machine."""
+"""The check that a placed program can become code for a machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tessella.support.errors import Unsupported, UnsupportedError
 
 
 def check_buildable(module: ModuleOp, arch: str) -> None:
-    """Raise UnsupportedError for kernels and conversions that there is no code of on ``arch``, and
+    """Raise UnsupportedError for kernels and conversions that have no code for ``arch``, and
     InvalidModelError for kernels that do not exist."""
     kernels.load()
     issues = list(_issues(module, {arch, "host"}))
@@ -50,5 +50,5 @@ def _is_storage(place: PlaceAttr) -> bool:
 
 
 def _maker(value: SSAValue) -> str:
-    """The node that a value is from, or its name."""
+    """The node that a value comes from, or its name."""
     return value.owner.node if isinstance(value.owner, NnOp) else value.name_hint or ""

@@ -1,7 +1,7 @@
 """Measure this machine once, with loops that code generation writes, and store the figures.
 
-Each figure is from the fastest of many short runs: what a core can do shows when nobody disturbs
-it. `tessella targets --measure` calls `measure` and `store`; nothing else does.
+Each figure is from the fastest of many short runs, which nothing disturbed. `tessella targets
+--measure` calls `measure` and `store`; nothing else does.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ BUDGET = 0.15
 """Seconds for a figure, beside the time to make its buffers."""
 
 _TURNS = 20_000
-"""Of a loop of arithmetic in one run: some 0.1 ms."""
+"""Steps of a loop of arithmetic in one run: some 0.1 ms."""
 
 _MOVED = 1 << 22
-"""Bytes that a run of a loop over memory moves at the least."""
+"""The least number of bytes that a run of a loop over memory moves."""
 
 _MEMORY = (1 << 26, 1 << 29)
 """The least and the most bytes that stand for memory, which should be twice the last cache."""
@@ -184,7 +184,7 @@ def level_sizes(target: Target) -> dict[str, int]:
 
 
 def _physical_memory() -> int:
-    """Bytes; those of a small machine where the system does not tell."""
+    """The bytes of memory; those of a small machine if the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -201,9 +201,9 @@ def _rounded(value: float) -> float:
 
 
 def store(target: Target, figures: Mapping[str, int | float]) -> Path:
-    """Write figures, as a whole or not at all, so that `targets.native` has them; the file.
+    """Write the figures, as a whole or not at all, for `targets.native` to read. Returns the file.
 
-    Raises OptionError where it cannot be written, or where a figure is beyond all bounds.
+    Raises OptionError if the file cannot be written, or if a figure is out of bounds.
     """
     if not measured.is_plausible(figures):
         raise OptionError(

@@ -10,7 +10,7 @@ from tessella.support.collector import no_collection
 from tessella.support.errors import ResourceError
 
 Progress = Callable[[str], None]
-"""Called with what is being done."""
+"""Called with the name of each step."""
 
 
 def quiet(_: str) -> None:
@@ -18,7 +18,7 @@ def quiet(_: str) -> None:
 
 
 class Timings(dict[str, float]):
-    """Seconds by what they were spent on."""
+    """Seconds, by the step that they were spent on."""
 
     @contextmanager
     def of(self, name: str) -> Generator[None]:
@@ -31,8 +31,8 @@ class Timings(dict[str, float]):
 
 
 LLVM_WORK = "llvm work"
-"""The timing of what LLVM did, mostly in other processes and while other things were done: no part
-of the whole."""
+"""The timing of LLVM's work, which mostly happens in other processes at the same time, so it is no
+part of the whole."""
 
 
 def total(timings: Mapping[str, float]) -> float:
@@ -42,8 +42,7 @@ def total(timings: Mapping[str, float]) -> float:
 
 @contextmanager
 def memory_to_compile() -> Generator[None]:
-    """A compilation that runs out of memory inside raises ResourceError. No cycles are collected
-    meanwhile."""
+    """Compile without collecting cycles. Raises ResourceError if memory runs out."""
     try:
         with no_collection():
             yield

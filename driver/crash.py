@@ -1,5 +1,5 @@
-"""A pass that crashes is an error that names it, and that tells where what repeats it has been
-written."""
+"""Crashes of passes as errors, which name the pass and the folder of files that reproduce the
+crash."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _is_crash(error: Exception) -> bool:
 def _explained(
     step: ModulePass, error: Exception, repeat: str, folder: Path | None
 ) -> TessellaError:
-    """The error with the pass, and with what repeats it."""
+    """The error, with the pass and the files that reproduce it."""
     if isinstance(error, PluginError):
         hint = "; ".join(filter(None, [error.hint, repeat]))
         return PluginError(error.what, where=error.where, found=error.found, hint=hint)

@@ -9,15 +9,16 @@ from tessella.support.logs import info, warning
 
 @dataclass
 class CompilesInCalls:
-    """Those of a model, or of a function."""
+    """Counts the compilations of a model, or of a function."""
 
     expected: int
-    """So many are as it should be: the first call, and calls with a few kinds of arguments."""
+    """The number of compilations that is expected: the first call, and calls with a few kinds of
+    arguments."""
     _count: int = field(default=0, init=False)
     _has_warned: bool = field(default=False, init=False)
 
     def tell(self, what: str, seconds: float, why: str, hint: str) -> None:
-        """Log a compilation: as a warning the first time that there are more than expected."""
+        """Log a compilation. The first one beyond those expected is a warning."""
         self._count += 1
         if self._count <= self.expected or self._has_warned:
             info("compile", "%s was compiled inside a call, in %.2f s: %s", what, seconds, why)

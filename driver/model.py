@@ -39,7 +39,8 @@ Shapes = tuple[tuple[int, ...], ...]
 """Of the inputs, in order."""
 
 MAX_EXECUTABLES = 8
-"""Concrete sets of shapes that a model keeps programs for; the one used longest ago is dropped."""
+"""Concrete sets of shapes that a model keeps programs for. The least recently used one is
+dropped."""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
@@ -54,22 +55,22 @@ class Executable:
 
     program: Program
     timings: Mapping[str, float]
-    """Seconds that each step of making it took."""
+    """Seconds that each step of its compilation took."""
     lower: Callable[[], StagedProgram]
     """Makes the stages again."""
     known: StagedProgram | None = None
-    """The stages, where they are at hand."""
+    """The stages, if they are kept."""
 
     @property
     def lowered(self) -> StagedProgram:
-        """The stages, which are made when they are asked for and not at hand."""
+        """The stages, which are made again on demand if they are not kept."""
         if self.known is None:
             self.known = self.lower()
         return self.known
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Made when it is asked for: the candidates that were not picked are found again."""
+        """Made on demand: the candidates that were not picked are found again."""
         from tessella.driver.explain import explain
 
         return explain(self.lowered.stages)
@@ -84,7 +85,7 @@ class Executable:
 
 @dataclass(frozen=True)
 class _Signature:
-    """What an input has to be."""
+    """The specification of an input."""
 
     name: str
     dtype: np.dtype[Any]
@@ -117,7 +118,7 @@ class _Signature:
 
 
 def _fits(shape: Sequence[object], wanted: tuple[int | str, ...]) -> bool:
-    """Whether a shape is of these sizes; symbols stand for any."""
+    """Whether a shape has these sizes. A symbol stands for any size."""
     return len(shape) == len(wanted) and all(
         (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
         for want, have in zip(wanted, shape, strict=True)
@@ -139,7 +140,7 @@ class Model(Compiled):
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
         self._in_calls = CompilesInCalls(expected=1)
         self._known: set[Shapes] = set()
-        """The shapes that there has been a program for."""
+        """The shapes that programs were compiled for."""
         if not self._symbolic:
             self._executable(
                 tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
@@ -234,7 +235,7 @@ class Model(Compiled):
     @property
     def timings(self) -> Mapping[str, float]:
         """Seconds that each step of the latest compilation took: the import of the model, passes by
-        name, and what comes behind them (docs/debugging.md)."""
+        name, and the steps after them (docs/debugging.md)."""
         return dict(self._latest().timings)
 
     def _latest(self) -> Executable:
@@ -299,7 +300,7 @@ class Model(Compiled):
         return executable
 
     def _tell(self, shapes: Shapes, timings: Mapping[str, float], in_call: bool) -> None:
-        """Log how a program has come about."""
+        """Log how a program was made."""
         text = ", ".join(
             f"{i.name} {list(shape)}" for i, shape in zip(self.inputs, shapes, strict=True)
         )

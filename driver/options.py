@@ -14,12 +14,12 @@ from tessella.support.errors import OptionError
 class CompileOptions(TypedDict, total=False):
     """The options that ``tessella.compile``, ``jit``, ``tile`` and ``ops`` share.
 
-    One that is None, or is not given, has its default.
+    An option that is None or not given has its default.
     """
 
     places: Sequence[str] | None
-    """Where kernels may run; by default on the target, then in NumPy. The order decides between
-    costs that are close."""
+    """Where kernels may run; by default on the target, then in NumPy. Their order decides between
+    similar costs."""
     target: str | None
     """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
@@ -42,7 +42,7 @@ class Options:
     pick: str = "cost"
     """The strategy of the static pick: `cost` or `grade`."""
     fallback: str = "allow"
-    """`error` refuses ops that only a kernel at another place than those asked for can run."""
+    """`error` refuses ops that no kernel at the requested places can run."""
 
 
 _TYPES: Mapping[str, type[Any]] = {"target": str, "threads": int, "pick": str, "fallback": str}
@@ -100,7 +100,7 @@ def _check_types(given: Mapping[str, Any]) -> None:
 
 
 def _check_values(pick: str, fallback: str, places: Sequence[str]) -> None:
-    """Raise OptionError for what is not known."""
+    """Raise OptionError for a value that is not known."""
     # here, as it is all that needs the compiler
     from tessella.dialects.place import parse_place
     from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES, check_choice

@@ -2,7 +2,7 @@
 run.
 
 A stage is the IR after the passes above its name; ``nn`` is what a frontend makes. A pass runs only
-where what it declares fits (``passes/kinds.py``); those of plugins go where they say.
+if its declarations fit (``passes/kinds.py``). Passes of plugins declare their position.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from tessella.support.knobs import KNOBS
 
 
 def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
-    """For each stage behind `nn`, the passes that lead to it for these options.
+    """For each stage after `nn`, the passes that lead to it with these options.
 
-    Raises PluginError for plugins that do not fit, and OptionError where
-    ``TESSELLA_DEBUG_PASSES`` names a pass that is not there.
+    Raises PluginError for plugins that do not fit, and OptionError if ``TESSELLA_DEBUG_PASSES``
+    names an unknown pass.
     """
     stages = extended(_stages(options))
     _check_debug_passes([step for _, steps in stages for step in steps])

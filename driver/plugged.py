@@ -1,4 +1,4 @@
-"""The dialects and passes of plugins, and where such passes go in the pipeline."""
+"""The dialects and passes of plugins, and the positions of these passes in the pipeline."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _is_pass(cls: object, name: str) -> TypeGuard[type[ModulePass]]:
 def _insert(
     stages: Sequence[tuple[str, list[ModulePass]]], plugin: Plugin, cls: type[ModulePass]
 ) -> None:
-    """Put a pass where it says: before the first pass of a name, or behind the last of one."""
+    """Insert a pass at its position: before the first pass of a name, or after the last one."""
     before, after = declared(cls).runs_before, declared(cls).runs_after
     spots = [(steps, i) for _, steps in stages for i in range(len(steps))]
     names = [steps[i].name for steps, i in spots]

@@ -37,7 +37,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Signature:
-    """What of a model is known before it is read."""
+    """What is known of a model before it is read."""
 
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
@@ -55,7 +55,7 @@ def key(model: str | None, shapes: Shapes, options: Options) -> str | None:
 
 
 def fetch(key: str | None) -> Program | None:
-    """The program, if it was made before."""
+    """The program, if it is on disk."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
     try:
         return None if data is None else stored.restore(data, link, kept_weights.find)
@@ -107,7 +107,8 @@ def _has_plugins() -> bool:
 
 @cache
 def _versions() -> str:
-    """Changes with every version of what makes programs, and with every file of ours."""
+    """Changes with the version of every package that makes programs, and with every file of
+    tessella."""
     digest = hashlib.sha256(f"{llvm.version()} xdsl {version('xdsl')}".encode())
     for path, status in sorted(_sources(Path(__file__).absolute().parents[1]).items()):
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())

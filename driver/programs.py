@@ -1,4 +1,4 @@
-"""The table of programs that are compiled when they are needed."""
+"""A table of programs, which are compiled when they are needed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Entry(Generic[V]):
 
 
 class ProgramTable(Generic[V]):
-    """A bounded table of programs: the one used longest ago is dropped.
+    """A bounded table of programs. The least recently used one is dropped.
 
     Threads that ask for one key get one program, which the first of them makes; programs of
-    different keys are made at the same time. Where making one fails, the next call tries again. A
-    forked child makes what another thread was making.
+    different keys are made at the same time. If making one fails, the next call tries again. The
+    child of a fork makes what another thread was making.
     """
 
     def __init__(self, most: int) -> None:
@@ -33,7 +33,7 @@ class ProgramTable(Generic[V]):
         self._lock = fork.Lock()
         self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
         self._last: tuple[Hashable, V] | None = None
-        """The program that was asked for last: most calls ask for it again."""
+        """The last program that was asked for: most calls ask for it again."""
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """The program of a key. Raises what ``make`` raises."""
@@ -52,7 +52,7 @@ class ProgramTable(Generic[V]):
         return entry.value
 
     def latest(self) -> V | None:
-        """The program that was asked for last, of those that are made."""
+        """The last program that was asked for and is made."""
         with self._lock:
             made = (entry.value for entry in reversed(self._entries.values()))
             return next((value for value in made if value is not None), None)

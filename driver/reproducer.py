@@ -1,4 +1,4 @@
-"""What repeats the crash of a pass, as files: the program before it, as `tessella-opt` reads it,
+"""The files that reproduce the crash of a pass: the program before it, as `tessella-opt` reads it,
 with the command and the versions; and the traceback.
 
 They are in a folder of their own, in ``TESSELLA_CRASH_DIR`` or where the system keeps temporary
@@ -24,7 +24,7 @@ from tessella.support.knobs import KNOBS
 from tessella.support.versions import versions
 
 MOST_BYTES = 256 << 20
-"""Weights that are written: a program with more is written without them."""
+"""The most bytes of weights that are written. A program with more is written without them."""
 
 _MOST_FOLDERS = 16  # of one process
 _folders: dict[str, Path] = {}
@@ -32,13 +32,13 @@ _folders: dict[str, Path] = {}
 
 
 def command(step: ModulePass, folder: Path) -> str:
-    """The command that repeats a crash."""
+    """The command that reproduces a crash."""
     text = shlex.quote(str(step.pipeline_pass_spec()))
     return f"tessella-opt {shlex.quote(str(folder / 'before.mlir'))} -p {text}"
 
 
 def write(step: ModulePass, before: Callable[[], Graph], error: Exception) -> Path | None:
-    """The folder of a crash, which is written once in a process; None where it cannot be."""
+    """The folder of a crash, which a process writes once; None if it cannot be written."""
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     key = f"{step.pipeline_pass_spec()} {type(error).__name__} {frames[-1] if frames else ''}"
     if key in _folders:

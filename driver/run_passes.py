@@ -1,4 +1,4 @@
-"""Passes on a program, one after another: timed, watched, and repeatable where one crashes."""
+"""Passes on a program, one after another: timed, watched, and with files that reproduce a crash."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tessella.support.knobs import KNOBS
 from tessella.support.logs import debug
 
 After = Callable[[ModulePass, Graph], None]
-"""Called with a pass that has run, and with the program then, which is not to be changed."""
+"""Called after each pass, with the pass and the program, which must not be changed."""
 
 
 def nothing(step: ModulePass, graph: Graph) -> None:
@@ -34,13 +34,13 @@ class PassRunner:
 
     ctx: CompileContext
     timings: Timings
-    """Of passes by name, to which those of each run are added."""
+    """The times of passes by name. Each run adds its own."""
     progress: Progress
     """Called with the name of each pass before it runs."""
     after: After
 
     def run(self, stage: str, steps: Sequence[ModulePass], module: ModuleOp) -> ModuleOp:
-        """What the passes that lead to a stage make of a copy of a module."""
+        """The result of the passes that lead to a stage, on a copy of a module."""
         start = Graph(module, self.ctx.weights.copy())
         module = module.clone()
         for i, step in enumerate(steps):
@@ -67,7 +67,7 @@ def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None]) -> N
 
 
 def _replayed(start: Graph, steps: Sequence[ModulePass]) -> Graph:
-    """What passes make of a program, which stays as it is."""
+    """The result of passes on a copy of a program."""
     graph = Graph(start.module.clone(), start.weights.copy())
     ctx = CompileContext(graph.weights)
     for step in steps:

@@ -1,7 +1,7 @@
 """Each kernel of a program by itself, in native code and point by point.
 
-A program at the stage `tile` is interpreted. What its kernels are called with, the first time each,
-is kept; then a program that has each of these calls is compiled, and both results are compared.
+A program at the stage `tile` is interpreted. The arguments of the first call of each kernel are
+kept. Then a program with these calls is compiled, and the results are compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tessella.driver.options import Options
 
 @dataclass(frozen=True)
 class WrongKernel:
-    """A kernel whose native code gives something else than its statements say."""
+    """A kernel whose native code does not compute what its statements say."""
 
     name: str
     nodes: Sequence[str]
@@ -36,7 +36,7 @@ class WrongKernel:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call, with what it takes and gives."""
+    """A call, with its arguments and results."""
 
     op: CallOp
     arguments: Sequence[Array]
@@ -73,8 +73,8 @@ def wrong_kernel(
     options: Options,
     compare: Callable[[Array, Array], str | None],
 ) -> WrongKernel | None:
-    """The first kernel of a program at the stage `tile` whose native code gives something else
-    than its statements say; ``compare`` says how two arrays differ."""
+    """The first kernel of a program at the stage `tile` whose native code does not compute what its
+    statements say. ``compare`` says how two arrays differ."""
     recorder = _Recorder(graph.weights)
     recorder.calls = {}
     recorder.block(main_function(graph.module).body.block, in_order(graph, feeds))

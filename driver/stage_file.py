@@ -45,11 +45,11 @@ WEIGHTS = ".weights"
 """Extension of the file of weights."""
 
 DIALECTS = (Builtin, Affine, Arith, Func, Math, MemRef, Nn, Place, rt.Rt, Scf, Tile, Vector)
-"""All that the stages are written in, but for what plugins add."""
+"""The dialects of the stages, except those of plugins."""
 
 
 def weights_path(path: str | os.PathLike[str]) -> Path:
-    """Where the weights of a stage file lie."""
+    """The file of weights beside a stage file."""
     return Path(path).with_suffix(WEIGHTS)
 
 
@@ -124,7 +124,7 @@ class StageSource:
 
 
 def stage_context(weights: WeightStore | None = None) -> CompileContext:
-    """A context that knows what the stages are written in."""
+    """A context that knows the dialects of the stages."""
     ctx = CompileContext(weights)
     for dialect in DIALECTS:
         ctx.load_dialect(dialect)
