@@ -15,7 +15,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.driver.compile import compile_source
-from tests.native import RUNNABLE, FixedSource, GraphBuilder, normal
+from tests.native import RUNNABLE, FixedSource, GraphBuilder, check_op, normal
 from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
@@ -115,3 +115,43 @@ def test_pooling(layout: str, target: str, data: st.DataObject) -> None:
         ceil_mode=data.draw(st.booleans()),
         **average,
     )
+
+
+@widths
+@layouts
+@few
+@given(data=st.data())
+def test_resize_by_whole_factors(layout: str, target: str, data: st.DataObject) -> None:
+    """Between convolutions, as it takes any layout, and a change of layout would cost more."""
+    ways = [("half_pixel", "round_prefer_floor"), ("asymmetric", "floor")]
+    coordinates, rounding = data.draw(st.sampled_from(ways))
+    scales = (1.0, 1.0, *(data.draw(st.sampled_from([0.25, 0.5, 1.0, 2.0, 3.0])) for _ in range(2)))
+    x, w = normal(1, 32, data.draw(st.sampled_from([8, 12])), 8), normal(32, 32, 3, 3, seed=1)
+    conv = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
+    settings = {
+        "sizes": tuple(int(n * scale) for n, scale in zip(x.shape, scales, strict=True)),
+        "scales": scales,
+        "mode": "nearest",
+        "coordinates": coordinates,
+        "nearest_mode": rounding,
+    }
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        y = g.op(nn.ConvOp, [g.inputs["x"], g.weight(w, "w")], **conv)
+        z = g.op(nn.ResizeOp, [y], **settings)
+        return g.graph(g.op(nn.ConvOp, [z, g.weight(w, "v")], **conv))
+
+    arch = targets.get(target).arch
+    model = compile_source(FixedSource(make), places=[f"{arch}/f32/{layout}"], target=target)
+    assert {op["place"] for op in model.explain().ops} == {f"{arch}/f32/{layout}"}
+    (wanted,) = interpret(make(), {"x": x})
+    np.testing.assert_allclose(model(x), wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode, size", [("nearest", 9), ("linear", 12)])
+def test_other_resizes_run_in_numpy(mode: str, size: int) -> None:
+    sizes, scales = (1, 3, size, 6), (1.0, 1.0, size / 6, 1.0)
+    settings = {"mode": mode, "coordinates": "half_pixel", "nearest_mode": "floor"}
+    x = normal(1, 3, 6, 6)
+    check_op(nn.ResizeOp, [x], native=False, sizes=sizes, scales=scales, **settings)
