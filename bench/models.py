@@ -22,7 +22,7 @@ from bench import cold
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
 from bench.measure import geometric_mean, interleave, relative_error
 from bench.peers import PEERS, Array, Feeds, Run, available, load
-from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture, random_inputs
+from tests.models import FIXTURES, LIGHT_MODELS, load_model, random_inputs
 
 NAMES = (*LIGHT_MODELS, *FIXTURES)
 
@@ -72,7 +72,7 @@ def compare(name: str, peers: Sequence[str], *, threads: int, repeat: int) -> li
 
 def write_model(name: str, path: Path) -> tuple[float, dict[str, Array]]:
     """Write the model with weights; their size in MB, and inputs for it."""
-    model = light_model(name) if name in LIGHT_MODELS else load_fixture(name)
+    model = load_model(name)
     path.write_bytes(model.SerializeToString())
     return _weights_size(model) / 1e6, random_inputs(model)
 

@@ -26,11 +26,13 @@ from tests.fixtures.weights import fill_weights
 
 __all__ = [
     "FIXTURES",
+    "HEAVY",
     "LIGHT_MODELS",
     "fill_weights",
     "graph_inputs",
     "light_model",
     "load_fixture",
+    "load_model",
     "lowered_for",
     "random_inputs",
     "run_onnxruntime",
@@ -38,9 +40,34 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-FIXTURES = ("encoder_opset14", "encoder_opset18", "mobilenet_opset11", "mobilenet_opset18")
+FIXTURES = (
+    "encoder_opset14",
+    "encoder_opset18",
+    "mobilenet_opset11",
+    "mobilenet_opset18",
+    "mobilenet_v3",
+    "convnext",
+    "vit",
+    "swin",
+    "gpt2",
+    "unet",
+    "gru_tagger",
+    "lstm_tagger",
+)
+
+HEAVY = {
+    *("vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"),
+    *("shufflenet", "mobilenet_opset11", "encoder_opset14", "convnext", "vit", "swin", "gpt2"),
+    *("unet", "mobilenet_v3", "gru_tagger", "lstm_tagger"),
+}
+"""Models that take long, or much memory: run with the slow tests."""
 
 _FOLDER = Path(__file__).parent / "fixtures"
+
+
+def load_model(name: str) -> onnx.ModelProto:
+    """The light model or the fixture of this name, with weights."""
+    return light_model(name) if name in LIGHT_MODELS else load_fixture(name)
 
 
 def load_fixture(name: str, seed: int = 0) -> onnx.ModelProto:

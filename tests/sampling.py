@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.models import HEAVY
 
 T = TypeVar("T")
 
@@ -23,3 +27,10 @@ def sampled(count: int) -> int:
 def sample(cases: Sequence[T], turn: int = 0) -> Sequence[T]:
     """Every fourth of the cases. Sweeps that differ in their turn take others."""
     return cases if SLOW else cases[turn % _STEP :: _STEP]
+
+
+def sized(names: Sequence[str], quick: Collection[str] = ()) -> list[Any]:
+    """The names of models as parameters of a test. Those that take long run with ``--slow``: heavy
+    ones, or all but the quick ones that are given."""
+    slow = set(names) - set(quick) if quick else HEAVY
+    return [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in names]

@@ -6,41 +6,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import pytest
 
 import tessella
 from tests.models import (
     FIXTURES,
     LIGHT_MODELS,
-    light_model,
-    load_fixture,
+    load_model,
     random_inputs,
     run_onnxruntime,
 )
+from tests.sampling import sized
 
 Array = npt.NDArray[Any]
 
-HEAVY = {
-    *("vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"),
-    *("shufflenet", "mobilenet_opset11", "encoder_opset14"),
-}
-"""Models that take long, or much memory: run with the slow tests."""
 
-
-def load(name: str) -> onnx.ModelProto:
-    return light_model(name) if name in LIGHT_MODELS else load_fixture(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in HEAVY else name
-        for name in (*LIGHT_MODELS, *FIXTURES)
-    ],
-)
+@pytest.mark.parametrize("name", sized((*LIGHT_MODELS, *FIXTURES)))
 def test_model_agrees_with_onnxruntime(name: str) -> None:
-    proto = load(name)
+    proto = load_model(name)
     feeds, other = random_inputs(proto, 0), random_inputs(proto, 1)
     expected = run_onnxruntime(proto, feeds)
     model = tessella.compile(proto)

@@ -24,13 +24,12 @@ from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError, TessellaError
 from tessella.tools.opt import main
-from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture
+from tests.models import FIXTURES, LIGHT_MODELS, load_model
 from tests.tools.networks import classifier
 
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "classifier": classifier,
-    **{name: lambda name=name: load_fixture(name) for name in FIXTURES},
-    **{name: lambda name=name: light_model(name) for name in LIGHT_MODELS},
+    **{name: lambda name=name: load_model(name) for name in (*FIXTURES, *LIGHT_MODELS)},
 }
 QUICK = ("classifier", "encoder_opset18", "mobilenet_opset11", "squeezenet")
 

@@ -47,10 +47,10 @@ from tessella.support.errors import (
     UnsupportedError,
 )
 from tessella.tools.universe import TESSELLA
-from tests.models import FIXTURES, LIGHT_MODELS, light_model, load_fixture
+from tests.models import FIXTURES, LIGHT_MODELS, load_model
 from tests.native import FixedSource
 from tests.passes.harness import GraphBuilder, ops, sample
-from tests.sampling import sampled
+from tests.sampling import sampled, sized
 
 MACHINE = targets.get("avx512")
 POINTWISE: dict[str, Any] = {
@@ -548,17 +548,11 @@ is no measure here, as other tests run beside it."""
 QUICK = ("shufflenet", "squeezenet", "encoder_opset18", "mobilenet_opset18")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-        for name in (*LIGHT_MODELS, *FIXTURES)
-    ],
-)
+@pytest.mark.parametrize("name", sized((*LIGHT_MODELS, *FIXTURES), QUICK))
 def test_the_pick_of_a_model_is_fast_and_exact(name: str) -> None:
     from tessella.frontends.onnx import OnnxSource
 
-    source = OnnxSource(light_model(name) if name in LIGHT_MODELS else load_fixture(name))
+    source = OnnxSource(load_model(name))
     graph = source.graph({i.name: tuple(map(int, i.shape)) for i in source.inputs})
     ctx = CompileContext(graph.weights)
     [(_, passes), *_] = pipeline(make_options())

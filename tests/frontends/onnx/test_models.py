@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,16 +9,9 @@ from tessella.dialects.graph import signature
 from tessella.dialects.interpret import interpret
 from tessella.frontends.onnx import OnnxSource, check
 from tests import models
-
-HEAVY = {"vgg19", "zfnet512", "bvlc_alexnet", "encoder_opset14", "mobilenet_opset11"}
-"""Models whose weights or products take long, beside others of their kind."""
+from tests.sampling import sized
 
 OUTPUTS = {"densenet121": (1, 1000, 1, 1), "squeezenet": (1, 1000, 1, 1)}
-
-
-def sized(names: Sequence[str]) -> list[Any]:
-    """The names, with a mark on those that take long."""
-    return [pytest.param(n, marks=pytest.mark.slow) if n in HEAVY else n for n in names]
 
 
 @pytest.mark.parametrize("name", sized(models.LIGHT_MODELS))
