@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from xdsl.dialects import arith, memref, vector
+from xdsl.dialects import arith, math, memref, vector
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, ConstantOp, SelectOp
 from tessella.dialects.nn.core import number, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
-from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp
+from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp, fused_products
 from tessella.dialects.tile.flat import strides_of
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.support.errors import InternalError
@@ -45,6 +45,7 @@ class Bodies:
         self.bases = bases
         self.code = code
         self._cache: dict[Hashable, Val] = {}
+        self._fused: dict[Block, Mapping[Operation, arith.MulfOp]] = {}
 
     def cached(self, key: Hashable, make: Callable[[], Val]) -> Val:
         """A value made once for a key until ``forget``."""
@@ -122,10 +123,17 @@ class Bodies:
     ) -> dict[SSAValue, Val]:
         """All values of a body, without those of one op."""
         values: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
+        if block not in self._fused:
+            self._fused[block] = fused_products(block)
+        fused = self._fused[block]
+        products = set(fused.values())
         for op in block.ops:
-            if isinstance(op, YieldOp) or op is left_out:
+            if isinstance(op, YieldOp) or op is left_out or op in products:
                 continue
-            if isinstance(op, ConstantOp):
+            if (product := fused.get(op)) is not None:
+                (added,) = (x for x in op.operands if x is not product.result)
+                value = self._fma([values[x] for x in (*product.operands, added)])
+            elif isinstance(op, ConstantOp):
                 value = Val(self.e.constant(op.value, op.result.type))
             elif isinstance(op, IndexOp):
                 value = self._index(op.index.data, indices, row, vector)
@@ -137,6 +145,13 @@ class Bodies:
                 value = self._clone(op, [values[v] for v in op.operands])
             values[op.results[0]] = value
         return values
+
+    def _fma(self, operands: Sequence[Val]) -> Val:
+        if not any(v.varying for v in operands):
+            a, b, c = (v.ssa for v in operands)
+            return Val(self.e.op(math.FmaOp(a, b, c)))
+        a, b, c = (self.e.spread(v) for v in operands)
+        return Val(self.e.op(vector.FMAOp(a, b, c)), varying=True)
 
     def _clone(self, op: Operation, operands: Sequence[Val]) -> Val:
         varying = any(v.varying for v in operands)

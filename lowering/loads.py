@@ -90,7 +90,8 @@ class Loads:
         buffer, pos = self.buffers[operand], self.address(operand, point, row, u)
         guard = self._element_guard(operand, point, row, u, mask)
         return self.bodies.cached(
-            (operand, pos, guard and guard.ssa), lambda: self._element_now(buffer, pos, guard)
+            ("element", buffer, pos, guard and guard.ssa),
+            lambda: self._element_now(buffer, pos, guard),
         )
 
     def _load_vector(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
@@ -99,7 +100,7 @@ class Loads:
         tail = 0 if self._has_room(plan) else point.tail_of(u)
         guard = mask if plan.guards else None
         return self.bodies.cached(
-            (operand, pos, guard and guard.ssa, tail),
+            ("vector", buffer, pos, guard and guard.ssa, tail),
             lambda: self._vector_now(buffer, pos, guard, tail),
         )
 

@@ -486,6 +486,18 @@ class ContractOp(IRDLOperation):
         return op
 
 
+def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:
+    """The products of floats in a body that become one operation with a sum, by the sum: those that
+    nothing else reads, and that are not added to another product."""
+    found: dict[Operation, arith.MulfOp] = {}
+    for op in block.ops:
+        if isinstance(op, arith.AddfOp):
+            products = [x.owner for x in op.operands if isinstance(x.owner, arith.MulfOp)]
+            if len(products) == 1 and products[0].result.has_one_use():
+                found[op] = products[0]
+    return found
+
+
 def yielded(block: Block) -> SSAValue:
     """The value a statement's body yields."""
     last = block.last_op

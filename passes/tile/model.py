@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp
+from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp, fused_products
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
@@ -267,7 +267,19 @@ class Model:
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
         total = sum(self._operand_loads(s, o, a, rows, vectors) for o, a in self._inputs(s))
-        return total / self.target.load_ports
+        return total * self._distinct(s, rows) / self.target.load_ports
+
+    def _distinct(self, s: Schedule, rows: int) -> float:
+        """The share of a map's loads that are of other elements than those of other rows."""
+        if not self.is_map or s.rows is None or self.plan(s).has_transposes:
+            return 1.0
+        inputs = zip(self.op.inputs, self.flat.accesses, strict=False)
+        found = [
+            (value, tuple(a.strides.items()), a.offset + row * a.stride(s.rows))
+            for value, a in inputs
+            for row in range(rows)
+        ]
+        return len(set(found)) / len(found) if found else 1.0
 
     def _inputs(self, s: Schedule) -> Iterator[tuple[OperandPlan, FlatAccess]]:
         return zip(self.plan(s).read, self.flat.accesses, strict=False)
@@ -539,9 +551,9 @@ def body_ops(op: ContractOp) -> float:
 
 
 def _cost(op: ContractOp, region: str) -> float:
-    ops = (op.combine if region == "combine" else op.post).block.ops
+    block = (op.combine if region == "combine" else op.post).block
     return sum(
         EXPENSIVE.get(x.name.partition(".")[0], 1.0)
-        for x in ops
+        for x in block.ops
         if not isinstance(x, YieldOp | IndexOp)
-    )
+    ) - len(fused_products(block))

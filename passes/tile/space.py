@@ -27,7 +27,7 @@ from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.problem import Problem
-from tessella.passes.tile.vectors import transposing_rows, vector_indices
+from tessella.passes.tile.vectors import transposing_rows, vector_indices, window_rows
 from tessella.support.sizes import Size, ceil_div
 
 # "Of all choices": of 2068, the statements of `bench.cases` and the models of the tests on avx512
@@ -53,6 +53,8 @@ spills, counts 0.5% less for them."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
 convolutions' activations. Without blocks, 54 of all choices change: 31% more at most."""
+WINDOW_ROWS = (2, 4)
+"""Rows of a map's register tile that share what they load."""
 MAX_BOUNDARY_TILES = 6
 """Unrolled boundary tiles that a statement may have before others are preferred. They bound code:
 without it none of all choices changes, but a 1-D convolution of 64 channels with a filter of 65 on
@@ -110,7 +112,7 @@ class TileFamily:
         if not {self.vector, self.rows} - {None} <= set(model.flat.ranges):
             return
         if self.op.is_map:
-            yield min(self.lanes, self.plain.ranges[self.rows]) if self.rows else 1
+            yield from self._map_heights()
             return
         most = model.most_rows(self._lowest)
         if self.rows is None:
@@ -119,6 +121,18 @@ class TileFamily:
         extent = self.plain.ranges[self.rows]
         tiles = [ceil_div(extent, n) for n in range(1, min(MAX_ROWS, extent, most) + 1)]
         yield from (n for n in range(2, len(tiles) + 1) if n == 2 or tiles[n - 1] < tiles[n - 2])
+
+    def _map_heights(self) -> Iterator[int]:
+        if self.rows is None:
+            yield 1
+        elif self._is_transposed:
+            yield min(self.lanes, self.plain.ranges[self.rows])
+        else:
+            yield from (n for n in WINDOW_ROWS if n <= self.plain.ranges[self.rows])
+
+    @cached_property
+    def _is_transposed(self) -> bool:
+        return plan_accesses(self.op, self.plain, self.vector, self.rows).has_transposes
 
     def bound(self, height: int) -> float:
         """A lower bound of the cycles with this many rows."""
@@ -220,7 +234,7 @@ class TileFamily:
         """In-register transposes run in blocks: a line stays in cache until all of it has been
         read."""
         size, extent = TRANSPOSED_BLOCK * self.lanes, self.plain.ranges[self.vector]
-        if not self.op.is_map or self.rows is None or extent <= size:
+        if not self.op.is_map or self.rows is None or extent <= size or not self._is_transposed:
             return ()
         even = -(-extent // -(-extent // size))
         return ((self.vector, -(-even // self.lanes) * self.lanes),)
@@ -288,10 +302,13 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
         transposed = bool(plan_accesses(op, flat, vector, None).gathered())
         rows = transposing_rows(op, flat, vector) if transposed else None
         yield (1 if transposed else min(4, counts[0])), rows
+        if not (transposed or reaches):
+            yield from ((1, name) for name in window_rows(op, flat, vector))
         return
     names = [n for n in flat.free if n not in (vector, *reaches) and flat.ranges[n] > 1]
     names.sort(key=lambda n: abs(flat.out.stride(n)))
-    if not names and most <= VECTORS[0] and most not in counts:
+    whole = most <= VECTORS[0] and tiles_end(reaches, vector, most * lanes)
+    if not names and whole and most not in counts:
         yield most, None  # the operands are read once
     for vectors in counts:
         yield vectors, None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
+from itertools import islice, permutations
 
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat
 from tessella.passes.tile.packing import can_relayout
 from tessella.passes.tile.plan import Access, plan_accesses
+
+MAX_WINDOW = 16
+"""Rows apart from which on two reads of a tensor share nothing in a register tile."""
 
 
 def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat) -> list[str]:
@@ -31,6 +35,21 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
         if op.is_map or i >= flat.inputs or not can_relayout(op, kernel, i, name)
     ]
     return not stuck or transposing_rows(op, flat, name) is not None
+
+
+def window_rows(op: ContractOp, flat: Flat, vector: str) -> Iterator[str]:
+    """The indices of a map along which neighbouring rows read the same vectors: those of a tensor
+    that is read at several places which are so far apart."""
+    for name in flat.free:
+        if name != vector and any(
+            a.strides == b.strides
+            and (step := a.stride(name))
+            and 0 < b.offset - a.offset < MAX_WINDOW * step
+            and (b.offset - a.offset) % step == 0
+            for (v, a), (w, b) in permutations(zip(op.inputs, flat.accesses, strict=False), 2)
+            if v is w
+        ):
+            yield name
 
 
 def transposing_rows(op: ContractOp, flat: Flat, vector: str) -> str | None:
