@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.native import RUNNABLE
+from tests.sampling import sample
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", sample(RUNNABLE))
 def test_nothing_beside_a_buffer_is_touched(target: str) -> None:
     command = [sys.executable, "-m", "tests.frontends.tile.guarded", target]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
