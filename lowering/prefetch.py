@@ -1,6 +1,7 @@
 """What a step of shared loops asks for ahead of its use.
 
-Arguments are asked for one step before they are read, results before they are written. A statement
+Arguments are asked for one step before they are read, results before they are written: in the same
+step where a later statement writes them, else in the one before. A statement
 that reads an argument vector by vector asks along with each vector, so that no more is asked for
 than comes in meanwhile: of several such statements the one that computes most. What no statement
 reads that way is asked for as a whole, when the step begins.
@@ -88,8 +89,10 @@ def asked(
             continue
         mine = found[read.part.op]
         mine.append(Ahead(read.operand, buffers[value], read.span, line, write=False))
-        for result in _written_alike(parts, read):
-            mine.append(Ahead(read.operand, buffers[result], 0, line, write=True))
+        for part in _writing_alike(parts, read):
+            # what is written behind its own reading is of this step, else of the next
+            shift = 0 if parts.index(part) > parts.index(read.part) else read.span
+            mine.append(Ahead(read.operand, buffers[part.op.res], shift, line, write=True))
     return found
 
 
@@ -107,13 +110,12 @@ def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
     return found
 
 
-def _written_alike(parts: Sequence[Part], read: _Read) -> Iterator[SSAValue]:
-    """The results of the kernel that later statements write at the places where a statement reads
-    an operand."""
+def _writing_alike(parts: Sequence[Part], read: _Read) -> Iterator[Part]:
+    """The statements that write results of the kernel at the places where an operand is read."""
     places = _places(read.part.op, read.operand)
-    for part in parts[parts.index(read.part) + 1 :]:
+    for part in parts:
         if places is not None and places == _places(part.op, -1) and not is_local(part.op.res):
-            yield part.op.res
+            yield part
 
 
 def _places(

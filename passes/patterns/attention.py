@@ -6,9 +6,13 @@
     p = softmax ..;  where(is_nan p, 0, p) v           ->  attention .., nan_as_zero
     softmax(where(triangle, scale * q kᵀ, -1e9)) v     ->  attention q k v, causal
     attention q k v mask, mask a triangle of 0         ->  attention q k v, causal
+    attention q (repeat k) (repeat v)                  ->  attention of q's heads in groups, k and v
+
 
 The scores are scaled once, after the sums. They round differently, by a few units in the last
 place. The softmax is along the last axis, and neither mask nor v enlarges the scores.
+
+Heads of k and v that are repeated, one for each of a group of q's, broadcast over the group.
 
 A triangle is a constant. It hides keys by -inf, or by a number that no score comes near: at most
 -1e9, or the least of its type. Each query sees at least one key, so that no row is all hidden.
@@ -23,9 +27,10 @@ from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.linear import MatmulOp
+from tessella.dialects.nn.movement import ExpandOp, ReshapeOp
 from tessella.dialects.nn.reduction import SoftmaxOp
 from tessella.passes.patterns.factors import is_normal
-from tessella.passes.patterns.nodes import Number, Product, Triangle, Value, either, op
+from tessella.passes.patterns.nodes import Node, Number, Product, Triangle, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
 
 HIDDEN = -1e9
@@ -93,7 +98,55 @@ def _causal(m: Match) -> NnOp:
     return m.make(AttentionOp, m["q"], m["k"], m["v"], **settings)
 
 
+# ** grouped heads **
+
+
+def _has_heads(value: SSAValue) -> bool:
+    """Whether a value has matrices, and before them a dimension to repeat and another."""
+    shape = shape_of(value)
+    return len(shape) > 3 and shape[-3] == 1
+
+
+def _repeated(name: str) -> Node:
+    expanded = op(ExpandOp, Value(name, where=_has_heads), name=f"{name} expanded")
+    return op(ReshapeOp, expanded, name=f"{name} repeated")
+
+
+_HEADS = (Value("q"), _repeated("k"), _repeated("v"))
+_GROUPED = either(
+    op(AttentionOp, *_HEADS, Value("mask"), name="attention"),
+    op(AttentionOp, *_HEADS, name="attention"),
+)
+
+
+def _is_repeated(m: Match, name: str, heads: tuple[int, ...], group: int) -> bool:
+    """Whether each head of k or v stands for a group of those of q."""
+    matrix = shape_of(m[name])[-2:]
+    return (
+        shape_of(m[name]) == (*heads, 1, *matrix)
+        and shape_of(m[f"{name} expanded"]) == (*heads, group, *matrix)
+        and shape_of(m[f"{name} repeated"]) == (*heads[:-1], heads[-1] * group, *matrix)
+    )
+
+
+def _grouped(m: Match) -> NnOp | None:
+    *heads, group, _, _ = shape_of(m["k expanded"])
+    batch, matrix = (*heads[:-1], heads[-1] * group), shape_of(m["q"])[-2:]
+    if shape_of(m["q"]) != (*batch, *matrix):
+        return None
+    if not all(_is_repeated(m, name, tuple(heads), group) for name in "kv"):
+        return None
+    q = m.reshaped(m["q"], (*heads, group, *matrix))
+    mask = m.get("mask")
+    if mask is not None and len(shape := shape_of(mask)) > 2:
+        apart = (heads[-1], group) if shape[-3] == batch[-1] else (1, 1)
+        mask = m.reshaped(mask, (*shape[:-3], *apart, *shape[-2:]))
+    new = m.make(AttentionOp, q, m["k"], m["v"], mask, **m.op("attention").settings)
+    return m.make(ReshapeOp, new.res, shape=m.type.get_shape())
+
+
 PATTERNS = (
     Pattern("attention", _ATTENTION, _attention),
     Pattern("causal-attention", _MASKED, _causal),
+    Pattern("grouped-attention", _GROUPED, _grouped),
 )

@@ -43,7 +43,9 @@ class Unsuited(Exception):  # noqa: N818 (no error)
 def inputs(random: Random, dtype: npt.DTypeLike) -> dict[str, Array]:
     """Arrays whose shapes broadcast and multiply with each other."""
     n = random.choice((1, 2, 4))
-    shapes = [(n, n), (n, n), (1, n), (n, 1), (n,), (), random.choice([(1, n, n), (1, 2, 2)])]
+    batch = random.choice([(1, n, n), (1, 2, 2)])
+    batches = [(2, n, n), (1, 1, n, n)] if random.random() < 0.5 else []
+    shapes = [(n, n), (n, n), (1, n), (n, 1), (n,), (), batch, *batches]
     return {f"x{i}": _array(random, shape, dtype) for i, shape in enumerate(shapes)}
 
 
@@ -203,7 +205,16 @@ def _shape(random: Random, shapes: Shapes) -> Mapping[str, PyValue]:
     n = math.isqrt(size)
     square = [(n, n), (1, n, n), (n, 1, n)] if n * n == size else []
     halves = [(1, 2, size // 2)] * 2 if size % 2 == 0 else []
-    return {"shape": random.choice([(size,), (1, size), shapes[0], *square, *halves])}
+    merged = [(math.prod(shapes[0][:-2]), *shapes[0][-2:])] * 6 if len(shapes[0]) > 3 else []
+    return {"shape": random.choice([(size,), (1, size), shapes[0], *square, *halves, *merged])}
+
+
+def _expanded(random: Random, shapes: Shapes) -> Mapping[str, PyValue]:
+    """Twice as much of the matrices of a batch."""
+    rank = len(shapes[0])
+    return {
+        "shape": tuple(2 * n if d == rank - 3 and n == 1 else n for d, n in enumerate(shapes[0]))
+    }
 
 
 def _clip(random: Random, shapes: Shapes) -> Mapping[str, PyValue]:
@@ -223,6 +234,7 @@ SETTINGS: Mapping[type[NnOp], Settings] = {
     nn.ReduceSumOp: _reduced,
     nn.TransposeOp: _perm,
     nn.ReshapeOp: _shape,
+    nn.ExpandOp: _expanded,
     nn.ClipOp: _clip,
     nn.HardSigmoidOp: lambda random, shapes: {"alpha": 1 / 6, "beta": 0.5},
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,32 @@ def test_other_masks_are_not_causal(change: str) -> None:
     body = CAUSAL.format("m = Add(d, mask)")
     model = check(body, ["attention"], INPUTS, {"mask": _other(change)}, tolerance=1e-4)
     assert "causal" not in model.as_text("placed")
+
+
+GROUPED = (
+    f"s1 = Constant <value_ints = [2, {HEADS}, 1, {COLUMNS}, {{}}]> () "
+    f"s2 = Constant <value_ints = [2, {HEADS}, 4, {COLUMNS}, {{}}]> () "
+    f"s3 = Constant <value_ints = [2, {4 * HEADS}, {COLUMNS}, {{}}]> () "
+    "u1 = Reshape({0}, s1) u2 = Expand(u1, s2) {0}r = Reshape(u2, s3) "
+)
+"""Heads of k or v, repeated for those of q."""
+
+
+def _grouped(name: str, size: int) -> str:
+    text = GROUPED.replace("{0}", name).replace("{}", str(size))
+    return re.sub(r"\b([su]\d)\b", rf"{name}\1", text)
+
+
+@pytest.mark.parametrize("mask", [None, (ROWS, COLUMNS), (2, 1, 1, COLUMNS), (4 * HEADS, 1, 1)])
+def test_grouped_heads(mask: tuple[int, ...] | None) -> None:
+    """Heads of k and v are read where they are, once for each of q in their group."""
+    inputs = INPUTS | {"q": sample(5, 2, 4 * HEADS, ROWS, SIZE)}
+    body = _grouped("k", SIZE) + _grouped("v", 8)
+    body += "k1 = Transpose <perm = [0, 1, 3, 2]> (kr) m0 = MatMul(q, k1) "
+    if mask is None:
+        body += "m = Mul(m0, 0.25f) "
+    else:
+        inputs |= {"mask": sample(6, *mask)}
+        body += "m = Add(m0, mask) "
+    model = check(body + SOFTMAX + "y = MatMul(p, vr)", ["attention"], inputs, tolerance=1e-4)
+    assert "nn.expand" not in model.as_text("placed").replace("nn.expand@", "")

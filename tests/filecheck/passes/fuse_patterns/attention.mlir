@@ -125,3 +125,42 @@ func.func @other_nan(%q: tensor<6x16xf32>, %k: tensor<10x16xf32>, %v: tensor<10x
   %y1 = nn.matmul %w1, %v : tensor<6x8xf32>
   func.return %y, %y1 : tensor<6x8xf32>, tensor<6x8xf32>
 }
+
+// -----
+
+// Heads of k and v, each for a group of two heads of q.
+
+// CHECK-LABEL: func.func @grouped
+// CHECK-NEXT:    %0 = nn.reshape %q shape [2, 3, 2, 6, 16]
+// CHECK-NEXT:    %1 = nn.attention %0, %k, %v scale 1.0 : tensor<2x3x2x6x8xf32>
+// CHECK-NEXT:    %y = nn.reshape %1 shape [2, 6, 6, 8]
+// CHECK-SAME:    nn.pattern = "grouped-attention"
+// CHECK-NEXT:    func.return %y
+func.func @grouped(%q: tensor<2x6x6x16xf32>, %k: tensor<2x3x1x10x16xf32>, %v: tensor<2x3x1x10x8xf32>) -> tensor<2x6x6x8xf32> {
+  %ke = nn.expand %k shape [2, 3, 2, 10, 16] : tensor<2x3x2x10x16xf32>
+  %kr = nn.reshape %ke shape [2, 6, 10, 16] : tensor<2x6x10x16xf32>
+  %ve = nn.expand %v shape [2, 3, 2, 10, 8] : tensor<2x3x2x10x8xf32>
+  %vr = nn.reshape %ve shape [2, 6, 10, 8] : tensor<2x6x10x8xf32>
+  %s = nn.matmul %q, %kr transpose_b true : tensor<2x6x6x10xf32>
+  %p = nn.softmax %s axis 3 : tensor<2x6x6x10xf32>
+  %y = nn.matmul %p, %vr : tensor<2x6x6x8xf32>
+  func.return %y : tensor<2x6x6x8xf32>
+}
+
+// -----
+
+// Each head is repeated as a whole, one after the other: groups of all heads.
+
+// CHECK-LABEL: func.func @turns
+// CHECK:         nn.expand %k
+// CHECK:         nn.attention %q, %kr, %vr
+func.func @turns(%q: tensor<6x6x16xf32>, %k: tensor<1x3x10x16xf32>, %v: tensor<1x3x10x8xf32>) -> tensor<6x6x8xf32> {
+  %ke = nn.expand %k shape [2, 3, 10, 16] : tensor<2x3x10x16xf32>
+  %kr = nn.reshape %ke shape [6, 10, 16] : tensor<6x10x16xf32>
+  %ve = nn.expand %v shape [2, 3, 10, 8] : tensor<2x3x10x8xf32>
+  %vr = nn.reshape %ve shape [6, 10, 8] : tensor<6x10x8xf32>
+  %s = nn.matmul %q, %kr transpose_b true : tensor<6x6x10xf32>
+  %p = nn.softmax %s axis 2 : tensor<6x6x10xf32>
+  %y = nn.matmul %p, %vr : tensor<6x6x8xf32>
+  func.return %y : tensor<6x6x8xf32>
+}
