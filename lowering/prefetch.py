@@ -1,15 +1,15 @@
 """What a step of shared loops asks for ahead of its use.
 
-Arguments are asked for one step before they are read, results before they are written: in the same
-step where a later statement writes them, else in the one before. A statement
-that reads an argument vector by vector asks along with each vector, so that no more is asked for
-than comes in meanwhile: of several such statements the one that computes most. What no statement
-reads that way is asked for as a whole, when the step begins.
+Arguments are asked for some steps before they are read, results before they are written: in the
+same step by a statement before that which writes them, else in the step before. A statement that
+reads an argument vector by vector asks along with each vector, so that no more is asked for than
+comes in meanwhile: of several such statements the one that computes most. What no statement reads
+that way is asked for as a whole, when the step before begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -87,12 +87,9 @@ def asked(
             start = read.part.step.starts[read.operand]
             _ask_now(emitter, buffers[value], start + read.span, read.span, line)
             continue
-        mine = found[read.part.op]
-        mine.append(Ahead(read.operand, buffers[value], read.span, line, write=False))
-        for part in _writing_alike(parts, read):
-            # what is written behind its own reading is of this step, else of the next
-            shift = 0 if parts.index(part) > parts.index(read.part) else read.span
-            mine.append(Ahead(read.operand, buffers[part.op.res], shift, line, write=True))
+        shift = nest.ahead * read.span
+        found[read.part.op].append(Ahead(read.operand, buffers[value], shift, line, write=False))
+        _ask_for_results(found, parts, [each for each in reads if each.work], buffers, line)
     return found
 
 
@@ -110,12 +107,28 @@ def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
     return found
 
 
-def _writing_alike(parts: Sequence[Part], read: _Read) -> Iterator[Part]:
-    """The statements that write results of the kernel at the places where an operand is read."""
+def _ask_for_results(
+    found: Mapping[ContractOp, list[Ahead]],
+    parts: Sequence[Part],
+    reads: Sequence[_Read],
+    buffers: Mapping[SSAValue, SSAValue],
+    line: int,
+) -> None:
+    """Let results be asked for where an argument is read at the places that they are written at: by
+    the last statement before that which writes them, else by that for the next step."""
+    for number, part in enumerate(parts):
+        alike = [read for read in reads if _are_alike(read, part)]
+        if alike and not is_local(part.op.res):
+            before = [read for read in alike if parts.index(read.part) < number]
+            read, shift = (before[-1], 0) if before else (alike[0], alike[0].span)
+            ahead = Ahead(read.operand, buffers[part.op.res], shift, line, write=True)
+            found[read.part.op].append(ahead)
+
+
+def _are_alike(read: _Read, part: Part) -> bool:
+    """Whether a statement writes its result at the places where another reads an operand."""
     places = _places(read.part.op, read.operand)
-    for part in parts:
-        if places is not None and places == _places(part.op, -1) and not is_local(part.op.res):
-            yield part
+    return places is not None and places == _places(part.op, -1)
 
 
 def _places(

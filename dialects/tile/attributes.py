@@ -121,12 +121,14 @@ class Nest:
 
     loops: tuple[SharedLoop, ...]
     prefetch: int = 0
-    """A step asks for what the next one reads, in lines of so many bytes; 0 where it does not."""
+    """A step asks for what a later one reads, in lines of so many bytes; 0 where it does not."""
+    ahead: int = 1
+    """How many steps later."""
 
 
 @irdl_attr_definition
 class NestAttr(Data[Nest]):
-    """`#tile.nest<[12 by 1, 128 by 32] prefetch 64>`."""
+    """`#tile.nest<[12 by 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`."""
 
     name = "tile.nest"
 
@@ -139,14 +141,19 @@ class NestAttr(Data[Nest]):
 
         with parser.in_angle_brackets():
             loops = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, loop)
-            ahead = parser.parse_optional_keyword("prefetch") is not None
-            prefetch = parser.parse_integer(allow_negative=False) if ahead else 0
-            return Nest(tuple(loops), prefetch)
+            prefetch, ahead = (
+                parser.parse_integer(allow_negative=False)
+                if parser.parse_optional_keyword(word) is not None
+                else default
+                for word, default in (("prefetch", 0), ("ahead", 1))
+            )
+            return Nest(tuple(loops), prefetch, ahead)
 
     def print_parameter(self, printer: Printer) -> None:
         text = ", ".join(f"{loop.extent} by {loop.step}" for loop in self.data.loops)
         prefetch = f" prefetch {self.data.prefetch}" if self.data.prefetch else ""
-        printer.print_string(f"<[{text}]{prefetch}>")
+        ahead = f" ahead {self.data.ahead}" if self.data.ahead != 1 else ""
+        printer.print_string(f"<[{text}]{prefetch}{ahead}>")
 
 
 @irdl_attr_definition

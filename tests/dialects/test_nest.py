@@ -53,8 +53,8 @@ def test_what_is_printed_is_parsed() -> None:
 
 
 def test_prefetching_is_printed() -> None:
-    text = CENTERED.replace("[6 by 4]", "[6 by 4] prefetch 64")
-    assert "#tile.nest<[6 by 4] prefetch 64>" in to_text(kernel_of(text))
+    text = CENTERED.replace("[6 by 4]", "[6 by 4] prefetch 64 ahead 2")
+    assert "#tile.nest<[6 by 4] prefetch 64 ahead 2>" in to_text(kernel_of(text))
 
 
 def test_a_tensor_of_the_kernel_has_room_for_one_step() -> None:

@@ -81,7 +81,7 @@ def test_causal_attention_in_any_steps(
     """Against NumPy, which knows no steps: sizes, and rows of a step, are drawn."""
     random = Random(seed)
     monkeypatch.setattr(nest, "LEAST_ROWS", 1)
-    monkeypatch.setattr(nest, "CACHE_SHARE", random.choice([0.05, 0.1, 0.2, 0.4]))
+    monkeypatch.setitem(nest.SHARES, "L2", random.choice([0.05, 0.1, 0.2, 0.4]))
     queries, keys = random.randrange(60, 500), random.randrange(60, 700)
     k, v, d = random.randrange(1, 40), random.randrange(1, 40), random.randrange(1, 3)
     check_op(

@@ -1,7 +1,7 @@
 // RUN: tessella-opt %s -p convert-tile-to-loops --split-input-file | filecheck %s
 
-// The statement that computes most while it reads the argument asks for the row after this one, and
-// for where the result of this row will be. A row of results of other statements is all there is.
+// The statement that computes most while it reads the argument asks for the second row after this
+// one, and for where the result of this row will be. A row of results of other statements is all there is.
 
 // CHECK-LABEL: rt.kernel @softmax(%x: memref<32768xf32>) outs(%r: memref<32768xf32>)
 // CHECK-SAME:    scratch(%m: memref<1xf32>, %e: memref<64xf32>, %t: memref<1xf32>)
@@ -11,13 +11,13 @@
 // CHECK:           vector.reduction <maximumf>
 // CHECK:           scf.for %j = 
 // CHECK-NEXT:        %[[AT:.*]] = affine.apply affine_map<(d0, d1) -> ((d0 + d1))> (%[[ROW]], %j)
-// CHECK-NEXT:        %[[NEXT:.*]] = affine.apply affine_map<(d0) -> ((d0 + 64))> (%[[AT]])
+// CHECK-NEXT:        %[[NEXT:.*]] = affine.apply affine_map<(d0) -> ((d0 + 128))> (%[[AT]])
 // CHECK-NEXT:        rt.prefetch %x[%[[NEXT]]] {level = 1 : i64}
 // CHECK-NEXT:        rt.prefetch %r[%[[AT]]] {level = 1 : i64, write}
 // CHECK:             math.exp
 // CHECK-NOT:       rt.prefetch
 // CHECK:         rt.return
-tile.kernel @softmax(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>) attributes {nest = #tile.nest<[512 by 1] prefetch 64>} {
+tile.kernel @softmax(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>) attributes {nest = #tile.nest<[512 by 1] prefetch 64 ahead 2>} {
   %m = tile.contract > [i: 512 | j: 64] (%x[i, j]) -> [i] at [i] schedule #tile.schedule<[] reduce [j] vector j 16 by 4> {
   ^bb0(%a: f32):
     tile.yield %a : f32
@@ -97,4 +97,30 @@ tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {
     tile.yield %x : f32
   } : tensor<512xf32>
   tile.return %t : tensor<512xf32>
+}
+
+// -----
+
+// The last statement computes most, and writes the result: the one before it asks for where that will be.
+
+// CHECK-LABEL: rt.kernel @centered
+// CHECK:         scf.for %step
+// CHECK:           scf.for %j =
+// CHECK:             rt.prefetch %r[%{{.*}}] {level = 1 : i64, write}
+// CHECK-NEXT:        vector.load %x
+// CHECK:           scf.for %q =
+// CHECK:             rt.prefetch %x[%{{.*}}] {level = 1 : i64}
+// CHECK-NOT:         rt.prefetch
+// CHECK:         rt.return
+tile.kernel @centered(%x: tensor<512x256xf32>) -> (tensor<512x256xf32>) attributes {nest = #tile.nest<[512 by 1] prefetch 64>} {
+  %s = tile.contract + [i: 512 | j: 256] (%x[i, j]) -> [i] at [i] schedule #tile.schedule<[] reduce [j] vector j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<512xf32>
+  %r = tile.contract = [p: 512, q: 256] (%x[p, q], %s[p]) -> [p, q] at [p] schedule #tile.schedule<[q] reduce [] vector q 16 by 1> {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<512x256xf32>
+  tile.return %r : tensor<512x256xf32>
 }

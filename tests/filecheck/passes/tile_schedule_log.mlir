@@ -39,7 +39,7 @@ tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.co
 
 // CHECK:      Contraction triangle on avx2:
 // CHECK:      One of 16 steps of shared loops: m of 512 by 32
-// CHECK-NEXT:   tensors of 1026 KiB; 64 KiB of them in a step, for which L2 has room
+// CHECK-NEXT:   tensors of 1026 KiB; 64 KiB of them in a step, for which no share of L1 has room
 // CHECK-NEXT:   n ends at m + 3: 91% of it are run
 tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {nest = #tile.nest<[512 by 32]>} {
   %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] {

@@ -3,7 +3,7 @@
 // What one statement writes is read by the next while it is in cache: rows are a loop of both.
 
 // CHECK-LABEL: tile.kernel @centered
-// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by {{[0-9]+}}] prefetch 64>}
+// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by {{[0-9]+}}] prefetch 64 ahead 2>}
 // CHECK-NEXT:    tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] {
 // CHECK:         tile.contract = [p: 4096, q: 1024] (%x[p, q], %s[p]) -> [p, q] at [p] {
 tile.kernel @centered(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
@@ -71,7 +71,7 @@ tile.kernel @turned(%x: tensor<1024x1024xf32>) -> (tensor<1024x1024xf32>) {
 // Heads of attention share nothing: a step may have few of them, as each has all rows.
 
 // CHECK-LABEL: tile.kernel @heads
-// CHECK-SAME:    attributes {nest = #tile.nest<[12 by {{[1-3]}}] prefetch 64>} {
+// CHECK-SAME:    attributes {nest = #tile.nest<[12 by {{[1-3]}}] prefetch 64{{( ahead 2)?}}>} {
 // CHECK-NEXT:    tile.contract + [b: 12, m: 128, n: 128 | k: 64] (%q[b, m, k], %k[b, n, k]) -> [b, m, n] at [b] {
 // CHECK:         tile.contract + [c: 12, i: 128, d: 64 | j: 128] (%s[c, i, j], %v[c, j, d]) -> [c, i, d] at [c] {
 tile.kernel @heads(%q: tensor<12x128x64xf32>, %k: tensor<12x128x64xf32>, %v: tensor<12x128x64xf32>) -> (tensor<12x128x64xf32>) {
@@ -110,11 +110,10 @@ tile.kernel @rows(%q: tensor<256x8xf32>, %k: tensor<65536x8xf32>, %v: tensor<655
 
 // -----
 
-// Columns: a step has whole cache lines of them, in the second level of cache if the first has no
-// room for one.
+// Columns: a step has whole cache lines of them, even if the first level of cache has no room for one.
 
 // CHECK-LABEL: tile.kernel @columns
-// CHECK-SAME:    attributes {nest = #tile.nest<[512 by {{16|32|48|64}}] prefetch 64>} {
+// CHECK-SAME:    attributes {nest = #tile.nest<[512 by 32] prefetch 64{{( ahead 2)?}}>} {
 // CHECK-NEXT:    tile.contract + [j: 512 | i: 4096] (%x[i, j]) -> [j] at [j] {
 tile.kernel @columns(%x: tensor<4096x512xf32>) -> (tensor<4096x512xf32>) {
   %s = tile.contract + [j: 512 | i: 4096] (%x[i, j]) -> [j] {
