@@ -56,9 +56,9 @@ FIXTURES = (
 )
 
 HEAVY = {
-    *("vgg19", "zfnet512", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2"),
+    *("vgg19", "resnet50", "zfnet512", "bvlc_alexnet", "densenet121"),
     *("shufflenet", "mobilenet_opset11", "encoder_opset14", "convnext", "vit", "swin", "gpt2"),
-    *("unet", "mobilenet_v3", "gru_tagger", "lstm_tagger"),
+    *("unet", "mobilenet_v3", "gru_tagger", "lstm_tagger", "inception_v1", "inception_v2"),
 }
 """Models that take long, or much memory: run with the slow tests."""
 
