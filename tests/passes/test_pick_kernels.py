@@ -541,8 +541,8 @@ def test_the_greedy_grade_is_slower_than_the_choice_for_the_whole() -> None:
 
 # ** time **
 
-CALLS = 1_700_000
-"""Calls of Python functions that a pick may make: those of 0.3 s alone on a core of a Zen 5. Time
+CALLS = 1_900_000
+"""Calls of Python functions that a pick may make: those of 0.35 s alone on a core of a Zen 5. Time
 is no measure here, as other tests run beside it."""
 
 QUICK = ("shufflenet", "squeezenet", "encoder_opset18", "mobilenet_opset18")
