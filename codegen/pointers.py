@@ -11,6 +11,10 @@ from tessella.codegen.addresses import Index, Scope, Start, Stepping, added
 from tessella.codegen.lltypes import I64, LLType, constant, type_of
 from tessella.codegen.writer import Writer
 
+SCALES = (1, 2, 4, 8)
+"""Bytes by which an address can count in the loop's own variable. A pointer that steps beside it
+costs more: on a Zen 5, products of a vector took 1.3 times as long."""
+
 
 def in_memory(lltype: LLType) -> LLType:
     """The type as which a value lies in memory."""
@@ -65,13 +69,17 @@ def _computed(w: Writer, start: Start) -> str:
 
 
 def _stepping(w: Writer, start: Start, depth: int) -> str:
-    """A pointer whose place before the scope's loop is known: it steps where the place depends on
-    the loop's variable."""
+    """A pointer whose place before the scope's loop is known. Where the place depends on the loop's
+    variable, it steps, or is indexed by the variable."""
     scope, (buffer, terms) = w.scopes[depth], start
     variable = scope.block.args[0]
     by = dict(terms).get(variable, 0)
-    first = _first(w, scope)
     rest = tuple((value, k) for value, k in terms if value is not variable)
+    if by * type_of(get_element_type_or_self(buffer.type)).memory_bytes in SCALES:
+        counter = w.values[variable]
+        index = counter if by == 1 else w.binary("mul nsw", counter, constant(I64, by))
+        return w.gep(_pointer(w, Start(buffer, rest), depth - 1), _element(buffer), index, "")
+    first = _first(w, scope)
     here, w.lines = w.lines, scope.before
     low = added(rest, tuple((value, k * by) for value, k in first.terms if by))
     pointer = _moved(w, buffer, _pointer(w, Start(buffer, low), depth - 1), by * first.constant)

@@ -32,23 +32,21 @@ rt.kernel @scale(%a: memref<64xf32>, %m: memref<64xi1>) threads(%thread, %thread
 // CHECK-NEXT:   br label %[[HEAD:head[0-9]+]]
 // CHECK-NEXT: [[HEAD]]:
 // CHECK-NEXT:   %[[I:v[0-9]+]] = phi i64 [ 0, %entry ], [ %{{v[0-9]+}}, %[[BODY:body[0-9]+]] ]
-// CHECK-NEXT:   %[[A:v[0-9]+]] = phi ptr [ %a0, %entry ], [ %[[A]].next, %[[BODY]] ]
-// CHECK-NEXT:   %[[M:v[0-9]+]] = phi ptr [ %a1, %entry ], [ %[[M]].next, %[[BODY]] ]
 // CHECK-NEXT:   %[[MORE:v[0-9]+]] = icmp slt i64 %[[I]], 64
 // CHECK-NEXT:   br i1 %[[MORE]], label %[[BODY]], label %[[DONE:done[0-9]+]]
 
 // Every access has the alignment of its element: buffers have no other.
-// CHECK:        load <16 x float>, ptr %[[A]], align 4
+// CHECK:        %[[A:v[0-9]+]] = getelementptr float, ptr %a0, i64 %[[I]]
+// CHECK-NEXT:   load <16 x float>, ptr %[[A]], align 4
 // CHECK-NEXT:   call <16 x float> @ts.exp.v16f32(<16 x float> %{{v[0-9]+}})
 // CHECK-NEXT:   call <16 x float> @llvm.fma.v16f32(<16 x float> %{{v[0-9]+}}, <16 x float> splat (float 0x3FE0000000000000), <16 x float> %{{v[0-9]+}})
 
 // An i1 takes a byte.
+// CHECK-NEXT:   %[[M:v[0-9]+]] = getelementptr i8, ptr %a1, i64 %[[I]]
 // CHECK-NEXT:   load <16 x i8>, ptr %[[M]], align 1
 // CHECK-NEXT:   icmp ne <16 x i8> %{{v[0-9]+}}, splat (i8 0)
 // CHECK-NEXT:   call void @llvm.masked.store.v16f32.p0(<16 x float> %{{v[0-9]+}}, ptr align 4 %[[A]], <16 x i1> %{{v[0-9]+}})
 // CHECK-NEXT:   add nsw i64 %[[I]], 16
-// CHECK-NEXT:   %[[A]].next = getelementptr float, ptr %[[A]], i64 16
-// CHECK-NEXT:   %[[M]].next = getelementptr i8, ptr %[[M]], i64 16
 
 // The vector math that is used comes along.
 // CHECK:      define internal <16 x float> @ts.exp.v16f32(<16 x float> %x) #1 {
