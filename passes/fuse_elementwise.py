@@ -19,12 +19,13 @@ that move elements, and at most one other op, its *anchor*, such as a convolutio
 - elementwise ops and moves before others, if none is computed more than once; moves cost nothing;
 - elementwise ops of one shape, although others use their results too.
 
-A reshape between two members joins as well; any other stays a view. A group has at most ``MAX_OPS``
-ops.
+A reshape between two members joins as well; any other stays a view. What is read at several places
+joins only if it takes few operations. A group has at most ``MAX_OPS`` ops.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -53,6 +54,9 @@ from tessella.passes.kinds import ProgramPass
 MAX_OPS = 160
 """The most ops in a group: the time to compile one grows with their square. A filter of 5x5 taps,
 written as a sum of slices, has 125."""
+
+RECOMPUTED = 8
+"""Operations that take as long as to write a value and to read it from a near cache."""
 
 MOVES = (SliceOp, TransposeOp, ExpandOp, ConcatOp, ReshapeOp)
 """Ops that become accesses of those that read their results."""
@@ -209,7 +213,9 @@ class _Groups:
             return consumer.anchor is None and self._follows(producer, consumer, edges)
         if self._is_shared(producer, consumer):
             return self._shares(producer, consumer)
-        return all(_reads_once(op, value, producer) for value, op in edges)
+        return _is_light(producer, edges) and all(
+            _reads_once(op, value, producer) for value, op in edges
+        )
 
     def _edges(self, producer: _Group, consumer: _Group) -> Iterator[tuple[SSAValue, NnOp]]:
         """The values that a group reads of another, with their readers, also behind a reshape."""
@@ -265,8 +271,18 @@ def _without_units(value: SSAValue) -> list[int]:
     return [extent for extent in shape_of(value) if extent != 1]
 
 
+def _is_light(producer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]) -> bool:
+    """Whether a value that ops read at several places is computed at each with few operations. What
+    is not computed there again is better a tensor between kernels, whose memory is used again."""
+    places = Counter(value for value, op in edges if isinstance(op, MOVES))
+    again = max(places.values(), default=1) - 1
+    return again * sum(isinstance(op, ElementwiseOp) for op in producer.ops) <= RECOMPUTED
+
+
 def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
     """Whether an op reads each element of a value once, or it costs nothing to read it again."""
+    if isinstance(value.owner, ConcatOp) and not _follows_elements(op, value):
+        return False
     if isinstance(op, ReshapeOp):
         return common_digits(shape_of(value), shape_of(op.res)) is not None
     if isinstance(op, ConcatOp):
@@ -279,6 +295,12 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
         aligned = isinstance(op, ReduceOp) or not producer.transposes
         return aligned and value is op.operands[0] and value not in op.operands[1:]
     return isinstance(op, MatmulOp) and op.operations <= 2 * prod(shape_of(value))
+
+
+def _follows_elements(op: NnOp, value: SSAValue) -> bool:
+    """Whether an op is the only one that reads a value, each element once and in order: it is then
+    computed in each part of a concat."""
+    return value.has_one_use() and isinstance(op, (ElementwiseOp, ConcatOp, ReshapeOp))
 
 
 def _same_order(value: SSAValue, op: NnOp) -> bool:

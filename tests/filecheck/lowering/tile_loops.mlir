@@ -144,3 +144,55 @@ tile.kernel @whole(%a: tensor<8x3xf32>, %b: tensor<3x8xf32>) -> (tensor<8x8xf32>
   } : tensor<8x8xf32>
   tile.return %r : tensor<8x8xf32>
 }
+
+// -----
+
+// A product that is summed, or that a body adds to what is no product, is one operation with the sum;
+// not the sum of two products, and not a product that something else reads. Rows of a map load what
+// they share once.
+
+// CHECK-LABEL: rt.kernel @products
+// CHECK:         %[[D:.*]] = arith.subf %{{.*}}, %{{.*}} : vector<8xf32>
+// CHECK-NEXT:    vector.fma %[[D]], %[[D]]
+// CHECK:         scf.for
+// CHECK-COUNT-3: vector.load
+// CHECK-NOT:     vector.load
+// CHECK:         vector.fma
+// CHECK-NOT:     arith.mulf
+// CHECK:         scf.for
+// CHECK:         arith.mulf
+// CHECK-NEXT:    arith.mulf
+// CHECK-NEXT:    arith.addf
+// CHECK:         arith.mulf
+// CHECK-NEXT:    arith.addf
+// CHECK-NEXT:    arith.subf
+// CHECK-NOT:     vector.fma
+tile.kernel @products(%a: tensor<64xf32>, %b: tensor<64xf32>, %c: tensor<5x70xf32>) -> (tensor<f32>, tensor<4x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %r = tile.contract + [| i: 64] (%a[i], %b[i]) -> [] schedule #tile.schedule<[] reduce [i] vector i 8 by 1> {
+  ^bb0(%x: f32, %y: f32):
+    %d = arith.subf %x, %y : f32
+    %p = arith.mulf %d, %d : f32
+    tile.yield %p : f32
+  } : tensor<f32>
+  %s = tile.contract = [i: 4, j: 64] (%c[i, j], %c[i + 1, j]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1 rows i 2> {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %x : f32
+    %q = arith.addf %p, %y : f32
+    tile.yield %q : f32
+  } : tensor<4x64xf32>
+  %t = tile.contract = [i: 64] (%a[i], %b[i]) -> [i] schedule #tile.schedule<[i] reduce [] vector i 8 by 1> {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %x : f32
+    %q = arith.mulf %y, %y : f32
+    %z = arith.addf %p, %q : f32
+    tile.yield %z : f32
+  } : tensor<64xf32>
+  %u = tile.contract = [i: 64] (%a[i], %b[i]) -> [i] schedule #tile.schedule<[i] reduce [] vector i 8 by 1> {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.mulf %x, %x : f32
+    %q = arith.addf %p, %y : f32
+    %z = arith.subf %q, %p : f32
+    tile.yield %z : f32
+  } : tensor<64xf32>
+  tile.return %r, %s, %t, %u : tensor<f32>, tensor<4x64xf32>, tensor<64xf32>, tensor<64xf32>
+}

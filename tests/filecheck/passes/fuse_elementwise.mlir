@@ -251,3 +251,57 @@ func.func @places(%x: !a) {
   %e = nn.relu %d {kernel = "relu"} : !b
   func.return
 }
+
+// -----
+
+// What a concat makes of parts is read by ops on elements, and not at several places: the concat is
+// a kernel of its own then.
+
+// CHECK-LABEL: func.func @steps
+// CHECK-NEXT:    %b = nn.fused
+// CHECK-NEXT:      %a = nn.neg
+// CHECK-NEXT:      nn.concat
+// CHECK:         %e = nn.fused
+// CHECK-NEXT:      %c = nn.slice
+// CHECK-NEXT:      %d = nn.slice
+// CHECK-NEXT:      nn.add %c, %d
+// CHECK:         %g = nn.fused
+// CHECK-NEXT:      %f = nn.concat
+// CHECK-NEXT:      nn.exp %f
+func.func @steps(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<5xf32>, tensor<6xf32>) {
+  %a = nn.neg %x {kernel = "neg"} : tensor<4xf32>
+  %b = nn.concat %a, %y axis 0 {kernel = "concat"} : tensor<6xf32>
+  %c = nn.slice %b starts [0] sizes [5] {kernel = "slice"} : tensor<5xf32>
+  %d = nn.slice %b starts [1] sizes [5] {kernel = "slice"} : tensor<5xf32>
+  %e = nn.add %c, %d {kernel = "add"} : tensor<5xf32>
+  %f = nn.concat %x, %y axis 0 {kernel = "concat"} : tensor<6xf32>
+  %g = nn.exp %f {kernel = "exp"} : tensor<6xf32>
+  func.return %e, %g : tensor<5xf32>, tensor<6xf32>
+}
+
+// -----
+
+// Of nine operations, each would be computed twice for two slices.
+
+// CHECK-LABEL: func.func @heavy
+// CHECK-NEXT:    %i = nn.fused
+// CHECK-COUNT-9:   nn.
+// CHECK:         %l = nn.fused
+// CHECK-NEXT:      %j = nn.slice
+// CHECK-NEXT:      %k = nn.slice
+// CHECK-NEXT:      nn.add %j, %k
+func.func @heavy(%x: tensor<4xf32>) -> tensor<3xf32> {
+  %a = nn.neg %x {kernel = "neg"} : tensor<4xf32>
+  %b = nn.exp %a {kernel = "exp"} : tensor<4xf32>
+  %c = nn.neg %b {kernel = "neg"} : tensor<4xf32>
+  %d = nn.exp %c {kernel = "exp"} : tensor<4xf32>
+  %e = nn.neg %d {kernel = "neg"} : tensor<4xf32>
+  %f = nn.exp %e {kernel = "exp"} : tensor<4xf32>
+  %g = nn.neg %f {kernel = "neg"} : tensor<4xf32>
+  %h = nn.exp %g {kernel = "exp"} : tensor<4xf32>
+  %i = nn.neg %h {kernel = "neg"} : tensor<4xf32>
+  %j = nn.slice %i starts [0] sizes [3] {kernel = "slice"} : tensor<3xf32>
+  %k = nn.slice %i starts [1] sizes [3] {kernel = "slice"} : tensor<3xf32>
+  %l = nn.add %j, %k {kernel = "add"} : tensor<3xf32>
+  func.return %l : tensor<3xf32>
+}

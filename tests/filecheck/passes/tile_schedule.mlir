@@ -197,3 +197,31 @@ tile.kernel @kept(%a: tensor<100xf32>) -> (tensor<100xf32>) {
   } : tensor<100xf32>
   tile.return %r : tensor<100xf32>
 }
+
+// -----
+
+// A map whose rows read the same vectors has rows: nine loads of three rows are five for each of four.
+// Not one that reads each element once.
+
+// CHECK-LABEL: tile.kernel @filter
+// CHECK:         schedule #tile.schedule<[i, j] reduce [] vector j {{[0-9]+}} by 1 rows i 4> {
+// CHECK:         schedule #tile.schedule<[i, j] reduce [] vector j {{[0-9]+}} by 4> {
+tile.kernel @filter(%a: tensor<66x66xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %r = tile.contract = [i: 64, j: 64] (%a[i, j], %a[i, j + 1], %a[i, j + 2], %a[i + 1, j], %a[i + 1, j + 1], %a[i + 1, j + 2], %a[i + 2, j], %a[i + 2, j + 1], %a[i + 2, j + 2]) -> [i, j] {
+  ^bb0(%x0: f32, %x1: f32, %x2: f32, %y0: f32, %y1: f32, %y2: f32, %z0: f32, %z1: f32, %z2: f32):
+    %s1 = arith.addf %x0, %x1 : f32
+    %s2 = arith.addf %s1, %x2 : f32
+    %s3 = arith.addf %s2, %y0 : f32
+    %s4 = arith.addf %s3, %y1 : f32
+    %s5 = arith.addf %s4, %y2 : f32
+    %s6 = arith.addf %s5, %z0 : f32
+    %s7 = arith.addf %s6, %z1 : f32
+    %s8 = arith.addf %s7, %z2 : f32
+    tile.yield %s8 : f32
+  } : tensor<64x64xf32>
+  %s = tile.contract = [i: 64, j: 64] (%a[i + 1, j + 1]) -> [i, j] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64x64xf32>
+  tile.return %r, %s : tensor<64x64xf32>, tensor<64x64xf32>
+}
