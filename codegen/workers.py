@@ -321,7 +321,7 @@ def _failure(name: str, death: DiedError) -> InternalError | ResourceError:
     if death.no_memory or death.killed:
         return ResourceError("LLVM ran out of memory", where=f"kernel {name}", found=str(death))
     return InternalError(
-        "LLVM died of a kernel",
+        "LLVM crashed on a kernel",
         where=f"kernel {name}",
         found=str(death),
         hint="report it, with the kernel's text: as_text('llvm')",

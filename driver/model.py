@@ -98,7 +98,7 @@ class _Signature:
             array = tagged(np.asarray(value))
         except (ValueError, TypeError) as error:
             raise InputError(
-                f"input {self.name!r} is no array: {error}",
+                f"input {self.name!r} is not an array: {error}",
                 expected=f"{dtype} {self.shape}",
             ) from error
         if array.dtype != self.dtype:
@@ -157,7 +157,7 @@ class Model(Compiled):
         """
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
-                "the inputs are given by name",
+                "inputs must be given by name",
                 expected="a dictionary of arrays",
                 found=type(feeds).__name__,
                 hint="model(x) takes them in order",
@@ -251,7 +251,7 @@ class Model(Compiled):
         is_list = isinstance(names, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
         if isinstance(names, str) or not is_list:
             raise InputError(
-                "the outputs are given as a list of names",
+                "outputs must be given as a list of names",
                 expected=f"some of {', '.join(known)}; None for all",
                 found=repr(names),
             )

@@ -110,7 +110,7 @@ def _check_values(pick: str, fallback: str, places: Sequence[str]) -> None:
     is_list = isinstance(places, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
     if not is_list or isinstance(places, str | bytes) or not places:
         raise OptionError(
-            "the places are given as a list",
+            "places must be given as a list",
             expected="at least one, such as ['x86/f32/nhwc', 'host']; None for the default",
             found=f"{places!r} of type {type(places).__name__}",
         )

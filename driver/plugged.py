@@ -124,7 +124,7 @@ def _insert(
             )
     last = len(names) - 1 - names[::-1].index(after) if after else -1
     if before and names.index(before) <= last:
-        raise plugin.error(f"no place is before {before!r} and behind {after!r}")
+        raise plugin.error(f"no position is before {before!r} and after {after!r}")
     steps, i = spots[names.index(before) if before else last]
     steps.insert(i if before else i + 1, _instance(plugin, cls))
 

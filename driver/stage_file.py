@@ -170,7 +170,7 @@ def _read_text(path: Path) -> str:
             f"cannot read the stage: {error.strerror or error}", where=str(path)
         ) from error
     except UnicodeDecodeError as error:
-        raise InvalidModelError("the stage is no text", where=str(path)) from error
+        raise InvalidModelError("the stage is not text", where=str(path)) from error
 
 
 def load_weights(path: Path) -> WeightStore:
@@ -217,7 +217,7 @@ def _equal(a: Array, b: Array) -> bool:
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file as a whole or not at all. Raises OptionError and OSError."""
     if path.exists() and not path.is_file():
-        raise OptionError("this is no plain file", where=str(path))
+        raise OptionError("this is not a plain file", where=str(path))
     new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         write(new)

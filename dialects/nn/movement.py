@@ -129,7 +129,7 @@ class ChannelShuffleOp(MovementOp):
         check_least(self, "groups", [groups], 1)
         if shape[1] % groups:
             raise ShapeError(
-                "nn.channel_shuffle: the channels are no multiple of groups",
+                "nn.channel_shuffle: the channels are not a multiple of groups",
                 found=f"{shape[1]} channels, {groups} groups",
             )
         return self.result(shape)

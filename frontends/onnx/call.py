@@ -172,21 +172,21 @@ class Call:
         """The elements of an integer operand of any shape."""
         array = self.static(index, what)
         if array.dtype.kind not in "iu":
-            raise ShapeError(f"{what} holds integers", found=array.dtype.name)
+            raise ShapeError(f"{what} must hold integers", found=array.dtype.name)
         return tuple(int(x) for x in array.reshape(-1))
 
     def static_number(self, index: int, what: str) -> int | float:
         """The one element of an operand."""
         array = self.static(index, what)
         if array.size != 1:
-            raise ShapeError(f"{what} is one number", found=f"{array.size} elements")
+            raise ShapeError(f"{what} must be one number", found=f"{array.size} elements")
         return widened(array).reshape(-1)[0].item()
 
     def static_int(self, index: int, what: str) -> int:
         """The one element of an operand, which is a whole number."""
         number = self.static_number(index, what)
         if not isinstance(number, int):
-            raise ShapeError(f"{what} is an integer", found=str(number))
+            raise ShapeError(f"{what} must be an integer", found=str(number))
         return number
 
     def listed(self, name: str, index: int) -> tuple[int, ...] | None:

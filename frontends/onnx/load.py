@@ -63,7 +63,7 @@ def _read(origin: Origin) -> tuple[onnx.ModelProto, ExternalFiles]:
         return _decode(bytes(origin), "the bytes"), ExternalFiles(None)
     if not isinstance(origin, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidModelError(
-            "this is no model",
+            "this is not a model",
             expected="a path, the bytes of an ONNX file, or an onnx.ModelProto",
             found=f"{origin!r:.80} of type {type(origin).__name__}",
         )
@@ -75,7 +75,7 @@ def _contents(path: Path) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise InvalidModelError("a model is read from a plain file", where=str(path))
+            raise InvalidModelError("a model must be a plain file", where=str(path))
         size = status.st_size
         if size > _LARGEST:
             raise InvalidModelError(
@@ -110,7 +110,7 @@ def _with_graph(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
 
 def _no_model(where: str, found: str) -> InvalidModelError:
     return InvalidModelError(
-        "this is no ONNX model, or it is cut short",
+        "this is not an ONNX model, or it is truncated",
         where=where,
         expected="a serialized onnx.ModelProto",
         found=found,

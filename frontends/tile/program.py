@@ -34,7 +34,7 @@ class TileProgram(Compiled):
     def __init__(self, source: str, options: Options) -> None:
         if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
-                "a Tile program is a text", expected="str", found=type(source).__name__
+                "a Tile program must be a string", expected="str", found=type(source).__name__
             )
         self.source = source
         self._source = Source(source)
@@ -92,7 +92,7 @@ def _array(name: str, value: Any) -> Array:
     try:
         array = np.asarray(value, _NUMBERS.get(cast(type[Any], type(value))))
     except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"the argument {name!r} is no array: {error}") from error
+        raise InputError(f"the argument {name!r} is not an array: {error}") from error
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 

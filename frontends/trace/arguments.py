@@ -43,7 +43,7 @@ def _sizes(shape: object) -> tuple[int, ...]:
         sizes = tuple(map(operator.index, cast("Iterable[Any]", shape)))
     except TypeError:
         raise InputError(
-            "this is no shape",
+            "this is not a shape",
             expected="a tuple of sizes, such as (8, 3)",
             found=f"{shape!r} of type {type(shape).__name__}",
         ) from None
@@ -55,7 +55,7 @@ def _dtype(dtype: npt.DTypeLike) -> DType:
         return np.dtype(dtype)
     except (TypeError, ValueError) as error:
         raise InputError(
-            "this is no dtype", expected="such as 'float32'", found=str(error)
+            "this is not a dtype", expected="such as 'float32'", found=str(error)
         ) from None
 
 
@@ -143,7 +143,7 @@ def _static_names(static: object, known: Collection[str]) -> frozenset[str]:
     names = [static] if isinstance(static, str) else static
     if not isinstance(names, Iterable):
         raise OptionError(
-            "static_argnames are the names of parameters",
+            "static_argnames must be names of parameters",
             expected=f"some of {', '.join(known)}",
             found=f"{static!r} of type {type(static).__name__}",
         )

@@ -103,7 +103,7 @@ def _index(trace: Trace, key: Any) -> Any:
         key = key if key.size else key.astype(_INT64)
     if key.dtype.kind not in "iu":
         raise ShapeError(
-            "an array is indexed by integers, slices, None and ...",
+            "an array can be indexed by integers, slices, None and ...",
             found=f"an index of type {key.dtype.name}",
             hint="in place of x[mask] choose elements with tessella.where(mask, x, other): the "
             "shape of a result cannot depend on elements",
@@ -115,7 +115,7 @@ def as_indices(trace: Trace, indices: npt.ArrayLike) -> Traced:
     """Integers of any type as those that gathers take."""
     value = trace.lift(indices)
     if value.dtype.kind not in "iu":
-        raise ShapeError("indices are integers", found=value.dtype.name)
+        raise ShapeError("indices must be integers", found=value.dtype.name)
     return value if value.dtype == np.int32 else promote.cast(trace, value, _INT64)
 
 
@@ -137,7 +137,7 @@ def _checked(keys: Sequence[Any]) -> Sequence[Index]:
     others = [i for i, key in enumerate(keys) if isinstance(key, int | Traced)]
     if len(arrays) > 1:
         raise ShapeError(
-            "an array is indexed by one array at a time",
+            "an array can be indexed by one array at a time",
             found=f"{len(arrays)} arrays",
             hint="index in steps: x[a][:, b], or see tessella.take",
         )

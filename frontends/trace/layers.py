@@ -40,7 +40,7 @@ def conv2d(
     values = common(trace, x, w, *([] if b is None else [b]))
     _check_images(values[0], "conv2d")
     if values[1].ndim != 4:
-        raise ShapeError("the weights of conv2d are [O, I, H, W]", found=str(values[1].shape))
+        raise ShapeError("the weights of conv2d must be [O, I, H, W]", found=str(values[1].shape))
     window = _window(values[0], values[1].shape[2:], strides, padding, dilation)
     return trace.emit(nn.ConvOp, values, groups=operator.index(groups), **window)
 

@@ -183,7 +183,7 @@ def test_a_worker_that_is_killed_in_the_midst(shared: Pool) -> None:
 
 
 def test_a_kernel_of_which_llvm_dies(shared: Pool) -> None:
-    with pytest.raises(InternalError, match="LLVM died of a kernel") as caught:
+    with pytest.raises(InternalError, match="LLVM crashed on a kernel") as caught:
         Batch(shared, SSE).compile("some_kernel", FATAL)
     assert "some_kernel" in str(caught.value)
     assert "how to split the result" in str(caught.value)

@@ -187,7 +187,7 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("shape is out of range", nn.ReshapeOp, floats((2, 3)), {"shape": (-2, -3)}),
     ("wrong length", nn.TransposeOp, floats((2, 3)), {"perm": (0,)}),
     ("given twice", nn.TransposeOp, floats((2, 3)), {"perm": (0, 0)}),
-    ("no multiple of groups", nn.ChannelShuffleOp, floats((1, 6)), {"groups": 4}),
+    ("not a multiple of groups", nn.ChannelShuffleOp, floats((1, 6)), {"groups": 4}),
     ("groups is out of range", nn.ChannelShuffleOp, floats((1, 6)), {"groups": 0}),
     ("axis 0 is zero", nn.SliceOp, floats((4,)), {"starts": (0,), "sizes": (1,), "steps": (0,)}),
     ("leaves x", nn.SliceOp, floats((4,)), {"starts": (1,), "sizes": (2,), "steps": (3,)}),

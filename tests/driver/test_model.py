@@ -135,7 +135,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("dtype", {"x": np.zeros((3, 5))}, "element type"),
     ("integers", {"x": np.zeros((3, 5), np.int64)}, "element type"),
     ("objects", {"x": np.full((3, 5), None)}, "element type"),
-    ("ragged", {"x": [[1.0], [1.0, 2.0]]}, "no array"),
+    ("ragged", {"x": [[1.0], [1.0, 2.0]]}, "not an array"),
     ("byte order", {"x": np.zeros((3, 5), ">f4")}, "element type"),
 ]
 

@@ -115,7 +115,7 @@ def test_a_pass_without_a_spot_is_for_tessella_opt_alone(install: Installer) -> 
         (
             ["runs_before = 'infer-shapes'", "runs_after = 'plan-arena'"],
             "my_plugin:Mine",
-            "no place is before 'infer-shapes' and behind 'plan-arena'",
+            "no position is before 'infer-shapes' and after 'plan-arena'",
         ),
         (["bound_devices = ('x87',)"], "my_plugin:Mine", "found: x87"),
         (["runs_after = 'plan-arena'", "size: int"], "my_plugin:Mine", "without defaults"),

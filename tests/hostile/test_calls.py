@@ -57,7 +57,7 @@ def test_what_is_no_model(thing: Any) -> None:
 # ** options **
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
-    *(("places are given as a list", {"places": p}) for p in (3, "x86", b"host", [], {"host"})),
+    *(("places must be given as a list", {"places": p}) for p in (3, "x86", b"host", [], {"host"})),
     *(("a place is a text", {"places": [p]}) for p in (None, 3, b"host", ["host"])),
     *(("option 'target' has the wrong type", {"target": t}) for t in (3, ["avx2"], b"avx2")),
     *(("option 'pick' has the wrong type", {"pick": p}) for p in ({}, 0, ["cost"])),
@@ -123,11 +123,11 @@ FUNCTIONS: list[tuple[type[TessellaError], str, Call]] = [
         for names in (3, [3, "x"], [["x"]], b"x", [None])
     ),
     *(
-        (InputError, "no shape", lambda shape=shape: Spec(cast(Any, shape)))
+        (InputError, "not a shape", lambda shape=shape: Spec(cast(Any, shape)))
         for shape in (3, None, "ab", (2.5,), [[1]])
     ),
     *(
-        (InputError, "no dtype", lambda dtype=dtype: Spec((2,), cast(Any, dtype)))
+        (InputError, "not a dtype", lambda dtype=dtype: Spec((2,), cast(Any, dtype)))
         for dtype in ("foo", 3, {"a": 1})
     ),
     (ShapeError, "impossible shape(?s:.*)found: 2x-1", lambda: Spec((2, -1))),

@@ -233,7 +233,7 @@ def test_what_is_written_is_a_plain_file(tmp_path: Path) -> None:
     """To replace a device or a pipe by a file would break what it is for."""
     pipe = tmp_path / "m.nn"
     os.mkfifo(pipe)
-    with pytest.raises(OptionError, match="no plain file"):
+    with pytest.raises(OptionError, match="not a plain file"):
         save_stage(pipe, ModuleOp([]), WeightStore())
     assert pipe.is_fifo()
 

@@ -481,7 +481,7 @@ def test_missing_and_damaged_files(written: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidModelError):
         load_stage(path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidModelError, match="no text"):
+    with pytest.raises(InvalidModelError, match="not text"):
         load_stage(path)
     path.unlink()
     with pytest.raises(InvalidModelError, match="cannot read"):

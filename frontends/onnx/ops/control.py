@@ -17,7 +17,7 @@ def branch(call: Call) -> list[SSAValue | None]:
     """The branch that is taken, in place."""
     condition = call.static(0, "the condition of If")
     if condition.size != 1:
-        raise ShapeError("a condition is one boolean", found=str(call.x.type))
+        raise ShapeError("a condition must be one boolean", found=str(call.x.type))
     return call.branch(call.graph("then_branch" if condition.any() else "else_branch"), ())
 
 

@@ -18,13 +18,13 @@ def dft(call: Call) -> SSAValue:
     """Forward or inverse, of all frequencies or half of them."""
     x, shape = call.x, shape_of(call.x)
     if len(shape) < 2 or shape[-1] not in (1, 2):
-        raise ShapeError(
-            "the last dimension is a number's real and imaginary part", found=str(shape)
-        )
+        raise ShapeError("the last dimension must hold real and imaginary parts", found=str(shape))
     axis = call.static_int(2, "axis") if call.optional(2) is not None else call.attribute("axis")
     axis = front_axis(-2 if axis is None else axis, len(shape))
     if axis == len(shape) - 1:
-        raise ShapeError("axis is the dimension of real and imaginary part", found=str(axis))
+        raise ShapeError(
+            "axis must not be the dimension of real and imaginary parts", found=str(axis)
+        )
     inverse, half = call.flag("inverse"), call.flag("onesided")
     length = 2 * (shape[axis] - 1) if inverse and half else shape[axis]
     if call.optional(1) is not None:
@@ -111,7 +111,7 @@ def stft(call: Call) -> SSAValue:
     if len(shape_of(x)) == 2:
         x = call.reshape(x, (*shape_of(x), 1))
     if len(shape_of(x)) != 3 or shape_of(x)[2] not in (1, 2):
-        raise ShapeError("a signal is [batch, length, 1 or 2]", found=str(x.type))
+        raise ShapeError("a signal must be [batch, length, 1 or 2]", found=str(x.type))
     _, size, width = shape_of(x)
     step = call.static_int(1, "frame_step")
     length = shape_of(window)[0] if window is not None and shape_of(window) else size

@@ -217,7 +217,7 @@ def depth_to_space(call: Call) -> SSAValue:
     """Blocks of the channels become blocks of the image."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or c % size**2:
-        raise ShapeError("the channels are no multiple of blocksize squared", found=str(c))
+        raise ShapeError("the channels are not a multiple of blocksize squared", found=str(c))
     depth = c // size**2
     if call.choice("mode", "DCR", "CRD") == "DCR":
         blocks = call.reshape(call.x, (n, size, size, depth, h, w))
@@ -233,7 +233,7 @@ def space_to_depth(call: Call) -> SSAValue:
     """Blocks of the image become blocks of the channels."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or h % size or w % size:
-        raise ShapeError("the image is no multiple of blocksize", found=f"{h}x{w}, {size}")
+        raise ShapeError("the image is not a multiple of blocksize", found=f"{h}x{w}, {size}")
     blocks = call.reshape(call.x, (n, c, h // size, size, w // size, size))
     dcr = call.choice("mode", "DCR", "CRD") == "DCR"
     blocks = call.transpose(blocks, (0, 3, 5, 1, 2, 4) if dcr else (0, 1, 3, 5, 2, 4))

@@ -118,7 +118,9 @@ def group_norm(call: Call) -> SSAValue:
     x, groups = call.x, call.integer("num_groups")
     shape, dtype = shape_of(x), dtype_of(call.x.type)
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
-        raise ShapeError("the channels are no multiple of num_groups", found=f"{x.type}, {groups}")
+        raise ShapeError(
+            "the channels are not a multiple of num_groups", found=f"{x.type}, {groups}"
+        )
     rest = [shape[1] // groups, *shape[2:]]
     grouped = call.reshape(x, (shape[0], groups, *rest, *[1] * (len(rest) < 2)))
     scale, bias = call.operand(1), call.operand(2)

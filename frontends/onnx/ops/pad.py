@@ -56,7 +56,7 @@ def _amounts(call: Call) -> tuple[list[int], list[int]]:
     axes = [front_axis(axis, rank) for axis in axes]
     if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
         raise ShapeError(
-            "pads are two numbers for each axis",
+            "pads must be two numbers for each axis",
             expected=f"{2 * len(axes)} integers",
             found=str(list(pads or ())),
         )

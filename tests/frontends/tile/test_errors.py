@@ -572,9 +572,9 @@ def test_arguments() -> None:
         with pytest.raises(InputError) as caught:
             f(*args, **kwargs)
         assert (caught.value.expected, caught.value.found) == ("A, B", found)
-    with pytest.raises(InputError, match="the argument 'B' is no array"):
+    with pytest.raises(InputError, match="the argument 'B' is not an array"):
         f(FLOATS, [[1], [1, 2]])
-    with pytest.raises(InputError, match="a Tile program is a text"):
+    with pytest.raises(InputError, match="a Tile program must be a string"):
         tessella.tile(3)  # pyright: ignore[reportArgumentType]
 
 

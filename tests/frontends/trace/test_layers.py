@@ -170,7 +170,7 @@ def test_layer_norm(axis: int, dtype: str) -> None:
 @pytest.mark.parametrize(
     "call, what",
     [
-        (lambda x: tessella.conv2d(x, np.ones((2, 2))), "the weights of conv2d are"),
+        (lambda x: tessella.conv2d(x, np.ones((2, 2))), "the weights of conv2d must be"),
         (lambda x: tessella.conv2d(x, np.ones((1, 9, 3, 3))), "channels do not fit"),
         (lambda x: tessella.conv2d(x, np.ones((1, 2, 3, 3)), padding=FULL), "unknown padding"),
         (lambda x: tessella.conv2d(x, np.ones((1, 2, 3, 3)), padding=(1, 2, 3)), "wrong form"),
