@@ -76,14 +76,13 @@ def _stepping(w: Writer, start: Start, depth: int) -> str:
     by = dict(terms).get(variable, 0)
     rest = tuple((value, k) for value, k in terms if value is not variable)
     if by * type_of(get_element_type_or_self(buffer.type)).memory_bytes in SCALES:
+        pointer = _before(w, Start(buffer, rest), depth)
         counter = w.values[variable]
         index = counter if by == 1 else w.binary("mul nsw", counter, constant(I64, by))
-        return w.gep(_pointer(w, Start(buffer, rest), depth - 1), _element(buffer), index, "")
+        return w.gep(pointer, _element(buffer), index, "")
     first = _first(w, scope)
-    here, w.lines = w.lines, scope.before
     low = added(rest, tuple((value, k * by) for value, k in first.terms if by))
-    pointer = _moved(w, buffer, _pointer(w, Start(buffer, low), depth - 1), by * first.constant)
-    w.lines = here
+    pointer = _before(w, Start(buffer, low), depth, by * first.constant)
     if not by:
         return pointer
     name = w.name()
@@ -91,6 +90,14 @@ def _stepping(w: Writer, start: Start, depth: int) -> str:
     following = f"getelementptr {_element(buffer)}, ptr {name}, {step}"
     scope.stepping.append(Stepping(name, pointer, following))
     return name
+
+
+def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
+    """A pointer so many elements behind a start, written before the loop of this depth."""
+    here, w.lines = w.lines, w.scopes[depth].before
+    pointer = _moved(w, start.buffer, _pointer(w, start, depth - 1), elements)
+    w.lines = here
+    return pointer
 
 
 def _first(w: Writer, scope: Scope) -> Index:

@@ -72,3 +72,30 @@ def test_accesses_at_constant_distances_share_a_pointer() -> None:
     # of x and of y at (i, j), and of x mirrored, in the outer loop; in the inner one, j indexes the
     # first two, and the third steps down
     assert len(pointers) == 4
+
+
+AFTER = """
+rt.kernel @k(%x: memref<64xf32>, %y: memref<64xf32>) threads(%thread, %threads) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %8 = arith.constant 8 : index
+  %zero = arith.constant 0.0 : f32
+  scf.for %i = %0 to %8 step %1 {
+    %sum = scf.for %j = %0 to %8 step %1 iter_args(%s = %zero) -> (f32) {
+      %here = affine.apply affine_map<(d0, d1) -> (d0 + d1)>(%i, %j)
+      %p = memref.load %x[%here] : memref<64xf32>
+      %t = arith.addf %s, %p : f32
+      scf.yield %t : f32
+    }
+    %q = memref.load %x[%i] : memref<64xf32>
+    %r = arith.subf %sum, %q : f32
+    memref.store %r, %y[%i] : memref<64xf32>
+  }
+  rt.return
+}"""
+
+
+def test_a_pointer_that_an_inner_loop_reads_first_is_there_behind_it(target: Target) -> None:
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    call(AFTER, target, x, y)
+    np.testing.assert_array_equal(y[:8], [x[i + 1 : i + 8].sum() for i in range(8)])
