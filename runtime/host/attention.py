@@ -25,9 +25,10 @@ def attention(
     m takes keys 0 to m + ``past``."""
     product = np.matmul(q, k if transposed_k else np.swapaxes(k, -1, -2))
     scores = product * q.dtype.type(scale)
-    masked = scores if mask is None else scores + mask
+    masked: Array = scores if mask is None else scores + mask
     if causal:
-        visible = np.tri(*masked.shape[-2:], past, dtype=bool)
+        queries, keys = masked.shape[-2:]
+        visible = np.tri(queries, keys, past, dtype=np.bool_)
         masked = np.where(visible, masked, masked.dtype.type(-np.inf))
     p = softmax(masked, axis=masked.ndim - 1)
     return np.matmul(np.where(np.isnan(p), q.dtype.type(0), p) if nan_as_zero else p, v)

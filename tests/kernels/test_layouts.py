@@ -152,6 +152,6 @@ def test_resize_by_whole_factors(layout: str, target: str, data: st.DataObject) 
 @pytest.mark.parametrize("mode, size", [("nearest", 9), ("linear", 12)])
 def test_other_resizes_run_in_numpy(mode: str, size: int) -> None:
     sizes, scales = (1, 3, size, 6), (1.0, 1.0, size / 6, 1.0)
-    settings = {"mode": mode, "coordinates": "half_pixel", "nearest_mode": "floor"}
+    settings: dict[str, Any] = {"coordinates": "half_pixel", "nearest_mode": "floor"}
     x = normal(1, 3, 6, 6)
-    check_op(nn.ResizeOp, [x], native=False, sizes=sizes, scales=scales, **settings)
+    check_op(nn.ResizeOp, [x], native=False, mode=mode, sizes=sizes, scales=scales, **settings)
