@@ -31,7 +31,7 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point, Step
 from tessella.lowering.prefetch import Ahead
 from tessella.lowering.values import Emitter, Pos, Val
-from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
 from tessella.support.sizes import Size
 
@@ -39,6 +39,12 @@ FEW = 0.75
 """The share of the rows that interior tiles run, from which on those of the boundary are few. It
 bounds code: a 3x3 convolution of 128 channels of 28x28 on avx512 has 1543 instructions, and 2040 if
 they never are."""
+
+
+HELD = 24
+"""Vectors that a loop over tiles of a map reads of an operand, and that may stay in registers. On
+avx512, layer norm of 384 channels takes 20% longer where its loop stays. Where loops of more
+vectors stay, LLVM takes 23% less time for DenseNet-121, whose maps run 3% faster."""
 
 
 class Statement:
@@ -159,7 +165,16 @@ class Statement:
             return ()
 
         start, stop = self.e.index(tiles.start), self._stop(name, tiles)
-        self.e.loop(start, stop, tiles.size, (), loop_body)
+        self.e.loop(start, stop, tiles.size, (), loop_body, self._unrolled(tiles))
+
+    def _unrolled(self, tiles: Tiles) -> int:
+        """How often the loop over tiles is unrolled. LLVM unrolls short loops as a whole, so that
+        what all rows read stays in registers; those that read too much for that stay as they are.
+        """
+        transposes = any(plan.access is Access.TRANSPOSED for plan in self.plan.operands)
+        is_plain = self.op.is_map and not self.flat.constraints and not transposes
+        vectors = tiles.count * self.s.row_tile * self.s.vectors
+        return 0 if is_plain and vectors > HELD else 1
 
     def _runs_once(self, name: str, tiles: Tiles) -> bool:
         """Whether tiles are one that each step of the shared loops runs."""
