@@ -19,6 +19,7 @@ from xdsl.traits import SymbolUserOpInterface
 
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.symbols import body_above, find_symbol
 from tessella.runtime.scan import Loop
 from tessella.support.errors import ShapeError
@@ -41,7 +42,7 @@ class ScanOp(NnOp, LoopOp):
     body = prop_def(FlatSymbolRefAttr)
     inputs = var_operand_def(base(TensorType))
     res = var_result_def(base(TensorType))
-    traits = traits_def(_RunsBody())
+    traits = traits_def(RunsFunction(), _RunsBody())
     DEFAULTS: ClassVar[Defaults] = {"backward": ()}
     LEADING: ClassVar[str | None] = "body"
 

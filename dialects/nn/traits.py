@@ -17,3 +17,7 @@ class MovesElements(OpTrait):
 
     indices: tuple[int, ...] = ()
     fills: bool = False
+
+
+class RunsFunction(OpTrait):
+    """The op computes nothing: a function of the module does, at places of its own."""

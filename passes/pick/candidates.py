@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
+from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.split import unreadable
@@ -173,6 +174,8 @@ class Storage:
     def __init__(self, op: NnOp) -> None:
         self._op = op
         self._known: dict[str | None, Elements | None] = {}
+        self.is_of_a_function = op.has_trait(RunsFunction)
+        """Whether the op runs a function: the precision is then that of the function's ops."""
 
     def elements(self, precision: str | None) -> Elements | None:
         """The elements that the op reads and writes; None if it does not take floats of the
@@ -244,6 +247,8 @@ def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[st
 
 def _wrong_precision(site: Site, place: PlaceAttr, storage: Storage) -> str | None:
     """The reason why a kernel does not serve a place's precision for an op."""
+    if storage.is_of_a_function and site.device != "host":
+        return None
     found = storage.elements(site.precision)
     if found is None or site.kernel.row(found) is None:
         return why_unreadable(site.kernel, found)

@@ -126,6 +126,19 @@ def test_the_loop_is_native(op: str) -> None:
     assert compiled.as_text("tile").count("tile.call") < 60
 
 
+@pytest.mark.parametrize("place", ["x86/f16", "x86/bf16"])
+def test_a_loop_around_ops_of_another_precision(place: str) -> None:
+    """What is carried stays in the element that the model has."""
+    proto = tagger("GRU", STEPS)
+    feeds = {name: arrays("GRU", 2, batch_first=False)[name] for name in ("X", "sequence_lens")}
+    compiled = tessella.compile(proto, places=(place, "host"))
+    found = compiled.run(None, feeds)
+    for y, expected in zip(found, run_onnxruntime(proto, feeds), strict=True):
+        np.testing.assert_allclose(y, expected, atol=0.1, strict=True)
+    loops = [entry for entry in compiled.explain().ops if entry["op"] == "nn.scan"]
+    assert [(loop["kernel"], loop["place"]) for loop in loops] == [("loop", "x86/f32/nchw")] * 2
+
+
 @pytest.mark.parametrize("flag", [0, 1])
 def test_what_does_not_change_is_prepared_before_the_loop(flag: int) -> None:
     """Weights that are inputs are cut and copied once, not in each step."""
