@@ -190,7 +190,7 @@ class Statement:
     # ** the register tile **
 
     def _tile(self, point: Point) -> None:
-        if self.s.prefetch:
+        if self.s.prefetch and any(o.is_panel for o in self.plan.read):
             point = replace(point, line=self._line(point))
         if self.op.is_map:
             values = self._combine(point, [], point.rows)

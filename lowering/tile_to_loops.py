@@ -45,7 +45,7 @@ from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.dialects.tile.nest import is_local, memory_shape, shared_loops
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.lowering.point import Step
-from tessella.lowering.prefetch import Part, asked
+from tessella.lowering.prefetch import Part, asked, streamed
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.base import segments
@@ -141,8 +141,8 @@ def _emit(
             raise InvalidModelError(
                 "a statement has no schedule", hint="tile-schedule gives it one"
             )
-        asks = ahead.get(op, ())
         schedule = op.schedule.data
+        asks = ahead.get(op) or streamed(op, flat, schedule, buffers)
         Statement(emitter, op, flat, schedule, buffers, part.step, number, asks).emit()
 
 

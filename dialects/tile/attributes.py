@@ -199,7 +199,8 @@ class Schedule:
     from zero before they are added to the total: errors of long sums grow with the square root of
     their length so, and not with their length."""
     prefetch: bool = False
-    """Whether panels are asked for while the ones before them are at work."""
+    """Whether panels, and vectors from memory, are asked for while the ones before them are at
+    work."""
 
     @property
     def width(self) -> int:

@@ -187,6 +187,19 @@ def plan_accesses(op: ContractOp, flat: Flat, vector: str | None, rows: str | No
     return AccessPlan(operands, flat.inputs, extracts, constraints, vector in flat.reduced)
 
 
+def streams(op: ContractOp, flat: Flat, vector: str | None) -> list[int]:
+    """The inputs that are read vector by vector, each element once."""
+    if vector is None or flat.constraints:
+        return []
+    plans = plan_accesses(op, flat, vector, None).read
+    return [
+        i
+        for i, (plan, a) in enumerate(zip(plans, flat.accesses, strict=False))
+        if plan.access is Access.CONTIGUOUS
+        and all(a.stride(index.name) for index in flat.indices if index.range != 1)
+    ]
+
+
 def _operand(
     op: ContractOp,
     flat: Flat,

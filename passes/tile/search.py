@@ -12,10 +12,13 @@ from collections.abc import Container, Hashable, Iterator
 from dataclasses import replace
 from math import inf, prod
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.nest import shared_loops
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.partial import partial_sums
+from tessella.passes.tile.plan import streams
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
 from tessella.passes.tile.statement_key import statement_key
@@ -48,7 +51,8 @@ def _search(problem: Problem) -> Choice:
     best = _blocked(problem, _best_tile(problem))
     flat = problem.model(best.layouts).flat
     partial = partial_sums(problem.op, flat, best.schedule)
-    schedule = replace(best.schedule, partial=partial, prefetch=_prefetches(problem, best))
+    prefetch = _prefetches(problem, best) or _streams(problem, best)
+    schedule = replace(best.schedule, partial=partial, prefetch=prefetch)
     return replace(best, schedule=schedule)
 
 
@@ -128,3 +132,15 @@ def _prefetches(problem: Problem, choice: Choice) -> bool:
     size = points * s.width * element_bits(problem.op) // 8
     room = 2 * size <= problem.target.l2
     return bool(panels) and room and tiles > 1 and flat.ranges[s.vector] > s.width
+
+
+def _streams(problem: Problem, choice: Choice) -> bool:
+    """Whether a statement without shared loops reads from memory: no cache holds what it streams
+    through, with the result of a map."""
+    op, flat = problem.op, problem.model(choice.layouts).flat
+    if shared_loops(op):
+        return False
+    read = dict.fromkeys(op.tensors[i] for i in streams(op, flat, choice.schedule.vector))
+    bits = sum(element_of(value.type).bits for value in (*read, *((op.res,) if op.is_map else ())))
+    far = prod(flat.ranges.values()) * bits // 8 > problem.target.l3 // 2
+    return bool(read) and far

@@ -196,3 +196,22 @@ tile.kernel @products(%a: tensor<64xf32>, %b: tensor<64xf32>, %c: tensor<5x70xf3
   } : tensor<64xf32>
   tile.return %r, %s, %t, %u : tensor<f32>, tensor<4x64xf32>, tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// A stream is asked for line by line: of accesses to one tensor, the one that comes first to what
+// is new.
+
+// CHECK-LABEL: rt.kernel @stream
+// CHECK:         %[[NEXT:.*]] = affine.apply affine_map<(d0) -> ((d0 + 1094))>
+// CHECK-NEXT:    rt.prefetch %a[%[[NEXT]]] {level = 1 : i64} : memref<350xf32>
+// CHECK-NOT:     rt.prefetch
+// CHECK:         rt.return
+tile.kernel @stream(%a: tensor<5x70xf32>) -> (tensor<4x64xf32>) {
+  %s = tile.contract = [i: 4, j: 64] (%a[i, j], %a[i + 1, j]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 16 by 1 prefetch> {
+  ^bb0(%x: f32, %y: f32):
+    %q = arith.addf %x, %y : f32
+    tile.yield %q : f32
+  } : tensor<4x64xf32>
+  tile.return %s : tensor<4x64xf32>
+}

@@ -225,3 +225,22 @@ tile.kernel @filter(%a: tensor<66x66xf32>) -> (tensor<64x64xf32>, tensor<64x64xf
   } : tensor<64x64xf32>
   tile.return %r, %s : tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// What no cache holds is asked for ahead, where each element is read once.
+
+// CHECK-LABEL: tile.kernel @stream
+// CHECK:         schedule #tile.schedule<[] reduce [i] vector i {{.*}} prefetch> {
+// CHECK:         schedule #tile.schedule<[] reduce [i] vector i 8 by {{[0-9]+}}> {
+tile.kernel @stream(%a: tensor<100000000xf32>, %b: tensor<1000xf32>) -> (tensor<f32>, tensor<f32>) {
+  %r = tile.contract + [| i: 100000000] (%a[i]) -> [] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<f32>
+  %s = tile.contract + [| i: 1000] (%b[i]) -> [] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<f32>
+  tile.return %r, %s : tensor<f32>, tensor<f32>
+}
