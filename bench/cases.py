@@ -176,12 +176,25 @@ def layer_norm(x: Shape) -> onnx.ModelProto:
     return graph.model()
 
 
-def attention(heads: int, length: int, depth: int) -> onnx.ModelProto:
-    """softmax(q kᵀ / sqrt(depth)) v."""
+def gelu(x: Shape) -> onnx.ModelProto:
+    """x (1 + erf(x / sqrt(2))) / 2, spelled out."""
+    graph = _Graph(x=x)
+    erf = graph.node("Erf", graph.node("Div", "x", graph.constant("root", math.sqrt(2))))
+    twice = graph.node("Mul", "x", graph.node("Add", erf, graph.constant("one", 1.0)))
+    graph.node("Mul", twice, graph.constant("half", 0.5))
+    return graph.model()
+
+
+def attention(heads: int, length: int, depth: int, *, causal: bool = False) -> onnx.ModelProto:
+    """softmax(q kᵀ / sqrt(depth)) v; a causal one hides later keys by a constant mask, and the
+    operations that are counted are those without it."""
     shape = (1, heads, length, depth)
     graph = _Graph(q=shape, k=shape, v=shape)
     scores = graph.node("MatMul", "q", graph.node("Transpose", "k", perm=[0, 1, 3, 2]))
     scaled = graph.node("Mul", scores, graph.constant("scale", 1 / math.sqrt(depth)))
+    if causal:
+        mask = np.where(np.tri(length, dtype=np.bool_), 0, -np.inf)
+        scaled = graph.node("Add", scaled, graph.constant("mask", mask))
     graph.node("MatMul", graph.node("Softmax", scaled, axis=-1), "v")
     return graph.model()
 
@@ -315,13 +328,16 @@ def _memory() -> Iterator[Case]:
 
 
 def _rows() -> Iterator[Case]:
-    """Statements over rows that share loops: norms, softmax, attention."""
+    """Statements over rows that share loops, and GELU: norms, softmax, attention."""
     yield Case("rows", "softmax 4096x1024", functools.partial(softmax, (4096, 1024)))
     yield Case("rows", "layer norm 4096x1024", functools.partial(layer_norm, (4096, 1024)))
     yield Case("rows", "layer norm 128x768", functools.partial(layer_norm, (128, 768)))
+    yield Case("rows", "gelu 4096x1024", functools.partial(gelu, (4096, 1024)))
     for size in ((12, 128, 64), (12, 197, 64), (12, 1024, 64), (8, 4096, 64)):
         name = f"attention {'x'.join(map(str, size))}"
         yield Case("rows", name, functools.partial(attention, *size))
+    build = functools.partial(attention, 8, 4096, 64, causal=True)
+    yield Case("rows", "causal attention 8x4096x64", build)
 
 
 def _relayout() -> Iterator[Case]:

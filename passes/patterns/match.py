@@ -106,7 +106,7 @@ class Matcher:
         diagonal = int(np.count_nonzero(matrix[0] == node.below)) - 1
         rows, columns = matrix.shape
         inside = np.tri(rows, columns, diagonal, dtype=np.bool_)
-        if np.array_equal(matrix, np.where(inside, node.below, matrix[0, -1])):
+        if ((matrix == node.below) == inside).all() and ((matrix == matrix[0, -1]) != inside).all():
             counted = found.count(node.name, diagonal)
             yield from () if counted is None else (counted,)
 
