@@ -135,12 +135,12 @@ def _prefetches(problem: Problem, choice: Choice) -> bool:
 
 
 def _streams(problem: Problem, choice: Choice) -> bool:
-    """Whether a statement without shared loops reads from memory: no cache holds what it streams
-    through, with the result of a map."""
+    """Whether a reduction without shared loops reads from memory: no cache holds what it streams
+    through. Maps, which wait for their stores too, are no faster for it."""
     op, flat = problem.op, problem.model(choice.layouts).flat
-    if shared_loops(op):
+    if op.is_map or shared_loops(op):
         return False
     read = dict.fromkeys(op.tensors[i] for i in streams(op, flat, choice.schedule.vector))
-    bits = sum(element_of(value.type).bits for value in (*read, *((op.res,) if op.is_map else ())))
+    bits = sum(element_of(value.type).bits for value in read)
     far = prod(flat.ranges.values()) * bits // 8 > problem.target.l3 // 2
     return bool(read) and far
