@@ -13,7 +13,10 @@ A weight is packed at compile time; other operands are copied by a kernel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -23,7 +26,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import Layout, pack
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
+from tessella.dialects.nn.core import Array, Tensor, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import place_of, placed
 from tessella.dialects.tile import CallOp, KernelOp, ViewOp, weight_of
@@ -31,6 +34,12 @@ from tessella.lowering.nn_to_tile import KernelTable, relayout
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
+
+THREADS = 4
+"""Threads that pack weights: memory serves no more at once."""
+
+LARGE = 1 << 20
+"""Bytes of weights for which threads are worth their start."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,24 @@ class PackOperandsPass(ProgramPass):
         _Packer(op, weights_of(ctx)).run()
 
 
+class _Key(NamedTuple):
+    """A weight, and how a kernel reads it."""
+
+    symbol: str
+    shape: tuple[int, ...]
+    layout: Layout
+
+
+def _symbol(op: WeightOp) -> str:
+    return op.symbol.root_reference.data
+
+
+def _key(op: WeightOp, type: Tensor) -> _Key:
+    place = place_of(type)
+    assert place is not None
+    return _Key(_symbol(op), shape_of(type), place.layout)
+
+
 class _Packer:
     def __init__(self, module: ModuleOp, weights: WeightStore) -> None:
         self.module = module
@@ -51,20 +78,45 @@ class _Packer:
             k.sym_name.data: k for k in module.body.block.ops if isinstance(k, KernelOp)
         }
         self.table = KernelTable(module)
-        self.symbols: dict[tuple[str, tuple[int, ...], Layout], str] = {}
+        self.symbols: dict[_Key, str] = {}
+        self.packed: dict[_Key, Array] = {}
 
     def run(self) -> None:
         for kernel in self.kernels.values():
             _pack_arguments(kernel)
+        calls = [
+            op
+            for segment in segments(self.module)
+            for op in segment.body.block.ops
+            if isinstance(op, CallOp)
+        ]
+        self._pack_weights(calls)
+        for call in calls:
+            self._call(call)
         for segment in segments(self.module):
-            for op in list(segment.body.block.ops):
-                if isinstance(op, CallOp):
-                    self._call(op)
             for op in reversed(list(segment.body.block.ops)):
                 if isinstance(op, WeightOp | ViewOp) and op.res.first_use is None:
                     Rewriter.erase_op(op)
         self.table.finish()
         self._drop_unused()
+
+    def _pack_weights(self, calls: Sequence[CallOp]) -> None:
+        """Pack all weights at the same time: it is copying, in an order that takes its time."""
+        needed: dict[_Key, Array] = {}
+        for call in calls:
+            wanted = self.kernels[call.callee_name].function_type.inputs
+            for value, type in zip(call.arguments, wanted, strict=True):
+                weight = weight_of(value) if value.type != type else None
+                if weight is not None and _symbol(weight) in self.weights:
+                    key = _key(weight, tensor_type(type))
+                    needed[key] = weight_array(weight, self.weights).reshape(key.shape)
+        layouts = [key.layout for key in needed]
+        if sum(array.nbytes for array in needed.values()) < LARGE:
+            packed = list(map(pack, needed.values(), layouts))
+        else:
+            with ThreadPoolExecutor(THREADS) as threads:
+                packed = list(threads.map(pack, needed.values(), layouts))
+        self.packed = dict(zip(needed, packed, strict=True))
 
     def _call(self, call: CallOp) -> None:
         wanted = self.kernels[call.callee_name].function_type.inputs
@@ -85,26 +137,18 @@ class _Packer:
         return copy.res[0]
 
     def _pack(self, op: WeightOp, type: Tensor) -> SSAValue:
-        place = place_of(type)
+        place, key = place_of(type), _key(op, type)
         assert place is not None
-        symbol = op.symbol.root_reference.data
-        key = (symbol, shape_of(type), place.layout)
         if key not in self.symbols:
-            if symbol in self.weights:
-                array = weight_array(op, self.weights).reshape(shape_of(type))
-                packed = pack(array, place.layout)
-                self.symbols[key] = self.weights.add(f"{symbol}.packed", packed)
-            else:
-                self.symbols[key] = f"{symbol}.packed"
+            symbol, array = f"{key.symbol}.packed", self.packed.get(key)
+            self.symbols[key] = symbol if array is None else self.weights.add(symbol, array)
         new = WeightOp(self.symbols[key], placed(type, place))
         Rewriter.insert_op(new, InsertPoint.before(op))
         return new.res
 
     def _drop_unused(self) -> None:
         """Remove unused weights: only the packed copy is kept."""
-        used = {
-            op.symbol.root_reference.data for op in self.module.walk() if isinstance(op, WeightOp)
-        }
+        used = {_symbol(op) for op in self.module.walk() if isinstance(op, WeightOp)}
         self.weights.keep(used)
 
 
