@@ -33,7 +33,7 @@ from tessella.lowering.prefetch import Ahead
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, at_most
 
 FEW = 0.75
 """The share of the rows that interior tiles run, from which on those of the boundary are few. It
@@ -174,7 +174,7 @@ class Statement:
         transposes = any(plan.access is Access.TRANSPOSED for plan in self.plan.operands)
         is_plain = self.op.is_map and not self.flat.constraints and not transposes
         vectors = tiles.count * self.s.row_tile * self.s.vectors
-        return 0 if is_plain and vectors > HELD else 1
+        return 0 if is_plain and not at_most(vectors, HELD) else 1
 
     def _runs_once(self, name: str, tiles: Tiles) -> bool:
         """Whether tiles are one that each step of the shared loops runs."""

@@ -3,9 +3,9 @@
 A size is an integer today. ``Size`` marks where one may later be an expression of bounded symbols:
 ranges affine with floor-divisions by constants, strides sums of products. Code on sizes uses
 ``+ - * // %``, the functions here, and comparisons, which say what holds for all values of the
-symbols. ``known`` gives the number where there has to be one: the shape of a type, or code that is
-unrolled. ``estimated`` gives the number that costs are modelled for, in
-``passes.tile.problem.Problem.model`` alone. A size becomes a value of the program in
+symbols. ``known`` gives the number where there has to be one, such as the shape of a type;
+``at_most`` says where code may be unrolled. ``estimated`` gives the number that costs are modelled
+for, in ``passes.tile.problem.Problem.model`` alone. A size becomes a value of the program in
 ``lowering.values.Emitter.index`` alone.
 """
 
@@ -37,6 +37,14 @@ def round_up(size: Size, multiple: Size) -> Size:
 def known(size: Size) -> int:
     """The number that a size is. Raises TypeError for one that depends on symbols."""
     return operator.index(size)
+
+
+def at_most(size: Size, most: int) -> bool:
+    """Whether a size is no larger than this; not for one that depends on symbols."""
+    try:
+        return operator.index(size) <= most
+    except TypeError:
+        return False
 
 
 def estimated(size: Size) -> int:
