@@ -160,16 +160,22 @@ class Model:
 
     def bounds(self, s: Schedule) -> Callable[[int], float]:
         """A lower bound of the cycles of a schedule with this many rows, for all unrollings and
-        loop orders: windows share all loads, and memory is read once."""
+        loop orders: windows and the rows of maps share all loads that they can, and memory is read
+        once."""
         t, ranges, plans = self.target, self.flat.ranges, self.plan(s).read
-        vectors_of = sum(self._vector_loads(s, o, a) for o, a in self._inputs(s) if o.by_vector)
+        by_vector = ((o, a) for o, a in self._inputs(s) if o.by_vector)
+        vectors_of = sum(
+            self._vector_loads(s, o, a)
+            for o, a in by_vector
+            if not (o.is_window and self._repeats(a))
+        )
         elements = sum(o.by_row and not o.by_vector for o in plans)
         others = sum(not (o.by_row or o.by_vector) for o in plans)
         widths = [(-(-w // s.lanes), n) for w, n in self.parts(s.vector, s.width)]
         extent = ranges[s.rows] if s.rows is not None else 1
         outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
         points = math.prod(ranges[n] for n in self.flat.reduced if n != s.vector)
-        each_load = LOAD_CYCLES + 1.0 / t.load_ports
+        distinct, each_load = self._distinct(s), LOAD_CYCLES + 1.0 / t.load_ports
         sums_lanes = s.vector in self.flat.reduced
         pages, mask = self.page_cycles(s, self.plan(s).unpacked), self._mask_cycles(s)
         once = outer * self._sum_lanes(s) if sums_lanes else 0.0
@@ -177,7 +183,7 @@ class Model:
         def tiles(rows: int) -> float:
             cycles = 0.0
             for vectors, count in widths:
-                loads = vectors * vectors_of + rows * elements + others
+                loads = (vectors * vectors_of + rows * elements) * distinct + others
                 work = max(self._arithmetic(rows, vectors), self._wait)
                 point = max(work + loads * LOAD_CYCLES, loads * each_load)
                 point += pages + mask * vectors
@@ -266,20 +272,30 @@ class Model:
         return rows * vectors * self.ops / self.target.fma_ports
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
-        total = sum(self._operand_loads(s, o, a, rows, vectors) for o, a in self._inputs(s))
-        return total * self._distinct(s, rows) / self.target.load_ports
+        total = by_row = 0.0
+        for o, a in self._inputs(s):
+            loads = self._operand_loads(s, o, a, rows, vectors)
+            total, by_row = total + loads, by_row + loads * o.by_row
+        repeated = 1.0 - self._distinct(s, rows)
+        return (total - by_row * repeated) / self.target.load_ports
 
-    def _distinct(self, s: Schedule, rows: int) -> float:
-        """The share of a map's loads that are of other elements than those of other rows."""
+    def _distinct(self, s: Schedule, rows: int | None = None) -> float:
+        """The share of a map's loads by row that are of other elements than those of other rows; of
+        any number of rows, the least."""
         if not self.is_map or s.rows is None or self.plan(s).has_transposes:
             return 1.0
-        inputs = zip(self.op.inputs, self.flat.accesses, strict=False)
-        found = [
-            (value, tuple(a.strides.items()), a.offset + row * a.stride(s.rows))
-            for value, a in inputs
+        inputs = zip(self.op.inputs, self._inputs(s), strict=False)
+        moving = [(value, tuple(a.strides.items()), a) for value, (o, a) in inputs if o.by_row]
+        if not moving:
+            return 1.0
+        if rows is None:
+            return len({(value, strides) for value, strides, _ in moving}) / len(moving)
+        found = {
+            (value, strides, a.offset + row * a.stride(s.rows))
+            for value, strides, a in moving
             for row in range(rows)
-        ]
-        return len(set(found)) / len(found) if found else 1.0
+        }
+        return len(found) / (len(moving) * rows)
 
     def _inputs(self, s: Schedule) -> Iterator[tuple[OperandPlan, FlatAccess]]:
         return zip(self.plan(s).read, self.flat.accesses, strict=False)
@@ -335,6 +351,15 @@ class Model:
             return 1.0
         distinct = {position + step * row for position in positions for row in range(rows)}
         return len(distinct) / (len(positions) * rows)
+
+    def _repeats(self, a: FlatAccess) -> bool:
+        """Whether points of the reduced indices read the same element."""
+        span = 0
+        for stride, name in sorted((abs(a.stride(n)), n) for n in self.flat.reduced):
+            if self.flat.ranges[name] > 1 and stride <= span:
+                return True
+            span += stride * (self.flat.ranges[name] - 1)
+        return False
 
     def _finish(self, rows: int, vectors: int) -> float:
         """Cycles to begin a register tile, run the post body, and store."""

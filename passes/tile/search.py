@@ -61,7 +61,8 @@ def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Ch
     problem, copying = Problem(op, kernel, target), True
     for family, height in _tiles(problem):
         choice = family.choice(height)
-        assert choice is not None
+        if choice is None:
+            continue
         copying = copying and choice.copies > 0
         yield choice
     if copying:

@@ -105,11 +105,15 @@ class TileFamily:
     def plain(self) -> Flat:
         return self.problem.plain
 
+    @property
+    def _indices(self) -> set[str | None]:
+        return {self.vector, self.rows} - {None}
+
     def heights(self) -> Iterator[int]:
         """The numbers of rows for which a tile fits into the registers. Of those with equally many
         tiles, only the least, which divides the rows most evenly."""
         model = self._outline._model
-        if not {self.vector, self.rows} - {None} <= set(model.flat.ranges):
+        if not self._indices <= set(model.flat.ranges):
             return
         if self.op.is_map:
             yield from self._map_heights()
@@ -143,8 +147,11 @@ class TileFamily:
         return self._outline._model.bounds(self._lowest)
 
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
-        """The schedule with this many rows; None if it takes more cycles than the limit."""
+        """The schedule with this many rows; None if it takes more cycles than the limit, or if its
+        indices merge with others in its layouts."""
         model, tile = self._model, self._tile(height)
+        if not self._indices <= set(model.flat.ranges):
+            return None
         schedule = replace(tile, unroll=self._unroll(tile))
         penalty, copies = self._penalty(height), self._outline._copies
         choice = Choice(schedule, model.computing(schedule), self._layouts, penalty, copies)
