@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -27,7 +28,7 @@ from bench.cases import GROUPS
 from bench.command import new_parser, show_machine, write_figures
 from bench.measure import geometric_mean
 from bench.models import NAMES
-from tests.models import LIGHT_MODELS, light_model, load_fixture, random_inputs
+from tests.models import load_model, random_inputs
 
 HERE = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).with_name("checkout.py")
@@ -110,8 +111,7 @@ class Row:
 def cases(names: Sequence[str]) -> Iterator[Case]:
     """The cases of these names, or all."""
     for name in NAMES:
-        build = light_model if name in LIGHT_MODELS else load_fixture
-        yield from _named(Case("models", name, lambda b=build, n=name: b(n)), names, name)
+        yield from _named(Case("models", name, partial(load_model, name)), names, name)
     for group, listed in GROUPS.items():
         for case in listed():
             yield from _named(Case(group, case.name, case.build), names, group)

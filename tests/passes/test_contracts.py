@@ -25,6 +25,7 @@ from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError, TessellaError
 from tessella.tools.opt import main
 from tests.models import FIXTURES, LIGHT_MODELS, load_model
+from tests.sampling import sized
 from tests.tools.networks import classifier
 
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
@@ -34,9 +35,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 QUICK = ("classifier", "encoder_opset18", "mobilenet_opset11")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in MODELS]
-)
+@pytest.mark.parametrize("name", sized(tuple(MODELS), QUICK))
 def test_every_pass_leaves_a_program_that_verifies(name: str) -> None:
     source = OnnxSource(MODELS[name]())
     shapes = {i.name: tuple(d if isinstance(d, int) else 1 for d in i.shape) for i in source.inputs}
