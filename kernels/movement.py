@@ -178,11 +178,14 @@ class _Sampled:
 def _samples(op: NnOp) -> list[_Sampled] | None:
     """Of each dimension of a nearest resize; None where one reads in another pattern."""
     s = op.settings
-    sampled: list[_Sampled | None] = []
+    sampled: list[_Sampled] = []
     for old, new, scale in zip(shape_of(op.operands[0]), s["sizes"], s["scales"], strict=True):
         positions = resize_positions(old, new, scale, s["coordinates"])
-        sampled.append(_pattern(nearest_indices(positions, old, s["nearest_mode"]), old))
-    return None if None in sampled else [x for x in sampled if x is not None]
+        pattern = _pattern(nearest_indices(positions, old, s["nearest_mode"]), old)
+        if pattern is None:
+            return None
+        sampled.append(pattern)
+    return sampled
 
 
 def _pattern(indices: Array, old: int) -> _Sampled | None:
