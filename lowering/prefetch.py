@@ -20,7 +20,7 @@ from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ContractOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, layout_of, simplify
-from tessella.dialects.tile.nest import is_local, shared_loops
+from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.lowering.point import Step
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.model import body_ops
@@ -138,7 +138,7 @@ def _ask_for_results(
     the last statement before that which writes them, else by that for the next step."""
     for number, part in enumerate(parts):
         alike = [read for read in reads if _are_alike(read, part)]
-        if alike and not is_local(part.op.res):
+        if alike and not lives_within(part.op.res):
             before = [read for read in alike if parts.index(read.part) < number]
             read, shift = (before[-1], 0) if before else (alike[0], alike[0].span)
             ahead = Ahead(read.operand, buffers[part.op.res], shift, line, write=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeVar
 
 from xdsl.context import Context
@@ -34,15 +35,15 @@ from tessella.dialects.tile import (
     ContractOp,
     EmptyOp,
     KernelOp,
+    Nest,
     ReturnOp,
     ScanOp,
     SegmentOp,
-    SharedLoop,
     ViewOp,
     through_views,
 )
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
-from tessella.dialects.tile.nest import is_local, memory_shape, shared_loops
+from tessella.dialects.tile.nest import depth, lives_within, memory_shape, shared_loops
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.lowering.point import Step
 from tessella.lowering.prefetch import Part, asked, streamed
@@ -101,7 +102,8 @@ def _convert_kernel(kernel: KernelOp) -> rt.KernelOp:
     for value, root in roots.items():
         buffers[value] = buffers[root]
     emitter = Emitter(new.body.block)
-    _emit(kernel, emitter, buffers, kernel.nest.data.loops if kernel.nest is not None else (), ())
+    statements = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+    _emit(kernel, statements, emitter, buffers, ())
     emitter.finish()
     new.body.block.add_op(rt.ReturnOp())
     return new
@@ -109,32 +111,55 @@ def _convert_kernel(kernel: KernelOp) -> rt.KernelOp:
 
 def _emit(
     kernel: KernelOp,
+    statements: Sequence[ContractOp],
     emitter: Emitter,
     buffers: Mapping[SSAValue, SSAValue],
-    loops: Sequence[SharedLoop],
     steps: tuple[SSAValue, ...],
 ) -> None:
-    """The statements of a kernel, inside their shared loops."""
-    if loops:
+    """Statements of a kernel inside these steps of their shared loops: those that are in further
+    loops together, and those between them."""
+    for inside, group in groupby(statements, key=lambda op: depth(op) > len(steps)):
+        if inside:
+            _emit_loop(kernel, list(group), emitter, buffers, steps)
+        else:
+            _emit_step(kernel, list(group), emitter, buffers, steps)
 
-        def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            step.name_hint = "step"
-            if loops[0].extent % loops[0].step:
-                last = emitter.index(loops[0].extent - loops[0].step)
-                step = emitter.op(arith.MinSIOp(step, last))
-            _emit(kernel, emitter, buffers, loops[1:], (*steps, step))
-            return ()
 
-        start, stop = emitter.index(0), emitter.index(loops[0].extent)
-        emitter.loop(start, stop, loops[0].step, (), body)
-        return
+def _emit_loop(
+    kernel: KernelOp,
+    statements: Sequence[ContractOp],
+    emitter: Emitter,
+    buffers: Mapping[SSAValue, SSAValue],
+    steps: tuple[SSAValue, ...],
+) -> None:
+    """The next of the shared loops around statements."""
+    assert kernel.nest is not None
+    loop = kernel.nest.data.loops[len(steps)]
+
+    def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        step.name_hint = "step"
+        if loop.extent % loop.step:
+            step = emitter.op(arith.MinSIOp(step, emitter.index(loop.extent - loop.step)))
+        _emit(kernel, statements, emitter, buffers, (*steps, step))
+        return ()
+
+    emitter.loop(emitter.index(0), emitter.index(loop.extent), loop.step, (), body)
+
+
+def _emit_step(
+    kernel: KernelOp,
+    statements: Sequence[ContractOp],
+    emitter: Emitter,
+    buffers: Mapping[SSAValue, SSAValue],
+    steps: tuple[SSAValue, ...],
+) -> None:
+    """One step of statements that are in these shared loops and in no others."""
     number = kernel.code.value.data if kernel.code is not None else 0
+    nest = kernel.nest.data if kernel.nest is not None and steps else Nest(())
     parts = [
-        Part(op, flat := flatten(op), _step(op, flat, emitter, steps))
-        for op in kernel.body.block.ops
-        if isinstance(op, ContractOp)
+        Part(op, flat := flatten(op), _step(op, flat, emitter, nest, steps)) for op in statements
     ]
-    ahead = asked(parts, kernel.nest.data, buffers, emitter) if kernel.nest is not None else {}
+    ahead = asked(parts, nest, buffers, emitter)
     for part in parts:
         op, flat = part.op, simplify(part.flat)
         if op.schedule is None:
@@ -146,15 +171,20 @@ def _emit(
         Statement(emitter, op, flat, schedule, buffers, part.step, number, asks).emit()
 
 
-def _step(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]) -> Step:
+def _step(
+    op: ContractOp, flat: Flat, emitter: Emitter, nest: Nest, steps: Sequence[SSAValue]
+) -> Step:
     """A step of the shared loops, which begins at these values of their indices."""
-    names = op.at.data if op.at is not None else ()
-    bases = {name: Pos(value) for name, value in zip(names, steps, strict=True)}
+    bases: dict[str, Pos] = {}
+    for (name, own), loop, value in zip(shared_loops(op).items(), nest.loops, steps, strict=False):
+        block = loop.extent // own.extent
+        number = AffineExpr.dimension(0) // block
+        bases[name] = Pos(emitter.apply(number, [value]) if block > 1 else value)
     stops: dict[str, SSAValue] = {}
     for name, reach in reaches(op).items():
         last = bases[reach.shared] + shared_loops(op)[reach.shared].step
         stops[name] = _ended(emitter, last, reach, flat.ranges[name])
-    return Step(_starts(op, flat, emitter, steps), bases, stops)
+    return Step(_starts(op, flat, emitter, bases), bases, stops)
 
 
 def _ended(emitter: Emitter, stop: Pos, reach: Reach, extent: Size) -> SSAValue:
@@ -165,15 +195,14 @@ def _ended(emitter: Emitter, stop: Pos, reach: Reach, extent: Size) -> SSAValue:
 
 
 def _starts(
-    op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]
+    op: ContractOp, flat: Flat, emitter: Emitter, bases: Mapping[str, Pos]
 ) -> tuple[Pos, ...]:
     """The offsets of the operands and the result in a step of the shared loops."""
     starts: list[Pos] = []
     for value, access in zip(op.tensors, flat.accesses, strict=True):
         start = Pos(None, access.offset)
-        if not is_local(value):
-            for name, step in zip(op.at.data if op.at is not None else (), steps, strict=True):
-                start = emitter.step(start, Pos(step), access.stride(name))
+        for name, base in list(bases.items())[lives_within(value) :]:
+            start = emitter.step(start, base, access.stride(name))
         starts.append(start)
     return tuple(starts)
 

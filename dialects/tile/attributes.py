@@ -114,6 +114,16 @@ class SharedLoop:
     def trips(self) -> int:
         return -(-self.extent // self.step)
 
+    def counts(self, range: Size) -> bool:
+        """Whether an index of so many values counts the loop's values or blocks of them, and steps
+        have whole blocks."""
+        return range > 0 and self.extent % range == 0 and self.step % (self.extent // range) == 0
+
+    def over(self, range: Size) -> SharedLoop:
+        """The loop in values of an index that counts it."""
+        block = self.extent // range
+        return SharedLoop(range, self.step // block)
+
 
 @dataclass(frozen=True)
 class Nest:

@@ -4,9 +4,16 @@
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] ...
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ...
 
-The statements keep their full ranges. Each step of the shared loops runs all statements in turn, on
-a part of the indices that ``at`` names. A tensor that only these statements read has room for one
-step, as no step reads the results of another.
+The statements keep their full ranges. Each step of the shared loops runs statements in turn, on a
+part of the indices that ``at`` names. A statement that names fewer indices than there are loops is
+in the outer ones alone: between two runs of the inner ones, before or behind them. A tensor that
+only statements of the same step read has room for one step.
+
+An index that counts blocks of a loop's values is in it too. So a sum over a shared loop is one of
+each block, which steps make, and then one over the blocks:
+
+    %p = tile.contract + [c: 64, j: 8 | i: 64] (%x[64*c + i, j]) -> [c, j] at [c] ...
+    %s = tile.contract + [j: 8 | c: 64] (%p[c, j]) -> [j] ...
 """
 
 from __future__ import annotations
@@ -18,18 +25,26 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.nn.core import shape_of
+from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop
 from tessella.dialects.tile.ops import ContractOp, ExtractOp
 from tessella.support.sizes import Size
 
 
 def shared_loops(op: ContractOp) -> Mapping[str, SharedLoop]:
-    """The shared loops of a statement, by index."""
+    """The shared loops of a statement, by index, in values of the index."""
     kernel = op.parent_op()
     nest = kernel.properties.get("nest") if kernel is not None else None
     if op.at is None or not isinstance(nest, NestAttr):
         return {}
-    return dict(zip(op.at.data, nest.data.loops, strict=False))
+    ranges = {index.name: index.range for index in op.index_list}
+    loops = zip(op.at.data, nest.data.loops, strict=False)
+    return {name: loop.over(ranges[name]) for name, loop in loops}
+
+
+def depth(op: Operation | None) -> int:
+    """How many of its kernel's shared loops a statement is in."""
+    return len(op.at.data) if isinstance(op, ContractOp) and op.at is not None else 0
 
 
 def steps(op: ContractOp) -> int:
@@ -37,40 +52,58 @@ def steps(op: ContractOp) -> int:
     return prod(loop.trips for loop in shared_loops(op).values())
 
 
-def is_local(value: SSAValue) -> bool:
-    """Whether a tensor lives within a step of the shared loops."""
+def common_depth(first: ContractOp, second: Operation) -> int:
+    """How many shared loops run two statements in the same step: a statement between them ends the
+    loops that it is not in."""
+    common = min(depth(first), depth(second))
+    op = first.next_op
+    while common and op is not None and op is not second:
+        common = min(common, depth(op)) if isinstance(op, ContractOp) else common
+        op = op.next_op
+    return common
+
+
+def lives_within(value: SSAValue) -> int:
+    """How many shared loops a tensor lives within a step of: those that run the statement that
+    writes it with all that read it."""
     op = value.owner
     if not isinstance(op, ContractOp) or not shared_loops(op):
-        return False
-    return all(isinstance(use.operation, ContractOp) for use in value.uses)
+        return 0
+    return min((common_depth(op, use.operation) for use in value.uses), default=depth(op))
 
 
 def memory_shape(value: SSAValue) -> list[Size]:
     """The shape of a tensor in memory: a part of it if it lives within a step."""
     shape: list[Size] = list(shape_of(value))
-    if is_local(value):
+    within = lives_within(value)
+    if within:
         assert isinstance(value.owner, ContractOp)
-        loops = shared_loops(value.owner)
+        loops = list(shared_loops(value.owner).items())[:within]
         for dim, form in enumerate(value.owner.out_access):
-            loop = loops.get(form.single or "")
-            shape[dim] = loop.step if loop is not None else shape[dim]
+            for name, loop in loops:
+                if (block := form.coefficient(name)) != 0:
+                    shape[dim] = block * loop.step
     return shape
 
 
+def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None:
+    """How long the blocks are that an index counts in a form, all others being within a block: 8
+    for ``8*c + i`` if ``i`` has 8 values. None if it does not."""
+    length = form.coefficient(name)
+    low, high = form.substitute({name: Linear()}).bounds(ranges)
+    return length if length > 0 and low >= 0 and high < length else None
+
+
 def can_share(op: ContractOp, name: str) -> bool:
-    """Whether a loop over a free index may be shared: the output's access has it as a plain index,
-    the inputs' accesses have it as a plain index or not at all, and constraints do not use it."""
-    forms = [form for access in op.access_list for form in access]
+    """Whether a loop over a free index may be shared: each step writes a part of the output's that
+    it counts, no access leaves its tensor, and constraints do not use it."""
+    ranges = {index.name: index.range for index in op.index_list}
     free = any(index.name == name and not index.reduced for index in op.index_list)
-    written = sum(form.single == name for form in op.out_access) == 1
-    plain = all(form.single == name or not form.coefficient(name) for form in forms)
-    extents = {i.name: i.range for i in op.index_list}
-    values = op.tensors
-    whole = all(
-        shape_of(value)[dim] == extents[name]
-        for value, access in zip(values, op.access_list, strict=True)
-        for dim, form in enumerate(access)
-        if form.single == name
+    inside = all(
+        _stays(form, extent, ranges)
+        for value, access in zip(op.tensors, op.access_list, strict=True)
+        for form, extent in zip(access, shape_of(value), strict=True)
+        if form.coefficient(name)
     )
     constrained = any(form.coefficient(name) for form, _ in op.where_list)
     inner = [x for region in (op.combine, op.post) for x in region.walk()]
@@ -79,49 +112,78 @@ def can_share(op: ContractOp, name: str) -> bool:
     )
     return (
         free
-        and written
-        and plain
-        and whole
+        and _is_written_in_blocks(op, name, ranges)
+        and inside
         and op.init is None
         and not constrained
         and not elsewhere
     )
 
 
+def _stays(form: Linear, extent: Size, ranges: Mapping[str, Size]) -> bool:
+    """Whether an access stays inside a dimension."""
+    low, high = form.bounds(ranges)
+    return bool(low >= 0 and high < extent)
+
+
+def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size]) -> bool:
+    """Whether an index counts blocks of one dimension of the result, and all of them."""
+    found = [
+        (blocks_of(form, name, ranges), extent)
+        for form, extent in zip(op.out_access, shape_of(op.res), strict=True)
+        if form.coefficient(name)
+    ]
+    return len(found) == 1 and found[0][0] is not None and found[0][0] * ranges[name] == found[0][1]
+
+
 def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
     """Raise VerifyException if a kernel's statements cannot share its loops."""
+    loops = nest.data.loops if nest is not None else ()
+    for loop in loops:
+        if not 1 <= loop.step <= loop.extent:
+            raise VerifyException(
+                f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
+            )
     for op in kernel.regions[0].block.ops:
         if not isinstance(op, ContractOp):
             continue
         names = op.at.data if op.at is not None else ()
-        loops = nest.data.loops if nest is not None else ()
-        if len(names) != len(loops) or len(set(names)) != len(names):
+        if len(names) > len(loops) or len(set(names)) != len(names):
             raise VerifyException(
-                f"tile.contract: expected an index for each of the kernel's {len(loops)} shared "
-                f"loops, found [{', '.join(names)}]"
+                f"tile.contract: expected an index for each of the outermost of the kernel's "
+                f"{len(loops)} shared loops, found [{', '.join(names)}]"
             )
         ranges = {index.name: index.range for index in op.index_list}
-        for number, (name, loop) in enumerate(zip(names, loops, strict=True)):
-            if not 1 <= loop.step <= loop.extent:
+        for name, loop in zip(names, loops, strict=False):
+            if not loop.counts(ranges.get(name, 0)) or not can_share(op, name):
                 raise VerifyException(
-                    f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
+                    f"tile.contract: the loop over {name} cannot be one of {loop.extent} by "
+                    f"{loop.step} that is shared"
                 )
-            if ranges.get(name) != loop.extent or not can_share(op, name):
-                raise VerifyException(
-                    f"tile.contract: the loop over {name} cannot be one of {loop.extent} that is "
-                    "shared"
-                )
-            _check_reads(op, name, number)
+        _check_reads(op)
 
 
-def _check_reads(op: ContractOp, name: str, number: int) -> None:
-    """Check that results of other statements of the step are read by the same loop."""
+def _check_reads(op: ContractOp) -> None:
+    """Check that what other statements of the step write is read by the same step."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner
-        if not isinstance(writer, ContractOp) or writer.at is None:
-            continue
-        for written, read in zip(writer.out_access, access, strict=True):
-            if (written.single == writer.at.data[number]) != (read.single == name):
+        common = common_depth(writer, op) if isinstance(writer, ContractOp) else 0
+        for number in range(common):
+            assert isinstance(writer, ContractOp)
+            if _parts(writer, writer.out_access, number) != _parts(op, access, number):
+                name = list(shared_loops(op))[number]
                 raise VerifyException(
                     f"tile.contract: {name} reads what another step of a shared loop writes"
                 )
+
+
+def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
+    """How many elements of each dimension a step of a shared loop accesses, where all steps
+    together access each once; 0 where the loop does not move through a dimension."""
+    name, loop = list(shared_loops(op).items())[number]
+    ranges = {index.name: index.range for index in op.index_list}
+    parts: list[Size | None] = []
+    for form in access:
+        length = blocks_of(form, name, ranges) if form.coefficient(name) else 0
+        parts.append(None if length is None else length * loop.step)
+    return parts

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import ConstantOp
-from tessella.dialects.tile.nest import is_local, shared_loops
+from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp, IndexOp, YieldOp
 
 GRANULE = 128
@@ -89,7 +89,7 @@ def _as_read(op: ContractOp, name: str) -> Reach | None:
     """The reach of a reduced index, one of whose operands does not count beyond."""
     for number, value in enumerate(op.inputs):
         writer = value.owner
-        if not isinstance(writer, ContractOp) or not is_local(value):
+        if not isinstance(writer, ContractOp):
             continue
         outside = _outside(writer)
         if outside is None or not _is_neutral(op, number, outside.fill):
@@ -97,7 +97,9 @@ def _as_read(op: ContractOp, name: str) -> Reach | None:
         pairs = zip(writer.out_access, op.access_list[number], strict=True)
         read = {written.single: form.single for written, form in pairs}
         shared = read.get(outside.beyond)
-        if read.get(outside.index) == name and shared is not None and shared in shared_loops(op):
+        loops = list(shared_loops(op))[: lives_within(value)]
+        if read.get(outside.index) == name and shared in loops:
+            assert shared is not None
             return Reach(shared, outside.offset)
     return None
 
@@ -105,7 +107,8 @@ def _as_read(op: ContractOp, name: str) -> Reach | None:
 def _as_needed(op: ContractOp, name: str) -> Reach | None:
     """The reach of a free index: as far as any statement reads the result."""
     dims = [dim for dim, form in enumerate(op.out_access) if form.single == name]
-    if len(dims) != 1 or not is_local(op.res):
+    within = lives_within(op.res)
+    if len(dims) != 1 or not within:
         return None
     needed: list[Reach] = []
     for use in op.res.uses:
@@ -118,6 +121,8 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
         if reach is None:
             return None
         number = list(shared_loops(reader)).index(reach.shared)
+        if number >= within:
+            return None
         needed.append(Reach(list(shared_loops(op))[number], reach.offset))
     shared = {reach.shared for reach in needed}
     return Reach(shared.pop(), max(r.offset for r in needed)) if len(shared) == 1 else None

@@ -68,11 +68,12 @@ def test_a_tensor_of_the_kernel_has_room_for_one_step() -> None:
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ("-> [i] at [i]", "-> [i]", "an index for each of the kernel's 1 shared loops, found []"),
+        ("-> [i] at [i]", "-> [i] at [i, j]", "the kernel's 1 shared loops, found [i, j]"),
+        ("-> [i] at [i]", "-> [i] at [i, i]", "the kernel's 1 shared loops, found [i, i]"),
         ("attributes {nest = #tile.nest<[6 by 4]>}", "", "0 shared loops, found [i]"),
         ("6 by 4", "6 by 7", "a shared loop of 6 has no steps of 7"),
         ("6 by 4", "6 by 0", "a shared loop of 6 has no steps of 0"),
-        ("6 by 4", "8 by 4", "the loop over i cannot be one of 8 that is shared"),
+        ("6 by 4", "8 by 4", "the loop over i cannot be one of 8 by 4 that is shared"),
         ("-> [i] at [i]", "-> [i] at [j]", "the loop over j cannot be one of 6"),
         ("[p, q] at [p]", "[p, q] at [q]", "the loop over q cannot be one of 6"),
         ("-> [i] at [i]", "-> [i] where [i < 5] at [i]", "the loop over i cannot be one of 6"),

@@ -12,6 +12,7 @@ FUZZERS: dict[str, Fuzzer] = {
         functions.FUZZER,
         tile.PROGRAM_FUZZER,
         tile.STATEMENT_FUZZER,
+        tile.NEST_FUZZER,
         passes.FUZZER,
         damaged.MODEL_FUZZER,
         damaged.STAGE_FUZZER,

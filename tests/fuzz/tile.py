@@ -1,4 +1,4 @@
-"""Random Tile programs, and random statements under random schedules, against their points."""
+"""Random Tile programs, statements under random schedules, and nests, against their points."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tessella import targets
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
 from tests.fuzz.fuzzer import TARGETS, Fuzzer
+from tests.generators.nests import Nested, nested
 from tests.generators.schedules import Fences, Prepared, prepare
 from tests.generators.tile_programs import Sketch, sketch
 from tests.generators.tile_statements import statement
@@ -78,6 +79,26 @@ def save_statement(prepared: Prepared, folder: Path) -> None:
     np.savez(folder / "inputs.npz", **prepared.statement.arrays)  # pyright: ignore[reportArgumentType]
 
 
+# ** nests **
+
+
+def draw_nest(random: Random) -> Nested:
+    """A kernel whose statements share loops."""
+    return nested(random, targets.get(random.choice(TARGETS)))
+
+
+def check_nest(made: Nested) -> str:
+    """It gives what its statements mean, and touches nothing else."""
+    made.check()
+    return "right"
+
+
+def save_nest(made: Nested, folder: Path) -> None:
+    """The kernel and its arrays."""
+    (folder / "kernel.mlir").write_text(f"// {made.target.name}\n{made.module}\n")
+    np.savez(folder / "inputs.npz", *made.arrays)
+
+
 PROGRAM_FUZZER = Fuzzer(
     "tile",
     "Random Tile programs, against their points.",
@@ -93,4 +114,12 @@ STATEMENT_FUZZER = Fuzzer(
     check_statement,
     save_statement,
     sample=15,
+)
+NEST_FUZZER = Fuzzer(
+    "nests",
+    "Random kernels whose statements share loops, against their points.",
+    draw_nest,
+    check_nest,
+    save_nest,
+    sample=10,
 )

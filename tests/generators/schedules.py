@@ -77,7 +77,7 @@ class Planner(Choices):
             return Plan(choice.schedule, choice.layouts)
         vector = self.one_of(*self.lane_indices() * 5, None)
         if vector is None:
-            return Plan(self.finish(self.flat, None, self.tile(None)), {})
+            return self.scalar()
         tile = self.tile(vector)
         layouts: Mapping[int, Layout] = {}
         if vector in self.flat.free:
@@ -86,8 +86,12 @@ class Planner(Choices):
             )
         flat = simplify(flatten(self.op, layouts))
         if not {vector, tile.rows} - {None} <= set(flat.ranges):
-            return Plan(self.finish(self.flat, None, self.tile(None)), {})
+            return self.scalar()
         return Plan(self.finish(flat, vector, tile), layouts)
+
+    def scalar(self) -> Plan:
+        """A schedule without vectors."""
+        return Plan(self.finish(self.flat, None, self.tile(None)), {})
 
     def lane_indices(self) -> list[str]:
         """The indices that can run over lanes, by the predicates of ``passes/tile/vectors.py``."""

@@ -124,3 +124,37 @@ tile.kernel @centered(%x: tensor<512x256xf32>) -> (tensor<512x256xf32>) attribut
   } : tensor<512x256xf32>
   tile.return %r : tensor<512x256xf32>
 }
+
+// -----
+
+// A sum over a shared loop: steps make the sums of blocks of rows, which a loop behind them adds up. A tensor that is
+// read in its step alone has room for one; the sums of blocks have room for all.
+
+// CHECK-LABEL: rt.kernel @gradient(%x: memref<3200xf32>, %w: memref<32xf32>) outs(%t: memref<32xf32>)
+// CHECK-SAME:    scratch(%r: memref<20xf32>, %s: memref<320xf32>)
+// CHECK:         scf.for %step
+// CHECK:           affine.apply affine_map<(d0) -> ((d0 floordiv 10))> (%step)
+// CHECK:           memref.store %{{.*}}, %r
+// CHECK:           scf.for %c
+// CHECK:             memref.load %r
+// CHECK:             vector.store %{{.*}}, %s
+// CHECK:         scf.for %c
+// CHECK-NOT:       scf.for
+// CHECK:         vector.store %{{.*}}, %t
+tile.kernel @gradient(%x: tensor<100x32xf32>, %w: tensor<32xf32>) -> (tensor<32xf32>) attributes {nest = #tile.nest<[100 by 20]>} {
+  %r = tile.contract + [i: 100 | j: 32] (%x[i, j], %w[j]) -> [i] at [i] schedule #tile.schedule<[i] reduce [j] vector j 16 by 2> {
+  ^bb0(%a: f32, %b: f32):
+    %y = arith.mulf %a, %b : f32
+    tile.yield %y : f32
+  } : tensor<100xf32>
+  %s = tile.contract + [c: 10, j: 32 | i: 10] (%x[10*c + i, j], %r[10*c + i]) -> [c, j] at [c] schedule #tile.schedule<[c, j] reduce [i] vector j 16 by 2> {
+  ^bb0(%a: f32, %b: f32):
+    %y = arith.mulf %a, %b : f32
+    tile.yield %y : f32
+  } : tensor<10x32xf32>
+  %t = tile.contract + [j: 32 | c: 10] (%s[c, j]) -> [j] schedule #tile.schedule<[j] reduce [c] vector j 16 by 2> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<32xf32>
+  tile.return %t : tensor<32xf32>
+}

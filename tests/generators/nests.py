@@ -1,0 +1,218 @@
+"""Random kernels of several statements that share loops, and their kernels run.
+
+A statement runs over rows, columns, or blocks of rows. Sums of integers are exact in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.codegen.emit import emit
+from tessella.dialects import rt
+from tessella.dialects.graph import CompileContext
+from tessella.dialects.nn.core import dtype_of, shape_of, tensor_type
+from tessella.dialects.tile import (
+    AtAttr,
+    ContractOp,
+    KernelOp,
+    Nest,
+    NestAttr,
+    ScheduleAttr,
+    SharedLoop,
+)
+from tessella.dialects.tile.nest import check_nest
+from tessella.driver.stage_file import stage_context
+from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.targets import Target
+from tests.codegen.harness import call_text
+from tests.generators.choices import Choices
+from tests.generators.schedules import Fences, Planner
+from tests.lowering import reference
+from tests.native import Array
+
+LENGTHS = (1, 2, 3, 4, 5, 8)
+COLUMNS = (1, 3, 4, 7, 16, 17, 33)
+ADD = {"i32": "arith.addi", "f64": "arith.addf"}
+SUBTRACT = {"i32": "arith.subi", "f64": "arith.subf"}
+SPACES = (
+    ("rc", ""), ("rc", ""), ("r", ""), ("r", "c"), ("r", "c"), ("b", "l"), ("bc", "l"),
+    ("b", "lc"), ("c", "b"), ("", "b"), ("c", "r"), ("", "rc"),
+)  # fmt: skip
+"""Free and reduced indices: rows, columns, blocks of rows, and the rows of a block."""
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A kernel `@k` whose statements share loops."""
+
+    module: ModuleOp
+    arrays: list[Array]
+    """Its arguments."""
+    target: Target
+
+    @property
+    def kernel(self) -> KernelOp:
+        return next(op for op in self.module.walk() if isinstance(op, KernelOp))
+
+    def _wanted(self) -> list[Array]:
+        """The results, statement by statement."""
+        values: dict[SSAValue, Array] = dict(
+            zip(self.kernel.body.block.args, self.arrays, strict=True)
+        )
+        for op in self.kernel.body.block.ops:
+            if isinstance(op, ContractOp):
+                values[op.res] = reference.run(op, values, _empty(op.res))
+        return [values[value] for value in self.kernel.returned.values]
+
+    def check(self) -> None:
+        """Assert that the kernel's code gives what its statements mean, and writes nothing else."""
+        fences = Fences()
+        for found, wanted in zip(self._run(fences), self._wanted(), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        fences.check()
+
+    def _run(self, fences: Fences) -> list[Array]:
+        """The results of the kernel's code."""
+        loops = self.module.clone()
+        ConvertTileToLoopsPass().apply(CompileContext(), loops)
+        loops.verify()
+        returned = [_empty(value) for value in self.kernel.returned.values]
+        results = [fences.place(array.reshape(-1)) for array in returned]
+        (code,) = (op for op in loops.walk() if isinstance(op, rt.KernelOp))
+        scratch = [fences.place(_flat(value)) for value in code.scratch]
+        arguments = [fences.place(array.reshape(-1)) for array in self.arrays]
+        text = emit(loops, self.target)["k"]
+        context = call_text(text, self.target, *arguments, *results, *scratch)
+        assert not context.any(), "a check failed"
+        return [x.reshape(y.shape) for x, y in zip(results, returned, strict=True)]
+
+
+def _empty(value: SSAValue) -> Array:
+    return np.zeros(shape_of(value), dtype_of(tensor_type(value).element_type))
+
+
+def _flat(value: SSAValue) -> Array:
+    assert isinstance(value.type, MemRefType)
+    return np.zeros(value.type.get_shape(), dtype_of(value.type.element_type))
+
+
+class _Sketch(Choices):
+    """A kernel that grows statement by statement."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.element = self.one_of(*ADD)
+        self.length = self.one_of(*LENGTHS)
+        self.blocks = self.between(1, 6)
+        self.columns = self.one_of(*COLUMNS)
+        self.lines: list[str] = []
+        self.tensors: dict[str, str] = {"x": "rc", "y": "r", "z": "c"}
+        """The dimensions of tensors by name: rows, columns, blocks of rows."""
+
+    @property
+    def extents(self) -> dict[str, int]:
+        return {"r": self.length * self.blocks, "c": self.columns, "b": self.blocks}
+
+    def type(self, dims: str) -> str:
+        extents = "".join(f"{self.extents[dim]}x" for dim in dims)
+        return f"tensor<{extents}{self.element}>"
+
+    def statement(self) -> None:
+        """One more statement, on two of the tensors that there are."""
+        free, reduced = self.one_of(*SPACES)
+        rows = {"r"} if "l" in reduced else set[str]()
+        fitting = [n for n, dims in self.tensors.items() if {*dims} <= {*free, *reduced, *rows}]
+        moving = [n for n in fitting if {*self.tensors[n]} & {*reduced, *rows}]
+        if not fitting or (reduced and not moving):
+            return
+        operands = [self.one_of(*(moving or fitting)[::-1]), self.one_of(*fitting[::-1])]
+        forms = {"r": f"{self.length}*b + l" if rows else "r", "c": "c", "b": "b"}
+        accesses = ", ".join(
+            f"%{name}[{', '.join(forms[dim] for dim in self.tensors[name])}]" for name in operands
+        )
+        extents = {**self.extents, "l": self.length}
+        space = " | ".join(
+            ", ".join(f"{i}: {extents[i]}" for i in names) for names in (free, reduced)
+        )
+        kind = self.one_of("+", "+", ">") if reduced else "="
+        name, body = f"v{len(self.lines)}", self.one_of(ADD, SUBTRACT)[self.element]
+        self.lines.append(
+            f"%{name} = tile.contract {kind} [{space}] ({accesses}) -> [{', '.join(free)}] {{\n"
+            f"^bb0(%a: {self.element}, %b: {self.element}):\n"
+            f"  %d = {body} %a, %b : {self.element}\n"
+            f"  tile.yield %d : {self.element}\n}} : {self.type(free)}"
+        )
+        self.tensors[name] = free
+
+    def text(self) -> str:
+        """The kernel. It returns its last result, and others by chance."""
+        made = [name for name in self.tensors if name not in ("x", "y", "z")]
+        returned = [name for name in made if name == made[-1] or self.chance(20)]
+        types = ", ".join(self.type(self.tensors[name]) for name in returned)
+        values = ", ".join(f"%{name}" for name in returned)
+        arguments = ", ".join(f"%{n}: {self.type(self.tensors[n])}" for n in ("x", "y", "z"))
+        body = "\n".join(self.lines)
+        return (
+            f"tile.kernel @k({arguments}) -> ({types}) {{\n{body}\n"
+            f"tile.return {values} : {types}\n}}"
+        )
+
+    def arrays(self) -> list[Array]:
+        dtype = np.int32 if self.element == "i32" else np.float64
+        shapes = ([self.extents[dim] for dim in self.tensors[name]] for name in ("x", "y", "z"))
+        return [self.integers(shape, -3, 3).astype(dtype) for shape in shapes]
+
+    # ** the nest **
+
+    def share(self, kernel: KernelOp) -> None:
+        """Let statements share loops, as many as they may, or fewer."""
+        dims = self.one_of("r", "r", "r", "c", "rc", "cr")
+        loops: list[SharedLoop] = []
+        for dim in dims:
+            extent = self.extents[dim]
+            block = self.length if dim == "r" and self.chance(75) else 1
+            loops.append(SharedLoop(extent, block * self.between(1, extent // block)))
+        prefetch, ahead = self.one_of((0, 1), (64, 1), (64, 2))
+        kernel.nest = NestAttr(Nest(tuple(loops), prefetch, ahead))
+        for op in kernel.body.block.ops:
+            if isinstance(op, ContractOp):
+                self._place(op, kernel, dims)
+
+    def _place(self, op: ContractOp, kernel: KernelOp, dims: str) -> None:
+        free = [index.name for index in op.index_list if not index.reduced]
+        names = ["b" if dim == "r" and "b" in free else dim for dim in dims]
+        for depth in range(self.one_of(*[len(names)] * 4, *range(len(names))), 0, -1):
+            op.at = AtAttr(tuple(names[:depth]))
+            try:
+                check_nest(kernel, kernel.nest)
+            except VerifyException:
+                op.at = None
+                continue
+            return
+
+
+def nested(random: Random, target: Target) -> Nested:
+    """A kernel with a random nest, and random schedules in it."""
+    sketch = _Sketch(random)
+    while len(sketch.lines) < 2:
+        sketch.statement()
+    for _ in range(sketch.between(0, 4)):
+        sketch.statement()
+    module = Parser(stage_context(), sketch.text()).parse_module()
+    made = Nested(module, sketch.arrays(), target)
+    sketch.share(made.kernel)
+    for op in made.kernel.body.block.ops:
+        if isinstance(op, ContractOp):
+            plan = Planner(random, op, made.kernel, target).draw()
+            if plan.layouts:  # what is packed is not in the order of its type
+                plan = Planner(random, op, made.kernel, target).scalar()
+            op.schedule = ScheduleAttr(plan.schedule)
+    module.verify()
+    return made

@@ -1,0 +1,27 @@
+"""Random kernels whose statements share loops, and what their statements mean one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from tessella.targets import Target
+from tests.codegen.harness import RUNNABLE
+from tests.generators.nests import nested
+from tests.sampling import sampled
+
+every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
+randoms = st.randoms(use_true_random=False)
+quick = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@every_target
+@settings(quick, max_examples=sampled(60), deadline=None)
+@given(random=randoms)
+def test_any_nest(target: Target, random: Random) -> None:
+    made = nested(random, target)
+    note(str(made.module))
+    made.check()
