@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -169,6 +170,12 @@ def constant(lltype: LLType, value: float) -> Value:
     else:
         text = int_constant(lltype, int(value))
     return splat(lltype, text)
+
+
+def vector_constant(lltype: LLType, values: Sequence[float]) -> Value:
+    """A vector of floats with these numbers in its lanes."""
+    texts = (f"{lltype.scalar_text} {float_constant(lltype.element, v)}" for v in values)
+    return Value(lltype, f"<{', '.join(texts)}>")
 
 
 def splat(lltype: LLType, text: str) -> Value:

@@ -105,6 +105,10 @@ def _add(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
     return s.op(arith.AddfOp(a, b))
 
 
+def _fma(s: Scalars, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
+    return s.op(math.FmaOp(a, b, c))
+
+
 def _neg(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     if is_float(a[0].type):
         return s.op(arith.NegfOp(a[0]))
@@ -130,24 +134,34 @@ def _sign(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     return _select(s, s.op(arith.CmpfOp(x, zero, "ogt")), one, below)
 
 
-def _sigmoid_of(s: Scalars, x: SSAValue) -> SSAValue:
-    one = s.like(1, x)
+def _by_one_and_exp(s: Scalars, value: SSAValue, x: SSAValue) -> SSAValue:
+    """value / (1 + e^-x)"""
     e = s.op(math.ExpOp(s.op(arith.NegfOp(x))))
-    return s.op(arith.DivfOp(one, _add(s, one, e)))
+    return s.op(arith.DivfOp(value, _add(s, s.like(1, x), e)))
+
+
+def _sigmoid(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    return _by_one_and_exp(s, s.like(1, a[0]), a[0])
+
+
+def _silu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+    return _by_one_and_exp(s, a[0], a[0])
 
 
 def _gelu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     x = a[0]
     t = s.op(math.ErfOp(_mul(s, x, s.like(1 / numbers.sqrt(2), x))))
-    return _mul(s, _mul(s, x, s.like(0.5, x)), _add(s, s.like(1, x), t))
+    half = _mul(s, x, s.like(0.5, x))
+    return _fma(s, half, t, half)
 
 
 def _gelu_tanh(_: NnOp, s: Scalars, a: Args) -> SSAValue:
     x = a[0]
-    cube = _mul(s, _mul(s, x, x), x)
-    inner = _add(s, x, _mul(s, cube, s.like(0.044715, x)))
-    t = s.op(math.TanhOp(_mul(s, inner, s.like(numbers.sqrt(2 / numbers.pi), x))))
-    return _mul(s, _mul(s, x, s.like(0.5, x)), _add(s, s.like(1, x), t))
+    scale = numbers.sqrt(2 / numbers.pi)
+    slope = _fma(s, _mul(s, x, x), s.like(0.044715 * scale, x), s.like(scale, x))
+    t = s.op(math.TanhOp(_mul(s, x, slope)))
+    half = _mul(s, x, s.like(0.5, x))
+    return _fma(s, half, t, half)
 
 
 def _softplus(_: NnOp, s: Scalars, a: Args) -> SSAValue:
@@ -312,8 +326,8 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Table]] = {
     ew.AcoshOp: (_pure(math.AcoshOp), with_code("acosh")),
     ew.AtanhOp: (_pure(math.AtanhOp), with_code("atanh")),
     ew.ErfOp: (_pure(math.ErfOp), with_code("erf")),
-    ew.SigmoidOp: (lambda _, s, a: _sigmoid_of(s, a[0]), with_code("exp")),
-    ew.SiluOp: (lambda _, s, a: _mul(s, a[0], _sigmoid_of(s, a[0])), with_code("exp")),
+    ew.SigmoidOp: (_sigmoid, with_code("exp")),
+    ew.SiluOp: (_silu, with_code("exp")),
     ew.SoftplusOp: (_softplus, with_code("exp", "log1p")),
     ew.SoftsignOp: (_softsign, FLOATING),
     ew.HardSwishOp: (_hard_swish, FLOATING),

@@ -111,6 +111,12 @@ class Target:
         return self.arch == "arm" or "f16c" in self.features or self.cpu != "x86-64-v2"
 
     @property
+    def table_lanes(self) -> int:
+        """Lanes of f32 of a vector, or of two, that one instruction takes lanes of by number; 0
+        where the machine has none that takes enough for a table."""
+        return 16 if self.cpu == "x86-64-v4" else 0
+
+    @property
     def system(self) -> str:
         """The operating system's part of the triple: `linux`, `darwin` or `windows`."""
         return next((s for s in ("darwin", "windows") if s in self.triple), "linux")

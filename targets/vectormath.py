@@ -40,7 +40,8 @@ BOUNDS: dict[str, dict[int, float]] = {
 """The largest error in units in the last place, by the op's name and the bits of its elements.
 
 Over all arguments, huge angles and denormals too: f32 was measured on one in sixty of all floats.
-On machines without fused multiply-add (`sse`) functions may be off by one unit more. Infinities,
+On AVX-512, which looks coefficients up by interval, f32 is closer: erf by 1.3, tanh by 1.7. On
+machines without fused multiply-add (`sse`) functions may be off by one unit more. Infinities,
 NaN and the sign of zero follow IEEE 754 and C's math.h.
 """
 

@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, sinh, cosh, tanh: argument reduction by powers of two, then a polynomial.
+"""exp, exp2, expm1: argument reduction by powers of two, then a polynomial.
 
 exp(x) = 2^n exp(r) with n = round(x / ln 2) and r = x - n ln 2, |r| <= ln(2) / 2 (Cody and Waite).
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tessella.codegen.lltypes import Value, scalar
-from tessella.codegen.vecmath.coefficients import EXP, EXP2, LN2_PARTS, LOG2_E, SINH
-from tessella.codegen.vecmath.lanes import Lanes, fma, polynomial, where
+from tessella.codegen.lltypes import Value, constant, scalar
+from tessella.codegen.vecmath.coefficients import EXP, EXP2, LN2_PARTS, LOG2_E
+from tessella.codegen.vecmath.lanes import Lanes, fma, polynomial
+from tessella.codegen.vecmath.whole import in_whole_vectors
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,14 @@ def power_of_two(power: Power, extra: int = 0) -> Lanes:
     return (exponent + (form.one + (extra << form.mantissa))).floats()
 
 
+def scales(x: Lanes) -> bool:
+    """Whether the machine scales by powers of two: to 0 and infinity, whatever is scaled."""
+    return x.w.target.cpu == "x86-64-v4"
+
+
 def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:
     """x * 2^(n + extra), rounded once, for 1/2 < |x| < 2: to denormals, 0 and infinity too."""
-    if x.w.target.cpu == "x86-64-v4":
+    if scales(x):
         return _scale_avx512(x, power.n + float(extra) if extra else power.n)
     form = FORMATS[x.type.bits]
     # In two steps of about n / 2, because 2^n alone may be no normal number.
@@ -73,18 +79,21 @@ def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:
 
 def _scale_avx512(x: Lanes, n: Lanes) -> Lanes:
     """AVX-512's `vscalefps`; LLVM's `ldexp` becomes the same with a conversion before it."""
-    lltype = x.type
-    width = lltype.lanes * lltype.bits
-    if width not in (128, 256, 512):
-        k = n.cast("fptosi", f"i{lltype.bits}")
-        name = f"llvm.ldexp.{lltype.mangled}.{k.type.mangled}"
-        return Lanes(x.w, x.w.call(lltype, name, x.value, k.value))
-    letter = "s" if lltype.bits == 32 else "d"
-    lanes_mask = Value(scalar(f"i{max(8, lltype.lanes)}"), "-1")
-    operands = [x.value, n.value, x.like(0.0).value, lanes_mask]
-    if width == 512:
-        operands.append(Value(scalar("i32"), "4"))
-    return Lanes(x.w, x.w.call(lltype, f"llvm.x86.avx512.mask.scalef.p{letter}.{width}", *operands))
+    bits = x.type.bits
+    sizes = (size for size in (128, 256) if size >= x.type.lanes * bits)
+    width = next(sizes, 512)
+    letter = "s" if bits == 32 else "d"
+
+    def instruction(value: Value, power: Value) -> Value:
+        lanes = value.type.lanes
+        operands = [value, power, constant(value.type, 0.0)]
+        operands.append(Value(scalar(f"i{max(8, lanes)}"), "-1"))
+        if width == 512:
+            operands.append(Value(scalar("i32"), "4"))
+        name = f"llvm.x86.avx512.mask.scalef.p{letter}.{width}"
+        return x.w.call(value.type, name, *operands)
+
+    return in_whole_vectors(width // bits, instruction, x, n)
 
 
 def _reduce(x: Lanes) -> tuple[Power, Lanes]:
@@ -99,23 +108,33 @@ def _exp_minus_one(r: Lanes) -> Lanes:
     return fma(r * r, polynomial(r, EXP[r.type.bits]), r)
 
 
-def _scaled_exp(x: Lanes, extra: int) -> Lanes:
+def scaled_exp(x: Lanes, extra: int) -> Lanes:
     """exp(x) * 2^extra; x may have any value."""
     form = FORMATS[x.type.bits]
-    power, r = _reduce(x.at_most(form.exp_most - extra).at_least(form.exp_least))
-    return scale(_exp_minus_one(r) + 1.0, power, extra)
+    power, r = _reduce(_within(x, form.exp_least, form.exp_most - extra))
+    return scale(polynomial(r, (1.0, 1.0, *EXP[x.type.bits])), power, extra)
+
+
+def _within(x: Lanes, least: float, most: float) -> Lanes:
+    """An argument between those beyond which the result is 0 or infinite.
+
+    Without an upper bound where the machine scales: of a huge argument n is huge, and r any number
+    of which a polynomial of even degree that is close to exp gives a positive one, or NaN, which
+    `vscalefps` takes to infinity.
+    """
+    x = x.at_least(least)
+    return x if scales(x) else x.at_most(most)
 
 
 def exp(x: Lanes) -> Lanes:
     """e^x."""
-    return _scaled_exp(x, 0)
+    return scaled_exp(x, 0)
 
 
 def exp2(x: Lanes) -> Lanes:
     """2^x."""
     form = FORMATS[x.type.bits]
-    least = form.exp_least * LOG2_E
-    x = x.at_most(form.exp_most * LOG2_E).at_least(least)
+    x = _within(x, form.exp_least * LOG2_E, form.exp_most * LOG2_E)
     power = nearest(x + form.magic)
     r = x - power.n
     return scale(fma(r, polynomial(r, EXP2[x.type.bits]), 1.0), power)
@@ -134,25 +153,3 @@ def expm1_bounded(x: Lanes) -> Lanes:
     half = power_of_two(power, -1)
     sum_ = fma(half, _exp_minus_one(r), half - 0.5)
     return sum_ + sum_
-
-
-def sinh(x: Lanes) -> Lanes:
-    """x + x^3 P(x^2) up to 1, from there on h - 1 / (4 h) with h = exp(|x|) / 2."""
-    magnitude = x.abs()
-    square = x * x
-    near = fma(x * square, polynomial(square, SINH[x.type.bits]), x)
-    half = _scaled_exp(magnitude, -1)
-    far = (half - 0.25 / half).with_sign_of(x)
-    return where(magnitude.is_("ole", 1.0), near, far)
-
-
-def cosh(x: Lanes) -> Lanes:
-    """h + 1 / (4 h) with h = exp(|x|) / 2."""
-    half = _scaled_exp(x.abs(), -1)
-    return half + 0.25 / half
-
-
-def tanh(x: Lanes) -> Lanes:
-    """-E / (E + 2) with E = expm1(-2 |x|), which loses nothing near 0 nor near 1."""
-    e = expm1_bounded(x.abs() * -2.0)
-    return (e / (e + 2.0)).with_sign_of(x)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from tessella.codegen.lltypes import LLType, Value
 from tessella.codegen.vecmath.error import erf
-from tessella.codegen.vecmath.exponential import cosh, exp, exp2, expm1, sinh, tanh
+from tessella.codegen.vecmath.exponential import exp, exp2, expm1
+from tessella.codegen.vecmath.hyperbolic import cosh, sinh, tanh
 from tessella.codegen.vecmath.lanes import Lanes
 from tessella.codegen.vecmath.logarithm import acosh, asinh, atanh, log, log1p, log2
 from tessella.codegen.vecmath.power import powf

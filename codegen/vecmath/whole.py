@@ -1,0 +1,55 @@
+"""Instructions of vectors of certain sizes, for values of any number of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tessella.codegen.lltypes import LLType, Value, vector
+from tessella.codegen.vecmath.lanes import Lanes
+from tessella.codegen.writer import Writer
+
+
+def in_whole_vectors(width: int, instruction: Callable[..., Value], *operands: Lanes) -> Lanes:
+    """The instruction, which takes vectors of so many lanes, lane by lane on these values.
+
+    Lanes that fill up a vector are poison.
+    """
+    w, lanes = operands[0].w, operands[0].type.lanes
+    if lanes == width:
+        return Lanes(w, instruction(*(x.value for x in operands)))
+    firsts = range(0, max(1, lanes), width)
+    parts = [instruction(*(_part(w, x.value, width, first) for x in operands)) for first in firsts]
+    if not lanes:
+        lltype = parts[0].type.scalar
+        return Lanes(w, w.push(lltype, f"extractelement {parts[0].typed}, i64 0"))
+    return Lanes(w, _joined(w, parts, lanes))
+
+
+def _part(w: Writer, value: Value, width: int, first: int) -> Value:
+    """A vector of so many lanes: those of the value from the first on."""
+    to = vector(value.type.element, width)
+    if not value.type.lanes:
+        return w.push(to, f"insertelement {to.text} poison, {value.typed}, i64 0")
+    return _shuffle(w, to, [value], first)
+
+
+def _joined(w: Writer, parts: Sequence[Value], lanes: int) -> Value:
+    """The first lanes of vectors one after the other."""
+    result, *rest = parts
+    for part in rest:
+        count = result.type.lanes
+        wide = vector(part.type.element, count + part.type.lanes)
+        if part.type.lanes != count:
+            part = _shuffle(w, result.type, [part])
+        result = _shuffle(w, wide, [result, part])
+    return _shuffle(w, vector(result.type.element, lanes), [result])
+
+
+def _shuffle(w: Writer, to: LLType, values: Sequence[Value], first: int = 0) -> Value:
+    """Lanes of one value, or of two of a type, from the first on; then poison."""
+    given = values[0].type
+    limit = len(values) * given.lanes
+    lanes = range(first, first + to.lanes)
+    chosen = ", ".join(f"i32 {lane if lane < limit else 'poison'}" for lane in lanes)
+    other = values[1].typed if len(values) > 1 else f"{given.text} poison"
+    return w.push(to, f"shufflevector {values[0].typed}, {other}, <{to.lanes} x i32> <{chosen}>")
