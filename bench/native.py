@@ -18,7 +18,7 @@ from tessella.dialects.layout import Layout, pack
 from tessella.dialects.nn.core import dtype_of
 from tessella.dialects.rt import KernelOp
 from tessella.runtime.arena import aligned
-from tessella.runtime.program import CONTEXT_SLOTS
+from tessella.runtime.pool import CONTEXT_SLOTS
 from tessella.targets import Target
 
 Array = npt.NDArray[Any]

@@ -6,7 +6,7 @@ is needed (attributes of functions, alignment, intrinsics of the target), which 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -24,6 +24,7 @@ from tessella.codegen.emit_segment import (
 )
 from tessella.codegen.emit_vector import VECTOR
 from tessella.codegen.lltypes import quote
+from tessella.codegen.module_text import module_text
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.targets import Target
@@ -118,35 +119,3 @@ def _load_pointers(names: list[str]) -> list[str]:
         lines.append(f"  {slot} = getelementptr inbounds ptr, ptr %buffers, i64 {index}")
         lines.append(f"  {name} = load ptr, ptr {slot}, align 8")
     return lines
-
-
-def module_text(target: Target, functions: Sequence[str]) -> str:
-    """A module of these lines. Functions marked `#0` may use every feature of the target; `#1` are
-    inlined too, and `#2` never and cold."""
-    return "\n".join(
-        [
-            f'target datalayout = "{target.data_layout}"',
-            f'target triple = "{target.triple}"',
-            *functions,
-            f"attributes #0 = {{ {_attributes(target)} }}",
-            f"attributes #1 = {{ alwaysinline {_attributes(target)} }}",
-            f"attributes #2 = {{ noinline cold {_attributes(target)} }}",
-            '!0 = !{!"branch_weights", i32 2000, i32 1}',
-            '!1 = !{!"branch_weights", i32 1, i32 2000}',
-            "",
-        ]
-    )
-
-
-def _attributes(target: Target) -> str:
-    """The attributes of every function, which must agree for inlining.
-
-    512-bit vectors must be asked for: LLVM prefers 256 bits at x86-64-v4.
-    """
-    parts = ["nounwind", f'"target-cpu"="{target.cpu}"']
-    if target.features:
-        parts.append(f'"target-features"="{target.feature_string}"')
-    if target.vector_bits > 256:
-        bits = target.vector_bits
-        parts += [f'"prefer-vector-width"="{bits}"', f'"min-legal-vector-width"="{bits}"']
-    return " ".join(parts)

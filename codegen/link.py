@@ -1,10 +1,12 @@
-"""Objects linked in memory, ready to be called."""
+"""Objects linked in memory, ready to be called; and the pool of threads that may call them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tessella.codegen import pool
 from tessella.codegen.llvm import Linked
+from tessella.runtime.pool import ENTER, GROW, POOL
 from tessella.support.errors import InternalError
 
 
@@ -33,6 +35,12 @@ def link(objects: Mapping[str, bytes], symbols: Mapping[str, str] | None = None)
     Libraries do not share symbols: several may define the same one. Raises InternalError if a
     symbol is missing. It takes about 1 ms, and 0.1 ms for each object.
     """
+    POOL.provide(_pool)
     symbols = {name: name for name in objects} if symbols is None else symbols
     linked = Linked(list(objects.values()), [symbols[name] for name in objects])
     return Library(linked, symbols)
+
+
+def _pool() -> Library:
+    names = (GROW, ENTER)
+    return Library(Linked([pool.image()], names), {name: name for name in names})

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tessella.codegen.emit import module_text
 from tessella.codegen.emit_vector import fused_multiply_add
 from tessella.codegen.lltypes import I64, LLType, Value, constant, vector
+from tessella.codegen.module_text import module_text
 from tessella.codegen.writer import Writer
 from tessella.targets import Target
 

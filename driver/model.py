@@ -168,7 +168,7 @@ class Model(Compiled):
         key = tuple([a.shape for a in arrays])
         if self._symbolic:
             self._check_symbols(key)
-        results = self._executable(key, in_call=True).program.run(arrays)
+        results = self._executable(key, in_call=True).program.run(arrays, self._options.threads)
         if output_names is None:
             return results
         return [results[i] for i in self._positions(output_names)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypedDict, Unpack
 
 from tessella import targets
 from tessella.support.errors import OptionError
+from tessella.targets import threads
 
 
 class CompileOptions(TypedDict, total=False):
@@ -23,7 +24,8 @@ class CompileOptions(TypedDict, total=False):
     target: str | None
     """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
-    """How many threads run a program; 1 so far."""
+    """How many threads run a program, with the one that calls it; the default is that of
+    ``targets.threads``."""
     pick: str | None
     """How kernels are picked: ``cost``, the default, or ``grade``."""
     fallback: str | None
@@ -43,12 +45,13 @@ class Options:
     """The strategy of the static pick: `cost` or `grade`."""
     fallback: str = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
+    threads: int = field(default=1, repr=False, compare=False)
+    """How many threads run a program, which is the same for any number."""
 
 
 _TYPES: Mapping[str, type[Any]] = {"target": str, "threads": int, "pick": str, "fallback": str}
 _DEFAULTS: Mapping[str, Any] = {
     "target": "native",
-    "threads": 1,
     "pick": "cost",
     "fallback": "allow",
 }
@@ -63,17 +66,13 @@ def make_options(**options: Unpack[CompileOptions]) -> Options:
     given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
     _check_types(given)
     values: dict[str, Any] = {**_DEFAULTS, **given}
-    if values["threads"] != 1:
-        raise OptionError(
-            "programs run on one thread so far",
-            expected="threads=1",
-            found=f"threads={values['threads']}",
-        )
+    count = values.get("threads")
+    count = threads.default() if count is None else threads.check(count, "the option 'threads'")
     arch = targets.resolve(values["target"]).arch
     places = values.get("places", (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
     if not given.keys().isdisjoint(("pick", "fallback", "places")):
         _check_values(values["pick"], values["fallback"], places)
-    return Options(tuple(places), values["target"], arch, values["pick"], values["fallback"])
+    return Options(tuple(places), values["target"], arch, values["pick"], values["fallback"], count)
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

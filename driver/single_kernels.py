@@ -98,7 +98,8 @@ def _run(calls: Sequence[_Call], graph: Graph, options: Options) -> list[Array]:
             pack(call.arguments[i], _layout(call.op.arguments[i].type))
             for call in calls
             for i in call.variable
-        ]
+        ],
+        options.threads,
     )
 
 

@@ -26,15 +26,15 @@ HUGE_PAGE = 2 * 1024 * 1024
 KEPT = 2
 
 
-def aligned(size: int) -> Array:
-    """A block of bytes that starts at a multiple of ALIGNMENT. Raises ResourceError."""
+def aligned(size: int, alignment: int = ALIGNMENT) -> Array:
+    """A block of bytes that starts at a multiple of so many. Raises ResourceError."""
     try:
         if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
             return _huge(size)
-        block = np.empty(size + ALIGNMENT, np.uint8)
+        block = np.empty(size + alignment, np.uint8)
     except (MemoryError, ValueError, OSError, OverflowError) as error:
         raise ResourceError(f"cannot allocate {size} bytes") from error
-    start = -block.ctypes.data % ALIGNMENT
+    start = -block.ctypes.data % alignment
     return block[start : start + size]
 
 

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import host
-from tessella.runtime.arena import Workspace, address
+from tessella.runtime.arena import Workspace, address, aligned
+from tessella.runtime.pool import CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
 from tessella.support.errors import ExecutionError, ResourceError
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-CONTEXT_SLOTS = 16
 _SEGMENT = ctypes.CFUNCTYPE(
     None, *[ctypes.c_void_p] * 5, ctypes.c_int64, ctypes.c_int64
 )  # calls through CFUNCTYPE release the GIL
@@ -65,6 +65,10 @@ class NativeStep:
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
     """Of the outputs."""
+    shared: bool = False
+    """Whether several threads run it together. Otherwise it is run as thread 0 of 1."""
+    private_bytes: int = 0
+    """Of the arena of each thread, behind the one that they share."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +127,14 @@ class Program:
             # native code knows no strides, which those of equal elements have
             self._values[i] = np.require(array, None, ["C", "A"]) if i in read else array
         self._fresh = {i for step in native for i in step.outputs}
+        self._is_shared = any(step.shared for step in native)
         self._apart = self._fresh.issuperset(self.results) and _distinct(self.results)
         """Whether no result can share memory with anything."""
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
+    def run(self, arrays: Sequence[Array], threads: int = 1) -> list[Array]:
         """The results for checked, C-contiguous inputs. May be called from several threads at once.
 
+        Steps that can be shared run on ``threads`` threads, or on this one where others have them.
         Raises ExecutionError where values cannot be computed with, such as an index out of range,
         and ResourceError where memory is short.
         """
@@ -144,7 +150,8 @@ class Program:
         except IndexError:
             frame = _Frame(self)
         try:
-            for step in frame.steps(workspace):
+            team = POOL.team(threads) if threads > 1 and self._is_shared else None
+            for step in frame.steps(workspace, team):
                 step.run(values)
             results = [values[i] for i in self.results]
             return results if self._apart else self._owned(results, arrays)
@@ -169,30 +176,40 @@ class _Frame:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._size = max(
-            (s.arena_bytes for s in program.steps if isinstance(s, NativeStep)), default=0
-        )
         pointers = map(address, program.weights)
         self._weights = (ctypes.c_void_p * len(program.weights))(*pointers)
         self._workspace: Workspace | None = None
+        self._team: Team | None = None
+        self._size = self._arena_bytes(1)
+        self._contexts = _contexts(1)
         self._arena = 0
         self._steps: list[_Bound] = []
 
-    def steps(self, workspace: Workspace) -> list[_Bound]:
-        """The steps, which use the workspace."""
+    def steps(self, workspace: Workspace, team: Team | None) -> list[_Bound]:
+        """The steps, which use the workspace and the team."""
+        if team is not self._team:
+            threads = 1 if team is None else team.threads
+            self._size, self._contexts = self._arena_bytes(threads), _contexts(threads)
+            self._team, self._workspace = team, None
         arena = workspace.arena(self._size)
         if workspace is not self._workspace or arena != self._arena:
-            weights = ctypes.addressof(self._weights)
-            self._steps = [
-                self._bound(step, weights, workspace, arena) for step in self._program.steps
-            ]
+            self._steps = [self._bound(step, workspace, arena) for step in self._program.steps]
             self._workspace, self._arena = workspace, arena
         return self._steps
 
-    def _bound(self, step: Step, weights: int, workspace: Workspace, arena: int) -> _Bound:
+    def _arena_bytes(self, threads: int) -> int:
+        """Of the largest arena that so many threads need."""
+        native = (step for step in self._program.steps if isinstance(step, NativeStep))
+        sizes = (s.arena_bytes + s.private_bytes * (threads if s.shared else 1) for s in native)
+        return max(sizes, default=0)
+
+    def _bound(self, step: Step, workspace: Workspace, arena: int) -> _Bound:
         match step:
             case NativeStep():
-                return _NativeCall(step, self._program.nodes, weights, workspace, arena)
+                call = _NativeCall(step, self._program.nodes, self._contexts, workspace)
+                weights = ctypes.addressof(self._weights)
+                call.bind(weights, arena, self._team if step.shared else None)
+                return call
             case HostStep():
                 return _HostCall(step)
             case ScanStep():
@@ -200,36 +217,36 @@ class _Frame:
 
 
 class _NativeCall:
-    """A segment with its context and arrays of pointers."""
+    """A segment with contexts, one for each thread, and arrays of pointers."""
 
     def __init__(
         self,
         step: NativeStep,
         nodes: Mapping[int, Sequence[str]],
-        weights: int,
+        contexts: Array,
         workspace: Workspace,
-        arena: int,
     ) -> None:
         self.step = step
         self.nodes = nodes
+        self.contexts = contexts
         self.outputs = [
             (i, workspace.recycler(i).maker(spec.shape, spec.dtype))
             for i, spec in zip(step.outputs, step.specs, strict=True)
         ]
-        self.context = (ctypes.c_int64 * CONTEXT_SLOTS)()
-        count = len(step.inputs)
-        self.pointers = (ctypes.c_void_p * (count + len(step.outputs) + 1))()
-        start = ctypes.addressof(self.pointers)
-        self.segment = functools.partial(
-            _SEGMENT(step.address),
-            ctypes.addressof(self.context),
-            start,
-            start + count * ctypes.sizeof(ctypes.c_void_p),
-            weights,
-            arena,
-            0,
-            1,
-        )
+        self.context = (ctypes.c_int64 * CONTEXT_SLOTS).from_address(address(contexts))
+        """Of the first thread."""
+        self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
+
+    def bind(self, weights: int, arena: int, team: Team | None) -> None:
+        """Run it on these weights, in this arena, on a team or alone."""
+        contexts, inputs = ctypes.addressof(self.context), ctypes.addressof(self.pointers)
+        outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
+        arguments = (contexts, inputs, outputs, weights, arena)
+        if team is None:
+            self.segment = functools.partial(_SEGMENT(self.step.address), *arguments, 0, 1)
+        else:
+            start = team.address, self.step.address
+            self.segment = functools.partial(team.run, *start, *arguments, team.threads)
 
     def run(self, values: list[Any]) -> None:
         """Read the inputs among the values, and put the outputs there."""
@@ -283,6 +300,13 @@ class _ScanCall:
 
 
 _Bound = _NativeCall | _HostCall | _ScanCall
+
+
+def _contexts(threads: int) -> Array:
+    """Zeroed contexts, in lines of their own."""
+    memory = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
+    memory.fill(0)
+    return memory
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:

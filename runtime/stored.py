@@ -162,7 +162,8 @@ def _step(step: Step, parts: _Parts) -> dict[str, Any]:
         specs = list(map(_spec, step.specs))
         return {
             "segment": step.name,
-            "arena": step.arena_bytes,
+            "arena": [step.arena_bytes, step.private_bytes],
+            "shared": step.shared,
             "inputs": step.inputs,
             "outputs": step.outputs,
             "specs": specs,
@@ -185,8 +186,9 @@ def _restored(entry: Mapping[str, Any], code: Code, pieces: _Pieces) -> Step:
         return ScanStep(body, Loop(carried, scanned, tuple(backward)), inputs, outputs)
     if "segment" in entry:
         specs = tuple(map(_restored_spec, entry["specs"]))
-        name = entry["segment"]
-        return NativeStep(name, code.address(name), entry["arena"], inputs, outputs, specs)
+        name, (arena, private) = entry["segment"], entry["arena"]
+        address, shared = code.address(name), entry["shared"]
+        return NativeStep(name, address, arena, inputs, outputs, specs, shared, private)
     settings = {name: _restored_value(value) for name, value in entry["settings"].items()}
     named = entry["dtypes"]
     dtypes = None if named is None else tuple(map(dtype_named, named))

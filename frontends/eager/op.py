@@ -45,11 +45,11 @@ class _Prepared:
     converted: Sequence[tuple[int, DType]]
     """The operands, by number, that are converted to a dtype first."""
 
-    def run(self, operands: list[Any]) -> Any:
+    def run(self, operands: list[Any], threads: int) -> Any:
         """The result, or a tuple of them."""
         for i, dtype in self.converted:
             operands[i] = convert(self.op, operands[i], dtype)
-        results = self.program.run(operands)
+        results = self.program.run(operands, threads)
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -85,7 +85,7 @@ class EagerOp:
             (self._kind, self._options, tuple(key), str(given)),
             lambda: self._prepare(values, arrays, given),
         )
-        return prepared.run(arrays)
+        return prepared.run(arrays, self._options.threads)
 
     def lower(self, *operands: Any, **settings: Any) -> Lowered:
         """The program for these arguments, to be inspected at any stage. It is not run."""

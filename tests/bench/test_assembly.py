@@ -6,8 +6,8 @@ import pytest
 
 from bench.assembly import spills
 from tessella import targets
-from tessella.codegen.emit import module_text
 from tessella.codegen.llvm import assembly
+from tessella.codegen.module_text import module_text
 
 ATT = """
 	.text

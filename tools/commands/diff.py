@@ -13,7 +13,7 @@ from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding
 from tessella.tools.commands.inputs import add_inputs, feeds_of
-from tessella.tools.commands.shared import add_model, add_options, options_of
+from tessella.tools.commands.shared import add_model, add_options, add_threads, options_of
 
 ORACLES = ("onnxruntime", "reference", "numpy")
 
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tolerance(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)
+    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
+    add_threads,
     add_time_passes,
     assignments,
     check_stage_ahead,
@@ -73,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_time_passes(parser)
     add_options(parser)
+    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:

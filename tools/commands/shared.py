@@ -51,6 +51,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """How programs run."""
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="how many threads run the model (all cores)"
+    )
+
+
 def add_time_passes(parser: argparse.ArgumentParser) -> None:
     """Where the time goes."""
     parser.add_argument(
@@ -68,7 +75,11 @@ def print_times(timings: Mapping[str, float]) -> None:
 def options_of(args: argparse.Namespace) -> Options:
     """The options on the command line. Raises OptionError."""
     return make_options(
-        places=args.places, target=args.target, pick=args.pick, fallback=args.fallback
+        places=args.places,
+        target=args.target,
+        threads=getattr(args, "threads", 1),
+        pick=args.pick,
+        fallback=args.fallback,
     )
 
 

@@ -1,0 +1,39 @@
+"""What every LLVM module has: the target, and the attributes of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tessella.targets import Target
+
+
+def module_text(target: Target, functions: Sequence[str]) -> str:
+    """A module of these lines. Functions marked `#0` may use every feature of the target; `#1` are
+    inlined too, and `#2` never and cold."""
+    return "\n".join(
+        [
+            f'target datalayout = "{target.data_layout}"',
+            f'target triple = "{target.triple}"',
+            *functions,
+            f"attributes #0 = {{ {_attributes(target)} }}",
+            f"attributes #1 = {{ alwaysinline {_attributes(target)} }}",
+            f"attributes #2 = {{ noinline cold {_attributes(target)} }}",
+            '!0 = !{!"branch_weights", i32 2000, i32 1}',
+            '!1 = !{!"branch_weights", i32 1, i32 2000}',
+            "",
+        ]
+    )
+
+
+def _attributes(target: Target) -> str:
+    """The attributes of every function, which must agree for inlining.
+
+    512-bit vectors must be asked for: LLVM prefers 256 bits at x86-64-v4.
+    """
+    parts = ["nounwind", f'"target-cpu"="{target.cpu}"']
+    if target.features:
+        parts.append(f'"target-features"="{target.feature_string}"')
+    if target.vector_bits > 256:
+        bits = target.vector_bits
+        parts += [f'"prefer-vector-width"="{bits}"', f'"min-legal-vector-width"="{bits}"']
+    return " ".join(parts)
