@@ -29,3 +29,6 @@ os.environ["TESSELLA_CACHE"] = "off"
 
 # A pass that crashes on purpose leaves nothing behind.
 os.environ["TESSELLA_CRASH_DIR"] = "off"
+
+# Tests start many processes, and each would compile the same sources.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

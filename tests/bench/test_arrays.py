@@ -26,6 +26,7 @@ def _outputs(result: object) -> list[Array]:
     return [np.asarray(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES)
 def test_loops_compute_the_function(name: str) -> None:
     case, arguments = CASES[name], _small(name)
@@ -37,6 +38,7 @@ def test_loops_compute_the_function(name: str) -> None:
         assert relative_error(other, expected) < 1e-5
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_compile(name: str) -> None:
     case, arguments = CASES[name], _small(name)

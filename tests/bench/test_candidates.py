@@ -46,6 +46,7 @@ SMALL = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", candidates.KERNELS)
 def test_every_kernel_has_enough_candidates(name: str) -> None:
     problem = problem_of(candidates.KERNELS[name](), "avx512")

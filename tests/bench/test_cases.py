@@ -53,6 +53,7 @@ def test_models_compute_what_they_say() -> None:
     assert clipped.max() <= 6
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_model_of_each_group_is_valid(group: str) -> None:
     cases = list(GROUPS[group]())

@@ -188,6 +188,7 @@ def test_select_between_vectors_by_one_condition(target: Target) -> None:
     np.testing.assert_array_equal(result, np.concatenate([x, -x]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["maximumf", "minimumf", "maxnumf", "minnumf"])
 @pytest.mark.parametrize("constant", ["0.0", "-1.5", "0x7F800000", "0x7FC00000"])
 @pytest.mark.parametrize("first", [True, False], ids=["first", "second"])

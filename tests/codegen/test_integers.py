@@ -137,6 +137,7 @@ def test_comparisons(any_target: Target, bits: int, scalar: bool) -> None:
         np.testing.assert_array_equal(results[name], expected, err_msg=name)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("op", ["divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi"])
 @pytest.mark.parametrize("divisor", [-1, 0, 1, 3, -7, 8])
 def test_division_by_a_constant(target: Target, op: str, divisor: int) -> None:

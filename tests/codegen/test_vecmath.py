@@ -105,6 +105,7 @@ def _bound(name: str, bits: int, target: Target) -> float:
     return BOUNDS[name][bits] + (not target.fused_multiply_add)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name,bits", PAIRS, ids=[f"{name}-{bits}" for name, bits in PAIRS])
 def test_errors_are_within_their_bounds(any_target: Target, name: str, bits: int) -> None:
     if bits == 64 and np.finfo(np.longdouble).nmant < 60:

@@ -56,6 +56,7 @@ def _reduce(target: Target, kind: str, x: Array, element: str, start: Array | No
     return result
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("started", [False, True], ids=["alone", "from a start"])
 @pytest.mark.parametrize("kind", REDUCTIONS)
 def test_reductions(target: Target, kind: str, started: bool) -> None:

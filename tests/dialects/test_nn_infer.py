@@ -319,6 +319,7 @@ def _property(name: str, length: int, constraint: str, tame: bool) -> st.SearchS
     return next(strategy for kind, strategy in kinds.items() if kind in constraint)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("op", [op for op in COMPUTED.values() if op is not nn.ScanOp])
 @given(st.data())
 @settings(max_examples=sampled(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])

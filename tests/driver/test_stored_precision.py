@@ -48,6 +48,7 @@ def conv() -> ModelProto:
     return _model("Conv", (1, 3, 11, 13), (1, 8, 11, 13), (8, 3, 3, 3), pads=[1] * 4)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("further", [(), ("host",)], ids=["alone", "host"])
 @pytest.mark.parametrize("precision", EPSILONS)
 @pytest.mark.parametrize("make", [gemm, conv])

@@ -188,6 +188,7 @@ def test_the_ops_are_those_of_the_dialect() -> None:
     assert dir(ops) == sorted(kinds())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", kinds())
 def test_every_op_as_numpy_and_as_in_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, given = kinds()[name], example(kinds()[name])
@@ -250,6 +251,7 @@ def test_an_op_that_is_new_to_the_dialect(monkeypatch: pytest.MonkeyPatch) -> No
 # ** operands **
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "dtype", ["float32", "float64", "bool", "int8", "int64", "uint8", "uint64"]
 )
@@ -290,6 +292,7 @@ def test_a_result_is_never_an_input() -> None:
             assert not np.shares_memory(x, y)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint8"])
 @pytest.mark.parametrize("number", [2, True, 2.5])
 def test_numbers_as_numpy(dtype: str, number: float) -> None:

@@ -192,6 +192,7 @@ def check_all_stages(made: Model, x: str, y: str) -> None:
         made.as_text(stage)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:12]))
 def test_names_are_names_and_nothing_else(name: str) -> None:
     check_all_stages(tessella.compile(mixed(name)), f"x{name}", f"y{name}")

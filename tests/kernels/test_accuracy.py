@@ -43,6 +43,7 @@ def check(made: onnx.ModelProto, x: Floats, wanted: npt.NDArray[np.float64]) -> 
     assert mine <= MOST * theirs + unit, f"{mine / theirs:.2f} times ONNX Runtime's error"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("k", [1024, 4096, 16384, 4099])
 def test_long_products(k: int, positive: bool) -> None:

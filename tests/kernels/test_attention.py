@@ -15,6 +15,7 @@ def normal(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.sweep
 @widths
 @pytest.mark.parametrize("transposed_k", [False, True])
 @pytest.mark.parametrize("m, n, k, d", [(1, 1, 1, 1), (5, 7, 9, 3), (33, 40, 16, 17)])
@@ -35,6 +36,7 @@ def test_sizes(
     )
 
 
+@pytest.mark.sweep
 @widths
 @pytest.mark.parametrize("past", [0, 3, 50])
 @pytest.mark.parametrize("m, n", [(1, 1), (7, 5), (33, 40)])

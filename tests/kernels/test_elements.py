@@ -62,6 +62,7 @@ def check(
     return model
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("start, to", list(itertools.permutations(NATIVE, 2)))
 def test_casts(start: str, to: str) -> None:
     x = sample(start, 3, 37)
@@ -93,6 +94,7 @@ def test_every_half_widens(name: str, target: str) -> None:
     check(nn.CastOp, x, to=attribute_of("f32"), target=target)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize(
     "kind",
@@ -102,6 +104,7 @@ def test_arithmetic_of_integers(kind: type[NnOp], name: str) -> None:
     check(kind, sample(name, 5, 67), sample(name, 5, 67, seed=1))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", UNSIGNED)
 @pytest.mark.parametrize("kind", [nn.AbsOp, nn.SignOp, nn.ReluOp, nn.NegOp])
 def test_unary_ops_of_unsigned_integers(kind: type[NnOp], name: str) -> None:
@@ -114,6 +117,7 @@ def test_division_and_clip_of_unsigned_integers(name: str) -> None:
     check(nn.ClipOp, sample(name, 70), low=3.0, high=200.0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("kind", [nn.ReduceSumOp, nn.ReduceMaxOp, nn.ReduceMinOp])
 @pytest.mark.parametrize("axes", [(0,), (1,)])

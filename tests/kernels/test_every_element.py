@@ -178,6 +178,7 @@ def _explained(graph: Graph, **options: Any) -> list[Entry]:
     return explain(lower(graph, make_options(**options), stop="placed").stages).ops
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", NATIVE)
 def test_nothing_runs_in_numpy(element: str) -> None:
     ops = _explained(Program(element).graph())

@@ -56,6 +56,7 @@ def test_matmul(target: str, data: st.DataObject) -> None:
     )
 
 
+@pytest.mark.sweep
 @widths
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("shape", [(1, 5, 7), (33, 17, 65), (128, 70, 48), (2, 1, 1)])
@@ -148,6 +149,7 @@ def test_pooling(target: str, data: st.DataObject) -> None:
     )
 
 
+@pytest.mark.sweep
 @widths
 @pytest.mark.parametrize(
     "kind",

@@ -29,6 +29,7 @@ def test_remainders_of_floats(kind: type[NnOp], target: str) -> None:
     check(kind, x[:, None], x[None, :], target=target)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("kind", [nn.ModOp, nn.FmodOp])
 @pytest.mark.filterwarnings("ignore:divide by zero")

@@ -100,6 +100,7 @@ def compare(
     return model
 
 
+@pytest.mark.sweep
 @widths
 @pytest.mark.parametrize("name", sample([*CASES]))
 def test_settings(name: str, target: str) -> None:

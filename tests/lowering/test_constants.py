@@ -29,6 +29,7 @@ def check_splat(kind: type[NnOp], x: Array, number: float, element: Attribute) -
     check(make, {"x": x}, rtol=0, atol=0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [0.1, -0.0, 1e-45, 3.4e38, np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("kind", [nn.AddOp, nn.MulOp, nn.MinOp])
 def test_floats(kind: type[NnOp], number: float) -> None:
@@ -36,6 +37,7 @@ def test_floats(kind: type[NnOp], number: float) -> None:
     check_splat(kind, x, float(np.float32(number)), f32)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [0, -1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63)])
 @pytest.mark.parametrize("kind", [nn.AddOp, nn.MinOp, nn.MaxOp, nn.LessOp])
 def test_integers(kind: type[NnOp], number: int) -> None:

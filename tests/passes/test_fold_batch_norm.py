@@ -121,6 +121,7 @@ ARITHMETIC: list[tuple[type[NnOp], bool]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("op, swapped", ARITHMETIC)
 @pytest.mark.parametrize("name", [name for name in HOSTS if name != "batch_norm"])
 def test_arithmetic(name: str, op: type[NnOp], swapped: bool) -> None:

@@ -88,6 +88,7 @@ def quiet(*args: Any, **keywords: Any) -> list[Array]:
         return reference(*args, **keywords)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, shape: tuple[int, ...]) -> None:

@@ -110,6 +110,7 @@ SCALES = [(1, 1, 2, 2), (1, 1, 0.7, 1.7), (1, 1, 3, 0.5), (1, 1, 1, 2.5), (1, 1,
 BY_FRACTION = ("pytorch_half_pixel", "align_corners")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("scales", SCALES, ids=str)
 @pytest.mark.parametrize("nearest", NEAREST_MODES)
 @pytest.mark.parametrize("coordinates", COORDINATES)

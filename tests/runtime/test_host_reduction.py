@@ -22,6 +22,7 @@ REDUCTIONS = {
 AXES: list[tuple[int, ...]] = [(0,), (1,), (3,), (1, 2), (0, 3), (3, 1), (0, 1, 2, 3)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [F32, F64, np.int32])
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axes", AXES, ids=str)

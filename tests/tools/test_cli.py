@@ -174,6 +174,7 @@ def test_run_does_not_run_code_for_another_machine(model: str, capsys: Out) -> N
     assert "cannot run code for" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name, code", [("bfloat16", 16), ("float16", 10), ("uint8", 2)])
 @pytest.mark.parametrize("kind", ["randn", "zeros", "ones"])
 def test_run_on_every_element(name: str, code: int, kind: str, tmp_path: Path, capsys: Out) -> None:

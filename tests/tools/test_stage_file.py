@@ -450,6 +450,7 @@ WRONG_WEIGHTS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("stage", IR_STAGES)
 @pytest.mark.parametrize("kind", WRONG_WEIGHTS)
 def test_weights_fit_the_text(written: Path, tmp_path: Path, kind: str, stage: str) -> None:

@@ -162,6 +162,7 @@ RESIZED = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("settings", RESIZED)
 @pytest.mark.parametrize("size", [9, 14, 20, 31])
 def test_what_is_not_finite_stays_in_its_window(settings: dict[str, Any], size: int) -> None:

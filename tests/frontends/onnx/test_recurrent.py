@@ -65,6 +65,7 @@ def compare(op: str, inputs: str, **attributes: Any) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, strict=True)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("inputs", ["X W R", "X W R B sequence_lens initial_h"])

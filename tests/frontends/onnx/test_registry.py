@@ -13,6 +13,7 @@ from tessella.frontends.onnx import ops, table
 ENTRIES = [entry for rows in ops.entries().values() for entry in rows]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{e.op}-{e.first}")
 def test_versions_exist(entry: ops.Entry) -> None:
     history = defs.get_all_schemas_with_history()

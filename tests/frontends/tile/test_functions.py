@@ -77,6 +77,7 @@ def inputs(dtype: str, count: int = 40) -> tuple[Array, Array]:
     return a.astype(dtype), b.astype(dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("expression", EXACT)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exact_functions(expression: str, dtype: str) -> None:
@@ -90,6 +91,7 @@ def test_exact_functions(expression: str, dtype: str) -> None:
     run(f"function ({head}) -> (R) {{ R = {expression}; }}", *(a, b)[:count])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
 def test_smooth_functions(name: str, dtype: str) -> None:
@@ -163,6 +165,7 @@ def test_integers_at_their_limits(dtype: str) -> None:
     assert right.tolist() == [x >> n for x, n in pairs]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("first", DTYPES)
 @pytest.mark.parametrize("second", DTYPES)
 def test_common_types(first: str, second: str) -> None:
@@ -201,6 +204,7 @@ def test_numbers_take_the_type_of_tensors(expression: str, dtype: str, result: s
     assert tessella.tile(program)(numbers(3, dtype=dtype)).dtype == result
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("start", DTYPES)
 @pytest.mark.parametrize(
     "cast", ["float 32", "float 64", "int 8", "int 16", "int 32", "int 64", "bool"]

@@ -227,6 +227,7 @@ def test_conditions_find_the_maximum() -> None:
     same(run(program, x, places), last.astype(np.int32))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("aggregation", "+*><")
 @pytest.mark.parametrize("dtype", "float32 float64 int8 int16 int32 int64 bool".split())
 def test_elements_that_no_point_reaches(aggregation: str, dtype: str) -> None:

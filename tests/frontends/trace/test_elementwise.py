@@ -84,6 +84,7 @@ def operands(ufunc: np.ufunc, *dtypes: str) -> list[Array]:
     return [make((3, 5)[i:], dtype, seed=i) for i, dtype in enumerate(dtypes)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("ufunc", UNARY, ids=name)
 def test_unary_ufuncs_of_every_dtype(ufunc: np.ufunc) -> None:
     for dtype in DTYPES:
@@ -95,6 +96,7 @@ def test_unary_ufuncs_of_every_dtype(ufunc: np.ufunc) -> None:
                 tessella.jit(lambda x: ufunc(x))(*arrays)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("ufunc", BINARY, ids=name)
 def test_binary_ufuncs_of_every_dtype(ufunc: np.ufunc) -> None:
     for dtypes in itertools.product(DTYPES, DTYPES):
@@ -102,6 +104,7 @@ def test_binary_ufuncs_of_every_dtype(ufunc: np.ufunc) -> None:
             at_once(ufunc, *operands(ufunc, *dtypes))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("ufunc", [*UNARY, *BINARY], ids=name)
 def test_compiled_ufuncs(ufunc: np.ufunc) -> None:
     """One program, with the results of every dtype."""
@@ -121,6 +124,7 @@ def test_bitwise_ufuncs_know_booleans_only(ufunc: np.ufunc) -> None:
         tessella.jit(lambda x: ufunc(x, x))(array((3,), "int32"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("function, reference", REFERENCES.values(), ids=REFERENCES)
 @settings(max_examples=sampled(6))
 @given(shape=shapes, dtype=st.sampled_from(["float32", "float64"]))
@@ -182,6 +186,7 @@ def test_expressions(expression: Callable[[Any], Any]) -> None:
     agrees(expression, array((3, 4)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_python_numbers_give_way(dtype: str) -> None:
     x = array((3,), dtype)
@@ -201,6 +206,7 @@ def test_a_number_that_does_not_fit() -> None:
 SPECIAL = np.asarray([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-20, -1e-20, 2.5, -2.5, 1e30])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "ufunc", [np.floor_divide, np.remainder, np.power, np.maximum, np.not_equal], ids=name
@@ -209,6 +215,7 @@ def test_special_values_of_two(ufunc: np.ufunc, dtype: str) -> None:
     agrees(ufunc, *np.meshgrid(SPECIAL.astype(dtype), SPECIAL.astype(dtype)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("ufunc", [u for u in UNARY if takes(u, "float32")], ids=name)
 def test_special_values_of_one(ufunc: np.ufunc, dtype: str) -> None:

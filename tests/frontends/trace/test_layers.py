@@ -69,6 +69,7 @@ def test_conv2d(
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [5, 6, 7])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dilation", [1, 2])

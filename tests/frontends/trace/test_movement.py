@@ -69,11 +69,13 @@ INDICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("function", MOVES.values(), ids=MOVES)
 def test_moves(function: Callable[[Any], Any]) -> None:
     agrees(function, array((3, 4, 5)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("function", INDICES.values(), ids=INDICES)
 def test_indices(function: Callable[[Any], Any]) -> None:
     agrees(function, array((3, 4, 5)))

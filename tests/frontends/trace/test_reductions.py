@@ -57,6 +57,7 @@ def test_reductions(
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint8"])
 def test_methods(method: str, dtype: str) -> None:

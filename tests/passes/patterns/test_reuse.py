@@ -99,6 +99,7 @@ def check(seed: int, fusion: Fusion, count: int = 1) -> set[str]:
     return applied(graph)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FUSIONS)
 def test_alone(name: str) -> None:
     count = seed = 0

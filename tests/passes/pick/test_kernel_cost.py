@@ -73,6 +73,7 @@ def test_rounded_contractions(
     assert rounded == pytest.approx(exact, rel=0.35)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("channels", [63, 72, 80, 96, 112, 144, 160, 208, 320, 1000])
 @pytest.mark.parametrize("layout", [NCHW, NHWC])
 @pytest.mark.parametrize("kind", [nn.ConvOp, nn.MaxPoolOp])

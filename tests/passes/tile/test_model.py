@@ -220,6 +220,7 @@ CACHED = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "op, schedule, l1", [(op, s, size) for op, s, sizes in CACHED for size in sizes]
 )
