@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from tessella.lowering.boundary import UNCUT, Cut
 from tessella.lowering.values import Pos
 from tessella.support.sizes import Size
 
@@ -39,8 +40,8 @@ class Point:
     indices: Mapping[str, Pos]
     offsets: tuple[Pos, ...]
     rows: tuple[int, ...] = (0,)
-    boundary: bool = False
-    """Whether constraints on the rows have to be checked."""
+    cut: Cut = UNCUT
+    """Where constraints leave some of the rows."""
     masked: bool = False
     """Whether constraints on the lanes have to be checked."""
     vectors: int = 1

@@ -13,8 +13,7 @@ from tessella.support.sizes import Size
 UNROLLED = 256
 """Values of a reduced index that a boundary tile unrolls at most. It bounds the code of schedules
 that are given: the search avoids long windows, and without the bound none of 2068 choices changes
-(of `bench.cases` and the models of the tests). Unrolled, the boundary tiles of a 3x3 convolution of
-128 channels of 28x28 on avx512 add 228 operations to 654."""
+(of `bench.cases` and the models of the tests)."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,8 @@ class Constraints:
     """The constraints of a statement, grouped by how the loops enforce them."""
 
     rows: tuple[Constraint, ...]
-    """On the blocked rows and one reduced index: boundary tiles are unrolled, others need no
-    check."""
+    """On the blocked rows and one reduced index: it has a loop for each set of rows that are inside
+    together."""
     bounds: tuple[Constraint, ...]
     """On one reduced index and at most one plain free index: they bound the reduced index's
     loop."""

@@ -164,7 +164,7 @@ class AccessPlan:
             yield f"operand {number}: {operand}"
         yield f"result: {self.result}"
         for kind, group in (
-            ("unrolled on boundary rows", self.constraints.rows),
+            ("loops over the rows that are inside", self.constraints.rows),
             ("loop bound", self.constraints.bounds),
             ("mask in boundary tiles", self.constraints.lanes),
             ("mask", self.constraints.masks),

@@ -183,10 +183,36 @@ tile.kernel @outside(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// Rows at the boundary: the values of the reduced index are unrolled, each with the rows that it
-// touches. Rows 0 and 1 take 5 of 6 values, the middle is a loop, rows 4 and 5 take 5 again.
+// Rows at the boundary: a loop over the values of the reduced index for each set of rows that they
+// touch. The first is empty but for rows 0 and 1, the last but for rows 4 and 5.
 
 // CHECK-LABEL: rt.kernel @edges
+// CHECK:         scf.for %y =
+// CHECK:           %[[A:.*]], %[[B:.*]] = scf.for %k = {{.*}} iter_args(%[[C:.*]] = {{.*}}, %{{.*}} = {{.*}})
+// CHECK-COUNT-1:     arith.maximumf
+// CHECK-NEXT:        scf.yield %[[C]], %{{.*}}
+// CHECK:           scf.for %k_1 = {{.*}} iter_args(%{{.*}} = %[[A]], %{{.*}} = %[[B]])
+// CHECK-COUNT-2:     arith.maximumf
+// CHECK-NEXT:        scf.yield
+// CHECK:           scf.for %k_2 = {{.*}} iter_args(%{{.*}} = {{.*}}, %[[D:.*]] = {{.*}})
+// CHECK-COUNT-1:     arith.maximumf
+// CHECK-NEXT:        scf.yield %{{.*}}, %[[D]]
+// CHECK-NOT:       arith.maximumf
+// CHECK:         rt.return
+tile.kernel @edges(%a: tensor<6x8xf32>) -> (tensor<6x8xf32>) {
+  %r = tile.contract > [y: 6, c: 8 | k: 3] (%a[y + k - 1, c]) -> [y, c] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<6x8xf32>
+  tile.return %r : tensor<6x8xf32>
+}
+
+// -----
+
+// Where the reduced index is unrolled, tiles at the boundary have code of their own, its values
+// unrolled. Rows 0 and 1 take 5 of 6 values, the middle is a loop, rows 4 and 5 take 5 again.
+
+// CHECK-LABEL: rt.kernel @unrolled_edges
 // CHECK-NOT:     scf.for
 // CHECK-COUNT-5: arith.maximumf
 // CHECK-NOT:     arith.maximumf
@@ -196,8 +222,8 @@ tile.kernel @outside(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-COUNT-5: arith.maximumf
 // CHECK-NOT:     arith.maximumf
 // CHECK:         rt.return
-tile.kernel @edges(%a: tensor<6x8xf32>) -> (tensor<6x8xf32>) {
-  %r = tile.contract > [y: 6, c: 8 | k: 3] (%a[y + k - 1, c]) -> [y, c] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2> {
+tile.kernel @unrolled_edges(%a: tensor<6x8xf32>) -> (tensor<6x8xf32>) {
+  %r = tile.contract > [y: 6, c: 8 | k: 3] (%a[y + k - 1, c]) -> [y, c] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2 unroll 3> {
   ^bb0(%x: f32):
     tile.yield %x : f32
   } : tensor<6x8xf32>

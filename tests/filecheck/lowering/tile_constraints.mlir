@@ -23,18 +23,20 @@ tile.kernel @bound(%a: tensor<9xf32>) -> (tensor<5xf32>) {
 
 // -----
 
-// On the rows and a reduced index: boundary tiles are unrolled. The rows 0 and 1 take 5 of 6 values,
-// the middle is a loop, the rows 4 and 5 take 5 again.
+// On the rows and a reduced index: a loop for each set of rows that are inside together, row 1, both,
+// and row 0.
 
 // CHECK-LABEL: rt.kernel @edge
-// CHECK-NOT:     scf.for
-// CHECK-COUNT-5: arith.addf
-// CHECK-NOT:     arith.addf
-// CHECK:         scf.for %k =
-// CHECK-COUNT-2: arith.addf
-// CHECK:         scf.yield
-// CHECK-COUNT-5: arith.addf
-// CHECK-NOT:     arith.addf
+// CHECK:         scf.for %y =
+// CHECK:           scf.for %k =
+// CHECK-COUNT-1:     arith.addf
+// CHECK-NEXT:        scf.yield
+// CHECK:           scf.for %k_1 =
+// CHECK-COUNT-2:     arith.addf
+// CHECK-NEXT:        scf.yield
+// CHECK:           scf.for %k_2 =
+// CHECK-COUNT-1:     arith.addf
+// CHECK-NEXT:        scf.yield
 // CHECK:         rt.return
 tile.kernel @edge(%a: tensor<8x8xf32>) -> (tensor<6x8xf32>) {
   %r = tile.contract + [y: 6, c: 8 | k: 3] (%a[y + k, c]) -> [y, c] where [y + k - 1 < 6] schedule #tile.schedule<[c, y] reduce [k] vector c 8 by 1 rows y 2> {

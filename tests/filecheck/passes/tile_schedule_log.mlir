@@ -23,7 +23,7 @@
 // CHECK-NEXT:   operand 0: broadcast f32, stride 0, row stride 64
 // CHECK-NEXT:   operand 1: packed f32, stride 1
 // CHECK-NEXT:   result: contiguous f32, stride 1, row stride 64
-// CHECK-NEXT:   constraint 0 <= y + j - 1 < 14: unrolled on boundary rows
+// CHECK-NEXT:   constraint 0 <= y + j - 1 < 14: loops over the rows that are inside
 // CHECK-NEXT:   constraint 0 <= x + i - 1 < 14: loop bound
 // CHECK-NEXT:   threads: 2 over co (100% busy), 4 over
 tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.constant}) -> (tensor<1x14x14x64xf32>) {
