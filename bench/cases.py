@@ -340,6 +340,26 @@ def _rows() -> Iterator[Case]:
     yield Case("rows", "causal attention 8x4096x64", build)
 
 
+def resize(x: Shape, scale: float, **attributes: Any) -> onnx.ModelProto:
+    """An image resized by a factor in height and width."""
+    graph = _Graph(x=x)
+    graph.node("Resize", "x", "", graph.constant("scales", [1, 1, scale, scale]), **attributes)
+    return graph.model()
+
+
+def _resize() -> Iterator[Case]:
+    """Images as detectors and segmentation resize them: up, and an input down."""
+    for name, x, scale, attributes in (
+        ("linear 64 of 56x56 by 2", (1, 64, 56, 56), 2.0, {"mode": "linear"}),
+        ("linear 21 of 64x64 by 8", (1, 21, 64, 64), 8.0, {"mode": "linear"}),
+        ("linear 3 of 224x224 by 1.5", (1, 3, 224, 224), 1.5, {"mode": "linear"}),
+        ("linear 3 of 480x640 by 0.5", (1, 3, 480, 640), 0.5, {"mode": "linear"}),
+        ("nearest 64 of 56x56 by 1.5", (1, 64, 56, 56), 1.5, {"mode": "nearest"}),
+        ("cubic 3 of 128x128 by 2", (1, 3, 128, 128), 2.0, {"mode": "cubic"}),
+    ):
+        yield Case("resize", name, functools.partial(resize, x, scale, **attributes))
+
+
 def _relayout() -> Iterator[Case]:
     """Activations of ResNet-50 and MobileNet-V2 between nchw and nhwc, and an image."""
     for channels, side in ((3, 224), (64, 56), (256, 56), (96, 112), (256, 14), (2048, 7)):
@@ -372,6 +392,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "depthwise": _depthwise,
     "rows": _rows,
     "memory": _memory,
+    "resize": _resize,
     "relayout": _relayout,
 }
 """The cases by group. Sizes of products are MxNxK, with the batch before them."""

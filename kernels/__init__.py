@@ -17,6 +17,7 @@ FAMILIES = (
     "reduction",
     "normalization",
     "movement",
+    "resize",
     "indexing",
 )
 

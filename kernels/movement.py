@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW
@@ -21,10 +17,7 @@ from tessella.kernels.cost import copying, no_cost
 from tessella.kernels.elements import MOVED
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import VIEW_KERNEL, native
-from tessella.runtime.host.movement import nearest_indices, resize_positions
 from tessella.runtime.host.values import saturate
-
-Array = npt.NDArray[Any]
 
 
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
@@ -163,63 +156,3 @@ def tile(k: KernelBuilder, op: movement.TileOp, x: SSAValue) -> SSAValue:
     free |= {f"d{i}": n for i, n in enumerate(shape)}
     out: list[Form] = [Linear.of(f"r{i}", n) + Linear.of(f"d{i}") for i, n in enumerate(shape)]
     return k.contract("=", free, {}, [(x, _names(len(shape)))], (type, out), first)
-
-
-@dataclass(frozen=True)
-class _Sampled:
-    """How a resized dimension reads: element ``repeat * i + j`` of the result, with j below
-    ``repeat``, is element ``start + step * i`` of the operand."""
-
-    repeat: int
-    step: int
-    start: int
-
-
-def _samples(op: NnOp) -> list[_Sampled] | None:
-    """Of each dimension of a nearest resize; None where one reads in another pattern."""
-    s = op.settings
-    sampled: list[_Sampled] = []
-    for old, new, scale in zip(shape_of(op.operands[0]), s["sizes"], s["scales"], strict=True):
-        positions = resize_positions(old, new, scale, s["coordinates"])
-        pattern = _pattern(nearest_indices(positions, old, s["nearest_mode"]), old)
-        if pattern is None:
-            return None
-        sampled.append(pattern)
-    return sampled
-
-
-def _pattern(indices: Array, old: int) -> _Sampled | None:
-    count = len(indices)
-    if count == 0:
-        return _Sampled(1, 1, 0)
-    if count % old == 0 and (indices == np.arange(count) // (count // old)).all():
-        return _Sampled(count // old, 1, 0)
-    start, step = int(indices[0]), int(indices[1] - indices[0]) if count > 1 else 1
-    return _Sampled(1, step, start) if (indices == start + step * np.arange(count)).all() else None
-
-
-def _by_whole_factors(op: NnOp) -> str | None:
-    if op.settings["mode"] != "nearest":
-        return "a resize that mixes elements has no native kernel"
-    if _samples(op) is None:
-        return "a resize by a factor that is not a whole number has no native kernel"
-    return None
-
-
-@native(movement.ResizeOp, "resize", elements=MOVED, applies=_by_whole_factors, cost=copying)
-def resize(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAValue:
-    """R[f * d + e, ..] = X[d, ..] where a dimension grows by f; X[start + f * d, ..] where it
-    shrinks."""
-    type, samples = k.result_type(op), _samples(op)
-    assert samples is not None, "a resize by no whole factor has no native kernel"
-    free: dict[str, int] = {}
-    reads: list[Form] = []
-    writes: list[Form] = []
-    for i, (size, sample) in enumerate(zip(type.get_shape(), samples, strict=True)):
-        free[f"d{i}"] = size // sample.repeat
-        reads.append(Linear.of(f"d{i}", sample.step) + sample.start)
-        writes.append(Linear.of(f"d{i}", sample.repeat))
-        if sample.repeat > 1:
-            free[f"e{i}"] = sample.repeat
-            writes[i] = Linear.of(f"d{i}", sample.repeat) + Linear.of(f"e{i}")
-    return k.contract("=", free, {}, [(x, reads)], (type, writes), first)

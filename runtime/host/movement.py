@@ -136,6 +136,13 @@ def linear_weights(positions: Array, old: int) -> tuple[Array, Array, Array]:
     return low, high, positions - below
 
 
+def resized_axes(shape: Ints, sizes: Ints, scales: Sequence[float]) -> list[int]:
+    """The dimensions that a resize changes: shrinking ones first, so that nothing in between is
+    larger than operand and result."""
+    order = sorted(range(len(shape)), key=lambda d: sizes[d] / max(shape[d], 1))
+    return [d for d in order if (sizes[d], scales[d]) != (shape[d], 1)]
+
+
 @kernel("resize")
 def resize(
     x: Array,
@@ -148,12 +155,9 @@ def resize(
 ) -> Array:
     """Dimension by dimension (ONNX's Resize-19); `linear` mixes in float64, rounded once."""
     result = x.astype(np.float64) if mode == "linear" else x
-    # shrinking dimensions first, so that nothing in between is larger than x and the result
-    for axis in sorted(range(x.ndim), key=lambda d: sizes[d] / max(x.shape[d], 1)):
-        old, new, scale = x.shape[axis], sizes[axis], scales[axis]
-        if new == old and scale == 1:
-            continue
-        positions = resize_positions(old, new, scale, coordinates)
+    for axis in resized_axes(x.shape, sizes, scales):
+        old = x.shape[axis]
+        positions = resize_positions(old, sizes[axis], scales[axis], coordinates)
         if mode == "nearest":
             result = np.take(result, nearest_indices(positions, old, nearest_mode), axis=axis)
         else:

@@ -35,10 +35,10 @@ Array = npt.NDArray[Any]
 ARCH = targets.native().arch
 
 IN_NUMPY = {
-    *{nn.CumsumOp, nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp, nn.ResizeOp},
+    *{nn.CumsumOp, nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp},
     *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
 }
-"""Sums of beginnings, sorts, scatters and interpolation have NumPy kernels alone; the others do not
+"""Sums of beginnings, sorts and scatters have NumPy kernels alone; the others do not
 compute by themselves."""
 
 WIDE_IN_NUMPY = {
@@ -58,6 +58,12 @@ SETTINGS: Mapping[str, Any] = {
     "high": 100.0,
 }
 WINDOW: Mapping[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
+RESIZE: Mapping[str, Any] = {
+    "sizes": (1, 4, 9, 11),
+    "scales": (1.0, 1.0, 9 / 7, 11 / 9),
+    "coordinates": "half_pixel",
+    "nearest_mode": "floor",
+}
 POOL: Mapping[str, Any] = {**WINDOW, "kernel_shape": (2, 3), "ceil_mode": False}
 AXES: Mapping[str, Any] = {"axes": (1,), "keepdims": False}
 PLACE: Mapping[str, Any] = {"axis": 1, "keepdims": True, "select_last_index": False}
@@ -101,6 +107,8 @@ CASES: Sequence[Case] = (
     (nn.ConcatOp, [MATRIX, ("T", 2, 37)], {"axis": 0}),
     (nn.ExpandOp, [("T", 1, 37)], {"shape": (4, 37)}),
     (nn.TileOp, [MATRIX], {"repeats": (2, 3)}),
+    (nn.ResizeOp, [IMAGE], {**RESIZE, "mode": "nearest"}),
+    (nn.ResizeOp, [IMAGE], {**RESIZE, "mode": "linear"}),
     (nn.GatherOp, [MATRIX, INDICES], {"axis": 0}),
     (nn.GatherElementsOp, [MATRIX, ("index", 2, 37)], {"axis": 0}),
     (nn.GatherNdOp, [MATRIX, ("index", 3, 1)], {"batch_dims": 0}),

@@ -15,7 +15,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.driver.compile import compile_source
-from tests.native import RUNNABLE, FixedSource, GraphBuilder, check_op, normal
+from tests.native import RUNNABLE, FixedSource, GraphBuilder, normal
 from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
@@ -147,11 +147,3 @@ def test_resize_by_whole_factors(layout: str, target: str, data: st.DataObject) 
     assert {op["place"] for op in model.explain().ops} == {f"{arch}/f32/{layout}"}
     (wanted,) = interpret(make(), {"x": x})
     np.testing.assert_allclose(model(x), wanted, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("mode, size", [("nearest", 9), ("linear", 12)])
-def test_other_resizes_run_in_numpy(mode: str, size: int) -> None:
-    sizes, scales = (1, 3, size, 6), (1.0, 1.0, size / 6, 1.0)
-    settings: dict[str, Any] = {"coordinates": "half_pixel", "nearest_mode": "floor"}
-    x = normal(1, 3, 6, 6)
-    check_op(nn.ResizeOp, [x], native=False, mode=mode, sizes=sizes, scales=scales, **settings)
