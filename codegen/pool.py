@@ -30,16 +30,21 @@ from tessella.targets import Target
 LOOKS = 64
 """How often `wait` looks before it asks for the time."""
 
-SPIN = 50_000
-"""Nanoseconds that `wait` looks before it sleeps: about what it takes to sleep and to be woken, so
-that a wait costs at most about twice what the better of the two would."""
+BETWEEN_RUNS = 50_000
+"""Nanoseconds that a thread looks for the next run before it sleeps: about what it takes to sleep
+and to be woken, so that waiting costs at most about twice what the better of the two would."""
+
+IN_A_RUN = 1_000_000
+"""Nanoseconds that a thread looks for others in a run, where its core has nothing better to do, and
+gives turns to those that have. It sleeps if the others are likely to have no core."""
 
 _PAUSE = {"x86": "@llvm.x86.sse2.pause()", "arm": "@llvm.aarch64.isb(i32 15)"}
 _FUTEX = {"x86": 202, "arm": 98}
 """The number of the system call."""
 _CONSTANTS: Mapping[str, object] = {
     "looks": LOOKS,
-    "spin": SPIN,
+    "between": BETWEEN_RUNS,
+    "within": IN_A_RUN,
     # the operations of the call, on memory of one process
     "sleep": 128,
     "wake": 129,
@@ -340,11 +345,12 @@ entry:
   br label %loop
 loop:
   %before = phi i64 [ 0, %entry ], [ %number, %loop ]
-  %patience = phi i64 [ $spin, %entry ], [ %spin, %loop ]
+  %patience = phi i64 [ $between, %entry ], [ %short, %loop ]
   %least = add i64 %before, 1
   call void @wait(ptr %team, ptr %start, i64 %least, i64 %patience)
   %number = load atomic i64, ptr %start acquire, align 8
   %spin = call i64 @number(ptr %team, i64 $run_spin)
+  %short = call i64 @llvm.smin.i64(i64 %spin, i64 $between)
   call i64 @part(ptr %team, i64 %thread, i64 %number)
   br label %loop
 }
@@ -411,7 +417,7 @@ run:
 $stores
   %cores = call i64 @number(ptr %team, i64 $team_cores)
   %fits = icmp sle i64 %threads, %cores
-  %spin = select i1 %fits, i64 $spin, i64 0
+  %spin = select i1 %fits, i64 $within, i64 0
   %before = call i64 @number(ptr %team, i64 $run_number)
   %number = add i64 %before, 1
   call void @put(ptr %team, i64 $run_threads, i64 %threads)

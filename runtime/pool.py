@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tessella.support import fork
+from tessella.targets import threads
 
 LINE = 128
 MOST = 1024
@@ -42,8 +43,8 @@ TABLE = (
 ``cores`` is how many threads can run at once, ``size`` how many the pool has."""
 RUN = ("segment", "inputs", "outputs", "weights", "arena", "contexts")
 RUN_NUMBERS = ("threads", "spin", "number", "phase")
-"""Of the run: how many threads run it; how long they wait in a loop, in nanoseconds; its number;
-and how many barriers there were before it."""
+"""Of the run: how many threads run it; for how many nanoseconds they look before they sleep; its
+number; and how many barriers there were before it."""
 CONTEXT = ("status", "barrier", "team", "thread", "threads", "phase")
 """The slots of a context that are in use."""
 CONTEXT_SLOTS = LINE // 8
@@ -100,16 +101,16 @@ class Pool:
         """Tell where the code of the pool comes from, when there is need for it."""
         self._load = self._load or load
 
-    def team(self, threads: int) -> Team | None:
+    def team(self, count: int) -> Team | None:
         """A team of so many threads; its first call starts those that are missing. None where this
         system can have no pool."""
-        return self._teams.get(threads) or self._made(threads)
+        return self._teams.get(count) or self._made(count)
 
     def forget(self) -> None:
         """Have no threads, as in the child of a fork."""
         self._teams, self._address, self._kept = {}, 0, []
 
-    def _made(self, threads: int) -> Team | None:
+    def _made(self, count: int) -> Team | None:
         if not _is_supported() or self._load is None:
             return None
         with self._lock:
@@ -118,9 +119,9 @@ class Pool:
             if not self._address:
                 self._address = self._new_address()
             # one call, as an interrupt may come between any two
-            _GROW(self._code.address(GROW))(self._address, threads - 1)
-            team = Team(threads, self._address, _ENTER(self._code.address(ENTER)))
-            return self._teams.setdefault(threads, team)
+            _GROW(self._code.address(GROW))(self._address, count - 1)
+            team = Team(count, self._address, _ENTER(self._code.address(ENTER)))
+            return self._teams.setdefault(count, team)
 
     def _new_address(self) -> int:
         """Memory for a team, its table filled in."""
@@ -133,7 +134,7 @@ class Pool:
         values = {
             "attributes": ctypes.addressof(attributes),
             "signals": ctypes.addressof(signals),
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": min(threads.cores(), threads.quota()),
             "size": 0,
         }
         libc.calloc.restype, libc.calloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t] * 2
