@@ -220,13 +220,15 @@ def runs_on_host(op: NnOp) -> bool:
 
 
 def why_misplaced(op: NnOp) -> str | None:
-    """The reason why the picked kernel does not run at the op's places, as a sentence."""
+    """The reason why the picked kernel does not run at the op's places, or on its shapes."""
     kernel, places = picked_kernel(op), op.places
     if places is None:
         return f"{kernel.name} needs a place for each operand and result"
     found = elements_of(op)
     if kernel.row(found) is None:
         return why_unreadable(kernel, found)
+    if kernel.lower is not None and (limit := generated_limits(op)) is not None:
+        return limit
     if any(accepts(wants, places) for wants in _all_wants(kernel, op, places)):
         return None
     return f"{kernel.name} does not run at {', '.join(map(str, places))}"

@@ -66,14 +66,12 @@ class Bodies:
         """A vector of a constant, made once for the function."""
         type = self.e.vector_type(scalar.type)
         return self.e.shared(
-            ("constant", scalar, type), (), lambda: self.e.op(vector.BroadcastOp(scalar, type))
+            ("constant", scalar), (), lambda: self.e.op(vector.BroadcastOp(scalar, type))
         )
 
     def lanes(self, factor: int, element: Attribute = INDEX) -> SSAValue:
         """The lane numbers times a factor, as a vector of integers, made once for the function."""
-        return self.e.shared(
-            ("iota", factor, element, self.e.lanes), (), lambda: self._lanes(factor, element)
-        )
+        return self.e.shared(("iota", factor, element), (), lambda: self._lanes(factor, element))
 
     def _lanes(self, factor: int, element: Attribute) -> SSAValue:
         if factor == 1:

@@ -129,8 +129,9 @@ class Emitter:
     def shared(
         self, key: Hashable, of: Sequence[SSAValue], make: Callable[[], SSAValue]
     ) -> SSAValue:
-        """A value that is made once for a key, in the outermost block in which all the values that
-        it is made of are known."""
+        """A value that is made once for a key and the current lanes, in the outermost block in
+        which all the values that it is made of are known."""
+        key = (self.lanes, key)
         known = [value.owner for value in of]
         blocks = {owner if isinstance(owner, Block) else owner.parent for owner in known}
         scopes = [*self._outer, (self.block, self._local)]
@@ -206,7 +207,7 @@ class Emitter:
         type = self.vector_type(IntegerType(1))
         count = self.index(lanes)
         return self.shared(
-            ("lanes", count, type), (), lambda: self.op(vector.CreateMaskOp([count], type))
+            ("lanes", count), (), lambda: self.op(vector.CreateMaskOp([count], type))
         )
 
     def spread(self, value: Val) -> SSAValue:

@@ -133,3 +133,10 @@ def test_tables_name_each_case_once() -> None:
     for kernel in (k for op in ops for k in kernels_of(op.create())):
         keys = [row.key for row in kernel.elements or ()]
         assert len(keys) == len(set(keys)), kernel.name
+
+
+def test_a_generated_kernel_that_is_named_for_an_empty_tensor_is_refused() -> None:
+    x = GraphBuilder(x=np.zeros((0, 5), np.float32))
+    op = nn.ReduceSumOp.make([x.inputs["x"]], axes=(0,), keepdims=True)
+    op.pick("reduce_sum", [PlaceAttr.get(targets.native().arch, "f32", NCHW)] * 2)
+    assert why_misplaced(op) == "a tensor has no elements"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tessella
+from tests.native import RUNNABLE
 
 FILTER = """
 function (I[C, X], K[O, C, T]) -> (R) {
@@ -29,3 +30,16 @@ def test_an_infinite_weight_beside_the_image(length: int, taps: int) -> None:
                 wanted[:, x] += weights[:, :, t] @ image[:, x + t - 2]
     assert np.isfinite(wanted[0, :2]).all()
     np.testing.assert_array_equal(tessella.tile(FILTER)(image, weights), wanted)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_a_condition_of_statements_with_different_lanes(target: str) -> None:
+    """Integers and the booleans that say which of them were written are vectors of other sizes."""
+    program = (
+        "function (A[N], D[M]) -> (R) { R[j, i - 1 : 3, 42] = +(A[j]), i + j < 40 default D; }"
+    )
+    a = np.arange(42, dtype=np.int32) + 1
+    wanted = np.tile(-a, (3, 1))
+    for j in range(3):
+        wanted[j, : 39 - j] = a[j]
+    np.testing.assert_array_equal(tessella.tile(program, target=target)(a, -a), wanted)
