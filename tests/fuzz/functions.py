@@ -56,7 +56,7 @@ def check(trial: Trial) -> str:
     codes = [_CODES.get(want.dtype, 1) for want in wanted]
     for expected in (rounding.expected, rounding.more_expected):
         wrong = [
-            (i, right.wrong(_wide(y)))
+            (i, right.wrong(_wide(y)) & (y != wanted[i]))
             for i, (y, right) in enumerate(zip(found, expected(trial.wide, codes), strict=True))
         ]
         if not any(each.any() for _, each in wrong):

@@ -218,11 +218,12 @@ def shrink(call: Call) -> SSAValue:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
     x, dtype = call.x, dtype_of(call.x.type)
     bias, lambd = (call.build.splat(call.number(n), (), np.float32) for n in ("bias", "lambd"))
-    wide = call.cast(x, dtype if is_float(x.type) else np.float32)
+    wide = call.cast(x, dtype if is_float(x.type) else np.float64)
     bias, lambd = call.cast(bias, dtype_of(wide.type)), call.cast(lambd, dtype_of(wide.type))
     zero = call.scalar(0, wide)
     above = call.emit(nn.GreaterOp, wide, lambd)
     below = call.emit(nn.LessOp, wide, call.emit(nn.NegOp, lambd))
     upper = call.emit(nn.WhereOp, above, call.emit(nn.SubOp, wide, bias), zero)
     lower = call.emit(nn.WhereOp, below, call.emit(nn.AddOp, wide, bias), upper)
-    return call.cast(lower, dtype)
+    # integers wrap around
+    return call.cast(lower if is_float(x.type) else call.cast(lower, np.int64), dtype)

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import is_float, shape_of, tensor_type
+from tessella.dialects.nn.core import dtype_of, is_float, shape_of, tensor_type
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import check_length, split_padding, window
 from tessella.frontends.onnx.registry import converts
@@ -47,21 +47,26 @@ def gemm(call: Call) -> SSAValue:
         if len(shape_of(matrix)) != 2:
             raise ShapeError("Gemm takes matrices", found=str(matrix.type))
     y = call.emit(nn.MatmulOp, a, b, transpose_b=call.flag("transB"))
-    y = _scaled(call, y, call.number("alpha"))
-    if c is None or call.number("beta") == 0:
+    alpha, beta = call.number("alpha"), call.number("beta")
+    if is_float(tensor_type(y).element_type) or (alpha.is_integer() and beta.is_integer()):
+        return _sum(call, y, alpha, c, beta)
+    wide = None if c is None else call.cast(c, np.float64)
+    return call.cast(_sum(call, call.cast(y, np.float64), alpha, wide, beta), dtype_of(y.type))
+
+
+def _sum(call: Call, y: SSAValue, alpha: float, c: SSAValue | None, beta: float) -> SSAValue:
+    """``alpha * y + beta * c``, which has the shape of y."""
+    y = _scaled(call, y, alpha)
+    if c is None or beta == 0:
         return y
-    result = call.emit(nn.AddOp, y, _scaled(call, c, call.number("beta")))
+    result = call.emit(nn.AddOp, y, _scaled(call, c, beta))
     if shape_of(result) != shape_of(y):
         raise ShapeError("C does not broadcast to A * B", found=str(c.type), expected=str(y.type))
     return result
 
 
 def _scaled(call: Call, x: SSAValue, factor: float) -> SSAValue:
-    if factor == 1:
-        return x
-    if not is_float(tensor_type(x).element_type) and factor != int(factor):
-        call.unsupported(f"a factor of {factor} on integers")
-    return call.emit(nn.MulOp, x, call.scalar(factor, x))
+    return x if factor == 1 else call.emit(nn.MulOp, x, call.scalar(factor, x))
 
 
 @converts("Conv", 1, 22)

@@ -32,6 +32,10 @@ def col2im(call: Call) -> SSAValue:
     if min(room) < 0 or points < 1 or columns % points or math.prod(counts) != blocks:
         raise ShapeError("columns and image do not fit", found=f"{x.type}, {image} by {block}")
     call.build.check_made(points, blocks)
+    dtype = dtype_of(x.type)
+    if dtype == np.bool_:
+        # a sum of booleans is whether any is true
+        x = call.cast(x, np.int32)
     channels, size = columns // points, math.prod(padded)
     places = _places(padded, block, counts, settings)
     shape = (n, channels, points * blocks)
@@ -43,7 +47,7 @@ def col2im(call: Call) -> SSAValue:
         axis=2,
         reduction="add",
     )
-    y = call.reshape(total, (n, channels, *padded))
+    y = call.cast(call.reshape(total, (n, channels, *padded)), dtype)
     if not any(settings.pads):
         return y
     starts, sizes = (0, 0, *low), (n, channels, *image)

@@ -56,26 +56,33 @@ def reduce_l1(call: Call) -> SSAValue:
 @converts("ReduceSumSquare", 1, 18)
 def reduce_sum_square(call: Call) -> SSAValue:
     """sum(x^2)."""
-    return _reduced(call, nn.ReduceSumOp, call.emit(nn.MulOp, call.x, call.x))
+    return _square_sum(call, call.x)
+
+
+def _square_sum(call: Call, x: SSAValue) -> SSAValue:
+    return _reduced(call, nn.ReduceSumOp, call.emit(nn.MulOp, x, x))
 
 
 @converts("ReduceL2", 1, 18)
 def reduce_l2(call: Call) -> SSAValue:
     """sqrt(sum(x^2))."""
-    return _through_float(call, lambda: reduce_sum_square(call), nn.SqrtOp)
+    return _through_float(call, lambda x: _square_sum(call, x), nn.SqrtOp)
 
 
 @converts("ReduceLogSum", 1, 28)
 def reduce_log_sum(call: Call) -> SSAValue:
     """log(sum(x))."""
-    return _through_float(call, lambda: _reduced(call, nn.ReduceSumOp, call.x), nn.LogOp)
+    return _through_float(call, lambda x: _reduced(call, nn.ReduceSumOp, x), nn.LogOp)
 
 
-def _through_float(call: Call, make: Callable[[], SSAValue], op: type[nn.NnOp]) -> SSAValue:
-    """A function that takes only floats, of what may be integers."""
-    value = make()
-    dtype = dtype_of(value.type)
-    wide = call.cast(value, dtype if is_float(value.type) else np.float64)
+def _through_float(
+    call: Call, total: Callable[[SSAValue], SSAValue], op: type[nn.NnOp]
+) -> SSAValue:
+    """A function of a sum that may be of integers, or too large for a float of 16 bits."""
+    dtype = dtype_of(call.x.type)
+    is_half = is_float(call.x.type) and dtype.itemsize == 2
+    value = total(call.cast(call.x, np.float32) if is_half else call.x)
+    wide = value if is_float(value.type) else call.cast(value, np.float64)
     return call.cast(call.emit(op, wide), dtype)
 
 

@@ -116,3 +116,38 @@ def test_a_factor_goes_into_a_constant_weight() -> None:
         np.testing.assert_array_equal(
             np.isfinite(tessella.compile(proto).run(None, {"a": infinite})[0]), np.isfinite(known)
         )
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_integers_less_than_zero_shrink_as_in_onnx_runtime(places: list[str] | None) -> None:
+    for dtype in (np.uint8, np.int8, np.int32):
+        x = np.array([0, 1, 2, 3, 100, 127], dtype)
+        for kw in ({"bias": 2.0}, {"bias": 2.5, "lambd": 1.0}):
+            expected = theirs("Shrink", 9, x, **kw)
+            np.testing.assert_array_equal(ours("Shrink", 9, x, places=places, **kw), expected)
+
+
+@pytest.mark.parametrize("op", ["ReduceL2", "ReduceLogSum"])
+def test_sums_beyond_float16_have_a_norm(op: str) -> None:
+    x = np.full((3, 64), 1500, np.float16)
+    expected = theirs(op, 18, x.astype(np.float32)).astype(np.float16)
+    np.testing.assert_allclose(ours(op, 18, x), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("alpha, beta", [(0.5, 1.0), (2.0, 0.25), (0.5, 0.0)])
+def test_fractions_of_integer_products(alpha: float, beta: float) -> None:
+    a, b, c = (np.arange(9, dtype=np.int32).reshape(3, 3) + i for i in range(3))
+    feeds = {f"x{i}": x for i, x in enumerate((a, b, c))}
+    proto = one_node("Gemm", feeds, opset=13, alpha=alpha, beta=beta)
+    (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+    found = ours("Gemm", 13, a, b, c, alpha=alpha, beta=beta)
+    np.testing.assert_array_equal(found, np.asarray(expected).astype(np.int32), strict=True)
+
+
+def test_columns_of_booleans_make_an_image() -> None:
+    x = np.random.default_rng(0).random((1, 8, 4)) < 0.3
+    feeds = {"x": x, "image": np.array([3, 3]), "block": np.array([2, 2])}
+    proto = one_node("Col2Im", feeds, opset=18, constants=["image", "block"])
+    (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+    (found,) = tessella.compile(untyped(proto)).run(None, {"x": x})
+    np.testing.assert_array_equal(found, expected, strict=True)

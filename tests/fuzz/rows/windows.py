@@ -215,6 +215,7 @@ ROWS = (
             "padding_mode": ("zeros", "border", "reflection"),
             "align_corners": FLAG,
         },
+        epsilon=SINGLE,  # of coordinates
     ),
     Row("AffineGrid", affine_grid, {"align_corners": FLAG}, epsilon=SINGLE),
     Row("Col2Im", col2im),
