@@ -33,6 +33,7 @@ from tessella.passes.plan_weights import PlanWeightsPass
 from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
+from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_share_loops import TileShareLoopsPass
 from tessella.passes.tile_split_indices import TileSplitIndicesPass
@@ -94,6 +95,7 @@ def _stages(options: Options) -> Stages:
                 OutlineSegmentsPass(),
                 ConvertNnToTilePass(),
                 TileFuseMapsPass(target=options.target),
+                TileMergeKernelsPass(target=options.target),
                 TileSplitIndicesPass(target=options.target),
                 TileShareLoopsPass(target=options.target),
                 TileSchedulePass(target=options.target),

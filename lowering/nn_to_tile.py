@@ -48,13 +48,15 @@ class KernelTable:
     module: ModuleOp
     known: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
     count: int = field(init=False)
-    """The kernels that the module has."""
+    """The number of the next kernel."""
     _nodes: dict[KernelOp, list[StringAttr]] = field(
         default_factory=dict[KernelOp, list[StringAttr]]
     )
 
     def __post_init__(self) -> None:
-        self.count = sum(isinstance(op, KernelOp) for op in self.module.body.block.ops)
+        kernels = (op for op in self.module.body.block.ops if isinstance(op, KernelOp))
+        codes = (kernel.code.value.data for kernel in kernels if kernel.code is not None)
+        self.count = 1 + max(codes, default=-1)
 
     def add(self, kernel: KernelOp, hint: str, nodes: Sequence[str]) -> KernelOp:
         """The kernel, or an equal one that is there already; it gets its name here, and its nodes

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.nn.core import shape_of, tensor_type
@@ -24,7 +24,8 @@ from tessella.dialects.tile import (
     SharedLoop,
 )
 from tessella.dialects.tile.flat import layout_of
-from tessella.dialects.tile.nest import can_share
+from tessella.dialects.tile.nest import can_share, depth, lives_within, shared_loops
+from tessella.passes.tile.sums import block_of, in_blocks, pays, saved, streams
 from tessella.targets import Target
 
 LEAST_ROWS = 8
@@ -51,7 +52,7 @@ class _Class:
 
 def share_loops(kernel: KernelOp, target: Target) -> None:
     """Let the statements of a kernel share the loops that all of them have, if the tensors between
-    them do not fit into a cache.
+    them do not fit into a cache; else one that some sum over, if that saves much.
 
     A step prefetches the inputs of a later one if they come from far away.
     """
@@ -65,16 +66,42 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
             break
         loops.append((each, _step(ops, loops, each, room, _grain(each, ops, target))))
     if all(step == each.extent for each, step in loops):
+        _share_sums(kernel, target)
+    elif not any(_too_few(loops, op) for op in ops):
+        shared = [SharedLoop(each.extent, step) for each, step in loops]
+        kernel.nest = NestAttr(_nest(shared, ops, loops, room, target))
+        for op in ops:
+            op.at = AtAttr(tuple(each.names[op] for each, _ in loops))
+
+
+def _share_sums(kernel: KernelOp, target: Target) -> None:
+    """Let statements share a loop that some of them sum over. A step fits into the nearest
+    cache."""
+    stream = max(streams(kernel), key=lambda each: saved(each, target), default=None)
+    if stream is None or not saved(stream, target):
         return
-    if any(_too_few(loops, op) for op in ops):
+    ops, room = stream.inside, SHARES["L1"] * target.l1
+    loop = _Class(stream.extent, stream.names)
+    one = _touched(ops, [(loop, 1)]) - _touched(ops, [(loop, 0)])
+    block = block_of(stream, int(room / one), _grain(loop, ops, target))
+    if block is None or not pays(stream, block, target):
         return
-    shared = tuple(SharedLoop(each.extent, step) for each, step in loops)
-    far = _read(kernel) > target.l2
-    near = _touched(ops, loops) - _shared(ops, loops) <= room <= target.l1
-    nest = Nest(shared, target.cache_line, AHEAD if near else 1) if far else Nest(shared)
+    nest = _nest([SharedLoop(stream.extent, block)], ops, [(loop, block)], room, target)
+    in_blocks(kernel, stream, block)
     kernel.nest = NestAttr(nest)
-    for op in ops:
-        op.at = AtAttr(tuple(each.names[op] for each, _ in loops))
+
+
+def _nest(
+    shared: Sequence[SharedLoop],
+    ops: Sequence[ContractOp],
+    loops: Sequence[tuple[_Class, int]],
+    room: float,
+    target: Target,
+) -> Nest:
+    """The loops, with prefetches where arguments come from far away."""
+    far = _read(ops) > target.l2
+    near = _touched(ops, loops) - _shared(ops, loops) <= room <= target.l1
+    return Nest(tuple(shared), target.cache_line, AHEAD if near else 1) if far else Nest((*shared,))
 
 
 def _room(ops: Sequence[ContractOp], target: Target) -> tuple[str, float]:
@@ -86,13 +113,10 @@ def _room(ops: Sequence[ContractOp], target: Target) -> tuple[str, float]:
 
 def reason(kernel: KernelOp, target: Target) -> str:
     """Why the statements of a kernel share loops, and steps are as large as they are."""
-    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
-    loops = [
-        (_Class(loop.extent, {op: op.at.data[i] for op in ops if op.at is not None}), loop.step)
-        for i, loop in enumerate(kernel.nest.data.loops if kernel.nest is not None else ())
-    ]
-    shared = _shared(ops, loops)
-    own = _touched(ops, loops) - shared
+    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp) and depth(op)]
+    parts = _parts(ops)
+    shared = sum(size for size, moves in parts if not moves)
+    own = sum(size for size, moves in parts if moves)
     cache, room = _room(ops, target)
     fits = cache if own <= room else f"no share of {cache}"
     beside = f", beside {_kib(shared)} that all steps of the last loop read" if shared else ""
@@ -100,6 +124,23 @@ def reason(kernel: KernelOp, target: Target) -> str:
         f"tensors of {_kib(_touched(ops, ()))}; {_kib(own)} of them in a step, for which {fits} "
         f"has room{beside}"
     )
+
+
+def _parts(ops: Sequence[ContractOp]) -> list[tuple[int, bool]]:
+    """Of each tensor, the bytes that a step touches, and whether the last loop moves them."""
+    found: dict[SSAValue, tuple[int, bool]] = {}
+    for op in ops:
+        loops = shared_loops(op)
+        *_, last = loops
+        for value, access in zip(op.tensors, op.access_list, strict=True):
+            size, moves = bytes_of(tensor_type(value)), False
+            for extent, form in zip(shape_of(value), access, strict=True):
+                for name, loop in loops.items():
+                    if (block := form.coefficient(name)) != 0:
+                        size = size // extent * min(extent, block * loop.step)
+                        moves |= name == last
+            found[value] = max((size, moves), found.get(value, (0, False)))
+    return list(found.values())
 
 
 def _kib(size: int) -> str:
@@ -118,9 +159,10 @@ def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp) -> bool:
     return False
 
 
-def _read(kernel: KernelOp) -> int:
-    """Bytes of the arguments."""
-    return sum(bytes_of(tensor_type(argument)) for argument in kernel.body.block.args)
+def _read(ops: Sequence[ContractOp]) -> int:
+    """Bytes of the kernel's arguments that statements read."""
+    read = {value for op in ops for value in op.operands if isinstance(value, BlockArgument)}
+    return sum(bytes_of(tensor_type(argument)) for argument in read)
 
 
 def _step(
@@ -164,14 +206,27 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
     sizes: dict[SSAValue, int] = {}
     for op in ops:
         steps = {each.names[op]: step for each, step in loops}
+        ranges = {index.name: steps.get(index.name, index.range) for index in op.index_list}
         for value, access in zip(op.tensors, op.access_list, strict=True):
-            type = tensor_type(value)
-            size = bytes_of(type)
+            size = bytes_of(tensor_type(value))
             for extent, form in zip(shape_of(value), access, strict=True):
-                if form.single in steps:
-                    size = size // extent * steps[form.single]
+                if any(name in steps for name, _ in form.terms):
+                    low, high = form.bounds(ranges)
+                    size = size // extent * min(extent, high - low + 1)
             sizes[value] = max(size, sizes.get(value, 0))
     return sum(sizes.values())
+
+
+def bytes_saved(kernel: KernelOp, target: Target) -> int:
+    """Bytes of large tensors that steps of shared loops find in cache, where statements one after
+    another would read or write them far away."""
+    counts: dict[SSAValue, int] = {}
+    for op in (op for op in kernel.body.block.ops if isinstance(op, ContractOp)):
+        for value, access in zip(op.tensors, op.access_list, strict=True):
+            if any(form.coefficient(name) for form in access for name in shared_loops(op)):
+                counts[value] = counts.get(value, 0 if lives_within(value) else -1) + 1
+    sizes = ((bytes_of(tensor_type(value)), count) for value, count in counts.items())
+    return sum(size * count for size, count in sizes if size > target.l2)
 
 
 def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:

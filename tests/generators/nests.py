@@ -30,6 +30,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.nest import check_nest
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.passes.tile.sums import in_blocks, streams
 from tessella.targets import Target
 from tests.codegen.harness import call_text
 from tests.generators.choices import Choices
@@ -55,26 +56,18 @@ class Nested:
     module: ModuleOp
     arrays: list[Array]
     """Its arguments."""
+    wanted: list[Array]
+    """What its statements mean, one by one."""
     target: Target
 
     @property
     def kernel(self) -> KernelOp:
         return next(op for op in self.module.walk() if isinstance(op, KernelOp))
 
-    def _wanted(self) -> list[Array]:
-        """The results, statement by statement."""
-        values: dict[SSAValue, Array] = dict(
-            zip(self.kernel.body.block.args, self.arrays, strict=True)
-        )
-        for op in self.kernel.body.block.ops:
-            if isinstance(op, ContractOp):
-                values[op.res] = reference.run(op, values, _empty(op.res))
-        return [values[value] for value in self.kernel.returned.values]
-
     def check(self) -> None:
         """Assert that the kernel's code gives what its statements mean, and writes nothing else."""
         fences = Fences()
-        for found, wanted in zip(self._run(fences), self._wanted(), strict=True):
+        for found, wanted in zip(self._run(fences), self.wanted, strict=True):
             np.testing.assert_array_equal(found, wanted)
         fences.check()
 
@@ -92,6 +85,16 @@ class Nested:
         context = call_text(text, self.target, *arguments, *results, *scratch)
         assert not context.any(), "a check failed"
         return [x.reshape(y.shape) for x, y in zip(results, returned, strict=True)]
+
+
+def _wanted(module: ModuleOp, arrays: list[Array]) -> list[Array]:
+    """The results, statement by statement."""
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    values: dict[SSAValue, Array] = dict(zip(kernel.body.block.args, arrays, strict=True))
+    for op in kernel.body.block.ops:
+        if isinstance(op, ContractOp):
+            values[op.res] = reference.run(op, values, _empty(op.res))
+    return [values[value] for value in kernel.returned.values]
 
 
 def _empty(value: SSAValue) -> Array:
@@ -201,18 +204,43 @@ class _Sketch(Choices):
 def nested(random: Random, target: Target) -> Nested:
     """A kernel with a random nest, and random schedules in it."""
     sketch = _Sketch(random)
+    made = _parsed(sketch, target)
+    sketch.share(made.kernel)
+    return _scheduled(made, random)
+
+
+def with_sums_in_steps(random: Random, target: Target) -> Nested | None:
+    """A kernel, some of whose statements sum over a loop that they share; None if there are no such
+    statements in what is drawn."""
+    sketch = _Sketch(random)
+    made = _parsed(sketch, target)
+    found = list(streams(made.kernel))
+    if not found:
+        return None
+    stream = sketch.one_of(*found)
+    block = sketch.one_of(*(n for n in range(1, stream.extent + 1) if stream.extent % n == 0))
+    in_blocks(made.kernel, stream, block)
+    made.kernel.nest = NestAttr(Nest((SharedLoop(stream.extent, block),)))
+    return _scheduled(made, random)
+
+
+def _parsed(sketch: _Sketch, target: Target) -> Nested:
+    """A kernel without schedules."""
     while len(sketch.lines) < 2:
         sketch.statement()
     for _ in range(sketch.between(0, 4)):
         sketch.statement()
     module = Parser(stage_context(), sketch.text()).parse_module()
-    made = Nested(module, sketch.arrays(), target)
-    sketch.share(made.kernel)
+    arrays = sketch.arrays()
+    return Nested(module, arrays, _wanted(module, arrays), target)
+
+
+def _scheduled(made: Nested, random: Random) -> Nested:
     for op in made.kernel.body.block.ops:
         if isinstance(op, ContractOp):
-            plan = Planner(random, op, made.kernel, target).draw()
+            plan = Planner(random, op, made.kernel, made.target).draw()
             if plan.layouts:  # what is packed is not in the order of its type
-                plan = Planner(random, op, made.kernel, target).scalar()
+                plan = Planner(random, op, made.kernel, made.target).scalar()
             op.schedule = ScheduleAttr(plan.schedule)
-    module.verify()
+    made.module.verify()
     return made

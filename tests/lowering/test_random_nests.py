@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 from tessella.targets import Target
 from tests.codegen.harness import RUNNABLE
-from tests.generators.nests import nested
+from tests.generators.nests import nested, with_sums_in_steps
 from tests.sampling import sampled
 
 every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
@@ -23,5 +23,16 @@ quick = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_t
 @given(random=randoms)
 def test_any_nest(target: Target, random: Random) -> None:
     made = nested(random, target)
+    note(str(made.module))
+    made.check()
+
+
+@every_target
+@settings(quick, max_examples=sampled(60), deadline=None)
+@given(random=randoms)
+def test_sums_over_a_shared_loop(target: Target, random: Random) -> None:
+    made = with_sums_in_steps(random, target)
+    assume(made is not None)
+    assert made is not None
     note(str(made.module))
     made.check()

@@ -1,0 +1,119 @@
+"""Two kernels as one, which a call of the one and then of the other become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, FunctionType
+from xdsl.ir import Block, Region, SSAValue
+
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.tile import (
+    Access,
+    AccessAttr,
+    CallOp,
+    ContractOp,
+    ExtractOp,
+    KernelOp,
+    Linear,
+    ReturnOp,
+    through_views,
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two calls, the first before the second, and their kernels."""
+
+    first: CallOp
+    second: CallOp
+    kernels: tuple[KernelOp, KernelOp]
+    kept: tuple[SSAValue, ...]
+    """Results of the first that others than the second read."""
+
+    @property
+    def passed(self) -> list[tuple[int, SSAValue]]:
+        """The second's arguments that are results of the first, by number."""
+        roots = [(i, through_views(value)) for i, value in enumerate(self.second.arguments)]
+        return [(i, root) for i, root in roots if root in self.first.res]
+
+    @property
+    def arguments(self) -> list[SSAValue]:
+        """What the kernel of both takes."""
+        passed = {i for i, _ in self.passed}
+        rest = [v for i, v in enumerate(self.second.arguments) if i not in passed]
+        return list(dict.fromkeys((*self.first.arguments, *rest)))
+
+    def merged(self, name: str) -> KernelOp | None:
+        """The kernel of both; None if the second reads results of the first in another shape, other
+        than with dimensions of 1 more or less."""
+        block = Block(arg_types=[value.type for value in self.arguments])
+        outer = dict(zip(self.arguments, block.args, strict=True))
+        results = self._append(block, 0, [outer[v] for v in self.first.arguments])
+        made: dict[SSAValue, SSAValue] = dict(zip(self.first.res, results, strict=True))
+        inputs = {i: made[root] for i, root in self.passed}
+        second = [inputs.get(i) or outer[v] for i, v in enumerate(self.second.arguments)]
+        if not all(_fits(self.kernels[1].body.block.args[i], v) for i, v in inputs.items()):
+            return None
+        others = self._append(block, 1, second)
+        returned = [*(made[value] for value in self.kept), *others]
+        block.add_op(ReturnOp(returned))
+        kernel = KernelOp(
+            name,
+            FunctionType.from_lists(block.arg_types, [v.type for v in returned]),
+            Region(block),
+            [self._is_constant(value) for value in self.arguments],
+            nodes=[node.data for each in self.kernels for node in each.nodes or ()],
+        )
+        for value, argument in outer.items():
+            argument.name_hint = value.name_hint
+        return kernel
+
+    def _append(self, block: Block, number: int, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+        """Append the statements of a kernel, for these arguments. Returns its results."""
+        kernel = self.kernels[number]
+        values: dict[SSAValue, SSAValue] = {}
+        values |= zip(kernel.body.block.args, arguments, strict=True)
+        for op in kernel.body.block.ops:
+            if op is kernel.returned:
+                continue
+            block.add_op(clone := op.clone(values))
+            if isinstance(op, ContractOp) and isinstance(clone, ContractOp):
+                _read_in_shape(op, clone)
+        return [values[value] for value in kernel.returned.values]
+
+    def _is_constant(self, value: SSAValue) -> bool:
+        return any(
+            kernel.is_constant(i)
+            for call, kernel in zip((self.first, self.second), self.kernels, strict=True)
+            for i, argument in enumerate(call.arguments)
+            if argument is value
+        )
+
+
+def _fits(argument: SSAValue, value: SSAValue) -> bool:
+    """Whether a kernel can read a tensor as its argument: in the same shape but for dimensions of
+    1, and nowhere at computed places."""
+    if shape_of(argument) == shape_of(value):
+        return True
+    extents, others = ([n for n in shape_of(each) if n != 1] for each in (argument, value))
+    extracted = any(isinstance(use.operation, ExtractOp) for use in argument.uses)
+    return extents == others and not extracted
+
+
+def _read_in_shape(old: ContractOp, new: ContractOp) -> None:
+    """Let accesses have the dimensions of the tensors that a copy of a statement reads."""
+    accesses = [
+        _in_shape(access, shape_of(before), shape_of(after))
+        for access, before, after in zip(old.access_list, old.tensors, new.tensors, strict=True)
+    ]
+    new.accesses = ArrayAttr(map(AccessAttr, accesses))
+
+
+def _in_shape(access: Access, old: Sequence[int], new: Sequence[int]) -> Access:
+    """An access to a tensor as one in a shape with other dimensions of 1."""
+    if list(old) == list(new):
+        return access
+    forms = iter([form for form, extent in zip(access, old, strict=True) if extent != 1])
+    return tuple(next(forms) if extent != 1 else Linear() for extent in new)

@@ -1,0 +1,245 @@
+"""Sums over a loop that statements share.
+
+A step of a shared loop cannot complete a sum over it. It sums a block of its values instead, and
+the sums of blocks are added up behind the loop. So statements that read a large tensor one after
+another, some summing over its rows, read it once: as the gradient of a regression does, or several
+sums of one array. Sums of blocks are as accurate as partial sums (`passes/tile/partial.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tessella.dialects.elements import bytes_of
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn.core import Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
+from tessella.dialects.tile import (
+    AtAttr,
+    ContractOp,
+    ExtractOp,
+    Index,
+    KernelOp,
+    Linear,
+    scalar_region,
+    yielded,
+)
+from tessella.dialects.tile.nest import can_share
+from tessella.passes.tile.rebuild import inputs_of, posts_of, read_indices
+from tessella.targets import Target
+
+PART = 0.25
+"""The share of the bytes saved that sums of blocks may write and read again, at the most."""
+LEAST = 8
+"""Steps are no shorter than what fits divided by this: the range has to have such a divisor."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Statements that go through tensors along one loop."""
+
+    extent: int
+    names: Mapping[ContractOp, str]
+    """Their indices."""
+    before: Sequence[Operation]
+    inside: Sequence[ContractOp]
+    """Those that steps run, in order; they sum over the loop or have it free."""
+    behind: Sequence[Operation]
+    """Those that need sums, which are among them."""
+
+    @property
+    def sums(self) -> list[ContractOp]:
+        return [op for op in self.inside if _is_reduced(op, self.names[op])]
+
+
+def streams(kernel: KernelOp) -> Iterator[Stream]:
+    """The loops that statements of a kernel have in common, some of which sum over them."""
+    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+    for names in _loops(ops):
+        stream = _ordered(kernel, names)
+        if len(stream.inside) > 1 and stream.sums:
+            yield stream
+
+
+def _loops(ops: Sequence[ContractOp]) -> list[dict[ContractOp, str]]:
+    """For each loop, the index of each statement that runs over it. Indices are the same loop if
+    they run over the same dimension of a tensor."""
+    loop_of: dict[tuple[ContractOp, str], set[tuple[ContractOp, str]]] = {}
+    along: dict[tuple[SSAValue, int], tuple[ContractOp, str]] = {}
+    for op in ops:
+        ranges = {index.name: index.range for index in op.index_list}
+        for value, access in zip(op.tensors, op.access_list, strict=True):
+            for dim, (form, extent) in enumerate(zip(access, shape_of(value), strict=True)):
+                if form.single is None or ranges[form.single] != extent or extent == 1:
+                    continue
+                index = op, form.single
+                own = loop_of.setdefault(index, {index})
+                other = loop_of[along.setdefault((value, dim), index)]
+                if own is not other:
+                    other |= own
+                    loop_of |= dict.fromkeys(own, other)
+    unique = {id(loop): loop for loop in loop_of.values()}.values()
+    return [
+        {op: name for op, name in loop if sum(op is other for other, _ in loop) == 1}
+        for loop in unique
+    ]
+
+
+def _is_reduced(op: ContractOp, name: str) -> bool:
+    return any(index.name == name and index.reduced for index in op.index_list)
+
+
+def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
+    """The statements in an order in which those of the loop are together: what none of them needs
+    complete runs before, what needs their sums runs behind."""
+    before: list[Operation] = []
+    inside: list[ContractOp] = []
+    behind: list[Operation] = []
+    late: set[Operation] = set()
+    for op in kernel.body.block.ops:
+        if op is kernel.returned:
+            continue
+        needed = _needed(op, names)
+        if needed & late:
+            behind.append(op)
+            late.add(op)
+        elif isinstance(op, ContractOp) and op in names and _fits(op, names[op]):
+            inside.append(op)
+            if _is_reduced(op, names[op]):
+                behind.append(op)
+                late.add(op)
+        elif needed & {*inside}:
+            behind.append(op)
+            late.add(op)
+        else:
+            before.append(op)
+    name = names[inside[0]] if inside else ""
+    extent = next((i.range for op in inside[:1] for i in op.index_list if i.name == name), 0)
+    return Stream(extent, names, before, inside, behind)
+
+
+def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
+    """What makes the tensors that an op reads; of a sum in steps, before its last body."""
+    read = [value for x in op.walk() if isinstance(x, ExtractOp) for value in [x.source]]
+    if isinstance(op, ContractOp) and op in names and _is_reduced(op, names[op]):
+        read += op.inputs
+    else:
+        read += op.operands
+    return {value.owner for value in read if isinstance(value.owner, Operation)}
+
+
+def _fits(op: ContractOp, name: str) -> bool:
+    """Whether steps can run a statement."""
+    if not _is_reduced(op, name):
+        return can_share(op, name)
+    ranges = {index.name: index.range for index in op.index_list}
+    stays = all(
+        low >= 0 and high < extent
+        for value, access in zip(op.tensors, op.access_list, strict=True)
+        for form, extent in zip(access, shape_of(value), strict=True)
+        if form.coefficient(name)
+        for low, high in [form.bounds(ranges)]
+    )
+    constrained = any(form.coefficient(name) for form, _ in op.where_list)
+    elsewhere = any(isinstance(x, ExtractOp) for x in op.walk())
+    plain = op.init is None and not constrained and not elsewhere
+    return stays and plain and name not in read_indices(op.combine)
+
+
+# ** what it saves **
+
+
+def saved(stream: Stream, target: Target) -> int:
+    """Bytes that are not moved again from far away, as steps find them in cache."""
+    accesses: dict[SSAValue, int] = {}
+    for op in stream.inside:
+        for value, access in zip(op.tensors, op.access_list, strict=True):
+            if any(form.single == stream.names[op] for form in access):
+                accesses[value] = accesses.get(value, 0) + 1
+    sizes = ((bytes_of(tensor_type(value)), count) for value, count in accesses.items())
+    return sum(size * (count - 1) for size, count in sizes if size > target.l2)
+
+
+def block_of(stream: Stream, fitting: int, grain: int) -> int | None:
+    """How many values of the loop a step sums: of those that divide its range, the most that fit;
+    of whole grains, if there are such."""
+    most = min(stream.extent, max(grain, fitting))
+    dividing = [n for n in range(most, most // LEAST, -1) if stream.extent % n == 0]
+    return next((n for n in dividing if n % grain == 0), dividing[0] if dividing else None)
+
+
+def pays(stream: Stream, block: int, target: Target) -> bool:
+    """Whether the sums of blocks take much less than is saved."""
+    parts = sum(bytes_of(_part_type(op, stream.extent // block)) for op in stream.sums)
+    return 2 * parts <= PART * saved(stream, target)
+
+
+# ** the rewrite **
+
+
+def in_blocks(kernel: KernelOp, stream: Stream, block: int) -> None:
+    """Let sums over the loop be sums of blocks, and then sums of these."""
+    body, last = kernel.body.block, kernel.returned
+    made = {op: _split(op, stream.names[op], stream.extent // block, block) for op in stream.sums}
+    steps: list[Operation] = []
+    for op in stream.inside:
+        part = made[op][0] if op in made else op
+        part.at = AtAttr((part.index_list[0].name if op in made else stream.names[op],))
+        steps.append(part)
+    behind = [
+        made[op][1] if isinstance(op, ContractOp) and op in made else op for op in stream.behind
+    ]
+    for op, (_, total) in made.items():
+        op.res.replace_all_uses_with(total.res)
+        total.res.name_hint = op.res.name_hint
+    for op in list(body.ops):
+        op.detach()
+    for op in made:
+        op.erase()
+    body.add_ops([*stream.before, *steps, *behind, last])
+
+
+def _split(op: ContractOp, name: str, count: int, block: int) -> tuple[ContractOp, ContractOp]:
+    """The sums of blocks, and their sum."""
+    known = {index.name for index in op.index_list}
+    blocks = next(n for i in range(len(known) + 1) if (n := f"block{i or ''}") not in known)
+    inner = Linear.of(blocks, block) + Linear.of(name)
+    free = [index for index in op.index_list if not index.reduced]
+    reduced = [
+        replace(index, range=block) if index.name == name else index
+        for index in op.index_list
+        if index.reduced
+    ]
+    inputs = [(v, tuple(f.substitute({name: inner}) for f in a)) for v, a in inputs_of(op)]
+    posts = posts_of(op)
+    post = op.detach_region(op.post) if op.post_block is not None else None
+    combine = op.detach_region(op.combine)
+    kind, element = op.aggregation.data, yielded(combine.block).type
+    access = (Linear.of(blocks), *op.out_access)
+    counted = Index(blocks, count)
+    part = ContractOp(
+        kind, [counted, *free, *reduced], inputs, access, _part_type(op, count, combine.block),
+        combine, where=op.where_list,
+    )  # fmt: skip
+    total = ContractOp(
+        kind, [*free, replace(counted, reduced=True)], [(part.res, access)], op.out_access,
+        tensor_type(op.res), scalar_region([element], _first), post_inputs=posts, post=post,
+    )  # fmt: skip
+    return part, total
+
+
+def _first(_: Block, arguments: Sequence[SSAValue]) -> SSAValue:
+    return arguments[0]
+
+
+def _part_type(op: ContractOp, count: int, combine: Block | None = None) -> Tensor:
+    """The type of the sums of so many blocks."""
+    element = yielded(combine or op.combine.block).type
+    place = place_of(op.res.type)
+    type = tensor(element, [count, *shape_of(op.res)])
+    if place is None:
+        return type
+    return placed(type, PlaceAttr.get(place.device.data, precision_of(element), NCHW))

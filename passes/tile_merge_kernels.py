@@ -1,0 +1,215 @@
+"""Merge kernels that go through the same large tensor into one, whose statements share loops.
+
+    %p = tile.call @residuals(%x, %w, %y) : tensor<100000xf32>
+    %g = tile.call @product(%x, %p) : tensor<100xf32>
+    ->
+    %g = tile.call @residuals_product(%x, %w, %y) : tensor<100xf32>
+
+What one kernel reads or writes is then still in cache when the other reads it. Kernels that compute
+much with each element stay apart: their time is not that of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tessella import targets
+from tessella.dialects.elements import bytes_of
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ViewOp, through_views
+from tessella.passes.base import segments
+from tessella.passes.kinds import ProgramPass
+from tessella.passes.tile.merge import Pair
+from tessella.passes.tile.nest import bytes_saved, share_loops
+from tessella.targets import Target
+
+MOST = 16
+"""Statements of a kernel that is merged: what it takes to compile one grows with them."""
+FEW = 4
+"""Iterations of a statement for each element of its largest tensor, that memory may take longer
+than."""
+
+
+@dataclass(frozen=True)
+class TileMergeKernelsPass(ProgramPass):
+    """Merge kernels where that saves traffic, for a target."""
+
+    name = "tile-merge-kernels"
+
+    target: str = "native"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        merger = _Merger(op, targets.resolve(self.target))
+        for segment in segments(op):
+            merger.run(segment.body.block)
+        merger.drop_unused()
+
+
+@dataclass
+class _Merger:
+    module: ModuleOp
+    target: Target
+    kernels: dict[str, KernelOp] = field(init=False)
+    made: dict[Hashable, KernelOp | None] = field(default_factory=dict[Hashable, "KernelOp | None"])
+    savings: dict[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        ops = self.module.body.block.ops
+        self.kernels = {op.sym_name.data: op for op in ops if isinstance(op, KernelOp)}
+
+    def run(self, block: Block) -> None:
+        """Merge the calls of a segment, each with the calls before it."""
+        for op in list(block.ops):
+            call = op
+            while isinstance(call, CallOp):
+                call = next((new for pair in self._pairs(call) if (new := self._try(pair))), None)
+
+    def _pairs(self, second: CallOp) -> Iterator[Pair]:
+        """The calls that a call may be merged with: those that make what it reads, or read it too,
+        if that is large. No op between them needs the results."""
+        before = {op: i for i, op in enumerate(_before(second))}
+        found: dict[CallOp, None] = {}
+        for value in second.arguments:
+            root = through_views(value)
+            if bytes_of(tensor_type(root)) > self.target.l2:
+                found |= dict.fromkeys(op for op in _around(root) if op in before)
+        for first in sorted(found, key=before.__getitem__, reverse=True):
+            kept = _kept(first, second, {*before})
+            if kept is not None:
+                kernels = self.kernels[first.callee_name], self.kernels[second.callee_name]
+                if all(map(_is_streaming, kernels)) and sum(map(_statements, kernels)) <= MOST:
+                    yield Pair(first, second, kernels, kept)
+
+    def _try(self, pair: Pair) -> CallOp | None:
+        """The call that replaces two, if that pays."""
+        key = _wiring(pair)
+        if key not in self.made:
+            self.made[key] = self._merged(pair)
+        kernel = self.made[key]
+        if kernel is None:
+            return None
+        results = [*pair.kept, *pair.second.res]
+        call = CallOp(kernel.sym_name.data, pair.arguments, [v.type for v in results])
+        Rewriter.insert_op(call, InsertPoint.before(pair.second))
+        for old, new in zip(results, call.res, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        views = [v.owner for v in pair.second.arguments]
+        Rewriter.erase_op(pair.second)
+        for view in views:
+            while isinstance(view, ViewOp) and view.res.first_use is None:
+                source = view.source.owner
+                Rewriter.erase_op(view)
+                view = source
+        Rewriter.erase_op(pair.first)
+        for result in call.res:
+            _move_views(result, call)
+        return call
+
+    def _merged(self, pair: Pair) -> KernelOp | None:
+        names = (kernel.sym_name.data for kernel in pair.kernels)
+        number = 1 + max(_code(kernel) for kernel in self.kernels.values())
+        hints = "_".join(name.removesuffix(f"_{name.rpartition('_')[2]}") for name in names)
+        kernel = pair.merged(f"{hints}_{number}")
+        if kernel is None or self._saved(kernel) <= sum(map(self._saved, pair.kernels)):
+            return None
+        kernel.code = IntegerAttr(number, i64)
+        Rewriter.insert_op(kernel, InsertPoint.before(pair.kernels[0]))
+        self.kernels[kernel.sym_name.data] = kernel
+        return kernel
+
+    def _saved(self, kernel: KernelOp) -> int:
+        """Bytes that shared loops save."""
+        name = kernel.sym_name.data
+        if name not in self.savings:
+            nested = kernel.clone()
+            share_loops(nested, self.target)
+            self.savings[name] = bytes_saved(nested, self.target)
+        return self.savings[name]
+
+    def drop_unused(self) -> None:
+        """Remove the kernels that nothing calls."""
+        used = {op.callee_name for op in self.module.walk() if isinstance(op, CallOp)}
+        for kernel in list(self.module.body.block.ops):
+            if isinstance(kernel, KernelOp) and kernel.sym_name.data not in used:
+                Rewriter.erase_op(kernel)
+
+
+def _before(op: Operation) -> list[Operation]:
+    """The ops of the block before one."""
+    found: list[Operation] = []
+    while (previous := op.prev_op) is not None:
+        found.append(op := previous)
+    return found[::-1]
+
+
+def _around(value: SSAValue) -> Iterator[CallOp]:
+    """The calls that make or read a tensor."""
+    if isinstance(value.owner, CallOp):
+        yield value.owner
+    yield from (use.operation for use in value.uses if isinstance(use.operation, CallOp))
+
+
+def _kept(first: CallOp, second: CallOp, before: set[Operation]) -> tuple[SSAValue, ...] | None:
+    """The results of a call that others than a second one read; None if these run before that."""
+    kept: list[SSAValue] = []
+    for result in first.res:
+        readers = _readers(result) - {second}
+        if readers & before:
+            return None
+        if readers or result.first_use is None:
+            kept.append(result)
+    return tuple(kept)
+
+
+def _readers(value: SSAValue) -> set[Operation]:
+    """The ops that read a tensor or views of it."""
+    found: set[Operation] = set()
+    for use in value.uses:
+        op = use.operation
+        found |= _readers(op.res) if isinstance(op, ViewOp) else {op}
+    return found
+
+
+def _is_streaming(kernel: KernelOp) -> bool:
+    """Whether a kernel computes little with each element of its tensors."""
+    return all(
+        prod(index.range for index in op.index_list)
+        <= FEW * max(tensor_type(value).element_count() for value in op.tensors)
+        for op in kernel.body.block.ops
+        if isinstance(op, ContractOp)
+    )
+
+
+def _statements(kernel: KernelOp) -> int:
+    return sum(isinstance(op, ContractOp) for op in kernel.body.block.ops)
+
+
+def _wiring(pair: Pair) -> Hashable:
+    """What determines the kernel of a pair."""
+    numbers = {value: i for i, value in enumerate((*pair.first.res, *pair.arguments))}
+    second = {**dict(enumerate(pair.second.arguments)), **dict(pair.passed)}
+    arguments = (*pair.first.arguments, *second.values())
+    read, kept = (tuple(numbers[v] for v in values) for values in (arguments, pair.kept))
+    return pair.kernels, read, kept
+
+
+def _code(kernel: KernelOp) -> int:
+    return kernel.code.value.data if kernel.code is not None else -1
+
+
+def _move_views(value: SSAValue, behind: Operation) -> None:
+    """Put the views of a tensor behind the op that makes it."""
+    for use in list(value.uses):
+        view = use.operation
+        if isinstance(view, ViewOp):
+            view.detach()
+            Rewriter.insert_op(view, InsertPoint.after(behind))
+            _move_views(view.res, view)

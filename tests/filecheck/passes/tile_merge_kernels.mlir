@@ -1,0 +1,93 @@
+// RUN: tessella-opt %s -p 'tile-merge-kernels{target=avx512}' --split-input-file | filecheck %s
+
+// Both kernels go through %x. The second reads what the first makes, in another shape: a dimension of 1 more.
+
+// CHECK-NOT:     tile.kernel @residuals_0
+// CHECK-LABEL: tile.kernel @residuals_product_2(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<64xf32>)
+// CHECK-SAME:    code = 2 : i64
+// CHECK-NEXT:    %[[R:.*]] = tile.contract + [m: 40000 | k: 64] (%x[m, k], %w[k]) -> [m]
+// CHECK:         tile.contract + [m: 64, n: 1 | k: 40000] (%x[k, m], %[[R]][k]) -> [m]
+// CHECK-LABEL: tile.segment @gradient
+// CHECK-NEXT:    tile.call @residuals_product_2(%x, %w) : tensor<64xf32>
+// CHECK-NEXT:    tile.return
+tile.kernel @residuals_0(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<40000xf32>) attributes {code = 0 : i64} {
+  %r = tile.contract + [m: 40000 | k: 64] (%x[m, k], %w[k]) -> [m] {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<40000xf32>
+  tile.return %r : tensor<40000xf32>
+}
+tile.kernel @product_1(%x: tensor<40000x64xf32>, %r: tensor<40000x1xf32>) -> (tensor<64xf32>) attributes {code = 1 : i64} {
+  %g = tile.contract + [m: 64, n: 1 | k: 40000] (%x[k, m], %r[k, n]) -> [m] {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<64xf32>
+  tile.return %g : tensor<64xf32>
+}
+tile.segment @gradient(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<64xf32>) {
+  %r = tile.call @residuals_0(%x, %w) : tensor<40000xf32>
+  %v = tile.view %r : tensor<40000xf32> -> tensor<40000x1xf32>
+  %g = tile.call @product_1(%x, %v) : tensor<64xf32>
+  tile.return %g : tensor<64xf32>
+}
+
+// -----
+
+// Results that others read too are results still. What runs in between and does not need them stays before.
+
+// CHECK-LABEL: tile.kernel @total_square_2(%x: tensor<1000000xf32>) -> (tensor<f32>, tensor<f32>)
+// CHECK-LABEL: tile.segment @sums
+// CHECK-NEXT:    %[[V:.*]] = tile.view %x
+// CHECK-NEXT:    %[[S:.*]], %[[Q:.*]] = tile.call @total_square_2(%x) : tensor<f32>, tensor<f32>
+// CHECK-NEXT:    tile.return %[[S]], %[[Q]], %[[V]]
+tile.kernel @total_0(%x: tensor<1000000xf32>) -> (tensor<f32>) attributes {code = 0 : i64} {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.kernel @square_1(%x: tensor<1000000xf32>) -> (tensor<f32>) attributes {code = 1 : i64} {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    %b = arith.mulf %a, %a : f32
+    tile.yield %b : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.segment @sums(%x: tensor<1000000xf32>) -> (tensor<f32>, tensor<f32>, tensor<1000x1000xf32>) {
+  %s = tile.call @total_0(%x) : tensor<f32>
+  %v = tile.view %x : tensor<1000000xf32> -> tensor<1000x1000xf32>
+  %q = tile.call @square_1(%x) : tensor<f32>
+  tile.return %s, %q, %v : tensor<f32>, tensor<f32>, tensor<1000x1000xf32>
+}
+
+// -----
+
+// What is read in between, or needs the whole of what the first makes, stays apart.
+
+// CHECK-LABEL: tile.segment @centred
+// CHECK-NEXT:    tile.call @largest_0
+// CHECK-NEXT:    tile.call @less_1
+tile.kernel @largest_0(%x: tensor<1000000xf32>) -> (tensor<f32>) attributes {code = 0 : i64} {
+  %s = tile.contract > [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.kernel @less_1(%x: tensor<1000000xf32>, %m: tensor<f32>) -> (tensor<f32>) attributes {code = 1 : i64} {
+  %s = tile.contract + [ | i: 1000000] (%x[i], %m[]) -> [] {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.subf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.segment @centred(%x: tensor<1000000xf32>) -> (tensor<f32>) {
+  %m = tile.call @largest_0(%x) : tensor<f32>
+  %s = tile.call @less_1(%x, %m) : tensor<f32>
+  tile.return %s : tensor<f32>
+}
