@@ -12,7 +12,7 @@ from tessella.support.disk import Folder
 
 FOLDER = Folder("kernels", 1 / 16)
 
-VERSION = 2
+VERSION = 3
 """The version of what ``llvm.emit_object`` makes of a text. Objects of other versions are not
 used."""
 
