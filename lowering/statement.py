@@ -30,7 +30,7 @@ from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point, Step
-from tessella.lowering.prefetch import Ahead
+from tessella.lowering.prefetch import HALVES, Ahead, reads_apart
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
@@ -371,6 +371,10 @@ class Statement:
             self.s.rows
         ]
 
+    @cached_property
+    def _reads_apart(self) -> bool:
+        return reads_apart(self.op, self.flat, self.s)
+
     def _reduce_lanes(
         self,
         name: str,
@@ -383,6 +387,10 @@ class Statement:
         for tiles in split(extent, self.s.width, (0, extent), overlap=False):
             full, tail = divmod(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=full + (tail > 0), tail=tail)
+            if point.part and tiles.size == self.s.width and self._reads_apart:
+                half = tiles.size // HALVES
+                shaped = replace(shaped, apart=half * (tiles.count - 1))
+                tiles = Tiles(tiles.start, half, tiles.start + half * tiles.count)
             if tiles.count == 1 and (point.part or name not in self.step.stops):
                 moved = self._move(shaped, name, Pos(None, tiles.start))
                 sums = self._reduce(rest, moved, sums, rows)

@@ -210,7 +210,7 @@ class Schedule:
     their length so, and not with their length."""
     prefetch: bool = False
     """Whether panels, and vectors from memory, are asked for while the ones before them are at
-    work."""
+    work. Partial sums read such vectors in two places."""
 
     @property
     def width(self) -> int:

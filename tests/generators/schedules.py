@@ -135,7 +135,7 @@ class Planner(Choices):
             tuple(order), tuple(reduction), vector, lanes, tile.vectors, tile.rows, tile.row_tile,
             self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors),
             self.partial(flat, vector, lanes * tile.vectors),
-            vector in flat.free and self.one_of(True, False),
+            vector is not None and self.one_of(True, False),
         )  # fmt: skip
 
     def partial(self, flat: Flat, vector: str | None, width: int) -> tuple[str, int] | None:
