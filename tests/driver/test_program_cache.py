@@ -78,6 +78,13 @@ def want(factor: float, rows: int = 3) -> Array:
 # ** found **
 
 
+def test_programs_do_not_depend_on_the_number_of_threads(cache: Path, compiled: list[str]) -> None:
+    for threads in (1, 2, None):
+        y = tessella.compile(scaled(2.0), threads=threads)(ones())
+        np.testing.assert_array_equal(y, want(2.0))
+    assert len(compiled) == 1
+
+
 def test_what_was_compiled_is_found(cache: Path, compiled: list[str]) -> None:
     data = mixed().SerializeToString()
     cold, warm = tessella.compile(data), tessella.compile(data)

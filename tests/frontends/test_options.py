@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import tessella
+from tessella.runtime.program import Program
 from tessella.support.errors import OptionError, UnsupportedError
+from tests.hostile.models import mixed
 
 X = np.ones((2, 3, 5, 5), np.float32)
 W = np.ones((4, 3, 1, 1), np.float32)
@@ -88,3 +90,48 @@ def test_ops_with_options_keep_programs_of_their_own() -> None:
     for ops in (numpy, tessella.ops):
         np.testing.assert_array_equal(ops.relu(-X), np.zeros_like(X))
     assert repr(numpy.relu) == "tessella.ops.relu"
+
+
+@pytest.fixture
+def threads_of_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads programs were run on."""
+    seen: list[int] = []
+    run = Program.run
+
+    def recorded(self: Program, arrays: Any, threads: int = 1) -> Any:
+        seen.append(threads)
+        return run(self, arrays, threads)
+
+    monkeypatch.setattr(Program, "run", recorded)
+    return seen
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "compile": lambda **o: tessella.compile(mixed(), **o)(np.ones((3, 5), np.float32)),
+    "jit": lambda **o: jitted(**o)(X, W),
+    "ops": lambda **o: eager(**o)(X, W),
+    "tile": lambda **o: tessella.tile(IDENTITY, **o)(np.ones(3, np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_threads(name: str, threads_of_runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are asked for, else those of the environment."""
+    monkeypatch.setenv("TESSELLA_THREADS", "5")
+    for options in ({"threads": 3}, {}, {"threads": None}, {"threads": 1}):
+        CALLS[name](**options)
+    assert threads_of_runs == [3, 5, 5, 1]
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("threads", [0, -1, 1025, True, 2.0, "2"])
+def test_no_such_number_of_threads(name: str, threads: Any) -> None:
+    with pytest.raises(OptionError, match="threads"):
+        CALLS[name](threads=threads)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_wrong_threads_in_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSELLA_THREADS", "many")
+    with pytest.raises(OptionError, match="TESSELLA_THREADS=many"):
+        CALLS[name]()

@@ -117,6 +117,13 @@ def test_run_takes_inputs_from_files_and_seeds(model: str) -> None:
     assert len(set(outputs)) == 3
 
 
+def test_run_on_threads(model: str, capsys: Out) -> None:
+    assert main(["run", model, "--threads", "3", "--output", "y=@y.npy"]) == 0
+    again = ["--threads", "1", "--rtol", "0", "--atol", "0", "--expected", "y=@y.npy"]
+    assert main(["run", model, *again]) == 0
+    assert "as expected" in capsys.readouterr().out
+
+
 def test_run_says_where_an_output_differs(model: str, capsys: Out) -> None:
     main(["run", model, "--output", "y=@y.npy"])
     y = np.load("y.npy")
@@ -161,6 +168,7 @@ def test_run_at_places(model: str, places: str, capsys: Out) -> None:
         (["--shape", "x=1x3x8x9"], "wrong shape"),
         (["--places", "nowhere"], "nowhere"),
         (["--target", "nothing"], "there is no target 'nothing'"),
+        (["--threads", "0"], "cannot run on so many threads"),
     ],
 )
 def test_run_refuses(model: str, arguments: list[str], message: str, capsys: Out) -> None:
