@@ -68,6 +68,8 @@ def test_an_environment_of_nonsense(tmp_path: Path, changes: Environment) -> Non
         ("TESSELLA_TARGET", "avx2\n"),
         ("TESSELLA_DEBUG_PASSES", "no-such-pass"),
         ("TESSELLA_DEBUG_PASSES", "fold-constants"),
+        ("TESSELLA_THREADS", "many"),
+        ("OMP_NUM_THREADS", "0"),
     ],
 )
 def test_a_variable_that_names_nothing(name: str, value: str) -> None:

@@ -173,6 +173,17 @@ assert size() - before < 4e6, (before, size())
 assert len(os.listdir("/proc/self/fd")) == files
 """
 
+REFUSED = """
+import resource
+
+check(2)
+used = int(Path("/proc/self/statm").read_text().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
+check(200)
+check(300)
+assert 1 <= len(pool()) < 100, len(pool())
+"""
+
 SIZES = """
 def size():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -194,6 +205,7 @@ CASES = {
     "at exit": AT_EXIT,
     "one core": ONE_CORE,
     "many sizes": SIZES,
+    "threads refused": REFUSED,
 }
 
 
