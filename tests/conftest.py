@@ -39,7 +39,7 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 VERIFIED = ("tests/test_filecheck.py", "tests/passes/test_", "tests/driver/test_crash.py")
 """Tests whose programs are verified after every pass. Elsewhere it takes as long as all else:
-without ``--slow`` it is done in one test of four, and the other programs are verified at the end."""
+without ``--slow``, one test of four does it, and the other programs are verified at the end."""
 
 TARGETS = ("target", "any_target")
 """Parameters of tests."""
