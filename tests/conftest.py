@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from collections.abc import Generator, Mapping, Sequence, Set
@@ -78,6 +79,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_chosen = config.getoption("-k") or any("::" in name for name in config.args)
     if not is_chosen:
         _leave_out(config, items, _rest_of_sweeps(items))
+
+
+def pytest_collection_finish() -> None:
+    """The collector of garbage leaves the tests themselves alone."""
+    gc.freeze()
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], names: Set[str]) -> None:

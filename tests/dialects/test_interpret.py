@@ -180,7 +180,7 @@ def test_values_die_after_their_last_use(monkeypatch: pytest.MonkeyPatch) -> Non
         nonlocal most
         results = run(*args)
         alive.extend(map(weakref.ref, results))
-        gc.collect()
+        gc.collect(1)
         most = max(most, sum(ref() is not None for ref in alive))
         return results
 

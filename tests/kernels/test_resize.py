@@ -30,6 +30,7 @@ def _settings(old: tuple[int, ...], new: tuple[int, ...]) -> dict[str, Any]:
     return {"sizes": new, "scales": tuple(b / a for a, b in zip(old, new, strict=True))}
 
 
+@pytest.mark.sweep
 @by_target
 @by_shape
 @pytest.mark.parametrize("coordinates", COORDINATES)
@@ -41,6 +42,7 @@ def test_linear(target: str, coordinates: str, old: tuple[int, ...], new: tuple[
     check_op(nn.ResizeOp, [normal(*old)], target=target, mode="linear", **settings)
 
 
+@pytest.mark.sweep
 @by_target
 @by_shape
 @pytest.mark.parametrize("rounding", NEAREST_MODES)

@@ -32,7 +32,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "classifier": classifier,
     **{name: lambda name=name: load_model(name) for name in (*FIXTURES, *LIGHT_MODELS)},
 }
-QUICK = ("classifier", "encoder_opset18", "mobilenet_opset11")
+QUICK = ("classifier", "encoder_opset18")
 
 
 @pytest.mark.parametrize("name", sized(tuple(MODELS), QUICK))

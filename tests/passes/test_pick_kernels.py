@@ -545,7 +545,7 @@ CALLS = 1_900_000
 """Calls of Python functions that a pick may make: those of 0.35 s alone on a core of a Zen 5. Time
 is no measure here, as other tests run beside it."""
 
-QUICK = ("shufflenet", "squeezenet", "encoder_opset18", "mobilenet_opset18")
+QUICK = ("shufflenet", "encoder_opset18")
 
 
 @pytest.mark.parametrize("name", sized((*LIGHT_MODELS, *FIXTURES), QUICK))
