@@ -117,7 +117,8 @@ def reason(kernel: KernelOp, target: Target) -> str:
     parts = _parts(ops)
     shared = sum(size for size, moves in parts if not moves)
     own = sum(size for size, moves in parts if moves)
-    cache, room = _room(ops, target)
+    extents = {loop.extent for op in ops for loop in list(shared_loops(op).values())[:1]}
+    cache, room = _room(ops, target) if len(extents) == 1 else ("L1", SHARES["L1"] * target.l1)
     fits = cache if own <= room else f"no share of {cache}"
     beside = f", beside {_kib(shared)} that all steps of the last loop read" if shared else ""
     return (
@@ -244,9 +245,11 @@ def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
 
 
 def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
-    """Find the index of every statement, from the last one backwards. Returns whether all have
-    one."""
+    """Find the index of every statement, from the last one backwards: by what reads its result, or
+    else by what reads the same argument. Returns whether all have one."""
     for op in reversed(ops):
+        if op not in names and (name := _alike(op, names)) is not None:
+            names[op] = name
         if op not in names:
             return False
         for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
@@ -258,3 +261,17 @@ def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
             if len(same) != 1 or same[0] is None or names.setdefault(writer, same[0]) != same[0]:
                 return False
     return True
+
+
+def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
+    """The index of a statement that runs over the same dimension of an argument as that of another
+    statement."""
+    for other, name in names.items():
+        for value, access in zip(other.tensors, other.access_list, strict=True):
+            for own, forms in zip(op.tensors, op.access_list, strict=True):
+                if own is value and isinstance(value, BlockArgument):
+                    pairs = zip(access, forms, strict=True)
+                    found = [mine.single for form, mine in pairs if form.single == name]
+                    if found and found[0] is not None:
+                        return found[0]
+    return None

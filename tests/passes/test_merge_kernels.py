@@ -38,6 +38,19 @@ def deviation(x: Any) -> Any:
     return np.sqrt((centred * centred).mean(axis=0))
 
 
+def mean_and_variance(x: Any) -> Any:
+    return x.mean(axis=1), x.var(axis=1)
+
+
+def standardised(x: Any) -> Any:
+    return (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+
+
+def log_sum(x: Any) -> Any:
+    most = x.max(axis=1)
+    return most + np.log(np.exp(x - most[:, None]).sum(axis=1))
+
+
 def columns(x: Any, w: Any) -> Any:
     return x.sum(axis=0), x.max(axis=0), x @ w
 
@@ -48,6 +61,9 @@ CASES: dict[str, tuple[Callable[..., Any], list[Array]]] = {
     "moments of odd rows": (moments, [normal(0, 2187, 301)]),
     "masked mean": (masked_mean, [normal(0, 2_000_000), normal(1, 2_000_000) > 0]),
     "unit rows": (unit_rows, [normal(0, 3000, 200)]),
+    "mean and variance": (mean_and_variance, [normal(0, 3001, 211)]),
+    "standardised": (standardised, [normal(0, 3001, 211)]),
+    "logarithm of a sum": (log_sum, [normal(0, 3001, 211)]),
     "sums and a product": (columns, [normal(0, 9000, 64), normal(1, 64)]),
 }
 

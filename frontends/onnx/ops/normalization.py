@@ -132,12 +132,11 @@ def group_norm(call: Call) -> SSAValue:
         *((scale, bias) if each else (ones, zeros)),
         epsilon=call.number("epsilon"),
     )
-    y = call.reshape(y, shape)
-    if each:
-        return y
-    column = (shape[1], *[1] * (len(shape) - 2))
-    y = call.emit(nn.MulOp, y, call.reshape(scale, column))
-    return call.emit(nn.AddOp, y, call.reshape(bias, column))
+    if not each:
+        column = (groups, rest[0], *[1] * (len(shape_of(grouped)) - 3))
+        y = call.emit(nn.MulOp, y, call.reshape(scale, column))
+        y = call.emit(nn.AddOp, y, call.reshape(bias, column))
+    return call.reshape(y, shape)
 
 
 @converts("MeanVarianceNormalization", 9, 13)
