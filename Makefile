@@ -1,12 +1,12 @@
 # `make help` lists what can be made. Everything is installed into .venv, from pyproject.toml.
 #   PYTHON=python3.12   the interpreter to start from, 3.11 or later
 #   SLOW=1              the slow tests too, and all of each long sweep
-#   JOBS=2              processes that run tests
+#   JOBS=3              processes that run tests: one more than cores, as each waits for LLVM at times
 #   BENCH=kernels       what is measured: models, kernels, arrays, compile, candidates, regression
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
 
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 BENCH ?= models
 VENV := .venv
 BIN := $(VENV)/bin

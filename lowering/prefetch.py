@@ -33,10 +33,10 @@ KiB, a sum over 80 MB takes 7% less time."""
 LINE = 64
 """Bytes of a stream that one prefetch asks for."""
 HALVES = 2
-"""Places where a partial sum reads a stream, so that more of its lines come in at once. With 2, sums
-of the squared differences of two arrays of 40 MB take 20% less time where vectors are not aligned
-(16 bytes beyond a line, as NumPy's often are), and 3% less where they are; with 4, 5% more than with
-2."""
+"""Places where a partial sum reads a stream, so that more of its lines come in at once. With 2,
+sums of the squared differences of two arrays of 40 MB take 20% less time where vectors are not
+aligned (16 bytes beyond a line, as NumPy's often are), and 3% less where they are; with 4, 5% more
+than with 2."""
 UNROLLED = 4
 """Prefetches in a step of their loop, which costs more than they do."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -56,8 +56,10 @@ def check(trial: Trial) -> str:
     codes = [_CODES.get(want.dtype, 1) for want in wanted]
     for expected in (rounding.expected, rounding.more_expected):
         wrong = [
-            (i, right.wrong(_wide(y)) & (y != wanted[i]))
-            for i, (y, right) in enumerate(zip(found, expected(trial.wide, codes), strict=True))
+            (i, right.wrong(_wide(y)) & replace(right, array=_wide(want)).wrong(_wide(y)))
+            for i, (y, want, right) in enumerate(
+                zip(found, wanted, expected(trial.wide, codes), strict=True)
+            )
         ]
         if not any(each.any() for _, each in wrong):
             return "right"
