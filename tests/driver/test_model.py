@@ -250,3 +250,31 @@ def test_native_and_host_steps_alternate() -> None:
     np.testing.assert_allclose(
         model(x), np.maximum(np.cumsum(x @ W, axis=1), 0), rtol=1e-4, atol=1e-5
     )
+
+
+def test_callers_of_two_models_on_several_threads() -> None:
+    """They share the threads of the process; each gets what one thread computes, to the bit."""
+    x, w = normal(256, 256), normal(256, 256, seed=1)
+
+    def product(x: Any, w: Any) -> Any:
+        return tessella.softmax(x @ w, axis=-1)
+
+    def sums(x: Any, w: Any) -> Any:
+        return (tessella.exp(x) * w).sum(axis=0)
+
+    wants = [tessella.jit(function, threads=1)(x, w) for function in (product, sums)]
+    calls = [tessella.jit(function, threads=3) for function in (product, sums)]
+    results: list[list[Any]] = [[] for _ in range(8)]
+
+    def work(i: int) -> None:
+        for _ in range(20):
+            results[i].append(calls[i % 2](x, w))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, found in enumerate(results):
+        assert len(found) == 20
+        assert {y.tobytes() for y in found} == {wants[i % 2].tobytes()}
