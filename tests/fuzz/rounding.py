@@ -76,7 +76,10 @@ def expected(
 ) -> list[Expected]:
     """What a program should give. ``codes`` are the types of its results."""
     plain = run(Noise(0, 0.0))
-    noisy = [run(Noise(seed, units)) for seed in range(samples)]
+    try:
+        noisy = [run(Noise(seed, units)) for seed in range(samples)]
+    except Exception:  # a reference that fails on a NaN, such as a MaxPool of nothing else
+        return [Expected(y, np.zeros(y.shape), np.zeros(y.shape, bool)) for y in plain]
     return [_expected(y, [other[i] for other in noisy], codes[i]) for i, y in enumerate(plain)]
 
 
