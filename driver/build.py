@@ -179,8 +179,20 @@ def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) 
         library = link(objects.images, objects.symbols)
         if KNOBS.perf:
             perf_map.write(library, objects.images, lowered.nodes)
-        program = _Assembler(lowered, library, main_function(module)).program()
+        weights = _weight_table(lowered)
+        program = _Assembler(lowered, library, main_function(module), weights).program()
     return Built(program, lowered, objects)
+
+
+def _weight_table(lowered: StagedProgram) -> list[Array]:
+    """The weights of the segments by slot, where programs share them. The store lets go of those
+    that the host does not read, so that none is in memory twice."""
+    module = lowered.stages["loops"]
+    slots = {w.slot.value.data: w.weight_name for w in buffer_weights(module) if w.slot is not None}
+    arrays = [lowered.weights[slots[slot]] for slot in sorted(slots)]
+    host = (op for function in module.ops if isinstance(function, FuncOp) for op in function.walk())
+    lowered.weights.keep({op.symbol.root_reference.data for op in host if isinstance(op, WeightOp)})
+    return sharing.packed(arrays)
 
 
 def as_text(lowered: StagedProgram, stage: str) -> str:
@@ -207,7 +219,13 @@ def check_stage(stage: object, known: Sequence[str]) -> None:
 class _Assembler:
     """Makes the steps of a program from ``@main``, or from a function that it runs."""
 
-    def __init__(self, lowered: StagedProgram, library: Library, function: FuncOp) -> None:
+    def __init__(
+        self,
+        lowered: StagedProgram,
+        library: Library,
+        function: FuncOp,
+        weights: Sequence[Array],
+    ) -> None:
         self.lowered = lowered
         self.library = library
         self.module = lowered.stages["loops"]
@@ -216,10 +234,10 @@ class _Assembler:
             op.sym_name.data: op.arena_size for op in self.module.ops if isinstance(op, SegmentOp)
         }
         self.numbers: dict[SSAValue, int] = {}
-        weights = buffer_weights(self.module)
-        slots = {w.slot.value.data: w.weight_name for w in weights if w.slot is not None}
-        self.weights = [lowered.weights[slots[slot]] for slot in sorted(slots)]
-        """By slot: those of the segments, then the constants of the host."""
+        self.table = weights
+        """By slot: those of the segments."""
+        self.weights = [*weights]
+        """Those, then the constants of the host."""
 
     def program(self) -> Program:
         for argument in self.function.body.block.args:
@@ -273,7 +291,7 @@ class _Assembler:
         function = op.function
         if not isinstance(function, FuncOp):
             raise InternalError(f"the module has no function @{op.body_name}")
-        return _Assembler(self.lowered, self.library, function).program()
+        return _Assembler(self.lowered, self.library, function, self.table).program()
 
     def _host(self, op: NnOp, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> HostStep:
         function = picked_kernel(op).function or op.name

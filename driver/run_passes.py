@@ -15,6 +15,8 @@ from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.verify import verify
 from tessella.driver.compiling import Progress, Timings
 from tessella.driver.crash import reproduced
+from tessella.driver.reproducer import MOST_BYTES
+from tessella.runtime.weights import WeightStore
 from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError
 from tessella.support.knobs import KNOBS
@@ -41,7 +43,7 @@ class PassRunner:
 
     def run(self, stage: str, steps: Sequence[ModulePass], module: ModuleOp) -> ModuleOp:
         """The result of the passes that lead to a stage, on a copy of a module."""
-        start = Graph(module, self.ctx.weights.copy())
+        start = Graph(module, self._weights_before(stage))
         module = module.clone()
         for i, step in enumerate(steps):
             self.progress(step.name)
@@ -56,6 +58,17 @@ class PassRunner:
                     check(module, step.name, verify)
             self.after(step, Graph(module, self.ctx.weights, stage))
         return module
+
+    def _weights_before(self, stage: str) -> WeightStore:
+        """The weights for a reproducer. Many are not held beyond the folding of constants: while
+        they are packed there is to be no other copy."""
+        weights = self.ctx.weights
+        is_held = stage == _FOLDS or weights.nbytes() <= MOST_BYTES
+        return weights.copy() if is_held else WeightStore()
+
+
+_FOLDS = "placed"
+"""The stage whose passes evaluate ops on weights."""
 
 
 def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None]) -> None:

@@ -47,7 +47,11 @@ class KeptSource:
 
     def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """The program for these shapes of the inputs. Raises TessellaError."""
-        return self._opened().graph(shapes)
+        source = self._opened()
+        if not any(isinstance(size, str) for info in self.inputs for size in info.shape):
+            # there will be no other shapes: its weights take as much memory as the program's
+            self._source = None
+        return source.graph(shapes)
 
     def _signature(self, own: str | None) -> program_cache.Signature:
         known = None if own is None else program_cache.fetch_signature(own)

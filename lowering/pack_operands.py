@@ -101,7 +101,8 @@ class _Packer:
         self._drop_unused()
 
     def _pack_weights(self, calls: Sequence[CallOp]) -> None:
-        """Pack all weights at the same time: it is copying, in an order that takes its time."""
+        """Pack all weights at the same time: it is copying, in an order that takes its time. A
+        weight that nothing else reads is let go once it is packed."""
         needed: dict[_Key, Array] = {}
         for call in calls:
             wanted = self.kernels[call.callee_name].function_type.inputs
@@ -110,13 +111,35 @@ class _Packer:
                 if weight is not None and _symbol(weight) in self.weights:
                     key = _key(weight, tensor_type(type))
                     needed[key] = weight_array(weight, self.weights).reshape(key.shape)
-        layouts = [key.layout for key in needed]
+        for symbol in {key.symbol for key in needed} - self._read_as_they_are():
+            self.weights.drop(symbol)
+
+        def pack_one(key: _Key) -> Array:
+            return pack(needed.pop(key), key.layout)
+
+        keys = list(needed)
         if sum(array.nbytes for array in needed.values()) < LARGE:
-            packed = list(map(pack, needed.values(), layouts))
+            packed = list(map(pack_one, keys))
         else:
             with ThreadPoolExecutor(THREADS) as threads:
-                packed = list(threads.map(pack, needed.values(), layouts))
-        self.packed = dict(zip(needed, packed, strict=True))
+                packed = list(threads.map(pack_one, keys))
+        self.packed = dict(zip(keys, packed, strict=True))
+
+    def _read_as_they_are(self) -> set[str]:
+        """The symbols of the weights that something reads in the layout that they have."""
+        found: set[str] = set()
+        for function in self.module.ops:
+            for op in () if isinstance(function, KernelOp) else function.walk():
+                if isinstance(op, ViewOp):
+                    continue
+                wanted: Sequence[object] = ()
+                if isinstance(op, CallOp):
+                    wanted = self.kernels[op.callee_name].function_type.inputs.data
+                for i, value in enumerate(op.operands):
+                    weight = weight_of(value)
+                    if weight is not None and (i >= len(wanted) or wanted[i] == value.type):
+                        found.add(_symbol(weight))
+        return found
 
     def _call(self, call: CallOp) -> None:
         wanted = self.kernels[call.callee_name].function_type.inputs

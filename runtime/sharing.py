@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import ALIGNMENT, aligned
+from tessella.support.memory import give_back
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int]
@@ -18,6 +19,9 @@ Key = tuple[int, int]
 _SAMPLES = 1024
 """Bytes of an array that are looked at before it is compared with another as a whole."""
 
+_KEPT = 32 << 20
+"""Bytes that are freed before the C library is told to give them back."""
+
 _shared: MutableMapping[Key, Array] = WeakValueDictionary()
 """Arrays of bytes. Of several with one key, only the latest is found."""
 
@@ -25,22 +29,36 @@ named: MutableMapping[str, Array] = WeakValueDictionary()
 """Arrays of bytes that have a name beside their content: such as they have on disk."""
 
 
-def packed(arrays: Sequence[Array]) -> list[Array]:
+def packed(arrays: list[Array]) -> list[Array]:
     """The bytes of each array, at a multiple of ``ALIGNMENT``; they are shared and must not be
     written to.
 
-    Those that no program has yet are placed one after another in one block. Raises ResourceError.
+    Those that no program has yet are placed one after another in one block. The list is emptied: no
+    array is held once its bytes are copied. Raises ResourceError.
     """
     missing: dict[Key, Array] = {}
     chosen = [_first(bytes_of(array), _shared, missing) for array in arrays]
-    new = {id(flat): flat for flat in chosen if _shared.get(_key(flat)) is not flat}
-    block, end = aligned(sum(map(_room, new.values()))), 0
-    for number, flat in new.items():
+    new: dict[int, list[int]] = {}
+    for place, flat in enumerate(chosen):
+        if _shared.get(_key(flat)) is not flat:
+            new.setdefault(id(flat), []).append(place)
+    block, end = aligned(sum(_room(chosen[places[0]]) for places in new.values())), 0
+    arrays.clear()
+    missing.clear()
+    given_back = 0
+    for places in new.values():
+        flat = chosen[places[0]]
         view = block[end : end + flat.size]
         view[:] = flat
-        new[number] = _shared[_key(view)] = view
-        end += _room(flat)
-    return [new.get(id(flat), flat) for flat in chosen]
+        del flat
+        _shared[_key(view)] = view
+        end += _room(view)
+        for place in places:
+            chosen[place] = view
+        if end - given_back > _KEPT:
+            give_back()
+            given_back = end
+    return chosen
 
 
 def adopted(flats: Sequence[Array]) -> list[Array]:

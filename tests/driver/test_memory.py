@@ -86,6 +86,34 @@ for i in range(105):
 print(json.dumps(after - before))
 """
 
+LARGE_MODEL = """
+count, side = 8, 2048
+names = [f"w{i}" for i in range(count)]
+values = [np.random.default_rng(i).random((side, side), np.float32) for i in range(count)]
+flow = ["x", *(f"y{i}" for i in range(count))]
+nodes = [
+    helper.make_node("MatMul", [a, w], [b]) for a, w, b in zip(flow, names, flow[1:], strict=False)
+]
+weights = [numpy_helper.from_array(v, n) for v, n in zip(values, names, strict=True)]
+infos = [info("x", 32, side)], [info(flow[-1], 32, side)]
+open(sys.argv[1], "wb").write(bytes_of(nodes, *infos, weights))
+print(json.dumps(sum(v.nbytes for v in values)))
+"""
+
+PEAK = """
+import tessella.driver.run_passes as run_passes, tessella.frontends.onnx.importer
+
+run_passes.MOST_BYTES = 1 << 20  # as if it were a large one, of which no reproducer has the weights
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+before = peak()
+tessella.compile(sys.argv[1])
+print(json.dumps(peak() - before))
+"""
+
 
 def run(program: str, *arguments: object) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TESSELLA_VERIFY": "0"}
@@ -109,3 +137,12 @@ def test_the_sizes_of_a_symbolic_model_share_its_weights_and_arena() -> None:
 def test_a_hundred_compiles_leave_nothing() -> None:
     """LLVM itself does, in the processes that it runs in."""
     assert run(MANY_COMPILES) < 10_000_000
+
+
+def test_compiling_takes_little_more_than_two_copies_of_weights(tmp_path: Path) -> None:
+    """The file and the protobuf while a model is read: each weight is let go once it is packed, and
+    once it is where programs share it."""
+    path = tmp_path / "model.onnx"
+    weights = run(LARGE_MODEL, path)
+    grown = run(PEAK, path)
+    assert grown < 2.6 * weights

@@ -341,7 +341,7 @@ def test_settings_come_back() -> None:
     strided = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
     arrays = [np.arange(stored.LARGE // 8), strided, np.array(True), np.zeros((0, 2), np.float64)]
     constants = {i: Constant(i, TensorSpec(arrays[i].shape, arrays[i].dtype)) for i in (1, 2, 3)}
-    program = Program(1, (step,), (1,), constants, packed(arrays), {3: ["n"]})
+    program = Program(1, (step,), (1,), constants, packed([*arrays]), {3: ["n"]})
     elsewhere: dict[str, Array] = {}
 
     def keep(array: Array) -> str:

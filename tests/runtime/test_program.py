@@ -23,7 +23,7 @@ def reshaped(*constants: np.ndarray) -> Program:
     inputs = 0 if constants else 1
     specs = [TensorSpec(array.shape, array.dtype) for array in constants]
     slots = {i: Constant(i, spec) for i, spec in enumerate(specs)}
-    return Program(inputs, (step,), (1,), slots, packed(constants))
+    return Program(inputs, (step,), (1,), slots, packed([*constants]))
 
 
 def test_a_view_of_an_input_is_not_a_result() -> None:

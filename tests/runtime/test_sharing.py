@@ -29,7 +29,7 @@ def test_arrays_that_differ_in_a_byte() -> None:
     for place in (0, 1, 50_001, 99_999):
         arrays.append(base.copy())
         arrays[-1][place] = 1
-    shared = packed(arrays)
+    shared = packed([*arrays])
     assert len({address(flat) for flat in shared}) == len(arrays)
     for flat, array in zip(shared, arrays, strict=True):
         np.testing.assert_array_equal(flat, array)
