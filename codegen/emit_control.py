@@ -205,6 +205,25 @@ def _check(w: Writer, op: Operation) -> None:
     w.start(done)
 
 
+def _share(w: Writer, op: Operation) -> None:
+    """A thread begins at grain ``min(thread * units / threads, last)``, and ends where the next one
+    begins."""
+    assert isinstance(op, rt.ShareOp)
+    thread, threads = w.get(op, 0), w.get(op, 1)
+    following = w.binary("add nsw", thread, constant(I64, 1))
+
+    def begin(number: Value) -> Value:
+        scaled = w.binary("mul nsw", number, constant(I64, op.units))
+        unit = w.binary("udiv", scaled, threads)
+        unit = w.call(I64, "llvm.umin.i64", unit, constant(I64, op.last))
+        return w.binary("mul nsw", unit, constant(I64, op.grain.value.data))
+
+    extent = constant(I64, op.extent.value.data)
+    is_last = w.compare("icmp eq", following, threads)
+    w.values[op.first] = begin(thread)
+    w.values[op.stop] = w.select(is_last, extent, begin(following))
+
+
 def _iota(w: Writer, op: Operation) -> None:
     w.set(op, iota(type_of(op.results[0].type)))
 
@@ -221,5 +240,6 @@ CONTROL: dict[type[Operation], Handler] = {
     rt.ContextOp: _context,
     rt.CheckOp: _check,
     rt.IotaOp: _iota,
+    rt.ShareOp: _share,
     rt.ReturnOp: _nothing,
 }

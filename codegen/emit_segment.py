@@ -1,6 +1,12 @@
-"""Segments: they call kernels on weights, the arena and the call's arrays, and run others."""
+"""Segments: they call kernels on weights, the arena and the call's arrays, and run others.
+
+All threads of a call run a segment. What is not divided between them the first one runs alone.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 
 from xdsl.dialects import memref
 from xdsl.ir import Operation, SSAValue
@@ -21,6 +27,11 @@ SEGMENT_PARAMETERS = (
 def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
     """Load the pointers of the segment's arguments; make room for the calls' arrays of buffers."""
     bind_threads(w, segment)
+    w.divided = _divided(segment)
+    if segment.private_size:
+        offset = w.push(I64, f"mul nuw i64 %thread, {segment.private_size}")
+        offset = w.binary("add nuw", offset, constant(I64, segment.arena_size))
+        w.line(f"%private = getelementptr inbounds i8, ptr %arena, {offset.typed}")
     calls = [len(op.buffers) for op in segment.body.block.ops if isinstance(op, rt.CallOp)]
     if calls:
         w.line(f"%buffers = alloca [{max(calls) + 1} x ptr], align 8")
@@ -28,6 +39,13 @@ def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
     for array, arguments in (("%inputs", segment.inputs), ("%outputs", segment.outputs)):
         for slot, argument in enumerate(arguments):
             _load_pointer(w, argument, array, slot)
+
+
+def _divided(segment: rt.SegmentOp) -> frozenset[str]:
+    """The kernels around a segment that are divided between threads."""
+    block = segment.parent_block()
+    kernels = (op for op in (block.ops if block is not None else ()) if isinstance(op, rt.KernelOp))
+    return frozenset(op.sym_name.data for op in kernels if op.parts is not None)
 
 
 def bind_threads(w: Writer, function: rt.KernelOp | rt.SegmentOp) -> None:
@@ -44,7 +62,8 @@ def _load_pointer(w: Writer, buffer: SSAValue, table: str, slot: int) -> None:
 
 def _arena(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.ArenaOp)
-    w.buffers[op.res] = w.gep("%arena", "i8", constant(I64, op.offset.value.data))
+    memory = "%arena" if op.private is None else "%private"
+    w.buffers[op.res] = w.gep(memory, "i8", constant(I64, op.offset.value.data))
 
 
 def _weight(w: Writer, op: Operation) -> None:
@@ -58,6 +77,11 @@ def _weight(w: Writer, op: Operation) -> None:
 
 def _call(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.CallOp)
+    with nullcontext() if op.callee.root_reference.data in w.divided else _alone(w):
+        _call_kernel(w, op)
+
+
+def _call_kernel(w: Writer, op: rt.CallOp) -> None:
     name = quote(op.callee.root_reference.data)
     for index in range(len(op.buffers)):
         slot = w.gep("%buffers", "ptr", constant(I64, index + 1))
@@ -67,14 +91,47 @@ def _call(w: Writer, op: Operation) -> None:
     w.helpers[name] = f"declare void @{name}(ptr, i64, i64) nounwind"
 
 
+@contextmanager
+def _alone(w: Writer) -> Generator[None]:
+    """What is written meanwhile the first thread runs alone."""
+    first, done = w.label("first"), w.label("done")
+    is_first = w.compare("icmp eq", Value(I64, "%thread"), constant(I64, 0))
+    w.line(f"br {is_first.typed}, label %{first}, label %{done}")
+    w.start(first)
+    yield
+    w.line(f"br label %{done}")
+    w.start(done)
+
+
+def _barrier(w: Writer, op: Operation) -> None:
+    """The address of the function that waits is in the context, which it is called with."""
+    wait, done = w.label("wait"), w.label("done")
+    several = w.compare("icmp ugt", w.get(op, 0), constant(I64, 1))
+    w.line(f"br {several.typed}, label %{wait}, label %{done}")
+    w.start(wait)
+    slot, function = w.gep("%context", "i64", constant(I64, rt.BARRIER_SLOT)), w.name()
+    w.line(f"{function} = load ptr, ptr {slot}, align 8")
+    w.line(f"call void {function}(ptr %context)")
+    w.line(f"br label %{done}")
+    w.start(done)
+
+
+def _scan(w: Writer, op: Operation) -> None:
+    assert isinstance(op, rt.ScanOp)
+    with _alone(w):
+        scan(w, op)
+
+
 def _copy(w: Writer, op: Operation) -> None:
     source, destination = w.buffer(op, 0), w.buffer(op, 1)
     size = rt.buffer_bytes(op.operands[0].type)
     if size != rt.buffer_bytes(op.operands[1].type):
         raise InternalError("memref.copy between buffers of different sizes", where=str(op))
-    w.line(
-        f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, i64 {size}, i1 false)"
-    )
+    with _alone(w):
+        w.line(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, i64 {size}, "
+            "i1 false)"
+        )
 
 
 def _return(w: Writer, op: Operation) -> None:
@@ -85,7 +142,8 @@ SEGMENT: dict[type[Operation], Handler] = {
     rt.ArenaOp: _arena,
     rt.WeightOp: _weight,
     rt.CallOp: _call,
-    rt.ScanOp: scan,
+    rt.ScanOp: _scan,
+    rt.BarrierOp: _barrier,
     memref.CopyOp: _copy,
     rt.ReturnOp: _return,
 }

@@ -127,7 +127,7 @@ def _optimized(text: str, machine: Machine) -> Any:
     """The module, simplified once around the joining of loops' steps.
 
     LLVM's own pipelines simplify five times and look for vectors and calls. They take twice as long
-    for the same code: of 30 kernels and 6 models none runs 5% faster with them.
+    for code as fast: 11 models and 13 kernels run within 4% of it, a GRU 23% faster.
     """
     module, level = _parsed(text), min(machine.level, _SIMPLIFIED)
     builder = _binding.create_pass_builder(

@@ -37,6 +37,9 @@ class Writer:
     scopes: list[Scope] = field(default_factory=list[Scope])
     """The blocks around what is being written, from the outermost."""
 
+    divided: frozenset[str] = frozenset()
+    """The kernels that threads run together; the others one thread runs alone."""
+
     metadata: list[str] = field(default_factory=list[str])
     """Metadata of loops, for the module's end."""
 

@@ -25,7 +25,7 @@ from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
-from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp
+from tessella.dialects.rt import CallOp, KernelOp, LaunchOp, SegmentOp
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
@@ -230,8 +230,13 @@ class _Assembler:
         self.library = library
         self.module = lowered.stages["loops"]
         self.function = function
-        self.arenas = {
-            op.sym_name.data: op.arena_size for op in self.module.ops if isinstance(op, SegmentOp)
+        self.segments = {
+            op.sym_name.data: op for op in self.module.ops if isinstance(op, SegmentOp)
+        }
+        self.divided = {
+            op.sym_name.data
+            for op in self.module.ops
+            if isinstance(op, KernelOp) and op.parts is not None
         }
         self.numbers: dict[SSAValue, int] = {}
         self.table = weights
@@ -313,7 +318,11 @@ class _Assembler:
             TensorSpec(shape_of(r), dtype_of(tensor_type(r).element_type)) for r in op.res
         )
         address = self.library.address(name)
-        return NativeStep(name, address, self.arenas[name], inputs, outputs, specs)
+        segment = self.segments[name]
+        calls = (op for op in segment.body.block.ops if isinstance(op, CallOp))
+        shared = any(op.callee.root_reference.data in self.divided for op in calls)
+        sizes = segment.arena_size, segment.private_size
+        return NativeStep(name, address, sizes[0], inputs, outputs, specs, shared, sizes[1])
 
     def _nodes(self) -> dict[int, list[str]]:
         return {

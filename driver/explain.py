@@ -24,7 +24,8 @@ from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.driver.explain_pick import Explainer
 from tessella.driver.explain_table import page, table
-from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick
+from tessella.driver.explain_threads import explain_threads, lines
+from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick, Threads
 from tessella.kernels.cost import bytes_of
 from tessella.passes.base import CONSUMED, PATTERN, functions
 
@@ -45,17 +46,21 @@ class Explanation:
     """How the kernels were picked; None where that is not known."""
     note: str = ""
     """What is missing from the explanation, if anything."""
+    threads: Threads | None = None
+    """How kernels are divided between threads; None where the program was not lowered so far."""
 
     def json(self) -> str:
-        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick"}``, and ``"note"`` where
-        there is one. Costs are in seconds."""
+        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads"}``, and
+        ``"note"`` where there is one. Costs are in seconds."""
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
-        return json.dumps({**parts, "pick": self.pick, **note}, indent=2)
+        return json.dumps({**parts, "pick": self.pick, "threads": self.threads, **note}, indent=2)
 
     def __str__(self) -> str:
-        lines = table(self.ops, self.conversions, self.fusions, self.pick)
-        return "\n".join([self.note, *lines] if self.note else lines)
+        text = table(self.ops, self.conversions, self.fusions, self.pick)
+        if self.threads is not None:
+            text += ["", *lines(self.threads)]
+        return "\n".join([self.note, *text] if self.note else text)
 
     def _repr_html_(self) -> str:
         return page(self.ops, self.conversions, self.fusions, self.pick, self.note)
@@ -68,7 +73,8 @@ def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
     """
     if "placed" not in stages:
         stage = next(iter(stages))
-        return Explanation(list(_kernels(stages[stage])), note=DERIVED.format(stage=stage))
+        note = DERIVED.format(stage=stage)
+        return Explanation(list(_kernels(stages[stage])), note=note, threads=_threads(stages))
     module = stages["placed"]
     main = main_function(module)
     others = [function for function in functions(module) if function is not main]
@@ -79,7 +85,12 @@ def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
         [conversion for e in explainers for conversion in _conversions(e)],
         [fusion for e in explainers for fusion in _fusions(e.function)],
         explainers[0].pick,
+        threads=_threads(stages),
     )
+
+
+def _threads(stages: Mapping[str, ModuleOp]) -> Threads | None:
+    return explain_threads(stages["loops"]) if "loops" in stages else None
 
 
 def _placed(module: ModuleOp, explainer: Explainer, groups: Iterator[int]) -> Iterator[Entry]:

@@ -77,6 +77,23 @@ class Pick(TypedDict):
     target: str
 
 
+class Barrier(TypedDict):
+    """Where threads wait for each other: the kernel that needs what others have written, with the
+    nodes that it computes."""
+
+    before: str
+    nodes: list[str]
+
+
+class Threads(TypedDict):
+    """How many times kernels are called, how many of these calls are divided between threads, and
+    the barriers. They are the same for any number of threads."""
+
+    calls: int
+    divided: int
+    barriers: list[Barrier]
+
+
 def duration(seconds: float | None) -> str:
     """A time as people read it, such as `12.3 us`; empty where it is not known."""
     if seconds is None:

@@ -23,6 +23,7 @@ from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.hoist_invariants import HoistInvariantsPass
 from tessella.passes.infer_shapes import InferShapesPass
+from tessella.passes.insert_barriers import InsertBarriersPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.kinds import asked_devices, declared, running
 from tessella.passes.move_casts import MoveCastsPass
@@ -34,6 +35,7 @@ from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
+from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_share_loops import TileShareLoopsPass
 from tessella.passes.tile_split_indices import TileSplitIndicesPass
@@ -104,7 +106,11 @@ def _stages(options: Options) -> Stages:
                 # the kernels that copy operands have come in with the packing
                 TileSplitIndicesPass(target=options.target),
                 TileSchedulePass(target=options.target),
+                TileParallelizePass(target=options.target),
             ],
         ),
-        ("loops", [ConvertTileToLoopsPass(), PlanArenaPass(), PlanWeightsPass()]),
+        (
+            "loops",
+            [ConvertTileToLoopsPass(), InsertBarriersPass(), PlanArenaPass(), PlanWeightsPass()],
+        ),
     ]

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, FlatAccess
+from tessella.dialects.tile.nest import depth
 from tessella.dialects.tile.reach import GRANULE, reaches
+from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import tiles_end
 from tessella.support.errors import InvalidModelError
@@ -66,6 +68,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     )
     yield from _partial_rules(op, flat, s)
     yield (
+        "a parallel index whose whole tiles can be divided, outside of shared loops",
+        s.parallel is None or _is_divided(op, flat, s, *s.parallel),
+    )
+    yield (
         f"partial sums of {GRANULE} of an index that ends early",
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
     )
@@ -76,6 +82,11 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         "a default, as not all points of the map count",
         not (op.is_map and flat.constraints) or op.default is not None,
     )
+
+
+def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) -> bool:
+    whole = grain > 0 and grain % tile_of(s, name) == 0
+    return whole and not depth(op) and is_divisible(op, flat, s, name)
 
 
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 from xdsl.dialects import arith, math, memref, vector
@@ -27,6 +27,7 @@ from tessella.dialects.tile.flat import Constraint, Flat
 from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
+from tessella.lowering.bounds import Bounds
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point, Step
@@ -71,10 +72,13 @@ class Statement:
         self.s = schedule
         self.step = step
         self.ahead = ahead
+        self.share: tuple[SSAValue, SSAValue] | None = None
+        """The values of the parallel index that this thread runs."""
         self.buffers = [buffers[v] for v in op.tensors]
         check_schedule(op, flat, schedule)
         self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
         self.constraints = self.plan.constraints
+        self.bounds = Bounds(emitter, self.constraints.bounds, flat.ranges, schedule.rows)
         self.reduces_lanes = self.plan.sums_lanes
         self.bodies = Bodies(emitter, schedule, buffers, step.bases, code)
         self.loads = Loads(emitter, flat, schedule, self.plan, self.buffers, self.bodies)
@@ -109,7 +113,7 @@ class Statement:
                 inner = {**point.blocks, name: Extent(start, size)}
                 self._blocks(rest, replace(point, blocks=inner))
 
-            self._run(name, tiles, body)
+            self._run(name, tiles, body, self._share_of(name))
 
     def _free(self, order: Sequence[str], point: Point) -> None:
         if not order:
@@ -123,7 +127,8 @@ class Statement:
             def body(value: Pos, shaped: Point = shaped) -> None:
                 self._free(rest, self._move(shaped, name, self.e.step(block.start, value, 1)))
 
-            self._run(name, tiles, body)
+            share = None if name in point.blocks else self._share_of(name)
+            self._run(name, tiles, body, share)
 
     def _split(self, name: str, extent: Size) -> Iterator[Tiles]:
         sizes = {self.s.rows: self.s.row_tile, self.s.vector: self.s.width}
@@ -173,20 +178,45 @@ class Statement:
             return replace(point, vectors=vectors, tail=tail, masked=tiles.boundary)
         return point
 
-    def _run(self, name: str, tiles: Tiles, body: Callable[[Pos], None]) -> None:
-        """Run a body at the start of each tile."""
+    def _share_of(self, name: str) -> tuple[SSAValue, SSAValue] | None:
+        """The values of an index that this thread runs, if others run the rest."""
+        parallel = self.s.parallel
+        return self.share if parallel is not None and parallel[0] == name else None
+
+    def _run(
+        self,
+        name: str,
+        tiles: Tiles,
+        body: Callable[[Pos], None],
+        share: tuple[SSAValue, SSAValue] | None = None,
+    ) -> None:
+        """Run a body at the start of each tile, or of those that begin in a share."""
         if self._runs_once(name, tiles):
-            body(Pos(None, tiles.start))
+            once = partial(body, Pos(None, tiles.start))
+            if share is None:
+                once()
+            else:
+                self.e.when(self._begins_in(share, tiles.start), once)
             return
 
         def loop_body(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             iv.name_hint = name
             last = Pos(None, tiles.stop - tiles.size)
-            body(self._min(Pos(iv), last) if tiles.overlap else Pos(iv))
+            body(self.e.min(Pos(iv), last) if tiles.overlap else Pos(iv))
             return ()
 
         start, stop = self.e.index(tiles.start), self._stop(name, tiles)
+        if share is not None:
+            # whole tiles are shared, and the first tiles begin at 0
+            start, stop = share[0], self.e.op(arith.MinSIOp(share[1], stop))
         self.e.loop(start, stop, tiles.size, (), loop_body, self._unrolled(tiles))
+
+    def _begins_in(self, share: tuple[SSAValue, SSAValue], start: Size) -> SSAValue:
+        """Whether a tile begins in a share."""
+        at = self.e.index(start)
+        above = self.e.op(arith.CmpiOp(at, share[0], "sge"))
+        below = self.e.op(arith.CmpiOp(at, share[1], "slt"))
+        return self.e.op(arith.AndIOp(above, below))
 
     def _unrolled(self, tiles: Tiles) -> int:
         """How often the loop over tiles is unrolled. LLVM unrolls short loops as a whole, so that
@@ -292,9 +322,9 @@ class Statement:
         constraint = next((c for c in self.constraints.rows if c.form.coefficient(name)), None)
         if constraint is not None and point.cut.starts:
             return self._reduce_rows(constraint, name, rest, point, sums, rows)
-        start, stop = self._bounds(name, point)
+        start, stop = self.bounds.of(name, self._extent(name, point), point)
         if name in self.step.stops and not point.part:
-            stop = self._min(Pos(self.step.stops[name]), stop)
+            stop = self.e.min(Pos(self.step.stops[name]), stop)
         if start == Pos() and stop == Pos(None, 1):
             return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
 
@@ -425,7 +455,7 @@ class Statement:
             ) -> list[SSAValue]:
                 return self._reduce(rest, self._move(point, name, value), list(carried), active)
 
-            start, stop = self._bounds_of_rows(constraint, name, point, rows, active)
+            start, stop = self.bounds.of_rows(constraint, name, point, rows, active)
             known = start.ssa is None and stop.ssa is None
             if known and (not self._shares_edges or stop.constant <= start.constant + 1):
                 for value in range(start.constant, stop.constant):
@@ -440,67 +470,6 @@ class Statement:
 
             sums = self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, loop_body, 0)
         return sums
-
-    def _bounds_of_rows(
-        self, c: Constraint, name: str, point: Point, rows: Sequence[int], active: Sequence[int]
-    ) -> tuple[Pos, Pos]:
-        """The values of a reduced index for which these rows are inside, and no others are."""
-        first, last = active[0], active[-1]
-        start = self._max(Pos(), self._first(c, name, point, first))
-        stop = self._min(Pos(None, self.flat.ranges[name]), self._end(c, name, point, last))
-        if first > rows[0]:
-            stop = self._min(stop, self._first(c, name, point, first - 1))
-        if last < rows[-1]:
-            start = self._max(start, self._end(c, name, point, last + 1))
-        return start, stop
-
-    def _bounds(self, name: str, point: Point) -> tuple[Pos, Pos]:
-        """The loop bounds of a reduced index, cut to where its constraints hold."""
-        start, stop = Pos(), Pos(None, self._extent(name, point))
-        for c in self.constraints.bounds:
-            if c.form.coefficient(name):
-                start = self._max(start, self._first(c, name, point))
-                stop = self._min(stop, self._end(c, name, point))
-        return start, stop
-
-    def _first(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
-        """The first value of a reduced index for which a constraint holds, at a row."""
-        scale, constant, rest = self._others(c, name, point, row)
-        if rest is None:
-            return Pos(None, -(constant // scale))
-        value, k = rest
-        expr = (AffineExpr.dimension(0) * -k - constant).ceil_div(scale)
-        return Pos(self.e.apply(expr, [value]))
-
-    def _end(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
-        """The value after the last one for which it holds."""
-        scale, constant, rest = self._others(c, name, point, row)
-        last = c.extent - 1 - constant
-        if rest is None:
-            return Pos(None, last // scale + 1)
-        value, k = rest
-        return Pos(self.e.apply((AffineExpr.dimension(0) * -k + last) // scale + 1, [value]))
-
-    def _others(
-        self, c: Constraint, name: str, point: Point, row: int
-    ) -> tuple[int, Size, tuple[SSAValue, int] | None]:
-        """A constraint's form: the coefficient of a reduced index, the constant that is left, and
-        the variable with its coefficient."""
-        others = [(point.indices[n], k) for n, k in c.form.terms if n != name]
-        constant = c.form.constant + sum(k * pos.constant for pos, k in others)
-        constant += row * c.form.coefficient(self.s.rows or "")
-        terms = [(pos.ssa, k) for pos, k in others if pos.ssa is not None]
-        return c.form.coefficient(name), constant, terms[0] if terms else None
-
-    def _max(self, a: Pos, b: Pos) -> Pos:
-        if a.ssa is None and b.ssa is None:
-            return Pos(None, max(a.constant, b.constant))
-        return Pos(self.e.op(arith.MaxSIOp(self.e.at(a), self.e.at(b))))
-
-    def _min(self, a: Pos, b: Pos) -> Pos:
-        if a.ssa is None and b.ssa is None:
-            return Pos(None, min(a.constant, b.constant))
-        return Pos(self.e.op(arith.MinSIOp(self.e.at(a), self.e.at(b))))
 
     # ** panels **
 

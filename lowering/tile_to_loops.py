@@ -9,18 +9,20 @@
 A kernel's intermediate tensors become its scratch. In segments every tensor becomes a buffer: an
 argument, a weight, or a ``memref.alloc`` that ``plan-arena`` puts into the arena. A view is the
 buffer of its source.
+
+A kernel whose statements are divided between threads becomes several, where a statement reads what
+other threads have written (``lowering/pieces.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -33,7 +35,6 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import (
     CallOp,
     ContractOp,
-    EmptyOp,
     KernelOp,
     Nest,
     ReturnOp,
@@ -45,6 +46,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.dialects.tile.nest import depth, lives_within, memory_shape, shared_loops
 from tessella.dialects.tile.reach import Reach, reaches
+from tessella.lowering.pieces import Piece, check_results, pieces
 from tessella.lowering.point import Step
 from tessella.lowering.prefetch import Part, asked, streamed
 from tessella.lowering.statement import Statement
@@ -53,8 +55,6 @@ from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
-
-T = TypeVar("T", rt.KernelOp, rt.SegmentOp)
 
 
 def buffer_type(value: SSAValue) -> rt.Buffer:
@@ -71,104 +71,120 @@ class ConvertTileToLoopsPass(ProgramPass):
     name = "convert-tile-to-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels: dict[str, rt.KernelOp] = {}
+        kernels: dict[str, list[Lowered]] = {}
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp):
-                new = _replace(kernel, _convert_kernel(kernel))
-                kernels[new.sym_name.data] = new
-                if isinstance(ctx, CompileContext) and ctx.lowered is not None:
-                    ctx.lowered(new)
+                kernels[kernel.sym_name.data] = lowered = list(_convert_kernel(kernel))
+                for each in lowered:
+                    Rewriter.insert_op(each.kernel, InsertPoint.before(kernel))
+                    if isinstance(ctx, CompileContext) and ctx.lowered is not None:
+                        ctx.lowered(each.kernel)
         for segment in segments(op):
-            _replace(segment, _Segment(segment, kernels).convert())
+            new = _Segment(segment, kernels).convert()
+            Rewriter.insert_op(new, InsertPoint.before(segment))
+            Rewriter.erase_op(segment)
+        for kernel in list(op.body.block.ops):
+            if isinstance(kernel, KernelOp):
+                Rewriter.erase_op(kernel)
 
 
-def _replace(old: KernelOp | SegmentOp, new: T) -> T:
-    Rewriter.insert_op(new, InsertPoint.before(old))
-    Rewriter.erase_op(old)
-    return new
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel on buffers, and the piece of a kernel on tensors that it was."""
+
+    kernel: rt.KernelOp
+    piece: Piece
 
 
-def _convert_kernel(kernel: KernelOp) -> rt.KernelOp:
-    roots = _roots(kernel)
-    results = _results(kernel, roots)
-    scratch = [v for v in dict.fromkeys(roots.values()) if v not in results]
-    groups = (kernel.body.block.args, results, scratch)
+def _convert_kernel(kernel: KernelOp) -> Iterator[Lowered]:
+    check_results(kernel)
+    found = pieces(kernel)
+    for number, piece in enumerate(found):
+        name = kernel.sym_name.data + (f".{number}" if number else "")
+        yield Lowered(_convert_piece(kernel, name, piece), piece)
+
+
+def _convert_piece(kernel: KernelOp, name: str, piece: Piece) -> rt.KernelOp:
+    groups = (piece.inputs, piece.outputs, piece.scratch)
     types = [[buffer_type(v) for v in group] for group in groups]
-    new = rt.KernelOp(kernel.sym_name.data, *types, code=kernel.code, nodes=kernel.nodes)
+    parts = piece.parts
+    new = rt.KernelOp(name, *types, code=kernel.code, nodes=kernel.nodes, parts=parts)
     values = (value for group in groups for value in group)
     buffers: dict[SSAValue, SSAValue] = dict(zip(values, new.buffers, strict=True))
     for value, argument in buffers.items():
         argument.name_hint = value.name_hint
-    for value, root in roots.items():
-        buffers[value] = buffers[root]
+    for value, root in piece.roots.items():
+        if root in buffers:
+            buffers[value] = buffers[root]
     emitter = Emitter(new.body.block)
-    statements = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
-    _emit(kernel, statements, emitter, buffers, ())
+    _Statements(kernel, piece.ops, buffers, emitter, (new.thread, new.threads)).emit()
     emitter.finish()
     new.body.block.add_op(rt.ReturnOp())
     return new
 
 
-def _emit(
-    kernel: KernelOp,
-    statements: Sequence[ContractOp],
-    emitter: Emitter,
-    buffers: Mapping[SSAValue, SSAValue],
-    steps: tuple[SSAValue, ...],
-) -> None:
-    """Statements of a kernel inside these steps of their shared loops: those that are in further
-    loops together, and those between them."""
-    for inside, group in groupby(statements, key=lambda op: depth(op) > len(steps)):
-        if inside:
-            _emit_loop(kernel, list(group), emitter, buffers, steps)
-        else:
-            _emit_step(kernel, list(group), emitter, buffers, steps)
+@dataclass(frozen=True)
+class _Statements:
+    """The statements of a piece of a kernel."""
 
+    kernel: KernelOp
+    ops: Sequence[ContractOp]
+    buffers: Mapping[SSAValue, SSAValue]
+    emitter: Emitter
+    threads: tuple[SSAValue, SSAValue]
 
-def _emit_loop(
-    kernel: KernelOp,
-    statements: Sequence[ContractOp],
-    emitter: Emitter,
-    buffers: Mapping[SSAValue, SSAValue],
-    steps: tuple[SSAValue, ...],
-) -> None:
-    """The next of the shared loops around statements."""
-    assert kernel.nest is not None
-    loop = kernel.nest.data.loops[len(steps)]
+    def emit(self) -> None:
+        self._inside(self.ops, ())
 
-    def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        step.name_hint = "step"
-        if loop.extent % loop.step:
-            step = emitter.op(arith.MinSIOp(step, emitter.index(loop.extent - loop.step)))
-        _emit(kernel, statements, emitter, buffers, (*steps, step))
-        return ()
+    def _inside(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
+        """Statements inside these steps of their shared loops: those that are in further loops
+        together, and those between them."""
+        for deeper, group in groupby(ops, key=lambda op: depth(op) > len(steps)):
+            (self._loop if deeper else self._step)(list(group), steps)
 
-    emitter.loop(emitter.index(0), emitter.index(loop.extent), loop.step, (), body)
+    def _loop(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
+        """The next of the shared loops around statements."""
+        assert self.kernel.nest is not None
+        loop, e = self.kernel.nest.data.loops[len(steps)], self.emitter
 
+        def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            step.name_hint = "step"
+            if loop.extent % loop.step:
+                step = e.op(arith.MinSIOp(step, e.index(loop.extent - loop.step)))
+            self._inside(ops, (*steps, step))
+            return ()
 
-def _emit_step(
-    kernel: KernelOp,
-    statements: Sequence[ContractOp],
-    emitter: Emitter,
-    buffers: Mapping[SSAValue, SSAValue],
-    steps: tuple[SSAValue, ...],
-) -> None:
-    """One step of statements that are in these shared loops and in no others."""
-    number = kernel.code.value.data if kernel.code is not None else 0
-    nest = kernel.nest.data if kernel.nest is not None and steps else Nest(())
-    parts = [
-        Part(op, flat := flatten(op), _step(op, flat, emitter, nest, steps)) for op in statements
-    ]
-    ahead = asked(parts, nest, buffers, emitter)
-    for part in parts:
-        op, flat = part.op, simplify(part.flat)
-        if op.schedule is None:
-            raise InvalidModelError(
-                "a statement has no schedule", hint="tile-schedule gives it one"
-            )
-        schedule = op.schedule.data
-        asks = ahead.get(op) or streamed(op, flat, schedule, buffers)
-        Statement(emitter, op, flat, schedule, buffers, part.step, number, asks).emit()
+        first, stop = e.index(0), e.index(loop.extent)
+        if loop.parallel:
+            first, stop = self._share(loop.extent, loop.parallel)
+        e.loop(first, stop, loop.step, (), body)
+
+    def _share(self, extent: Size, grain: int) -> tuple[SSAValue, SSAValue]:
+        """The part of a loop that this thread runs."""
+        op = rt.ShareOp(extent, grain, *self.threads)
+        self.emitter.effect(op)
+        return op.first, op.stop
+
+    def _step(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
+        """One step of statements that are in these shared loops and in no others."""
+        kernel, buffers, emitter = self.kernel, self.buffers, self.emitter
+        number = kernel.code.value.data if kernel.code is not None else 0
+        nest = kernel.nest.data if kernel.nest is not None and steps else Nest(())
+        parts = [Part(op, flat := flatten(op), _step(op, flat, emitter, nest, steps)) for op in ops]
+        ahead = asked(parts, nest, buffers, emitter)
+        for part in parts:
+            op, flat = part.op, simplify(part.flat)
+            if op.schedule is None:
+                raise InvalidModelError(
+                    "a statement has no schedule", hint="tile-schedule gives it one"
+                )
+            schedule = op.schedule.data
+            asks = ahead.get(op) or streamed(op, flat, schedule, buffers)
+            statement = Statement(emitter, op, flat, schedule, buffers, part.step, number, asks)
+            if schedule.parallel is not None:
+                name, grain = schedule.parallel
+                statement.share = self._share(flat.ranges[name], grain)
+            statement.emit()
 
 
 def _step(
@@ -207,38 +223,10 @@ def _starts(
     return tuple(starts)
 
 
-def _results(kernel: KernelOp, roots: dict[SSAValue, SSAValue]) -> list[SSAValue]:
-    """The tensors that a kernel returns, by the tensor that owns the buffer."""
-    name = kernel.sym_name.data
-    if any(kernel.packed(i) for i in range(len(kernel.body.block.args))):
-        raise InvalidModelError(
-            f"the operands of @{name} are not packed", hint="pack-operands packs them"
-        )
-    results = [roots[v] for v in kernel.returned.values if v in roots]
-    if len(set(results)) != len(kernel.returned.values):
-        raise InvalidModelError(
-            f"@{name} returns an argument, or a tensor twice",
-            expected="each result to be written by a statement of its own",
-        )
-    return results
-
-
-def _roots(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
-    """For every tensor made in a kernel, the tensor that owns its buffer. Statements write into the
-    buffer of their init."""
-    roots: dict[SSAValue, SSAValue] = {}
-    for op in kernel.body.block.ops:
-        if isinstance(op, EmptyOp):
-            roots[op.res] = op.res
-        elif isinstance(op, ContractOp):
-            roots[op.res] = roots[op.init] if op.init is not None else op.res
-    return roots
-
-
 class _Segment:
     """Converts one segment."""
 
-    def __init__(self, segment: SegmentOp, kernels: dict[str, rt.KernelOp]) -> None:
+    def __init__(self, segment: SegmentOp, kernels: Mapping[str, Sequence[Lowered]]) -> None:
         self.old = segment
         self.kernels = kernels
         arguments, self.results = segment.body.block.args, segment.returned.values
@@ -283,9 +271,28 @@ class _Segment:
         return self.new
 
     def _call(self, op: CallOp) -> None:
+        lowered = self.kernels[op.callee_name]
         inputs, outputs = self._operands(op)
-        scratch = [self._allocate(a.type) for a in self.kernels[op.callee_name].scratch]
-        self.block.add_op(rt.CallOp(op.callee_name, inputs, outputs, scratch, self._threads))
+        first = lowered[0].piece
+        buffers: dict[SSAValue, SSAValue] = dict(zip(first.arguments, inputs, strict=True))
+        buffers.update(zip(first.results, outputs, strict=True))
+        for each in lowered:
+            self._call_piece(each, buffers)
+
+    def _call_piece(self, lowered: Lowered, buffers: dict[SSAValue, SSAValue]) -> None:
+        """Call a kernel. The buffers between the kernels of one call come in here."""
+        kernel, piece = lowered.kernel, lowered.piece
+        for value, argument in zip(piece.outputs, kernel.outputs, strict=True):
+            if value not in buffers:
+                buffers[value] = self._allocate(argument.type)
+        count = len(piece.inputs) + len(piece.outputs)
+        scratch = [
+            self._allocate(argument.type, private=kernel.part(count + i) == rt.OWN)
+            for i, argument in enumerate(kernel.scratch)
+        ]
+        inputs, outputs = ([buffers[v] for v in group] for group in (piece.inputs, piece.outputs))
+        name = kernel.sym_name.data
+        self.block.add_op(rt.CallOp(name, inputs, outputs, scratch, self._threads))
 
     def _scan(self, op: ScanOp) -> None:
         """The segment's arena comes in when it is planned."""
@@ -307,9 +314,11 @@ class _Segment:
     def _threads(self) -> tuple[SSAValue, SSAValue]:
         return self.new.thread, self.new.threads
 
-    def _allocate(self, type: Attribute) -> SSAValue:
+    def _allocate(self, type: Attribute, *, private: bool = False) -> SSAValue:
         assert isinstance(type, MemRefType)
         alloc = memref.AllocOp.get(type.element_type, None, list(type.get_shape()))
+        if private:
+            alloc.attributes[rt.PRIVATE] = UnitAttr()
         self.block.add_op(alloc)
         return alloc.memref
 

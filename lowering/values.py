@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from xdsl.dialects import affine, scf, vector
+from xdsl.dialects.arith import MaxSIOp, MinSIOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     FloatAttr,
@@ -175,6 +176,18 @@ class Emitter:
         terms = ([(pos.ssa, 1)] if pos.ssa is not None else []) + [(value.ssa, stride)]
         return Pos(self.linear(terms, 0), constant)
 
+    def max(self, a: Pos, b: Pos) -> Pos:
+        """The larger of two positions."""
+        if a.ssa is None and b.ssa is None:
+            return Pos(None, max(a.constant, b.constant))
+        return Pos(self.op(MaxSIOp(self.at(a), self.at(b))))
+
+    def min(self, a: Pos, b: Pos) -> Pos:
+        """The smaller of two positions."""
+        if a.ssa is None and b.ssa is None:
+            return Pos(None, min(a.constant, b.constant))
+        return Pos(self.op(MinSIOp(self.at(a), self.at(b))))
+
     def loop(
         self,
         start: SSAValue,
@@ -197,6 +210,16 @@ class Emitter:
             op.attributes[UNROLL] = IntegerAttr(unroll, i64)
         self.block.add_op(op)
         return list(op.results)
+
+    def when(self, condition: SSAValue, body: Callable[[], None]) -> None:
+        """An scf.if without results."""
+        inner = Block()
+        self._outer.append((self.block, self._local))
+        self.block, self._local = inner, {}
+        body()
+        inner.add_op(scf.YieldOp())
+        self.block, self._local = self._outer.pop()
+        self.effect(scf.IfOp(condition, [], Region(inner)))
 
     def vector_type(self, element: Attribute) -> VectorType[Any]:
         """The vector type of this statement's lanes."""

@@ -8,31 +8,61 @@
 
 Buffers are placed from the largest to the smallest, each at the lowest offset that is free during
 its lifetime (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-Inference", 2020). The segment's property ``arena_bytes`` is the size of the arena. A segment that
-another one runs in a loop has its arena in the other's.
+Inference", 2020). A buffer that several threads touch lives until the next barrier, as one of them
+may be late; unless the next buffer at its place is as large, and each thread touches the same part
+of both. The segment's property ``arena_bytes`` is the size of the arena. Memory that each thread
+has for itself lies behind it, ``private_bytes`` for each thread. A segment that another one runs in
+a loop has its arena in the other's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i8, i64
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tessella.dialects.rt import ArenaOp, ScanOp, SegmentOp, aligned, buffer_bytes
+from tessella.dialects.rt import (
+    ALONE,
+    ANY,
+    PRIVATE,
+    ArenaOp,
+    BarrierOp,
+    Part,
+    ScanOp,
+    SegmentOp,
+    aligned,
+    buffer_bytes,
+)
 from tessella.dialects.symbols import callee_of
+from tessella.passes.insert_barriers import Kernels, kernels_of, uses_of
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.tile.parts import joined
 
 
 @dataclass(frozen=True)
 class _Lifetime:
-    op: memref.AllocOp
+    """Of buffers that have one place, one after the other."""
+
+    ops: tuple[memref.AllocOp, ...]
     size: int
     first: int
     last: int
+    until: int
+    """The next barrier."""
+    part: Part
+    """What each thread touches of it."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one thread touches it, in the order of the ops."""
+        return self.part == ALONE
 
 
 class _Arena:
@@ -41,7 +71,8 @@ class _Arena:
 
     def __init__(self, most: int) -> None:
         self.count = 0
-        self._first, self._last, self._start, self._end = np.zeros((4, most), np.int64)
+        self._first, self._last, self._until, self._start, self._end = np.zeros((5, most), np.int64)
+        self._alone = np.zeros(most, np.bool_)
 
     @property
     def size(self) -> int:
@@ -51,7 +82,7 @@ class _Arena:
         """Place a buffer at the lowest offset that is free during its lifetime. Returns the
         offset."""
         n = self.count
-        taken = (self._first[:n] <= lifetime.last) & (self._last[:n] >= lifetime.first)
+        taken = self._taken(lifetime)
         starts, ends = self._start[:n][taken], self._end[:n][taken]
         order = np.argsort(starts)
         starts = starts[order]
@@ -60,14 +91,25 @@ class _Arena:
         gaps = np.flatnonzero(starts - reach[:-1] >= lifetime.size)
         offset = int(reach[gaps[0]] if gaps.size else reach[-1])
         self._first[n], self._last[n] = lifetime.first, lifetime.last
+        self._until[n], self._alone[n] = lifetime.until, lifetime.is_alone
         self._start[n], self._end[n] = offset, offset + lifetime.size
         self.count += 1
         return offset
 
+    def _taken(self, x: _Lifetime) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """The buffers that may be in use when this one is."""
+        first, last, until = (a[: self.count] for a in (self._first, self._last, self._until))
+        taken = (first <= x.until) & (until >= x.first)
+        if x.is_alone:
+            taken &= ~self._alone[: self.count] | ((first <= x.last) & (last >= x.first))
+        return taken
+
 
 def _make_room(op: ScanOp) -> None:
-    """Allocate the arena of the segment in a loop, which stands above and is planned."""
-    size = callee_of(op, op.callee, SegmentOp).arena_size
+    """Allocate the memory of the segment in a loop, which stands above and is planned. One thread
+    runs it."""
+    segment = callee_of(op, op.callee, SegmentOp)
+    size = segment.arena_size + segment.private_size
     if size and op.arena is None:
         alloc = memref.AllocOp.get(i8, None, [size])
         Rewriter.insert_op(alloc, InsertPoint.before(op))
@@ -81,33 +123,73 @@ class PlanArenaPass(ProgramPass):
     name = "plan-arena"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernels = kernels_of(op)
         for segment in op.body.block.ops:
             if isinstance(segment, SegmentOp):
-                _plan(segment)
+                _plan(segment, kernels)
 
 
-def _plan(segment: SegmentOp) -> None:
+def _plan(segment: SegmentOp, kernels: Kernels) -> None:
     for op in segment.body.block.ops:
         if isinstance(op, ScanOp):
             _make_room(op)
-    position = {op: i for i, op in enumerate(segment.body.block.ops)}
-    lifetimes: list[_Lifetime] = []
-    for op in position:
+    lifetimes = list(_lifetimes(segment, kernels))
+    private = [x for x in lifetimes if PRIVATE in x.ops[0].attributes]
+    common = [x for x in lifetimes if PRIVATE not in x.ops[0].attributes]
+    segment.arena_bytes = IntegerAttr(_place(_joined(common)), i64)
+    size = _place([replace(x, part=ALONE) for x in private])
+    segment.private_bytes = IntegerAttr(size, i64) if size else None
+    for op in list(segment.body.block.ops):
         if isinstance(op, memref.AllocOp):
+            Rewriter.erase_op(op)  # nothing uses it
+
+
+def _lifetimes(segment: SegmentOp, kernels: Kernels) -> Iterator[_Lifetime]:
+    ops = list(segment.body.block.ops)
+    position = {op: i for i, op in enumerate(ops)}
+    barriers = [i for i, op in enumerate(ops) if isinstance(op, BarrierOp)]
+    parts = _parts(ops, kernels)
+    for op in ops:
+        if isinstance(op, memref.AllocOp) and op.memref.uses:
             uses = [position[use.operation] for use in op.memref.uses]
-            if uses:
-                size = aligned(buffer_bytes(op.memref.type))
-                lifetimes.append(_Lifetime(op, size, min(uses), max(uses)))
+            last = max(uses)
+            after = bisect(barriers, last)
+            until = barriers[after] if after < len(barriers) else len(ops)
+            size = aligned(buffer_bytes(op.memref.type))
+            yield _Lifetime((op,), size, min(uses), last, until, parts[op.memref])
+
+
+def _parts(ops: Sequence[Operation], kernels: Kernels) -> Mapping[SSAValue, Part]:
+    """What each thread touches of each buffer."""
+    return joined(use for op in ops for use in uses_of(op, kernels))
+
+
+def _joined(lifetimes: Sequence[_Lifetime]) -> list[_Lifetime]:
+    """The lifetimes, with those that follow each other joined where no barrier is between them, and
+    each thread touches the same part of both."""
+    joined: list[_Lifetime] = []
+    open_: dict[tuple[int, Part], list[_Lifetime]] = {}
+    for x in sorted(lifetimes, key=lambda x: x.first):
+        alike = open_.setdefault((x.size, x.part), [])
+        free = (y for y in alike if y.last < x.first <= y.until)
+        before = next(free, None) if x.part not in (ALONE, ANY) else None
+        if before is not None:
+            alike.remove(before)
+            joined.remove(before)
+            x = replace(x, ops=(*before.ops, *x.ops), first=before.first)
+        alike.append(x)
+        joined.append(x)
+    return joined
+
+
+def _place(lifetimes: Sequence[_Lifetime]) -> int:
+    """Replace allocations by places in one arena. Returns its size."""
     arena = _Arena(len(lifetimes))
-    offsets = {x.op: arena.place(x) for x in sorted(lifetimes, key=lambda x: -x.size)}
-    for op in list(position):
-        if isinstance(op, memref.AllocOp):
-            offset = offsets.get(op)
-            if offset is None:
-                Rewriter.erase_op(op)
-                continue
+    for x in sorted(lifetimes, key=lambda x: -x.size):
+        offset = arena.place(x)
+        for op in x.ops:
             assert isinstance(op.memref.type, MemRefType)
-            place = ArenaOp(offset, op.memref.type)
+            place = ArenaOp(offset, op.memref.type, private=PRIVATE in op.attributes)
             place.res.name_hint = op.memref.name_hint
             Rewriter.replace_op(op, place)
-    segment.arena_bytes = IntegerAttr(arena.size, i64)
+    return arena.size

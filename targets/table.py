@@ -12,6 +12,8 @@ Where the figures are from:
   without a bound, 4 in 10 choices of tiles are unrolled further;
 - cycles to fill the pipeline: a guess; without them 13 choices of tiles
   change, 4% in the mean and 15% at most;
+- cycles of a barrier: some messages between two cores, of 60 to 100 ns each; cycles to wake a
+  thread: 25 us, as in a virtual machine; they bound what is worth dividing between threads;
 - pages: 64 entries in the first buffer of translations, and 7 cycles to the second one, from the
   manual of Intel; 1x1 convolutions of images in rows feel 6 of them;
 - bandwidth of level 1: a vector from each load port in every cycle;
@@ -50,6 +52,8 @@ AVX512 = Target(
     shuffle_ports=1,
     loop_ops=160,
     refill_cycles=12.0,
+    barrier_cycles=1500,
+    wake_cycles=100_000,
     page=4 * _KIB,
     tlb_entries=64,
     tlb_miss_cycles=7.0,
@@ -80,6 +84,8 @@ AVX2 = Target(
     shuffle_ports=1,
     loop_ops=160,
     refill_cycles=12.0,
+    barrier_cycles=1500,
+    wake_cycles=100_000,
     page=4 * _KIB,
     tlb_entries=64,
     tlb_miss_cycles=7.0,
@@ -110,6 +116,8 @@ SSE = Target(
     shuffle_ports=1,
     loop_ops=160,
     refill_cycles=12.0,
+    barrier_cycles=1500,
+    wake_cycles=100_000,
     page=4 * _KIB,
     tlb_entries=64,
     tlb_miss_cycles=7.0,
@@ -140,6 +148,8 @@ NEON = Target(
     shuffle_ports=1,
     loop_ops=160,
     refill_cycles=12.0,
+    barrier_cycles=1500,
+    wake_cycles=100_000,
     page=4 * _KIB,
     tlb_entries=64,
     tlb_miss_cycles=7.0,

@@ -60,6 +60,12 @@ class Target:
     refill_cycles: float
     """Cycles until the pipeline is full again after a branch that was predicted badly."""
 
+    barrier_cycles: int
+    """Cycles until threads on two cores know that both are at a barrier."""
+
+    wake_cycles: int
+    """Cycles until a thread that sleeps runs."""
+
     page: int
     """Bytes of a page of memory."""
 

@@ -12,7 +12,9 @@ from tessella.dialects.rt.functions import (
 )
 from tessella.dialects.rt.ops import (
     ARENA_ALIGNMENT,
+    BARRIER_SLOT,
     CONTEXT_SLOTS,
+    PRIVATE,
     UNROLL,
     ArenaOp,
     CheckOp,
@@ -24,24 +26,44 @@ from tessella.dialects.rt.ops import (
     buffer_bytes,
 )
 from tessella.dialects.rt.scan import ScanOp
+from tessella.dialects.rt.threads import (
+    ALONE,
+    ANY,
+    OWN,
+    BarrierOp,
+    Kind,
+    Part,
+    PartAttr,
+    ShareOp,
+)
 
 __all__ = [
+    "ALONE",
+    "ANY",
     "ARENA_ALIGNMENT",
+    "BARRIER_SLOT",
     "CONTEXT_SLOTS",
+    "OWN",
+    "PRIVATE",
     "UNROLL",
     "ArenaOp",
+    "BarrierOp",
     "Buffer",
     "CallOp",
     "CheckOp",
     "ContextOp",
     "IotaOp",
     "KernelOp",
+    "Kind",
     "LaunchOp",
+    "Part",
+    "PartAttr",
     "PrefetchOp",
     "ReturnOp",
     "Rt",
     "ScanOp",
     "SegmentOp",
+    "ShareOp",
     "WeightOp",
     "aligned",
     "buffer_bytes",
@@ -51,7 +73,7 @@ Rt = Dialect(
     "rt",
     [
         *(KernelOp, SegmentOp, CallOp, ScanOp, LaunchOp, ReturnOp),
-        *(ContextOp, CheckOp, IotaOp, PrefetchOp, ArenaOp, WeightOp),
+        *(ContextOp, CheckOp, IotaOp, PrefetchOp, ArenaOp, WeightOp, ShareOp, BarrierOp),
     ],
-    [],
+    [PartAttr],
 )

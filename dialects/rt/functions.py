@@ -58,6 +58,7 @@ from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt.ops import ArenaOp, check_buffer
+from tessella.dialects.rt.threads import ALONE, OWN, Part, PartAttr
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order
@@ -204,6 +205,9 @@ class KernelOp(_Function):
     """What its failed checks write to the status."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     """The names of the nodes that it computes."""
+    parts = opt_prop_def(ArrayAttr[PartAttr])
+    """What each thread touches of each buffer. Without it, the first thread runs the kernel alone.
+    """
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs", "scratch")
 
@@ -216,12 +220,30 @@ class KernelOp(_Function):
         *,
         code: IntegerAttr[I64] | None = None,
         nodes: ArrayAttr[StringAttr] | None = None,
+        parts: ArrayAttr[PartAttr] | None = None,
     ) -> None:
-        super().__init__(name, (inputs, outputs, scratch), {"code": code, "nodes": nodes})
+        properties = {"code": code, "nodes": nodes, "parts": parts}
+        super().__init__(name, (inputs, outputs, scratch), properties)
 
     @property
     def scratch(self) -> Sequence[BlockArgument]:
         return self.group(2)
+
+    def part(self, number: int) -> Part:
+        """What a thread touches of a buffer."""
+        return ALONE if self.parts is None else self.parts.data[number].data
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.parts is None:
+            return
+        if len(self.parts) != len(self.buffers):
+            raise VerifyException(
+                f"rt.kernel: expected parts of {len(self.buffers)} buffers, found {len(self.parts)}"
+            )
+        passed = len(self.buffers) - len(self.scratch)
+        if OWN in (part.data for part in self.parts.data[:passed]):
+            raise VerifyException("rt.kernel: only scratch is a thread's own")
 
 
 @irdl_op_definition
@@ -231,6 +253,8 @@ class SegmentOp(_Function):
     name = "rt.segment"
     arena_bytes = opt_prop_def(IntegerAttr[I64])
     """The size of the arena; `plan-arena` chooses it."""
+    private_bytes = opt_prop_def(IntegerAttr[I64])
+    """The size of the memory behind the arena that each thread has for itself."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs")
 
@@ -244,17 +268,26 @@ class SegmentOp(_Function):
         """Bytes of the arena."""
         return 0 if self.arena_bytes is None else self.arena_bytes.value.data
 
+    @property
+    def private_size(self) -> int:
+        """Bytes of each thread's own memory."""
+        return 0 if self.private_bytes is None else self.private_bytes.value.data
+
     def verify_(self) -> None:
         super().verify_()
-        if self.arena_size < 0:
+        if self.arena_size < 0 or self.private_size < 0:
             raise VerifyException(
-                f"rt.segment: the size of the arena is negative: {self.arena_size}"
+                "rt.segment: the size of the arena is negative: "
+                f"{min(self.arena_size, self.private_size)}"
             )
         for op in self.body.block.ops:
-            if isinstance(op, ArenaOp) and op.extent[1] > self.arena_size:
+            if not isinstance(op, ArenaOp):
+                continue
+            size = self.private_size if op.private is not None else self.arena_size
+            if op.extent[1] > size:
                 raise VerifyException(
                     f"rt.arena: {op.res.type} at {op.extent[0]} reaches out of the arena of "
-                    f"{self.arena_size} bytes"
+                    f"{size} bytes"
                 )
 
 
@@ -369,7 +402,8 @@ def _overlap(a: SSAValue, b: SSAValue) -> bool:
     """Whether two buffers are known to share memory."""
     if isinstance(a.owner, ArenaOp) and isinstance(b.owner, ArenaOp):
         (first, first_end), (second, second_end) = a.owner.extent, b.owner.extent
-        return first < second_end and second < first_end
+        same = a.owner.private == b.owner.private
+        return same and first < second_end and second < first_end
     return a is b
 
 

@@ -39,8 +39,13 @@ from tessella.dialects.elements import bytes_of
 UNROLL = "rt.unroll"
 """Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
 would."""
+PRIVATE = "rt.private"
+"""Attribute of a `memref.alloc` of memory that each thread has for itself."""
 CONTEXT_SLOTS = 16
-"""Number of i64 slots in a call's context; slot 0 is the status."""
+"""Number of i64 slots in a thread's context; slot 0 is the status."""
+BARRIER_SLOT = 1
+"""The slot of a context that has the address of the function ``void (context)`` that waits for all
+threads."""
 
 ARENA_ALIGNMENT = 64
 """Bytes: every buffer in the arena and every weight starts at a multiple of this."""
@@ -156,17 +161,25 @@ class PrefetchOp(IRDLOperation):
 
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
-    """A buffer in the arena, at an offset in bytes: `%b = rt.arena 4096 : memref<1024xf32>`."""
+    """A buffer in the arena, at an offset in bytes: `%b = rt.arena 4096 : memref<1024xf32>`; or
+    `{private}`, in each thread's own memory behind it."""
 
     name = "rt.arena"
     offset = prop_def(IntegerAttr[I64])
+    private = opt_prop_def(UnitAttr)
     res = result_def(MemRefType)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$offset attr-dict `:` type($res)"
 
-    def __init__(self, offset: int, type: MemRefType) -> None:
-        super().__init__(properties={"offset": IntegerAttr(offset, i64)}, result_types=[type])
+    def __init__(self, offset: int, type: MemRefType, *, private: bool = False) -> None:
+        super().__init__(
+            properties={
+                "offset": IntegerAttr(offset, i64),
+                "private": UnitAttr() if private else None,
+            },
+            result_types=[type],
+        )
 
     @property
     def extent(self) -> tuple[int, int]:

@@ -39,9 +39,10 @@ class _RunsSegment(SymbolUserOpInterface):
         check_types(op, "carried values", taken[: loop.carried], given[: loop.carried])
         check_types(op, "spare buffers", given[: loop.carried], [value.type for value in op.spare])
         room = 0 if op.arena is None else buffer_bytes(op.arena.type)
-        if room < segment.arena_size:
+        needed = segment.arena_size + segment.private_size
+        if room < needed:
             raise VerifyException(
-                f"rt.scan: the arena of @{segment.sym_name.data} has {segment.arena_size} bytes, "
+                f"rt.scan: the arena of @{segment.sym_name.data} has {needed} bytes, "
                 f"and there is room for {room}"
             )
 

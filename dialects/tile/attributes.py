@@ -109,6 +109,9 @@ class SharedLoop:
 
     extent: int
     step: int
+    parallel: int = 0
+    """How much of the extent is given to a thread at a time, in whole steps; 0 for a loop that each
+    thread runs as a whole."""
 
     @property
     def trips(self) -> int:
@@ -122,7 +125,7 @@ class SharedLoop:
     def over(self, range: Size) -> SharedLoop:
         """The loop in values of an index that counts it."""
         block = self.extent // range
-        return SharedLoop(range, self.step // block)
+        return SharedLoop(range, self.step // block, self.parallel // block)
 
 
 @dataclass(frozen=True)
@@ -135,10 +138,15 @@ class Nest:
     ahead: int = 1
     """How many steps later."""
 
+    @property
+    def parallel(self) -> int | None:
+        """The number of the loop whose steps are divided between threads."""
+        return next((i for i, loop in enumerate(self.loops) if loop.parallel), None)
+
 
 @irdl_attr_definition
 class NestAttr(Data[Nest]):
-    """`#tile.nest<[12 by 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`."""
+    """`#tile.nest<[12 by 1 parallel 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`."""
 
     name = "tile.nest"
 
@@ -147,7 +155,11 @@ class NestAttr(Data[Nest]):
         def loop() -> SharedLoop:
             extent = parser.parse_integer(allow_negative=False)
             parser.parse_keyword("by")
-            return SharedLoop(extent, parser.parse_integer(allow_negative=False))
+            step = parser.parse_integer(allow_negative=False)
+            parallel = parser.parse_optional_keyword("parallel") is not None
+            return SharedLoop(
+                extent, step, parser.parse_integer(allow_negative=False) if parallel else 0
+            )
 
         with parser.in_angle_brackets():
             loops = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, loop)
@@ -160,10 +172,15 @@ class NestAttr(Data[Nest]):
             return Nest(tuple(loops), prefetch, ahead)
 
     def print_parameter(self, printer: Printer) -> None:
-        text = ", ".join(f"{loop.extent} by {loop.step}" for loop in self.data.loops)
+        text = ", ".join(map(_loop, self.data.loops))
         prefetch = f" prefetch {self.data.prefetch}" if self.data.prefetch else ""
         ahead = f" ahead {self.data.ahead}" if self.data.ahead != 1 else ""
         printer.print_string(f"<[{text}]{prefetch}{ahead}>")
+
+
+def _loop(loop: SharedLoop) -> str:
+    parallel = f" parallel {loop.parallel}" if loop.parallel else ""
+    return f"{loop.extent} by {loop.step}{parallel}"
 
 
 @irdl_attr_definition
@@ -211,6 +228,10 @@ class Schedule:
     prefetch: bool = False
     """Whether panels, and vectors from memory, are asked for while the ones before them are at
     work. Partial sums read such vectors in two places."""
+    parallel: tuple[str, int] | None = None
+    """A free index that is divided between threads, and how many of its values, whole tiles, are
+    given to a thread at a time. None if one thread runs the statement, or a loop around it is
+    divided."""
 
     @property
     def width(self) -> int:
@@ -261,10 +282,10 @@ class ScheduleAttr(Data[Schedule]):
             if parser.parse_optional_keyword("blocks"):
                 blocks = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, block)
             prefetch = parser.parse_optional_keyword("prefetch") is not None
+            parallel = block() if parser.parse_optional_keyword("parallel") else None
         return Schedule(
             *(order, reduction, vector, lanes, vectors, rows, row_tile, unroll, tuple(blocks)),
-            partial,
-            prefetch,
+            *(partial, prefetch, parallel),
         )
 
     def print_parameter(self, printer: Printer) -> None:
@@ -282,4 +303,6 @@ class ScheduleAttr(Data[Schedule]):
             text += f" blocks [{', '.join(f'{name} {size}' for name, size in s.blocks)}]"
         if s.prefetch:
             text += " prefetch"
+        if s.parallel is not None:
+            text += f" parallel {s.parallel[0]} {s.parallel[1]}"
         printer.print_string(f"<{text}>")

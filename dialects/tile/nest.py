@@ -18,7 +18,7 @@ each block, which steps make, and then one over the blocks:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -136,6 +136,17 @@ def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size])
     return len(found) == 1 and found[0][0] is not None and found[0][0] * ranges[name] == found[0][1]
 
 
+def can_divide(kernel: Operation, number: int) -> bool:
+    """Whether threads can divide the steps of a shared loop: each reads in it what it has written
+    itself."""
+    inside = [op for op in kernel.regions[0].block.ops if isinstance(op, ContractOp) and depth(op)]
+    pairs = [(op, use.operation) for op in inside for use in op.res.uses]
+    common = [common_depth(op, reader) for op, reader in pairs if isinstance(reader, ContractOp)]
+    return min(map(depth, inside), default=0) > number and all(
+        within == 0 or within > number for within in common
+    )
+
+
 def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
     """Raise VerifyException if a kernel's statements cannot share its loops."""
     loops = nest.data.loops if nest is not None else ()
@@ -144,6 +155,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
             raise VerifyException(
                 f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
             )
+    _check_parallel(kernel, loops)
     for op in kernel.regions[0].block.ops:
         if not isinstance(op, ContractOp):
             continue
@@ -161,6 +173,19 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
                     f"{loop.step} that is shared"
                 )
         _check_reads(op)
+
+
+def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
+    """Check that at most one loop is divided between threads, in whole steps, and can be."""
+    divided = [(i, loop) for i, loop in enumerate(loops) if loop.parallel]
+    if len(divided) > 1:
+        raise VerifyException("tile.kernel: two shared loops are divided between threads")
+    for number, loop in divided:
+        if loop.parallel % loop.step or not can_divide(kernel, number):
+            raise VerifyException(
+                f"tile.kernel: the shared loop of {loop.extent} by {loop.step} cannot be divided "
+                f"between threads by {loop.parallel}"
+            )
 
 
 def _check_reads(op: ContractOp) -> None:

@@ -65,9 +65,13 @@ def names(places: Sequence[str] = ("x86/f32", "host")) -> list[str]:
         (["runs_after = 'pick-kernels'"], "pick-kernels", "insert-conversions"),
         # the first and the last of several
         (["runs_before = 'fold-constants'"], "infer-shapes", "fold-constants"),
-        (["runs_after = 'tile-schedule'"], "tile-schedule", "|"),
+        (["runs_after = 'tile-schedule'"], "tile-schedule", "tile-parallelize"),
         (["runs_after = 'plan-weights'"], "plan-weights", ""),
-        (["runs_after = 'infer-shapes'", "runs_before = 'plan-arena'"], "loops", "plan-arena"),
+        (
+            ["runs_after = 'infer-shapes'", "runs_before = 'plan-arena'"],
+            "insert-barriers",
+            "plan-arena",
+        ),
     ],
 )
 def test_a_pass_goes_where_it_says(

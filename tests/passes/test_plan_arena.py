@@ -12,7 +12,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, f32
 from xdsl.ir import Operation
 
-from tessella.dialects.rt import ArenaOp, CallOp, ReturnOp, SegmentOp
+from tessella.dialects.rt import ArenaOp, CallOp, KernelOp, ReturnOp, SegmentOp
 from tessella.passes.plan_arena import PlanArenaPass
 from tests.sampling import sampled
 
@@ -36,11 +36,13 @@ def plan(sizes: list[int], calls: Calls) -> tuple[list[Buffer], int]:
     block = segment.body.block
     allocations = [memref.AllocOp.get(f32, None, [size]) for size in sizes]
     block.add_ops(allocations)
-    block.add_ops(
-        CallOp("k", [allocations[i].memref for i in call], [], [], threads) for call in calls
-    )
+    kernels: list[Operation] = []
+    for number, call in enumerate(calls):
+        buffers = [allocations[i].memref for i in call]
+        kernels.append(KernelOp(f"k{number}", [buffer.type for buffer in buffers], []))
+        block.add_op(CallOp(f"k{number}", buffers, [], [], threads))
     block.add_op(ReturnOp())
-    PlanArenaPass().apply(Context(), ModuleOp([segment]))
+    PlanArenaPass().apply(Context(), ModuleOp([*kernels, segment]))
     steps: dict[Operation, int] = {}
     for op in block.ops:
         if isinstance(op, CallOp):

@@ -26,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KERNEL",
         help="print why the kernels, or those whose names begin so, are tiled as they are",
     )
+    parser.add_argument(
+        "--barriers",
+        action="store_true",
+        help="print too how kernels are divided between threads, and where these wait",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         for line in explain_tiles(graph, options_of(args), args.tiles):
             print(line)
         return 0
-    stop = max("placed", graph.stage, key=IR_STAGES.index)
+    stop = max("loops" if args.barriers else "placed", graph.stage, key=IR_STAGES.index)
     lowered = lower(graph, options_of(args), start=graph.stage, stop=stop)
     explanation = explain(lowered.stages)
     print(explanation.json() if args.json else explanation)

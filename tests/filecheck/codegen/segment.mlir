@@ -4,19 +4,41 @@ rt.kernel @k(%a: memref<8xf32>, %b: memref<8xf32>) outs(%c: memref<8xf32>) threa
   rt.return
 }
 
-rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread, %threads) attributes {arena_bytes = 128 : i64} {
+// What each thread touches of a buffer says that threads run the kernel together.
+rt.kernel @shared(%a: memref<8xf32>) outs(%c: memref<8xf32>) scratch(%t: memref<8xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 32 by 16>, #rt.part<shared 32 by 16>, #rt.part<own>]} {
+  %first, %stop = rt.share 8 by 3 of %thread, %threads
+  rt.return
+}
+
+rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread, %threads) attributes {arena_bytes = 128 : i64, private_bytes = 64 : i64} {
   %w = rt.weight @w slot 0 : memref<8xf32>
   %v = rt.weight @v slot 1 : memref<8xf32>
   %t = rt.arena 64 : memref<8xf32>
   rt.call @k(%x, %v) outs(%t) threads(%thread, %threads)
-  rt.call @k(%t, %w) outs(%y) threads(%thread, %threads)
+  rt.barrier %threads
+  %p = rt.arena 0 {private} : memref<8xf32>
+  rt.call @shared(%t) outs(%y) scratch(%p) threads(%thread, %threads)
   rt.return
 }
+
+// A thread begins at grain min(thread * 3 / threads, 1): the rest of 2 stays with the grain before it.
+// CHECK:      ; shared
+// CHECK:      define internal void @"shared.body"
+// CHECK:        [[NEXT:%.*]] = add nsw i64 %thread, 1
+// CHECK-NEXT:   [[LAST:%.*]] = icmp eq i64 [[NEXT]], %threads
+// CHECK-NEXT:   [[T:%.*]] = mul nsw i64 %thread, 3
+// CHECK-NEXT:   [[U:%.*]] = udiv i64 [[T]], %threads
+// CHECK-NEXT:   [[G:%.*]] = call i64 @llvm.umin.i64(i64 [[U]], i64 1)
+// CHECK-NEXT:   mul nsw i64 [[G]], 3
+// CHECK:        select i1 [[LAST]], i64 8, i64
 
 // CHECK:      ; segment_0
 // CHECK:      target triple = "aarch64-unknown-linux-gnu"
 // CHECK-NEXT: define void @"segment_0"(ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, ptr noundef %weights, ptr noundef align 64 %arena, i64 %thread, i64 %threads) #0 {
 // CHECK-NEXT: entry:
+// CHECK-NEXT:   [[O:%.*]] = mul nuw i64 %thread, 64
+// CHECK-NEXT:   [[P:%.*]] = add nuw i64 [[O]], 128
+// CHECK-NEXT:   %private = getelementptr inbounds i8, ptr %arena, i64 [[P]]
 // CHECK-NEXT:   %buffers = alloca [4 x ptr], align 8
 // CHECK-NEXT:   store ptr %context, ptr %buffers, align 8
 // CHECK:        [[W:%.*]] = getelementptr inbounds ptr, ptr %weights, i64 0
@@ -24,7 +46,19 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 // CHECK-NEXT:   [[V:%.*]] = getelementptr inbounds ptr, ptr %weights, i64 1
 // CHECK-NEXT:   = load ptr, ptr [[V]], align 8
 // CHECK-NEXT:   getelementptr inbounds i8, ptr %arena, i64 64
+
+// The first thread runs @k alone.
+// CHECK:        [[ALONE:%.*]] = icmp eq i64 %thread, 0
+// CHECK-NEXT:   br i1 [[ALONE]]
 // CHECK:        call void @"k"(ptr %buffers, i64 %thread, i64 %threads)
-// CHECK:        call void @"k"(ptr %buffers, i64 %thread, i64 %threads)
+
+// One thread needs no barrier.
+// CHECK:        [[SEVERAL:%.*]] = icmp ugt i64 %threads, 1
+// CHECK-NEXT:   br i1 [[SEVERAL]]
+// CHECK:        [[SLOT:%.*]] = getelementptr inbounds i64, ptr %context, i64 1
+// CHECK-NEXT:   [[WAIT:%.*]] = load ptr, ptr [[SLOT]], align 8
+// CHECK-NEXT:   call void [[WAIT]](ptr %context)
+// CHECK:        getelementptr inbounds i8, ptr %private, i64 0
+// CHECK:        call void @"shared"(ptr %buffers, i64 %thread, i64 %threads)
 // CHECK-NEXT:   ret void
 // CHECK:      declare void @"k"(ptr, i64, i64) nounwind

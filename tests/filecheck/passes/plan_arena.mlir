@@ -155,3 +155,60 @@ rt.segment @segment_0(%h: memref<16xf32>, %xs: memref<12xf32>) outs(%t: memref<1
   rt.scan @step(%h, %xs) outs(%t) scratch(%spare) threads(%i, %n) steps 3 carried 1 scanned 1 backward []
   rt.return
 }
+
+// -----
+
+// A late thread may still read %a when another one is behind the call: %b does not lie there before
+// the barrier, %c does.
+
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK-SAME:    arena_bytes = 512 : i64
+// CHECK-NEXT:    %a = rt.arena 0 :
+// CHECK-NEXT:    %b = rt.arena 256 :
+// CHECK-NEXT:    %c = rt.arena 0 :
+rt.kernel @any(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<any>, #rt.part<any>]} {
+  rt.return
+}
+rt.segment @segment_0(%x: memref<64xf32>) outs(%y: memref<64xf32>, %z: memref<64xf32>) threads(%thread, %threads) {
+  %a = memref.alloc() : memref<64xf32>
+  %b = memref.alloc() : memref<64xf32>
+  %c = memref.alloc() : memref<64xf32>
+  rt.call @any(%x) outs(%a) threads(%thread, %threads)
+  rt.call @any(%x) outs(%b) threads(%thread, %threads)
+  rt.barrier %threads
+  rt.call @any(%b) outs(%c) threads(%thread, %threads)
+  rt.barrier %threads
+  rt.call @any(%c) outs(%y) threads(%thread, %threads)
+  rt.return
+}
+
+// -----
+
+// Where each thread touches the same part of both, %c takes the place of %a without a barrier.
+// Scratch of each thread lies behind the arena.
+
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK-SAME:    arena_bytes = 512 : i64, private_bytes = 64 : i64
+// CHECK-NEXT:    %a = rt.arena 256 :
+// CHECK-NEXT:    %b = rt.arena 0 :
+// CHECK-NEXT:    %c = rt.arena 256 :
+// CHECK-NEXT:    %s = rt.arena 0 {private} :
+// CHECK-NEXT:    %t = rt.arena 0 {private} :
+rt.kernel @rows(%a: memref<64xf32>) outs(%b: memref<64xf32>) scratch(%s: memref<16xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>, #rt.part<own>]} {
+  rt.return
+}
+rt.kernel @plain(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.segment @segment_0(%x: memref<64xf32>) outs(%y: memref<64xf32>) threads(%thread, %threads) {
+  %a = memref.alloc() : memref<64xf32>
+  %b = memref.alloc() : memref<64xf32>
+  %c = memref.alloc() : memref<64xf32>
+  %s = memref.alloc() {rt.private} : memref<16xf32>
+  %t = memref.alloc() {rt.private} : memref<16xf32>
+  rt.call @rows(%x) outs(%a) scratch(%s) threads(%thread, %threads)
+  rt.call @rows(%a) outs(%b) scratch(%t) threads(%thread, %threads)
+  rt.call @plain(%b) outs(%c) threads(%thread, %threads)
+  rt.call @plain(%c) outs(%y) threads(%thread, %threads)
+  rt.return
+}

@@ -1,0 +1,47 @@
+"""Which kernels are divided between threads, and where these wait: read from the `loops` stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tessella.dialects import rt
+from tessella.driver.explain_types import Barrier, Threads
+from tessella.passes.insert_barriers import Kernels, kernels_of
+
+
+def explain_threads(module: ModuleOp) -> Threads:
+    """How the kernels of a program run on several threads."""
+    kernels = kernels_of(module)
+    segments = [op for op in module.ops if isinstance(op, rt.SegmentOp)]
+    ops = [op for segment in segments for op in segment.body.block.ops]
+    calls = [kernels[op.callee.root_reference.data] for op in ops if isinstance(op, rt.CallOp)]
+    divided = sum(kernel.parts is not None for kernel in calls)
+    return Threads(calls=len(calls), divided=divided, barriers=list(_barriers(ops, kernels)))
+
+
+def lines(threads: Threads) -> Iterator[str]:
+    """The lines of the text."""
+    calls, divided, barriers = threads["calls"], threads["divided"], threads["barriers"]
+    yield f"threads divide {divided} of {calls} kernels, with {len(barriers)} barriers"
+    for barrier in barriers:
+        nodes = f" ({', '.join(barrier['nodes'])})" if barrier["nodes"] else ""
+        yield f"    before {barrier['before']}{nodes}"
+
+
+def _barriers(ops: list[Operation], kernels: Kernels) -> Iterator[Barrier]:
+    for op in ops:
+        if not isinstance(op, rt.BarrierOp):
+            continue
+        waiting = op.next_op
+        while waiting is not None and not isinstance(waiting, rt.CallOp | rt.ScanOp):
+            waiting = waiting.next_op
+        if waiting is None:
+            yield Barrier(before="the end", nodes=[])
+            continue
+        name = waiting.callee.root_reference.data
+        nodes = kernels[name].nodes if name in kernels else None
+        names = [] if nodes is None else [node.data for node in nodes]
+        yield Barrier(before=name, nodes=names)

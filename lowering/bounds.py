@@ -1,0 +1,78 @@
+"""The bounds of loops over reduced indices, cut to where constraints hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from tessella.dialects.tile.flat import Constraint
+from tessella.lowering.point import Point
+from tessella.lowering.values import Emitter, Pos
+from tessella.support.sizes import Size
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of a statement's reduced indices."""
+
+    emitter: Emitter
+    constraints: Sequence[Constraint]
+    """Those that bound loops."""
+    ranges: Mapping[str, Size]
+    rows: str | None
+    """The index of the register tile's rows."""
+
+    def of(self, name: str, extent: Size, point: Point) -> tuple[Pos, Pos]:
+        """Of a loop over so many values of a reduced index."""
+        start, stop = Pos(), Pos(None, extent)
+        for c in self.constraints:
+            if c.form.coefficient(name):
+                start = self.emitter.max(start, self._first(c, name, point))
+                stop = self.emitter.min(stop, self._end(c, name, point))
+        return start, stop
+
+    def of_rows(
+        self, c: Constraint, name: str, point: Point, rows: Sequence[int], active: Sequence[int]
+    ) -> tuple[Pos, Pos]:
+        """The values of a reduced index for which these rows are inside, and no others are."""
+        e, first, last = self.emitter, active[0], active[-1]
+        start = e.max(Pos(), self._first(c, name, point, first))
+        stop = e.min(Pos(None, self.ranges[name]), self._end(c, name, point, last))
+        if first > rows[0]:
+            stop = e.min(stop, self._first(c, name, point, first - 1))
+        if last < rows[-1]:
+            start = e.max(start, self._end(c, name, point, last + 1))
+        return start, stop
+
+    def _first(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
+        """The first value of a reduced index for which a constraint holds, at a row."""
+        scale, constant, rest = self._others(c, name, point, row)
+        if rest is None:
+            return Pos(None, -(constant // scale))
+        value, k = rest
+        expr = (AffineExpr.dimension(0) * -k - constant).ceil_div(scale)
+        return Pos(self.emitter.apply(expr, [value]))
+
+    def _end(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
+        """The value after the last one for which it holds."""
+        scale, constant, rest = self._others(c, name, point, row)
+        last = c.extent - 1 - constant
+        if rest is None:
+            return Pos(None, last // scale + 1)
+        value, k = rest
+        expr = (AffineExpr.dimension(0) * -k + last) // scale + 1
+        return Pos(self.emitter.apply(expr, [value]))
+
+    def _others(
+        self, c: Constraint, name: str, point: Point, row: int
+    ) -> tuple[int, Size, tuple[SSAValue, int] | None]:
+        """A constraint's form: the coefficient of a reduced index, the constant that is left, and
+        the variable with its coefficient."""
+        others = [(point.indices[n], k) for n, k in c.form.terms if n != name]
+        constant = c.form.constant + sum(k * pos.constant for pos, k in others)
+        constant += row * c.form.coefficient(self.rows or "")
+        terms = [(pos.ssa, k) for pos, k in others if pos.ssa is not None]
+        return c.form.coefficient(name), constant, terms[0] if terms else None

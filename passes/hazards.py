@@ -1,0 +1,49 @@
+"""What threads have touched since they last waited for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.rt import Part
+
+
+class Use(NamedTuple):
+    """A buffer that a kernel touches."""
+
+    buffer: SSAValue
+    part: Part
+    """The elements that each thread touches."""
+    written: bool
+
+
+class Hazards:
+    """The uses since the last barrier.
+
+    Two uses of a buffer, one of which writes, need a barrier between them, unless each thread
+    touches the same elements in both.
+    """
+
+    def __init__(self) -> None:
+        self._uses: dict[SSAValue, list[Use]] = {}
+
+    def conflict(self, uses: Iterable[Use]) -> Use | None:
+        """The first use that has to wait for an earlier one."""
+        return next((use for use in uses if self._must_wait(use)), None)
+
+    def _must_wait(self, use: Use) -> bool:
+        earlier = self._uses.get(use.buffer, ())
+        return any(
+            (use.written or other.written) and not use.part.agrees(other.part) for other in earlier
+        )
+
+    def add(self, uses: Iterable[Use]) -> None:
+        """Remember uses."""
+        for use in uses:
+            self._uses.setdefault(use.buffer, []).append(use)
+
+    def clear(self) -> None:
+        """All threads have waited for each other."""
+        self._uses.clear()

@@ -1,0 +1,100 @@
+"""Kernels that hand rows to each other divide them alike, so that no thread has to wait.
+
+A kernel gives whole tiles to a thread at a time, so kernels with tiles of 8 and of 12 rows agree on
+24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import gcd
+
+from xdsl.ir import OpResult
+
+from tessella.dialects.rt import Kind, Part
+from tessella.dialects.tile import (
+    CallOp,
+    ContractOp,
+    KernelOp,
+    NestAttr,
+    ScheduleAttr,
+    SegmentOp,
+    through_views,
+)
+from tessella.passes.tile.parts import joined, roots_of, uses
+
+UNITS = 8
+"""A loop is divided into at least so many pieces, so that few threads have about as much each."""
+
+Edge = tuple[str, Part, str, Part]
+"""A kernel that writes a buffer, with what a thread touches of it, and one that reads it."""
+
+
+def align(kernels: Mapping[str, KernelOp], segments: Sequence[SegmentOp]) -> None:
+    """Let kernels divide the buffers between them into pieces of one size, where these are small
+    enough."""
+    edges = list(dict.fromkeys(_edges(kernels, segments)))
+    factors = dict.fromkeys(kernels, 1)
+    changed = True
+    while changed:
+        # factors only grow, and are bounded
+        changed = sum(_agree(factors, edge) for edge in edges) > 0
+    for name, factor in factors.items():
+        if factor > 1:
+            _scale(kernels[name], factor)
+
+
+def _edges(kernels: Mapping[str, KernelOp], segments: Sequence[SegmentOp]) -> Iterator[Edge]:
+    touched = {name: _parts(kernel) for name, kernel in kernels.items()}
+    for segment in segments:
+        for op in segment.body.block.ops:
+            if not isinstance(op, CallOp):
+                continue
+            reads = touched[op.callee_name][0]
+            for operand, part in zip(op.arguments, reads, strict=True):
+                source = through_views(operand)
+                if not isinstance(source, OpResult) or not isinstance(source.op, CallOp):
+                    continue
+                writer = source.op.callee_name
+                written = touched[writer][1][source.index]
+                if part is not None and written is not None and _could_agree(written, part):
+                    yield writer, written, op.callee_name, part
+
+
+def _could_agree(a: Part, b: Part) -> bool:
+    return a.kind is b.kind is Kind.SHARED and a.period == b.period
+
+
+def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
+    """What a thread touches of the arguments and the results of a kernel."""
+    roots = roots_of(kernel)
+    ops = (op for op in kernel.body.block.ops if isinstance(op, ContractOp))
+    found = joined(use for op in ops for use in uses(op, roots))
+    arguments = [found.get(value) for value in kernel.body.block.args]
+    return arguments, [found.get(roots[value]) for value in kernel.returned.values]
+
+
+def _agree(factors: dict[str, int], edge: Edge) -> bool:
+    """Enlarge the pieces of two kernels to their common multiple. Returns whether one changed."""
+    writer, written, reader, read = edge
+    a, b = written.grain * factors[writer], read.grain * factors[reader]
+    common = a * b // gcd(a, b)
+    if a == b or common * UNITS > written.period:
+        return False
+    factors[writer] *= common // a
+    factors[reader] *= common // b
+    return True
+
+
+def _scale(kernel: KernelOp, factor: int) -> None:
+    """Give so many times as much to a thread at a time."""
+    if kernel.nest is not None:
+        loops = (replace(x, parallel=x.parallel * factor) for x in kernel.nest.data.loops)
+        kernel.nest = NestAttr(replace(kernel.nest.data, loops=tuple(loops)))
+    for op in kernel.body.block.ops:
+        if isinstance(op, ContractOp) and op.schedule is not None:
+            s = op.schedule.data
+            if s.parallel is not None:
+                name, grain = s.parallel
+                op.schedule = ScheduleAttr(replace(s, parallel=(name, grain * factor)))

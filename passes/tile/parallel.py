@@ -1,0 +1,127 @@
+"""Which loop of a statement, or of a kernel's nest, is divided between threads.
+
+The choice is made for a target and not for a number of threads, so that results do not depend on
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.elements import element_of
+from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
+from tessella.dialects.tile.nest import can_divide, depth, steps
+from tessella.dialects.tile.reach import reaches
+from tessella.passes.tile.constraints import classify
+from tessella.passes.tile.model import Loop, Model, overlapped
+from tessella.support.sizes import estimated
+from tessella.targets import Target
+
+THREADS = (2, 4, 8, 16)
+"""Numbers of threads for which a loop should be good, on the average."""
+WORTH = 2
+"""A statement is divided if it takes as long as so many barriers. One that is not needs barriers
+too, where its neighbours are divided."""
+
+
+def modelled(op: ContractOp, target: Target) -> Model:
+    """The model of a statement that has a schedule."""
+    return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
+
+
+def cycles(op: ContractOp, target: Target) -> float:
+    """The modelled cycles of a statement in all steps of its kernel's nest."""
+    if op.schedule is None:
+        return 0.0
+    return modelled(op, target).estimate(op.schedule.data).cycles * steps(op)
+
+
+def parallel_index(op: ContractOp, target: Target) -> tuple[str, int] | None:
+    """The index of a statement to divide, and how much of it to give to a thread at a time; None if
+    no index can be divided, or the statement is too small."""
+    if op.schedule is None or cycles(op, target) < WORTH * target.barrier_cycles:
+        return None
+    model, s = modelled(op, target), op.schedule.data
+    loops = [loop for loop in _loops(model, s) if is_divisible(op, model.flat, s, loop.name)]
+    best = min(loops, key=lambda loop: _time(model, s, loop), default=None)
+    return None if best is None else (best.name, _grain(model, best))
+
+
+def parallel_nest(kernel: KernelOp, target: Target) -> Nest | None:
+    """The nest of a kernel with the loop to divide: the outermost one that keeps the threads
+    busiest. None if the kernel is too small."""
+    assert kernel.nest is not None
+    nest = kernel.nest.data
+    inside = (op for op in kernel.body.block.ops if isinstance(op, ContractOp) and depth(op))
+    if sum(cycles(op, target) for op in inside) < WORTH * target.barrier_cycles:
+        return None
+    loops = [i for i, loop in enumerate(nest.loops) if loop.trips > 1 and can_divide(kernel, i)]
+    best = max(loops, key=lambda i: _balance(nest.loops[i].trips), default=None)
+    if best is None:
+        return None
+    loop = nest.loops[best]
+    divided = replace(loop, parallel=loop.step)
+    return replace(nest, loops=(*nest.loops[:best], divided, *nest.loops[best + 1 :]))
+
+
+def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
+    """Whether each thread can run some of the tiles of an index: a free one without tiles of its
+    own at its boundary."""
+    if name not in flat.free or name in reaches(op):
+        return False
+    plain = classify(flat, s).interior(flat, name) == (0, flat.ranges[name])
+    return plain or name not in (s.rows, s.vector)
+
+
+def tile_of(s: Schedule, name: str) -> int:
+    """How many values of an index one step of its outermost loop runs."""
+    sizes = {s.rows: s.row_tile, s.vector: s.width, **dict(s.blocks)}
+    return sizes.get(name, 1)
+
+
+def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
+    """The outermost loop of each index, from the outside."""
+    seen: set[str] = set()
+    for loop in model.nest(s):
+        if loop.name not in seen and loop.trips > 1:
+            yield loop
+        seen.add(loop.name)
+
+
+def _time(model: Model, s: Schedule, loop: Loop) -> float:
+    """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
+    sizes = [a.size * max(1, element_of(v.type).bits // 8) for a, v in _operands(model)]
+    moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
+    core = model.estimate(s).core
+    total = 0.0
+    for threads in THREADS:
+        memory = sum(
+            size / model.target.bandwidth(size) / (threads if moves else 1)
+            for size, moves in zip(sizes, moving, strict=True)
+        )
+        total += overlapped(core / (threads * _busy(loop.trips, threads)), memory)
+    return total
+
+
+def _operands(model: Model) -> Iterator[tuple[FlatAccess, SSAValue]]:
+    return zip(model.flat.accesses, model.op.tensors, strict=True)
+
+
+def _busy(trips: int, threads: int) -> float:
+    """The share of the time that threads are busy, as some get a step more than others."""
+    return trips / (-(-trips // threads) * threads)
+
+
+def _balance(trips: int) -> float:
+    return sum(_busy(trips, threads) for threads in THREADS)
+
+
+def _grain(model: Model, loop: Loop) -> int:
+    """Whole tiles that are at least a cache line of the result."""
+    size = max(1, element_of(model.op.res.type).bits // 8)
+    written = model.flat.out.lane_stride(loop.name) * loop.step * size
+    return loop.step * max(1, -(-model.target.cache_line // max(1, written)))

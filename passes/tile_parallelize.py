@@ -1,0 +1,85 @@
+"""Choose the loops that are divided between threads.
+
+    %r = tile.contract + [m: 128, n: 768 | k: 768] .. schedule
+           #tile.schedule<[n, m] reduce [k] vector n 16 by 4 rows m 6>
+    ->
+    %r = tile.contract + [m: 128, n: 768 | k: 768] .. schedule
+           #tile.schedule<[n, m] reduce [k] vector n 16 by 4 rows m 6 parallel n 64>
+
+A kernel whose statements share loops divides one of these: `#tile.nest<[4096 by 2 parallel 2]>`. A
+kernel or a segment that is too small stays with one thread. The schedules do not know how many
+threads there will be, and tiles stay whole, so results have the same bits for any number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from tessella import targets
+from tessella.dialects.tile import (
+    CallOp,
+    ContractOp,
+    KernelOp,
+    NestAttr,
+    ScanOp,
+    ScheduleAttr,
+    SegmentOp,
+)
+from tessella.dialects.tile.nest import depth
+from tessella.passes.base import segments
+from tessella.passes.kinds import ProgramPass
+from tessella.passes.tile.align import align
+from tessella.passes.tile.parallel import cycles, parallel_index, parallel_nest
+from tessella.targets import Target
+
+WAKES = 2
+"""A segment is divided if it takes as long as it takes to wake so many threads: with two threads it
+saves half of its time."""
+
+
+@dataclass(frozen=True)
+class TileParallelizePass(ProgramPass):
+    """Divide loops between threads, for a target."""
+
+    name = "tile-parallelize"
+
+    target: str = "native"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = targets.resolve(self.target)
+        kernels = {k.sym_name.data: k for k in op.body.block.ops if isinstance(k, KernelOp)}
+        work = {name: _cycles(kernel, target) for name, kernel in kernels.items()}
+        called = {name for segment in _outermost(op) for name in _worth(segment, work, target)}
+        for name in called:
+            _parallelize(kernels[name], target)
+        align(kernels, segments(op))
+
+
+def _outermost(module: ModuleOp) -> list[SegmentOp]:
+    """The segments that no loop runs: one thread runs loops."""
+    loops = (x for segment in segments(module) for x in segment.body.block.ops)
+    inside = {op.callee_name for op in loops if isinstance(op, ScanOp)}
+    return [segment for segment in segments(module) if segment.sym_name.data not in inside]
+
+
+def _worth(segment: SegmentOp, work: Mapping[str, float], target: Target) -> list[str]:
+    """The kernels of a segment that saves more time than it takes to wake a thread."""
+    calls = [op.callee_name for op in segment.body.block.ops if isinstance(op, CallOp)]
+    return calls if sum(work[name] for name in calls) >= WAKES * target.wake_cycles else []
+
+
+def _cycles(kernel: KernelOp, target: Target) -> float:
+    return sum(cycles(op, target) for op in kernel.body.block.ops if isinstance(op, ContractOp))
+
+
+def _parallelize(kernel: KernelOp, target: Target) -> None:
+    if kernel.nest is not None and (nest := parallel_nest(kernel, target)) is not None:
+        kernel.nest = NestAttr(nest)
+    for op in kernel.body.block.ops:
+        if isinstance(op, ContractOp) and op.schedule is not None and not depth(op):
+            parallel = parallel_index(op, target)
+            op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))

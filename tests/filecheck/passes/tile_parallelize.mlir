@@ -1,0 +1,93 @@
+// RUN: tessella-opt %s -p 'tile-parallelize{target=avx512}' --split-input-file | filecheck %s
+
+// A product with many rows divides these, so many at a time that the next kernel, which goes through
+// rows one by one, can divide them alike.
+
+// CHECK-LABEL: tile.kernel @product
+// CHECK:         rows m 8 unroll 4 parallel m 8>
+// CHECK-LABEL: tile.kernel @scale
+// CHECK:         vector n 16 by 4 parallel m 8>
+tile.kernel @product(%x: tensor<512x256xf32>, %w: tensor<256x64xf32>) -> (tensor<512x64xf32>) {
+  %y = tile.contract + [m: 512, n: 64 | k: 256] (%x[m, k], %w[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 2 rows m 8 unroll 4> {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<512x64xf32>
+  tile.return %y : tensor<512x64xf32>
+}
+tile.kernel @scale(%x: tensor<512x64xf32>, %s: tensor<512xf32>) -> (tensor<512x64xf32>) {
+  %y = tile.contract = [m: 512, n: 64] (%x[m, n], %s[m]) -> [m, n] schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<512x64xf32>
+  tile.return %y : tensor<512x64xf32>
+}
+tile.segment @segment_0(%x: tensor<512x256xf32>, %w: tensor<256x64xf32>, %s: tensor<512xf32>) -> (tensor<512x64xf32>) {
+  %a = tile.call @product(%x, %w) : tensor<512x64xf32>
+  %y = tile.call @scale(%a, %s) : tensor<512x64xf32>
+  tile.return %y : tensor<512x64xf32>
+}
+
+// -----
+
+// One row has only columns to divide. They are given away by whole tiles.
+
+// CHECK-LABEL: tile.kernel @vector
+// CHECK:         parallel n 64>
+tile.kernel @vector(%x: tensor<4096xf32>, %w: tensor<4096x4096xf32>) -> (tensor<4096xf32>) {
+  %y = tile.contract + [n: 4096 | k: 4096] (%x[k], %w[k, n]) -> [n] schedule #tile.schedule<[n] reduce [k] vector n 16 by 4 unroll 4> {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<4096xf32>
+  tile.return %y : tensor<4096xf32>
+}
+tile.segment @segment_0(%x: tensor<4096xf32>, %w: tensor<4096x4096xf32>) -> (tensor<4096xf32>) {
+  %y = tile.call @vector(%x, %w) : tensor<4096xf32>
+  tile.return %y : tensor<4096xf32>
+}
+
+// -----
+
+// What is done before another thread would be awake stays with one thread.
+
+// CHECK-LABEL: tile.kernel @small
+// CHECK-NOT:     parallel
+tile.kernel @small(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>) {
+  %y = tile.contract = [m: 64, n: 64] (%x[m, n]) -> [m, n] schedule #tile.schedule<[m_n] reduce [] vector m_n 16 by 4> {
+  ^bb0(%a: f32):
+    %p = arith.mulf %a, %a : f32
+    tile.yield %p : f32
+  } : tensor<64x64xf32>
+  tile.return %y : tensor<64x64xf32>
+}
+tile.segment @segment_0(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>) {
+  %y = tile.call @small(%x) : tensor<64x64xf32>
+  tile.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// Of shared loops the outermost is divided: each thread then has the intermediate tensors of its
+// steps for itself.
+
+// CHECK-LABEL: tile.kernel @centered
+// CHECK-SAME:    #tile.nest<[4096 by 2 parallel 2]>
+// CHECK-NOT:     parallel
+tile.kernel @centered(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) attributes {nest = #tile.nest<[4096 by 2]>} {
+  %s = tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] schedule #tile.schedule<[i] reduce [j] vector j 16 by 4> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<4096xf32>
+  %r = tile.contract = [p: 4096, q: 1024] (%x[p, q], %s[p]) -> [p, q] at [p] schedule #tile.schedule<[p, q] reduce [] vector q 16 by 4> {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<4096x1024xf32>
+  tile.return %r : tensor<4096x1024xf32>
+}
+tile.segment @segment_0(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
+  %y = tile.call @centered(%x) : tensor<4096x1024xf32>
+  tile.return %y : tensor<4096x1024xf32>
+}

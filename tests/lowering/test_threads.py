@@ -1,0 +1,90 @@
+"""Kernels that are divided between threads: the same bits for any number, and in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tessella.driver.build import compile_graph
+from tessella.driver.options import make_options
+from tessella.frontends.compile import open_source
+from tessella.passes import tile_parallelize
+from tessella.passes.tile import parallel
+from tessella.runtime.arena import Workspace
+from tessella.runtime.program import Program
+from tests.generators.nn_programs import programs
+from tests.models import load_model, random_inputs
+from tests.native import RUNNABLE, Array
+from tests.sampling import sampled, sized
+from tests.turns import take_turns
+
+ORDERS = [(0, 1), (1, 0), (2, 1, 0), (3, 0, 4, 1, 2)]
+MODELS = ("squeezenet", "mobilenet_opset18", "encoder_opset18", "resnet50", "unet", "swin")
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are those of the thresholds that tests set."""
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+
+
+@pytest.fixture
+def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are divided however small they are."""
+    monkeypatch.setattr(parallel, "WORTH", 0)
+    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+
+
+def check_bits(program: Program, arrays: Sequence[Array], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that threads in turns compute what one does, in memory that holds NaNs at first."""
+    alone = program.run(arrays)
+    for order in ORDERS:
+        with monkeypatch.context() as patch:
+            take_turns(patch, order)
+            workspace = Workspace()
+            workspace.arena(1 << 20)
+            workspace._arena.fill(255)
+            program.workspaces.clear()
+            program.workspaces.append(workspace)
+            together = program.run(arrays, len(order))
+        for y, expected in zip(together, alone, strict=True):
+            assert y.tobytes() == expected.tobytes(), order
+
+
+@pytest.mark.parametrize("name", sized(MODELS, {"squeezenet", "encoder_opset18"}))
+def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(name)
+    source = open_source(model)
+    feeds = random_inputs(model)
+    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    program = compile_graph(graph, make_options()).program
+    assert any(getattr(step, "shared", False) for step in program.steps)
+    check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch)
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("target", RUNNABLE)
+@settings(
+    max_examples=sampled(60),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
+@given(data=st.data())
+def test_programs(target: str, data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = data.draw(programs(exact=False))
+    program = compile_graph(drawn.graph(), make_options(target=target)).program
+    check_bits(program, list(drawn.inputs.values()), monkeypatch)
+
+
+def test_a_missing_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turns find what a barrier is for."""
+    model = load_model("squeezenet")
+    source, feeds = open_source(model), random_inputs(model)
+    monkeypatch.setattr("tessella.passes.hazards.Hazards.conflict", lambda self, uses: None)
+    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    program = compile_graph(graph, make_options()).program
+    with pytest.raises(AssertionError):
+        check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch)
