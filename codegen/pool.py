@@ -9,6 +9,9 @@ thread sleeps. `wait` looks at it, first all the time, then with turns for other
 and after a while sleeps. The sleeper says so before it looks again, the other one looks for a
 sleeper after it has written, and both orders are sequentially consistent: nobody sleeps for ever.
 
+A thread that slept is kept off the core of the one that wakes it: systems like to wake a thread
+where its waker is, in the hope that this one sleeps soon, and move it only milliseconds later.
+
 A run starts and ends along a tree: thread `i` calls threads `i + 1`, `i + 2`, `i + 4`, ... up to
 its lowest set bit, and waits for them in the end. A barrier is that of Hensgen, Finkel and Manber
 ("Two algorithms for barrier synchronization", 1988): in round `k`, thread `i` tells thread
@@ -39,8 +42,8 @@ IN_A_RUN = 1_000_000
 gives turns to those that have. It sleeps if the others are likely to have no core."""
 
 _PAUSE = {"x86": "@llvm.x86.sse2.pause()", "arm": "@llvm.aarch64.isb(i32 15)"}
-_FUTEX = {"x86": 202, "arm": 98}
-"""The number of the system call."""
+_FUTEX, _GETTID = {"x86": 202, "arm": 98}, {"x86": 186, "arm": 178}
+"""The numbers of system calls."""
 _CONSTANTS: Mapping[str, object] = {
     "looks": LOOKS,
     "between": BETWEEN_RUNS,
@@ -80,6 +83,7 @@ def emit_pool(target: Target) -> str:
         **_CONSTANTS,
         "pause": _PAUSE[target.arch],
         "futex": _FUTEX[target.arch],
+        "gettid": _GETTID[target.arch],
         **_offsets("team", 0, pool.TABLE),
         **_offsets("run", pool.JOB, (*pool.RUN, *pool.RUN_NUMBERS)),
         **_offsets("context", 0, pool.CONTEXT),
@@ -212,6 +216,49 @@ wake:
 end:
   ret void
 }
+define internal void @start(ptr %team, ptr %box, i64 %value) #0 {
+entry:
+  %asleep = call ptr @at(ptr %box, i64 8)
+  %sleeps = load atomic i64, ptr %asleep monotonic, align 8
+  %spin = call i64 @number(ptr %team, i64 $run_spin)
+  %a = icmp ne i64 %sleeps, 0
+  %b = icmp ne i64 %spin, 0
+  %move = and i1 %a, %b
+  br i1 %move, label %elsewhere, label %end
+elsewhere:
+  call void @keep_off(ptr %team, ptr %box)
+  br label %end
+end:
+  call void @post(ptr %team, ptr %box, i64 %value)
+  ret void
+}
+define internal void @keep_off(ptr %team, ptr %box) #0 {
+entry:
+  %set = alloca [$line x i8], align 8
+  %all = call ptr @pointer(ptr %team, i64 $team_cpus)
+  call void @llvm.memcpy.p0.p0.i64(ptr %set, ptr %all, i64 $line, i1 false)
+  %where = call ptr @pointer(ptr %team, i64 $team_sched_getcpu)
+  %cpu = call i32 %where()
+  %known = icmp ult i32 %cpu, 1024
+  br i1 %known, label %without, label %end
+without:
+  %number = zext i32 %cpu to i64
+  %word = lshr i64 %number, 6
+  %offset = shl i64 %word, 3
+  %shift = and i64 %number, 63
+  %bit = shl i64 1, %shift
+  %others = xor i64 %bit, -1
+  %old = call i64 @number(ptr %set, i64 %offset)
+  %new = and i64 %old, %others
+  call void @put(ptr %set, i64 %offset, i64 %new)
+  %limit = call ptr @pointer(ptr %team, i64 $team_sched_setaffinity)
+  %thread = call i64 @number(ptr %box, i64 32)
+  %short = trunc i64 %thread to i32
+  call i32 %limit(i32 %short, i64 $line, ptr %set)
+  br label %end
+end:
+  ret void
+}
 define internal void @barrier(ptr %context) #0 {
 entry:
   %team = call ptr @pointer(ptr %context, i64 $context_team)
@@ -288,7 +335,7 @@ other:
   br i1 %there, label %call, label %called
 call:
   %start = call ptr @box(ptr %team, i64 %child, i64 $start)
-  call void @post(ptr %team, ptr %start, i64 %number)
+  call void @start(ptr %team, ptr %start, i64 %number)
   br label %called
 called:
   %twice = shl i64 %distance, 1
@@ -342,6 +389,9 @@ define internal ptr @thread(ptr %start) #0 {
 entry:
   %team = call ptr @pointer(ptr %start, i64 16)
   %thread = call i64 @number(ptr %start, i64 24)
+  %syscall = call ptr @pointer(ptr %team, i64 $team_syscall)
+  %id = call i64 (i64, ...) %syscall(i64 $gettid)
+  call void @put(ptr %start, i64 32, i64 %id)
   br label %loop
 loop:
   %before = phi i64 [ 0, %entry ], [ %number, %loop ]

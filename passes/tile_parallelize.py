@@ -33,6 +33,7 @@ from tessella.dialects.tile.nest import depth
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
+from tessella.passes.tile.cost import streamed
 from tessella.passes.tile.parallel import cycles, parallel_index, parallel_nest
 from tessella.targets import Target
 
@@ -73,7 +74,8 @@ def _worth(segment: SegmentOp, work: Mapping[str, float], target: Target) -> lis
 
 
 def _cycles(kernel: KernelOp, target: Target) -> float:
-    return sum(cycles(op, target) for op in kernel.body.block.ops if isinstance(op, ContractOp))
+    total = sum(cycles(op, target) for op in kernel.body.block.ops if isinstance(op, ContractOp))
+    return total if kernel.nest is None else max(total, streamed(kernel, target))
 
 
 def _parallelize(kernel: KernelOp, target: Target) -> None:

@@ -24,7 +24,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,11 +36,13 @@ MOST = 1024
 """Threads of a run."""
 
 TABLE = (
-    *("syscall", "sched_yield", "clock_gettime", "pthread_create", "pthread_sigmask"),
-    *("pthread_setname_np", "snprintf", "attributes", "signals", "cores", "size"),
+    *("syscall", "sched_yield", "sched_getcpu", "sched_setaffinity", "clock_gettime"),
+    *("pthread_create", "pthread_sigmask", "pthread_setname_np", "snprintf"),
+    *("attributes", "signals", "cpus", "cores", "size"),
 )
 """The entries of a team's first line, 8 bytes each. The first ones are functions of the system;
-``cores`` is how many threads can run at once, ``size`` how many the pool has."""
+``cpus`` are the cores of the process, ``cores`` is how many threads can run at once, ``size`` how
+many the pool has."""
 RUN = ("segment", "inputs", "outputs", "weights", "arena", "contexts")
 RUN_NUMBERS = ("threads", "spin", "number", "phase")
 """Of the run: how many threads run it; for how many nanoseconds they look before they sleep; its
@@ -130,10 +132,12 @@ class Pool:
         libc.pthread_attr_init(attributes)
         libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK))
         libc.pthread_attr_setdetachstate(attributes, _DETACHED)
-        self._kept = [attributes, signals]
+        cpus = _set_of(os.sched_getaffinity(0))
+        self._kept = [attributes, signals, cpus]
         values = {
             "attributes": ctypes.addressof(attributes),
             "signals": ctypes.addressof(signals),
+            "cpus": ctypes.addressof(cpus),
             "cores": min(threads.cores(), threads.quota()),
             "size": 0,
         }
@@ -158,6 +162,12 @@ def _signals() -> ctypes.Array[ctypes.c_char]:
     for name in _FAULTS:
         bits &= ~(1 << (getattr(signal, name) - 1))
     return ctypes.create_string_buffer(bits.to_bytes(LINE, "little"), LINE)
+
+
+def _set_of(cpus: Iterable[int]) -> ctypes.Array[ctypes.c_char]:
+    """A set of cores as the system takes it; those beyond the first 1024 are left out."""
+    bits = sum(1 << cpu for cpu in cpus if cpu < 8 * LINE)
+    return ctypes.create_string_buffer(bits.to_bytes(LINE, sys.byteorder), LINE)
 
 
 def _immortal(code: Code) -> Code:

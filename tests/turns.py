@@ -24,7 +24,7 @@ class Turns:
 
     def __init__(self, order: Sequence[int]) -> None:
         self.order = list(order)
-        self.barriers = 0
+        self.runs = 0
         self._changed = threading.Condition()
         self._turn = 0
         """How many turns have ended."""
@@ -49,6 +49,7 @@ class Turns:
         numbers = {contexts + thread * LINE: thread for thread in range(threads)}
         wait = _BARRIER(lambda context: self._end_turn(numbers[context], again=True))
         self._turn = 0
+        self.runs += 1
 
         def run(thread: int, context: int) -> None:
             slot = ctypes.c_void_p.from_address(context + _BARRIER_SLOT)
@@ -80,7 +81,6 @@ class Turns:
             phase = -(-self._turn // len(self.order))
             self._changed.notify_all()
         if again:
-            self.barriers += 1
             self._await_turn(thread, phase)
 
 

@@ -28,8 +28,8 @@ def seconds(kernel: KernelOp, target: Target) -> float:
         if isinstance(op, ContractOp)
     )
     if kernel.nest is not None:
-        streamed = _streamed(kernel, target)
-        cycles = max(cycles, streamed) + (1.0 - HIDDEN) * min(cycles, streamed)
+        moved = streamed(kernel, target)
+        cycles = max(cycles, moved) + (1.0 - HIDDEN) * min(cycles, moved)
     return cycles / (target.ghz * 1e9)
 
 
@@ -38,7 +38,7 @@ def _share(op: ContractOp) -> float:
     return prod(reach.share(op, name) for name, reach in reaches(op).items())
 
 
-def _streamed(kernel: KernelOp, target: Target) -> float:
+def streamed(kernel: KernelOp, target: Target) -> float:
     """Cycles to move the kernel's inputs and outputs through the caches once. Its statements then
     find them in the nearest cache."""
     values = (*kernel.body.block.args, *kernel.returned.values)

@@ -25,7 +25,14 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.nest import can_share, depth, lives_within, shared_loops
-from tessella.passes.tile.sums import block_of, in_blocks, pays, saved, streams
+from tessella.passes.tile.sums import (
+    block_of,
+    in_blocks,
+    long_sum,
+    pays,
+    saved,
+    streams,
+)
 from tessella.targets import Target
 
 LEAST_ROWS = 8
@@ -52,12 +59,22 @@ class _Class:
 
 def share_loops(kernel: KernelOp, target: Target) -> None:
     """Let the statements of a kernel share the loops that all of them have, if the tensors between
-    them do not fit into a cache; else one that some sum over, if that saves much.
+    them do not fit into a cache; else one that some sum over, if that saves much. A long sum is one
+    of blocks, which are a loop of their own.
 
     A step prefetches the inputs of a later one if they come from far away.
     """
+    if kernel.nest is None:
+        _share_all(kernel, target)
+    if kernel.nest is None and (found := long_sum(kernel, target)) is not None:
+        stream, block = found
+        in_blocks(kernel, stream, block)
+        kernel.nest = NestAttr(Nest((SharedLoop(stream.extent, block),)))
+
+
+def _share_all(kernel: KernelOp, target: Target) -> None:
     ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
-    if len(ops) < 2 or kernel.nest is not None:
+    if len(ops) < 2:
         return
     _, room = _room(ops, target)
     loops: list[tuple[_Class, int]] = []

@@ -33,6 +33,11 @@ from tessella.targets import Target
 
 PART = 0.25
 """The share of the bytes saved that sums of blocks may write and read again, at the most."""
+BLOCKS = (*range(64, 129), *range(63, 15, -1))
+"""Into how many blocks a long sum may be divided, the best first: enough for many threads, and few
+to add up."""
+FEW = 256
+"""Results of a long sum, which each block has."""
 LEAST = 8
 """Steps are no shorter than what fits divided by this: the range has to have such a divisor."""
 
@@ -55,12 +60,12 @@ class Stream:
         return [op for op in self.inside if _is_reduced(op, self.names[op])]
 
 
-def streams(kernel: KernelOp) -> Iterator[Stream]:
-    """The loops that statements of a kernel have in common, some of which sum over them."""
+def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
+    """The loops that so many statements of a kernel have in common, some of which sum over them."""
     ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
     for names in _loops(ops):
         stream = _ordered(kernel, names)
-        if len(stream.inside) > 1 and stream.sums:
+        if len(stream.inside) >= least and stream.sums:
             yield stream
 
 
@@ -147,6 +152,23 @@ def _fits(op: ContractOp, name: str) -> bool:
     elsewhere = any(isinstance(x, ExtractOp) for x in op.walk())
     plain = op.init is None and not constrained and not elsewhere
     return stays and plain and name not in read_indices(op.combine)
+
+
+# ** long sums **
+
+
+def long_sum(kernel: KernelOp, target: Target) -> tuple[Stream, int] | None:
+    """A loop over which a statement adds up far more than there are results, and in what blocks:
+    threads divide the blocks, as there is too little else to divide."""
+    found = (each for each in streams(kernel, 1) if len(each.inside) == 1)
+    for stream in found:
+        (op,) = stream.inside
+        count = next((n for n in BLOCKS if stream.extent % n == 0), None)
+        read = sum(bytes_of(tensor_type(value)) for value in op.inputs)
+        few = tensor_type(op.res).element_count() <= FEW
+        if count is not None and few and read > target.l2:
+            return stream, stream.extent // count
+    return None
 
 
 # ** what it saves **

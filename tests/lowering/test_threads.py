@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tessella
 from tessella.driver.build import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
@@ -17,7 +19,7 @@ from tessella.runtime.arena import Workspace
 from tessella.runtime.program import Program
 from tests.generators.nn_programs import programs
 from tests.models import load_model, random_inputs
-from tests.native import RUNNABLE, Array
+from tests.native import RUNNABLE, Array, normal
 from tests.sampling import sampled, sized
 from tests.turns import take_turns
 
@@ -77,6 +79,33 @@ def test_programs(target: str, data: st.DataObject, monkeypatch: pytest.MonkeyPa
     drawn = data.draw(programs(exact=False))
     program = compile_graph(drawn.graph(), make_options(target=target)).program
     check_bits(program, list(drawn.inputs.values()), monkeypatch)
+
+
+def _squared(a: Array, b: Array) -> Array:
+    return ((a - b) ** 2).sum()
+
+
+def _standardised(a: Array, b: Array) -> Array:
+    return (a - a.mean(axis=0)) / (b.std(axis=0) + 1)
+
+
+def _softmax(a: Array, b: Array) -> Array:
+    e = np.exp(a - a.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True) + b
+
+
+@pytest.mark.parametrize("function", [_squared, _standardised, _softmax])
+def test_functions_of_arrays(
+    function: Callable[[Array, Array], Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = normal(3000, 400), normal(3000, 400, seed=1)
+    alone = tessella.jit(function, threads=1)(a, b)
+    for order in ORDERS:
+        with monkeypatch.context() as patch:
+            turns = take_turns(patch, order)
+            together = tessella.jit(function, threads=len(order))(a, b)
+        assert turns.runs
+        assert together.tobytes() == alone.tobytes(), order
 
 
 def test_a_missing_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,3 +155,33 @@ tile.kernel @gradient(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<6
   } : tensor<64xf32>
   tile.return %g : tensor<64xf32>
 }
+
+// -----
+
+// A long sum with few results is a sum of blocks, which threads can divide.
+
+// CHECK-LABEL: tile.kernel @long
+// CHECK-SAME:    attributes {nest = #tile.nest<[1000000 by 15625]>}
+// CHECK-NEXT:    %0 = tile.contract + [block: 64 | i: 15625] (%x[15625*block + i]) -> [block] at [block] {
+// CHECK:         tile.contract + [| block: 64] (%0[block]) -> [] {
+tile.kernel @long(%x: tensor<1000000xf32>) -> (tensor<f32>) {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+
+// -----
+
+// One of a prime number of values stays as it is.
+
+// CHECK-LABEL: tile.kernel @prime
+// CHECK-NOT:     nest
+tile.kernel @prime(%x: tensor<1000003xf32>) -> (tensor<f32>) {
+  %s = tile.contract + [ | i: 1000003] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
