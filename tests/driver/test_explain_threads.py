@@ -1,0 +1,39 @@
+"""How an explanation tells which kernels are divided between threads, and where these wait."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tessella
+from tessella.driver.build import as_text
+from tessella.driver.explain import explain
+from tests.models import load_model, lowered_for
+from tests.native import Array
+
+
+def test_the_barriers_of_a_network() -> None:
+    lowered = lowered_for(load_model("squeezenet"))
+    found = explain(lowered.stages)
+    assert found.threads is not None
+    barriers = found.threads["barriers"]
+    assert len(barriers) == as_text(lowered, "loops").count("rt.barrier") > 0
+    assert all(barrier["before"] and barrier["nodes"] for barrier in barriers)
+    calls, divided = found.threads["calls"], found.threads["divided"]
+    assert f"threads divide {divided} of {calls} kernels, with {len(barriers)} barriers" in str(
+        found
+    )
+
+
+def _row_wise(x: Array) -> Array:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    y = np.tanh(e / e.sum(axis=1, keepdims=True))
+    z = y - y.mean(axis=1, keepdims=True)
+    return np.sqrt(abs(z)) / (abs(z).max(axis=1, keepdims=True) + 1)
+
+
+def test_a_chain_of_row_wise_layers_has_none() -> None:
+    x = np.zeros((2048, 1024), np.float32)
+    found = tessella.jit(_row_wise).lower(x).explain()
+    assert found.threads is not None
+    assert found.threads["divided"] == found.threads["calls"] > 0
+    assert found.threads["barriers"] == []
