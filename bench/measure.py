@@ -18,8 +18,10 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-# After their work, the threads of some runtimes spin for a while before they sleep.
-_PAUSE = 0.005
+_WINDOW, _LONGEST = 0.005, 1.0
+"""Seconds: how long a process is looked at, and waited for."""
+_IDLE = 0.05
+"""The share of a core that an idle process takes at most."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,17 @@ class Timing:
         return (high - low) / self.median
 
 
+def settle() -> None:
+    """Wait until the process is idle: after their work, the threads of some runtimes look for more
+    of it before they sleep, for up to some 50 ms, on the cores that the next one needs."""
+    end = time.perf_counter() + _LONGEST
+    while time.perf_counter() < end:
+        used, began = time.process_time(), time.perf_counter()
+        time.sleep(_WINDOW)
+        if time.process_time() - used < _IDLE * (time.perf_counter() - began):
+            return
+
+
 def interleave(
     contestants: Mapping[str, Callable[[], object]],
     *,
@@ -61,7 +74,7 @@ def interleave(
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for round in range(warmup + repeat):
         for name, call in contestants.items():
-            time.sleep(_PAUSE)
+            settle()
             if evict is not None:
                 evict()
             else:

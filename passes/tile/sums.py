@@ -36,7 +36,7 @@ PART = 0.25
 BLOCKS = (*range(64, 129), *range(63, 15, -1))
 """Into how many blocks a long sum may be divided, the best first: enough for many threads, and few
 to add up."""
-FEW = 256
+FEW = 16
 """Results of a long sum, which each block has."""
 LEAST = 8
 """Steps are no shorter than what fits divided by this: the range has to have such a divisor."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from bench.measure import Timing, geometric_mean, interleave, relative_error
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "_PAUSE", 0.0)
+    monkeypatch.setattr(measure, "_LONGEST", 0.0)
 
 
 class Clock:
@@ -73,3 +75,18 @@ def test_the_error_is_relative_to_the_largest_value() -> None:
 
 def test_the_geometric_mean() -> None:
     assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+
+
+def test_a_turn_waits_for_threads_that_look_for_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_LONGEST", 60.0)
+    ended = threading.Event()
+
+    def look() -> None:
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            pass
+        ended.set()
+
+    threading.Thread(target=look).start()
+    measure.settle()
+    assert ended.is_set()
