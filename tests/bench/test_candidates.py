@@ -31,7 +31,7 @@ Out = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "_PAUSE", 0.0)
+    monkeypatch.setattr(measure, "_LONGEST", 0.0)
     monkeypatch.setattr(candidates, "TURN", 0.0)
 
 

@@ -17,7 +17,7 @@ Out = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "_PAUSE", 0.0)
+    monkeypatch.setattr(measure, "_LONGEST", 0.0)
     monkeypatch.setattr(kernels, "TURN", 0.0)
     monkeypatch.setattr(calibrate, "_MEMORY", (1 << 20, 1 << 20))
 
