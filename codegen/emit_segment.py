@@ -45,7 +45,7 @@ def _divided(segment: rt.SegmentOp) -> frozenset[str]:
     """The kernels around a segment that are divided between threads."""
     block = segment.parent_block()
     kernels = (op for op in (block.ops if block is not None else ()) if isinstance(op, rt.KernelOp))
-    return frozenset(op.sym_name.data for op in kernels if op.parts is not None)
+    return frozenset(op.sym_name.data for op in kernels if op.is_divided)
 
 
 def bind_threads(w: Writer, function: rt.KernelOp | rt.SegmentOp) -> None:

@@ -234,9 +234,7 @@ class _Assembler:
             op.sym_name.data: op for op in self.module.ops if isinstance(op, SegmentOp)
         }
         self.divided = {
-            op.sym_name.data
-            for op in self.module.ops
-            if isinstance(op, KernelOp) and op.parts is not None
+            op.sym_name.data for op in self.module.ops if isinstance(op, KernelOp) and op.is_divided
         }
         self.numbers: dict[SSAValue, int] = {}
         self.table = weights

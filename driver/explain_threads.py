@@ -18,7 +18,7 @@ def explain_threads(module: ModuleOp) -> Threads:
     segments = [op for op in module.ops if isinstance(op, rt.SegmentOp)]
     ops = [op for segment in segments for op in segment.body.block.ops]
     calls = [kernels[op.callee.root_reference.data] for op in ops if isinstance(op, rt.CallOp)]
-    divided = sum(kernel.parts is not None for kernel in calls)
+    divided = sum(kernel.is_divided for kernel in calls)
     return Threads(calls=len(calls), divided=divided, barriers=list(_barriers(ops, kernels)))
 
 

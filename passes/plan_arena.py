@@ -167,7 +167,7 @@ def _parts(ops: Sequence[Operation], kernels: Kernels) -> Mapping[SSAValue, Part
 def _joined(lifetimes: Sequence[_Lifetime]) -> list[_Lifetime]:
     """The lifetimes, with those that follow each other joined where no barrier is between them, and
     each thread touches the same part of both."""
-    joined: list[_Lifetime] = []
+    joined: dict[_Lifetime, None] = {}
     open_: dict[tuple[int, Part], list[_Lifetime]] = {}
     for x in sorted(lifetimes, key=lambda x: x.first):
         alike = open_.setdefault((x.size, x.part), [])
@@ -175,11 +175,11 @@ def _joined(lifetimes: Sequence[_Lifetime]) -> list[_Lifetime]:
         before = next(free, None) if x.part not in (ALONE, ANY) else None
         if before is not None:
             alike.remove(before)
-            joined.remove(before)
+            del joined[before]
             x = replace(x, ops=(*before.ops, *x.ops), first=before.first)
         alike.append(x)
-        joined.append(x)
-    return joined
+        joined[x] = None
+    return [*joined]
 
 
 def _place(lifetimes: Sequence[_Lifetime]) -> int:

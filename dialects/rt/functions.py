@@ -229,6 +229,11 @@ class KernelOp(_Function):
     def scratch(self) -> Sequence[BlockArgument]:
         return self.group(2)
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether threads run it together."""
+        return self.parts is not None
+
     def part(self, number: int) -> Part:
         """What a thread touches of a buffer."""
         return ALONE if self.parts is None else self.parts.data[number].data

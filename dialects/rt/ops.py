@@ -35,15 +35,15 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.elements import bytes_of
+from tessella.runtime.pool import CONTEXT as CONTEXT_ENTRIES
+from tessella.runtime.pool import CONTEXT_SLOTS
 
 UNROLL = "rt.unroll"
 """Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
 would."""
 PRIVATE = "rt.private"
 """Attribute of a `memref.alloc` of memory that each thread has for itself."""
-CONTEXT_SLOTS = 16
-"""Number of i64 slots in a thread's context; slot 0 is the status."""
-BARRIER_SLOT = 1
+BARRIER_SLOT = CONTEXT_ENTRIES.index("barrier")
 """The slot of a context that has the address of the function ``void (context)`` that waits for all
 threads."""
 

@@ -9,7 +9,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import reaches
-from tessella.passes.tile.model import HIDDEN
+from tessella.passes.tile.model import overlapped
 from tessella.passes.tile.nest import share_loops
 from tessella.passes.tile.packing import split_statement
 from tessella.passes.tile.search import best_schedule
@@ -28,8 +28,7 @@ def seconds(kernel: KernelOp, target: Target) -> float:
         if isinstance(op, ContractOp)
     )
     if kernel.nest is not None:
-        moved = streamed(kernel, target)
-        cycles = max(cycles, moved) + (1.0 - HIDDEN) * min(cycles, moved)
+        cycles = overlapped(cycles, streamed(kernel, target))
     return cycles / (target.ghz * 1e9)
 
 

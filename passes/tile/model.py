@@ -89,6 +89,12 @@ def overlapped(core: float, memory: float) -> float:
     return max(core, memory) + (1.0 - HIDDEN) * min(core, memory)
 
 
+def busy(trips: int, threads: int) -> float:
+    """The share of the time that threads are busy with a loop, as some get a step more than
+    others."""
+    return trips / (-(-trips // threads) * threads)
+
+
 @dataclass(frozen=True)
 class Loop:
     """A loop of the nest: an index, its number of iterations, and its step."""
@@ -445,9 +451,7 @@ class Model:
         """The best loop to distribute over this many threads: of those with equal balance, the
         outermost. None if there is no loop over a free index."""
         loops = [loop for loop in self.nest(s) if loop.name in self.flat.free and loop.trips > 1]
-        splits = [
-            Split(loop.name, loop.trips / (-(-loop.trips // threads) * threads)) for loop in loops
-        ]
+        splits = [Split(loop.name, busy(loop.trips, threads)) for loop in loops]
         return max(splits, key=lambda split: split.balance, default=None)
 
     # ** memory **

@@ -17,7 +17,7 @@ from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
 from tessella.dialects.tile.nest import can_divide, depth, steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
-from tessella.passes.tile.model import Loop, Model, overlapped
+from tessella.passes.tile.model import Loop, Model, busy, overlapped
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -43,11 +43,14 @@ def cycles(op: ContractOp, target: Target) -> float:
 def parallel_index(op: ContractOp, target: Target) -> tuple[str, int] | None:
     """The index of a statement to divide, and how much of it to give to a thread at a time; None if
     no index can be divided, or the statement is too small."""
-    if op.schedule is None or cycles(op, target) < WORTH * target.barrier_cycles:
+    if op.schedule is None:
         return None
     model, s = modelled(op, target), op.schedule.data
+    estimate = model.estimate(s)
+    if estimate.cycles * steps(op) < WORTH * target.barrier_cycles:
+        return None
     loops = [loop for loop in _loops(model, s) if is_divisible(op, model.flat, s, loop.name)]
-    best = min(loops, key=lambda loop: _time(model, s, loop), default=None)
+    best = min(loops, key=lambda loop: _time(model, estimate.core, loop), default=None)
     return None if best is None else (best.name, _grain(model, best))
 
 
@@ -92,18 +95,17 @@ def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
         seen.add(loop.name)
 
 
-def _time(model: Model, s: Schedule, loop: Loop) -> float:
+def _time(model: Model, core: float, loop: Loop) -> float:
     """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
     sizes = [a.size * max(1, element_of(v.type).bits // 8) for a, v in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
-    core = model.estimate(s).core
     total = 0.0
     for threads in THREADS:
         memory = sum(
             size / model.target.bandwidth(size) / (threads if moves else 1)
             for size, moves in zip(sizes, moving, strict=True)
         )
-        total += overlapped(core / (threads * _busy(loop.trips, threads)), memory)
+        total += overlapped(core / (threads * busy(loop.trips, threads)), memory)
     return total
 
 
@@ -111,13 +113,8 @@ def _operands(model: Model) -> Iterator[tuple[FlatAccess, SSAValue]]:
     return zip(model.flat.accesses, model.op.tensors, strict=True)
 
 
-def _busy(trips: int, threads: int) -> float:
-    """The share of the time that threads are busy, as some get a step more than others."""
-    return trips / (-(-trips // threads) * threads)
-
-
 def _balance(trips: int) -> float:
-    return sum(_busy(trips, threads) for threads in THREADS)
+    return sum(busy(trips, threads) for threads in THREADS)
 
 
 def _grain(model: Model, loop: Loop) -> int:

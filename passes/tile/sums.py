@@ -160,15 +160,18 @@ def _fits(op: ContractOp, name: str) -> bool:
 def long_sum(kernel: KernelOp, target: Target) -> tuple[Stream, int] | None:
     """A loop over which a statement adds up far more than there are results, and in what blocks:
     threads divide the blocks, as there is too little else to divide."""
-    found = (each for each in streams(kernel, 1) if len(each.inside) == 1)
-    for stream in found:
-        (op,) = stream.inside
+    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+    long = [op for op in ops if _is_long(op, target)]
+    for stream in streams(kernel, 1) if long else ():
         count = next((n for n in BLOCKS if stream.extent % n == 0), None)
-        read = sum(bytes_of(tensor_type(value)) for value in op.inputs)
-        few = tensor_type(op.res).element_count() <= FEW
-        if count is not None and few and read > target.l2:
+        if count is not None and len(stream.inside) == 1 and stream.inside[0] in long:
             return stream, stream.extent // count
     return None
+
+
+def _is_long(op: ContractOp, target: Target) -> bool:
+    read = sum(bytes_of(tensor_type(value)) for value in op.inputs)
+    return tensor_type(op.res).element_count() <= FEW and read > target.l2
 
 
 # ** what it saves **
