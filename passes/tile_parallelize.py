@@ -33,8 +33,8 @@ from tessella.dialects.tile.nest import depth
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
-from tessella.passes.tile.cost import streamed
-from tessella.passes.tile.parallel import cycles, parallel_index, parallel_nest
+from tessella.passes.tile.cost import kernel_cycles
+from tessella.passes.tile.parallel import modelled, parallel_index, parallel_nest, step_cycles
 from tessella.targets import Target
 
 WAKES = 2
@@ -53,7 +53,10 @@ class TileParallelizePass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = targets.resolve(self.target)
         kernels = {k.sym_name.data: k for k in op.body.block.ops if isinstance(k, KernelOp)}
-        work = {name: _cycles(kernel, target) for name, kernel in kernels.items()}
+        work = {
+            name: kernel_cycles(kernel, lambda op: step_cycles(op, target), target)
+            for name, kernel in kernels.items()
+        }
         called = {name for segment in _outermost(op) for name in _worth(segment, work, target)}
         for name in called:
             _parallelize(kernels[name], target)
@@ -73,15 +76,10 @@ def _worth(segment: SegmentOp, work: Mapping[str, float], target: Target) -> lis
     return calls if sum(work[name] for name in calls) >= WAKES * target.wake_cycles else []
 
 
-def _cycles(kernel: KernelOp, target: Target) -> float:
-    total = sum(cycles(op, target) for op in kernel.body.block.ops if isinstance(op, ContractOp))
-    return total if kernel.nest is None else max(total, streamed(kernel, target))
-
-
 def _parallelize(kernel: KernelOp, target: Target) -> None:
     if kernel.nest is not None and (nest := parallel_nest(kernel, target)) is not None:
         kernel.nest = NestAttr(nest)
     for op in kernel.body.block.ops:
         if isinstance(op, ContractOp) and op.schedule is not None and not depth(op):
-            parallel = parallel_index(op, target)
+            parallel = parallel_index(modelled(op, target), op.schedule.data)
             op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from tessella.dialects.elements import bytes_of
@@ -22,22 +23,24 @@ def seconds(kernel: KernelOp, target: Target) -> float:
         if isinstance(op, ContractOp):
             split_statement(op, target.arch)
     share_loops(kernel, target)
-    cycles = sum(
-        best_schedule(op, kernel, target).cycles * steps(op) * _share(op)
-        for op in kernel.body.block.ops
-        if isinstance(op, ContractOp)
-    )
-    if kernel.nest is not None:
-        cycles = overlapped(cycles, streamed(kernel, target))
+    cycles = kernel_cycles(kernel, lambda op: best_schedule(op, kernel, target).cycles, target)
     return cycles / (target.ghz * 1e9)
 
 
-def _share(op: ContractOp) -> float:
-    """The share of a statement's points that the steps of the shared loops run."""
-    return prod(reach.share(op, name) for name, reach in reaches(op).items())
+def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:
+    """Cycles of one call of a kernel, from those of each statement in one step of the nest."""
+    ops = (op for op in kernel.body.block.ops if isinstance(op, ContractOp))
+    total = sum(cycles(op) * runs(op) for op in ops)
+    return total if kernel.nest is None else overlapped(total, _streamed(kernel, target))
 
 
-def streamed(kernel: KernelOp, target: Target) -> float:
+def runs(op: ContractOp) -> float:
+    """How many steps of the kernel's nest run a statement; one that leaves out a part of its points
+    counts as the rest."""
+    return steps(op) * prod(reach.share(op, name) for name, reach in reaches(op).items())
+
+
+def _streamed(kernel: KernelOp, target: Target) -> float:
     """Cycles to move the kernel's inputs and outputs through the caches once. Its statements then
     find them in the nearest cache."""
     values = (*kernel.body.block.args, *kernel.returned.values)

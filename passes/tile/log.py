@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, simplify
 from tessella.dialects.tile.nest import shared_loops, steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import Model, busy
 from tessella.passes.tile.nest import reason
+from tessella.passes.tile.parallel import parallel_index
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
+from tessella.support.sizes import ceil_div
 from tessella.targets import Target
 
 SHOWN = 6
@@ -52,14 +54,18 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     flat = simplify(flatten(op, choice.layouts))
     plan = plan_accesses(op, flat, choice.schedule.vector, choice.schedule.rows)
     yield from (f"  {line}" for line in plan.lines())
-    splits = [Model(op, flat, target).split(choice.schedule, n) for n in THREADS]
-    shares = ", ".join(
-        f"{n} over {split.name} ({split.balance:.0%} busy)"
-        for n, split in zip(THREADS, splits, strict=True)
-        if split is not None
-    )
-    if shares:
-        yield f"  threads: {shares}"
+    if not loops:
+        yield f"  threads: {_threads(Model(op, flat, target), choice.schedule)}"
+
+
+def _threads(model: Model, s: Schedule) -> str:
+    divided = parallel_index(model, s)
+    if divided is None:
+        return "1"
+    name, grain = divided
+    tiles = ceil_div(model.flat.ranges[name], grain)
+    shares = ", ".join(f"{n} are {busy(tiles, n):.0%} busy" for n in THREADS)
+    return f"{name} by {grain}: {shares}"
 
 
 def _schedule(choice: Choice) -> str:

@@ -105,15 +105,6 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Split:
-    """A loop whose steps are distributed over threads."""
-
-    name: str
-    balance: float
-    """The share of the time that threads are busy, as some get a step more than others."""
-
-
-@dataclass(frozen=True)
 class Model:
     """Estimates schedules of one statement, flattened with the layouts of its operands. The sizes
     of ``flat`` are numbers: those that `estimated` returns."""
@@ -444,15 +435,6 @@ class Model:
         forms = (form for access, o in operands if o.is_window for form in access)
         moving = (form for form in forms if s.rows is not None and form.coefficient(s.rows))
         return {n for form in moving for n, _ in form.terms} & set(self.flat.reduced)
-
-    # ** threads **
-
-    def split(self, s: Schedule, threads: int) -> Split | None:
-        """The best loop to distribute over this many threads: of those with equal balance, the
-        outermost. None if there is no loop over a free index."""
-        loops = [loop for loop in self.nest(s) if loop.name in self.flat.free and loop.trips > 1]
-        splits = [Split(loop.name, busy(loop.trips, threads)) for loop in loops]
-        return max(splits, key=lambda split: split.balance, default=None)
 
     # ** memory **
 

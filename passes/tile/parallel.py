@@ -14,9 +14,10 @@ from xdsl.ir import SSAValue
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
-from tessella.dialects.tile.nest import can_divide, depth, steps
+from tessella.dialects.tile.nest import can_divide, depth
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
+from tessella.passes.tile.cost import runs
 from tessella.passes.tile.model import Loop, Model, busy, overlapped
 from tessella.support.sizes import estimated
 from tessella.targets import Target
@@ -33,23 +34,18 @@ def modelled(op: ContractOp, target: Target) -> Model:
     return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
 
 
-def cycles(op: ContractOp, target: Target) -> float:
-    """The modelled cycles of a statement in all steps of its kernel's nest."""
-    if op.schedule is None:
-        return 0.0
-    return modelled(op, target).estimate(op.schedule.data).cycles * steps(op)
+def step_cycles(op: ContractOp, target: Target) -> float:
+    """The modelled cycles of a statement under its schedule, in one step of its kernel's nest."""
+    return 0.0 if op.schedule is None else modelled(op, target).estimate(op.schedule.data).cycles
 
 
-def parallel_index(op: ContractOp, target: Target) -> tuple[str, int] | None:
+def parallel_index(model: Model, s: Schedule) -> tuple[str, int] | None:
     """The index of a statement to divide, and how much of it to give to a thread at a time; None if
     no index can be divided, or the statement is too small."""
-    if op.schedule is None:
-        return None
-    model, s = modelled(op, target), op.schedule.data
     estimate = model.estimate(s)
-    if estimate.cycles * steps(op) < WORTH * target.barrier_cycles:
+    if estimate.cycles < WORTH * model.target.barrier_cycles:
         return None
-    loops = [loop for loop in _loops(model, s) if is_divisible(op, model.flat, s, loop.name)]
+    loops = [loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name)]
     best = min(loops, key=lambda loop: _time(model, estimate.core, loop), default=None)
     return None if best is None else (best.name, _grain(model, best))
 
@@ -60,7 +56,7 @@ def parallel_nest(kernel: KernelOp, target: Target) -> Nest | None:
     assert kernel.nest is not None
     nest = kernel.nest.data
     inside = (op for op in kernel.body.block.ops if isinstance(op, ContractOp) and depth(op))
-    if sum(cycles(op, target) for op in inside) < WORTH * target.barrier_cycles:
+    if sum(step_cycles(op, target) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
         return None
     loops = [i for i, loop in enumerate(nest.loops) if loop.trips > 1 and can_divide(kernel, i)]
     best = max(loops, key=lambda i: _balance(nest.loops[i].trips), default=None)

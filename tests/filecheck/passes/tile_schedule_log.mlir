@@ -25,7 +25,7 @@
 // CHECK-NEXT:   result: contiguous f32, stride 1, row stride 64
 // CHECK-NEXT:   constraint 0 <= y + j - 1 < 14: loops over the rows that are inside
 // CHECK-NEXT:   constraint 0 <= x + i - 1 < 14: loop bound
-// CHECK-NEXT:   threads: 2 over co (100% busy), 4 over
+// CHECK-NEXT:   threads: x by {{[0-9]+}}: 2 are 100% busy, 4 are
 tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.constant}) -> (tensor<1x14x14x64xf32>) {
   %O = tile.contract + [n: 1, x: 14, y: 14, co: 64 | i: 3, j: 3, ci: 64] (%D[n, x + i - 1, y + j - 1, ci], %K[i, j, co, ci]) -> [n, x, y, co] {
   ^bb0(%d: f32, %k: f32):
