@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella import targets
 from tessella.dialects.graph import CompileContext, Graph
-from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile import KernelOp
 from tessella.driver.options import Options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stages import IR_STAGES
@@ -46,7 +46,6 @@ def _kernels(module: ModuleOp, target: Target, prefix: str) -> Iterator[str]:
         names = ", ".join(op.sym_name.data for op in kernels)
         raise OptionError(f"no kernel's name begins with {prefix!r}", expected=f"one of {names}")
     for kernel in chosen:
-        for op in kernel.body.block.ops:
-            if isinstance(op, ContractOp):
-                yield from reasoning(op, kernel, target)
-                yield ""
+        for op in kernel.statements:
+            yield from reasoning(op, kernel, target)
+            yield ""

@@ -71,7 +71,7 @@ def check_results(kernel: KernelOp) -> None:
 def pieces(kernel: KernelOp) -> list[Piece]:
     """The pieces of a kernel, in order."""
     roots = roots_of(kernel)
-    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+    ops = kernel.statements
     used = {op: list(uses(op, roots)) for op in ops}
     groups = _groups(ops, used)
     results = [roots[value] for value in kernel.returned.values]

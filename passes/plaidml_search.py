@@ -89,8 +89,7 @@ class PlaidmlSearchPass(ProgramPass):
 
 def _statements(kernel: KernelOp) -> Iterator[tuple[str, ContractOp]]:
     """The kernel's statements with their results' names, or their numbers."""
-    statements = (op for op in kernel.body.block.ops if isinstance(op, ContractOp))
-    for number, op in enumerate(statements, 1):
+    for number, op in enumerate(kernel.statements, 1):
         yield f"%{op.res.name_hint}" if op.res.name_hint else f"statement {number}", op
 
 

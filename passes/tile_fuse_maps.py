@@ -51,9 +51,8 @@ class TileFuseMapsPass(ProgramPass):
 
 def fuse_maps(kernel: KernelOp, target: Target) -> None:
     """Fuse the maps of a kernel with the statements that they read and that read them."""
-    for statement in list(kernel.body.block.ops):
-        if isinstance(statement, ContractOp):
-            _fuse(statement, target)
+    for statement in kernel.statements:
+        _fuse(statement, target)
 
 
 def _fuse(consumer: ContractOp, target: Target) -> None:

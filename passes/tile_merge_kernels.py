@@ -23,7 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella import targets
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ViewOp, through_views
+from tessella.dialects.tile import CallOp, KernelOp, ViewOp, through_views
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.merge import Pair
@@ -84,7 +84,8 @@ class _Merger:
             kept = _kept(first, second, {*before})
             if kept is not None:
                 kernels = self.kernels[first.callee_name], self.kernels[second.callee_name]
-                if all(map(_is_streaming, kernels)) and sum(map(_statements, kernels)) <= MOST:
+                size = sum(len(kernel.statements) for kernel in kernels)
+                if all(map(_is_streaming, kernels)) and size <= MOST:
                     yield Pair(first, second, kernels, kept)
 
     def _try(self, pair: Pair) -> CallOp | None:
@@ -183,13 +184,8 @@ def _is_streaming(kernel: KernelOp) -> bool:
     return all(
         prod(index.range for index in op.index_list)
         <= FEW * max(tensor_type(value).element_count() for value in op.tensors)
-        for op in kernel.body.block.ops
-        if isinstance(op, ContractOp)
+        for op in kernel.statements
     )
-
-
-def _statements(kernel: KernelOp) -> int:
-    return sum(isinstance(op, ContractOp) for op in kernel.body.block.ops)
 
 
 def _wiring(pair: Pair) -> Hashable:

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella import targets
 from tessella.dialects.tile import (
     CallOp,
-    ContractOp,
     KernelOp,
     NestAttr,
     ScanOp,
@@ -79,7 +78,7 @@ def _worth(segment: SegmentOp, work: Mapping[str, float], target: Target) -> lis
 def _parallelize(kernel: KernelOp, target: Target) -> None:
     if kernel.nest is not None and (nest := parallel_nest(kernel, target)) is not None:
         kernel.nest = NestAttr(nest)
-    for op in kernel.body.block.ops:
-        if isinstance(op, ContractOp) and op.schedule is not None and not depth(op):
+    for op in kernel.statements:
+        if op.schedule is not None and not depth(op):
             parallel = parallel_index(modelled(op, target), op.schedule.data)
             op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))

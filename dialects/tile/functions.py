@@ -59,6 +59,7 @@ from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile.attributes import NestAttr
 from tessella.dialects.tile.nest import check_nest
+from tessella.dialects.tile.ops import ContractOp
 
 CONSTANT = "tile.constant"
 """Argument attribute of a kernel: every caller passes a weight."""
@@ -118,6 +119,10 @@ class _Function(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: expected tensors at one device, found {' and '.join(sorted(found))}"
             )
+
+    @property
+    def statements(self) -> list[ContractOp]:
+        return [op for op in self.body.block.ops if isinstance(op, ContractOp)]
 
     def marks(self, argument: int) -> DictionaryAttr:
         """The attributes of an argument."""
@@ -201,6 +206,10 @@ class KernelOp(_Function):
             },
             regions=[body],
         )
+
+    @property
+    def statements(self) -> list[ContractOp]:
+        return [op for op in self.body.block.ops if isinstance(op, ContractOp)]
 
     def marks(self, argument: int) -> DictionaryAttr:
         return DictionaryAttr({}) if self.arg_attrs is None else self.arg_attrs.data[argument]

@@ -26,7 +26,6 @@ from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
 from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.place import PlaceAttr, precision_of
-from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.split import unreadable
 from tessella.kernels.elements import Elements, elements_of
 from tessella.kernels.registry import (
@@ -262,8 +261,7 @@ def _unreadable(site: Site, op: NnOp) -> str | None:
     if site.layout is None or not site.layout.is_split or site.kernel.lower is None:
         return None
     scratch = scratch_kernel(exact_key(op), op, site.kernel, site.place(op))
-    statements = (s for s in scratch.body.block.ops if isinstance(s, ContractOp))
-    return next((reason for s in statements if (reason := unreadable(s)) is not None), None)
+    return next((reason for s in scratch.statements if (reason := unreadable(s)) is not None), None)
 
 
 def _has_layouts(op: NnOp) -> bool:

@@ -15,7 +15,6 @@ from xdsl.ir import OpResult
 from tessella.dialects.rt import Kind, Part
 from tessella.dialects.tile import (
     CallOp,
-    ContractOp,
     KernelOp,
     NestAttr,
     ScheduleAttr,
@@ -69,8 +68,7 @@ def _could_agree(a: Part, b: Part) -> bool:
 def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
     """What a thread touches of the arguments and the results of a kernel."""
     roots = roots_of(kernel)
-    ops = (op for op in kernel.body.block.ops if isinstance(op, ContractOp))
-    found = joined(use for op in ops for use in uses(op, roots))
+    found = joined(use for op in kernel.statements for use in uses(op, roots))
     arguments = [found.get(value) for value in kernel.body.block.args]
     return arguments, [found.get(roots[value]) for value in kernel.returned.values]
 
@@ -92,8 +90,8 @@ def _scale(kernel: KernelOp, factor: int) -> None:
     if kernel.nest is not None:
         loops = (replace(x, parallel=x.parallel * factor) for x in kernel.nest.data.loops)
         kernel.nest = NestAttr(replace(kernel.nest.data, loops=tuple(loops)))
-    for op in kernel.body.block.ops:
-        if isinstance(op, ContractOp) and op.schedule is not None:
+    for op in kernel.statements:
+        if op.schedule is not None:
             s = op.schedule.data
             if s.parallel is not None:
                 name, grain = s.parallel

@@ -19,9 +19,8 @@ from tessella.targets import Target
 
 def seconds(kernel: KernelOp, target: Target) -> float:
     """Modelled seconds of one call: the sum over its statements, each under its schedule."""
-    for op in list(kernel.body.block.ops):
-        if isinstance(op, ContractOp):
-            split_statement(op, target.arch)
+    for op in kernel.statements:
+        split_statement(op, target.arch)
     share_loops(kernel, target)
     cycles = kernel_cycles(kernel, lambda op: best_schedule(op, kernel, target).cycles, target)
     return cycles / (target.ghz * 1e9)
@@ -29,8 +28,7 @@ def seconds(kernel: KernelOp, target: Target) -> float:
 
 def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:
     """Cycles of one call of a kernel, from those of each statement in one step of the nest."""
-    ops = (op for op in kernel.body.block.ops if isinstance(op, ContractOp))
-    total = sum(cycles(op) * runs(op) for op in ops)
+    total = sum(cycles(op) * runs(op) for op in kernel.statements)
     return total if kernel.nest is None else overlapped(total, _streamed(kernel, target))
 
 

@@ -73,7 +73,7 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
 
 
 def _share_all(kernel: KernelOp, target: Target) -> None:
-    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+    ops = kernel.statements
     if len(ops) < 2:
         return
     _, room = _room(ops, target)
@@ -130,7 +130,7 @@ def _room(ops: Sequence[ContractOp], target: Target) -> tuple[str, float]:
 
 def reason(kernel: KernelOp, target: Target) -> str:
     """Why the statements of a kernel share loops, and steps are as large as they are."""
-    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp) and depth(op)]
+    ops = [op for op in kernel.statements if depth(op)]
     parts = _parts(ops)
     shared = sum(size for size, moves in parts if not moves)
     own = sum(size for size, moves in parts if moves)
@@ -239,7 +239,7 @@ def bytes_saved(kernel: KernelOp, target: Target) -> int:
     """Bytes of large tensors that steps of shared loops find in cache, where statements one after
     another would read or write them far away."""
     counts: dict[SSAValue, int] = {}
-    for op in (op for op in kernel.body.block.ops if isinstance(op, ContractOp)):
+    for op in kernel.statements:
         for value, access in zip(op.tensors, op.access_list, strict=True):
             if any(form.coefficient(name) for form in access for name in shared_loops(op)):
                 counts[value] = counts.get(value, 0 if lives_within(value) else -1) + 1

@@ -55,7 +55,7 @@ def parallel_nest(kernel: KernelOp, target: Target) -> Nest | None:
     busiest. None if the kernel is too small."""
     assert kernel.nest is not None
     nest = kernel.nest.data
-    inside = (op for op in kernel.body.block.ops if isinstance(op, ContractOp) and depth(op))
+    inside = (op for op in kernel.statements if depth(op))
     if sum(step_cycles(op, target) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
         return None
     loops = [i for i, loop in enumerate(nest.loops) if loop.trips > 1 and can_divide(kernel, i)]

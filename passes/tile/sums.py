@@ -62,8 +62,7 @@ class Stream:
 
 def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
     """The loops that so many statements of a kernel have in common, some of which sum over them."""
-    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
-    for names in _loops(ops):
+    for names in _loops(kernel.statements):
         stream = _ordered(kernel, names)
         if len(stream.inside) >= least and stream.sums:
             yield stream
@@ -160,8 +159,7 @@ def _fits(op: ContractOp, name: str) -> bool:
 def long_sum(kernel: KernelOp, target: Target) -> tuple[Stream, int] | None:
     """A loop over which a statement adds up far more than there are results, and in what blocks:
     threads divide the blocks, as there is too little else to divide."""
-    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
-    long = [op for op in ops if _is_long(op, target)]
+    long = [op for op in kernel.statements if _is_long(op, target)]
     for stream in streams(kernel, 1) if long else ():
         count = next((n for n in BLOCKS if stream.extent % n == 0), None)
         if count is not None and len(stream.inside) == 1 and stream.inside[0] in long:
