@@ -30,6 +30,8 @@ class Step:
     """The first values of the shared indices."""
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     """Where the indices end that do not run over their whole ranges (`dialects/tile/reach.py`)."""
+    share: tuple[SSAValue, SSAValue] | None = None
+    """The values of the parallel index that this thread runs."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from tessella.lowering.aggregate import accumulate, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.bounds import Bounds
-from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point, Step
 from tessella.lowering.prefetch import HALVES, Ahead, reads_apart
@@ -53,7 +52,7 @@ Reduce = Callable[[Pos, Sequence[SSAValue]], list[SSAValue]]
 
 
 class Statement:
-    """Emits the loops of one ``tile.contract``."""
+    """Emits the loops of one ``tile.contract`` under a schedule that fits."""
 
     def __init__(
         self,
@@ -72,10 +71,7 @@ class Statement:
         self.s = schedule
         self.step = step
         self.ahead = ahead
-        self.share: tuple[SSAValue, SSAValue] | None = None
-        """The values of the parallel index that this thread runs."""
         self.buffers = [buffers[v] for v in op.tensors]
-        check_schedule(op, flat, schedule)
         self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
         self.constraints = self.plan.constraints
         self.bounds = Bounds(emitter, self.constraints.bounds, flat.ranges, schedule.rows)
@@ -181,7 +177,7 @@ class Statement:
     def _share_of(self, name: str) -> tuple[SSAValue, SSAValue] | None:
         """The values of an index that this thread runs, if others run the rest."""
         parallel = self.s.parallel
-        return self.share if parallel is not None and parallel[0] == name else None
+        return self.step.share if parallel is not None and parallel[0] == name else None
 
     def _run(
         self,

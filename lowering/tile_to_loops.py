@@ -17,7 +17,7 @@ other threads have written (``lowering/pieces.py``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from xdsl.context import Context
@@ -39,6 +39,7 @@ from tessella.dialects.tile import (
     Nest,
     ReturnOp,
     ScanOp,
+    Schedule,
     SegmentOp,
     ViewOp,
     through_views,
@@ -46,6 +47,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.dialects.tile.nest import depth, lives_within, memory_shape, shared_loops
 from tessella.dialects.tile.reach import Reach, reaches
+from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.pieces import Piece, check_results, pieces
 from tessella.lowering.point import Step
 from tessella.lowering.prefetch import Part, asked, streamed
@@ -173,18 +175,21 @@ class _Statements:
         parts = [Part(op, flat := flatten(op), _step(op, flat, emitter, nest, steps)) for op in ops]
         ahead = asked(parts, nest, buffers, emitter)
         for part in parts:
-            op, flat = part.op, simplify(part.flat)
-            if op.schedule is None:
-                raise InvalidModelError(
-                    "a statement has no schedule", hint="tile-schedule gives it one"
-                )
-            schedule = op.schedule.data
+            op, flat, step = part.op, simplify(part.flat), part.step
+            schedule = _schedule(op, flat)
             asks = ahead.get(op) or streamed(op, flat, schedule, buffers)
-            statement = Statement(emitter, op, flat, schedule, buffers, part.step, number, asks)
             if schedule.parallel is not None:
                 name, grain = schedule.parallel
-                statement.share = self._share(flat.ranges[name], grain)
-            statement.emit()
+                step = replace(step, share=self._share(flat.ranges[name], grain))
+            Statement(emitter, op, flat, schedule, buffers, step, number, asks).emit()
+
+
+def _schedule(op: ContractOp, flat: Flat) -> Schedule:
+    """The schedule of a statement, which has one that fits."""
+    if op.schedule is None:
+        raise InvalidModelError("a statement has no schedule", hint="tile-schedule gives it one")
+    check_schedule(op, flat, op.schedule.data)
+    return op.schedule.data
 
 
 def _step(
