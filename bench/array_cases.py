@@ -1,7 +1,8 @@
 """Functions of arrays as scientists write them, for NumPy, JAX, numba and tessella.
 
 A function takes the modules that it computes with as its first argument: NumPy's functions, under
-`tessella.jit` too, or those of JAX. Its loops are what a user of numba would write.
+`tessella.jit` too, or those of JAX. Its loops are what a user of numba would write, `prange` around
+what threads may share out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bench.roofs import Roof, Roofs
+
 Array = npt.NDArray[Any]
+
+prange = range
+"""numba's own where it compiles loops."""
+
+CHUNKS = 64
+"""Parts of a sum of arrays, which threads may share out."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,8 @@ class ArrayCase:
     """Compiled by numba."""
     others: Mapping[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
     """Of the peers that write it in another way."""
+    roof: Callable[[Roofs, int], Roof] | None = None
+    """Moves as many bytes as the function does, in the same way, if that is all it does."""
 
 
 def _normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[Array]]:
@@ -56,7 +67,7 @@ def softmax_loops(x: Array) -> Array:
     result = np.empty_like(x)
     rows, columns = x.shape
     one = np.float32(1)
-    for i in range(rows):
+    for i in prange(rows):
         most = np.float32(-np.inf)
         for j in range(columns):
             y = np.tanh(x[i, j]) * x[i, j] + one
@@ -84,7 +95,7 @@ def layer_norm_loops(x: Array, scale: Array, shift: Array) -> Array:
     """The same."""
     result = np.empty_like(x)
     rows, columns = x.shape
-    for i in range(rows):
+    for i in prange(rows):
         total = np.float32(0)
         for j in range(columns):
             total += x[i, j]
@@ -109,7 +120,7 @@ def squared_error(m: Modules, a: Any, b: Any) -> Any:
 def squared_error_loops(a: Array, b: Array) -> Any:
     """The same."""
     total = np.float32(0)
-    for i in range(a.size):
+    for i in prange(a.size):
         difference = a[i] - b[i]
         total += difference * difference
     return total
@@ -133,13 +144,13 @@ def masked_numpy(m: Modules, x: Array, mask: Array) -> Any:
 def masked_loops(x: Array, mask: Array) -> Any:
     """The same."""
     count, total = 0, np.float32(0)
-    for i in range(x.size):
+    for i in prange(x.size):
         if mask[i]:
             count += 1
             total += x[i]
     mean = total / np.float32(count)
     squares = np.float32(0)
-    for i in range(x.size):
+    for i in prange(x.size):
         if mask[i]:
             squares += (x[i] - mean) * (x[i] - mean)
     return mean, np.sqrt(squares / np.float32(count))
@@ -148,6 +159,56 @@ def masked_loops(x: Array, mask: Array) -> Any:
 def _mask_arguments(rng: np.random.Generator) -> list[Array]:
     x = rng.standard_normal(4_000_000, np.float32)
     return [x, rng.random(x.shape) < 0.5]
+
+
+# ** what memory limits **
+
+
+def total(m: Modules, x: Any) -> Any:
+    """The sum."""
+    return x.sum()
+
+
+def total_loops(x: Array) -> Any:
+    """The same."""
+    result = np.float32(0)
+    for i in prange(x.size):
+        result += x[i]
+    return result
+
+
+def copy(m: Modules, x: Any) -> Any:
+    """A copy."""
+    return m.np.copy(x)
+
+
+def copy_loops(x: Array) -> Array:
+    """The same."""
+    result = np.empty_like(x)
+    for i in prange(x.size):
+        result[i] = x[i]
+    return result
+
+
+def add(m: Modules, a: Any, b: Any) -> Any:
+    """The sum of two arrays."""
+    return a + b
+
+
+def add_loops(a: Array, b: Array) -> Array:
+    """The same."""
+    result = np.empty_like(a)
+    for i in prange(a.size):
+        result[i] = a[i] + b[i]
+    return result
+
+
+LARGE = 100_000_000
+
+
+def _large(arrays: int) -> Callable[[np.random.Generator], list[Array]]:
+    """Arrays of which a million elements are drawn, as the rest would take seconds."""
+    return lambda rng: [np.resize(rng.random(1_000_000, np.float32), LARGE) for _ in range(arrays)]
 
 
 # ** elementwise **
@@ -172,7 +233,7 @@ def black_scholes_loops(spot: Array, strike: Array, years: Array) -> Any:
     rate, volatility = np.float32(0.02), np.float32(0.3)
     half, root = np.float32(0.5), np.float32(math.sqrt(0.5))
     call, put = np.empty_like(spot), np.empty_like(spot)
-    for i in range(spot.size):
+    for i in prange(spot.size):
         spread = volatility * np.sqrt(years[i])
         drift = (rate + half * volatility * volatility) * years[i]
         d1 = (np.log(spot[i] / strike[i]) + drift) / spread
@@ -201,7 +262,7 @@ def distances(m: Modules, a: Any, b: Any) -> Any:
 def distances_loops(a: Array, b: Array) -> Array:
     """The same."""
     result = np.empty((a.shape[0], b.shape[0]), np.float32)
-    for i in range(a.shape[0]):
+    for i in prange(a.shape[0]):
         for j in range(b.shape[0]):
             total = np.float32(0)
             for k in range(a.shape[1]):
@@ -219,16 +280,20 @@ def logistic_gradient(m: Modules, w: Any, x: Any, y: Any) -> Any:
 
 def logistic_gradient_loops(w: Array, x: Array, y: Array) -> Array:
     """The same."""
-    gradient = np.zeros_like(w)
+    rows, columns = x.shape
+    partial = np.zeros((CHUNKS, columns), np.float32)
     one = np.float32(1)
-    for i in range(x.shape[0]):
-        total = np.float32(0)
-        for j in range(x.shape[1]):
-            total += x[i, j] * w[j]
-        residual = one / (one + np.exp(-total)) - y[i]
-        for j in range(x.shape[1]):
-            gradient[j] += x[i, j] * residual
-    return gradient / np.float32(x.shape[0])
+    for chunk in prange(CHUNKS):
+        gradient = np.zeros(columns, np.float32)
+        for i in range(chunk * rows // CHUNKS, (chunk + 1) * rows // CHUNKS):
+            total = np.float32(0)
+            for j in range(columns):
+                total += x[i, j] * w[j]
+            residual = one / (one + np.exp(-total)) - y[i]
+            for j in range(columns):
+                gradient[j] += x[i, j] * residual
+        partial[chunk] = gradient
+    return partial.sum(axis=0) / np.float32(rows)
 
 
 def _regression_arguments(rng: np.random.Generator) -> list[Array]:
@@ -269,7 +334,7 @@ def heat_loops(u: Array) -> Array:
     result = np.empty_like(u)
     rows, columns = u.shape
     result[0], result[-1] = u[0], u[-1]
-    for i in range(1, rows - 1):
+    for i in prange(1, rows - 1):
         result[i, 0], result[i, -1] = u[i, 0], u[i, -1]
         for j in range(1, columns - 1):
             around = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]
@@ -294,7 +359,7 @@ def image_filter_loops(x: Array, taps: Array) -> Array:
     """The same."""
     rows, columns = x.shape[0] - 4, x.shape[1] - 4
     result = np.empty((rows, columns), np.float32)
-    for i in range(rows):
+    for i in prange(rows):
         for j in range(columns):
             total = np.float32(0)
             for k in range(5):
@@ -328,4 +393,7 @@ CASES: Mapping[str, ArrayCase] = {
     "masked-deviation-4M": ArrayCase(
         _mask_arguments, masked, masked_loops, {"numpy": masked_numpy}
     ),
+    "sum-100M": ArrayCase(_large(1), total, total_loops, roof=Roofs.read),
+    "copy-100M": ArrayCase(_large(1), copy, copy_loops, roof=Roofs.copy),
+    "add-100M": ArrayCase(_large(2), add, add_loops, roof=Roofs.add),
 }

@@ -1,9 +1,10 @@
 """Compare tessella with NumPy, JAX and numba on functions of arrays.
 
-    python -m bench.arrays [NAME ...] --repeat 20 --json results.json
+    python -m bench.arrays [NAME ...] --threads 1 --repeat 20 --json results.json
 
 Names are those of ``bench.array_cases``, or the beginning of some; without any, all are measured.
-Each peer has one thread. Those that are not installed are left out.
+Each peer has as many threads, where it can use them. Those that are not installed are left out.
+Functions that only move memory are compared with a loop that moves as much, on as many threads.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from time import perf_counter
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -24,21 +26,30 @@ from bench.array_cases import CASES, Array, ArrayCase, Modules
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
 from bench.measure import geometric_mean, interleave, relative_error
 from bench.peers import available
+from bench.roofs import Roofs
+from tessella import targets
 
 OURS = "tessella"
 
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "NUMBA_NUM_THREADS": "1",
-    "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
-"""Read by the libraries when they are imported."""
 
-GOAL_EACH, GOAL_MEAN = 0.97, 1.3
-"""How many times as fast as the fastest peer: each function, and in the geometric mean."""
+def environment(threads: int) -> dict[str, str]:
+    """What libraries read when they are imported, so that each has so many threads."""
+    number, several = str(threads), str(threads > 1).lower()
+    return {
+        "OMP_NUM_THREADS": number,
+        "OPENBLAS_NUM_THREADS": number,
+        "MKL_NUM_THREADS": number,
+        "NUMBA_NUM_THREADS": number,
+        "JAX_PLATFORMS": "cpu",
+        "PJRT_NPROC": number,  # the size of its pool of threads
+        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={several}",
+    }
+
+
+GOAL_EACH, GOAL_MEAN, GOAL_BANDWIDTH = 0.95, 1.3, 0.9
+"""How many times as fast as the fastest peer, each function and in the geometric mean; and the
+share of the bandwidth of a function that only moves memory."""
+ROOF = "bandwidth"
 
 Run = Callable[[], list[Array]]
 
@@ -56,6 +67,14 @@ class Row:
     error: dict[str, float] = field(default_factory=dict[str, float])
     """Against the function in float64."""
     failures: dict[str, str] = field(default_factory=dict[str, str])
+    of_bandwidth: float | None = None
+    """Of a function that only moves memory."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the function is as fast as it should be."""
+        each = self.ratio is None or self.ratio >= GOAL_EACH
+        return each and (self.of_bandwidth is None or self.of_bandwidth >= GOAL_BANDWIDTH)
 
     @property
     def ratio(self) -> float | None:
@@ -74,23 +93,23 @@ def _erf(module: str) -> Callable[[Any], Any] | None:
         return None
 
 
-def run_numpy(case: ArrayCase, arguments: Sequence[Array]) -> Run:
-    """NumPy; the error function is SciPy's."""
+def run_numpy(case: ArrayCase, arguments: Sequence[Array], threads: int = 1) -> Run:
+    """NumPy, of which products alone have threads; the error function is SciPy's."""
     modules = Modules(np, _erf("scipy.special"))
     function = case.others.get("numpy", case.function)
     return lambda: _outputs(function(modules, *arguments))
 
 
-def run_tessella(case: ArrayCase, arguments: Sequence[Array]) -> Run:
+def run_tessella(case: ArrayCase, arguments: Sequence[Array], threads: int) -> Run:
     """The same function under `jit`."""
     tessella: Any = importlib.import_module(OURS)
     modules = Modules(np, tessella.erf)
     function = case.others.get(OURS, case.function)
-    compiled = tessella.jit(partial(function, modules))
+    compiled = tessella.jit(partial(function, modules), threads=threads)
     return lambda: _outputs(compiled(*arguments))
 
 
-def run_jax(case: ArrayCase, arguments: Sequence[Array]) -> Run:
+def run_jax(case: ArrayCase, arguments: Sequence[Array], threads: int) -> Run:
     """JAX's `jit`, with arguments that are JAX's own."""
     jax: Any = importlib.import_module("jax")
     modules = Modules(importlib.import_module("jax.numpy"), _erf("jax.scipy.special"))
@@ -100,10 +119,11 @@ def run_jax(case: ArrayCase, arguments: Sequence[Array]) -> Run:
     return lambda: _outputs(jax.block_until_ready(compiled(*held)))
 
 
-def run_numba(case: ArrayCase, arguments: Sequence[Array]) -> Run:
-    """Loops, compiled by numba with all of its fast mathematics."""
+def run_numba(case: ArrayCase, arguments: Sequence[Array], threads: int) -> Run:
+    """Loops, compiled by numba with all of its fast mathematics; threads share the outer ones."""
     numba: Any = importlib.import_module("numba")
-    compiled = numba.njit(fastmath=True)(case.loops)
+    loops = FunctionType(case.loops.__code__, {**case.loops.__globals__, "prange": numba.prange})
+    compiled = numba.njit(fastmath=True, parallel=threads > 1)(loops)
     return lambda: _outputs(compiled(*arguments))
 
 
@@ -111,7 +131,7 @@ def _outputs(result: Any) -> list[Array]:
     return [np.asarray(each) for each in (result if isinstance(result, tuple) else (result,))]
 
 
-PEERS: Mapping[str, Callable[[ArrayCase, Sequence[Array]], Run]] = {
+PEERS: Mapping[str, Callable[[ArrayCase, Sequence[Array], int], Run]] = {
     "tessella": run_tessella,
     "numpy": run_numpy,
     "jax": run_jax,
@@ -122,15 +142,15 @@ PEERS: Mapping[str, Callable[[ArrayCase, Sequence[Array]], Run]] = {
 # ** measuring **
 
 
-def measure(name: str, peers: Sequence[str], repeat: int) -> Row:
+def measure(name: str, peers: Sequence[str], roofs: Roofs, repeat: int) -> Row:
     """One function on all peers."""
     case, row = CASES[name], Row(name)
     arguments = case.arguments(np.random.default_rng(0))
+    contestants: dict[str, Callable[[], object]] = {}
     expected = _expected(case, arguments)
-    calls: dict[str, Run] = {}
     for peer in peers:
         try:
-            call = PEERS[peer](case, arguments)
+            call = PEERS[peer](case, arguments, roofs.count)
             start = perf_counter()
             outputs = call()
         except Exception as error:  # one peer's failure must not end the comparison
@@ -138,16 +158,22 @@ def measure(name: str, peers: Sequence[str], repeat: int) -> Row:
             continue
         row.first_s[peer] = perf_counter() - start
         row.error[peer] = relative_error(outputs, expected)
-        calls[peer] = call
-    for peer, timing in interleave(calls, repeat=repeat).items():
-        row.ms[peer], row.spread[peer] = timing.median * 1e3, timing.spread
+        contestants[peer] = call
+    size = sum(array.nbytes for array in (*arguments, *expected))
+    del expected
+    roof = case.roof and case.roof(roofs, size)
+    timings = interleave({**contestants, ROOF: roof} if roof else contestants, repeat=repeat)
+    for peer in contestants:
+        row.ms[peer], row.spread[peer] = timings[peer].median * 1e3, timings[peer].spread
+    if roof and OURS in contestants:
+        row.of_bandwidth = size / roof.amount * timings[ROOF].median / timings[OURS].median
     return row
 
 
 def _expected(case: ArrayCase, arguments: Sequence[Array]) -> list[Array]:
-    """The function in float64, by NumPy."""
+    """The function in float64, by NumPy, and rounded."""
     wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arguments]
-    return run_numpy(case, wide)()
+    return [np.asarray(each, np.float32) for each in run_numpy(case, wide)()]
 
 
 # ** printing **
@@ -157,18 +183,20 @@ def _line(row: Row, peers: Sequence[str]) -> str:
     times = "".join(f"{row.ms[p]:12.3f}" if p in row.ms else f"{'-':>12}" for p in peers)
     ratio = f"{row.ratio:8.2f}" if row.ratio is not None else f"{'-':>8}"
     ours = f"{row.error[OURS]:10.0e}{row.spread[OURS]:8.0%}" if OURS in row.ms else ""
-    verdict = "" if row.ratio is None else "  met" if row.ratio >= GOAL_EACH else "  missed"
+    bandwidth = "-" if row.of_bandwidth is None else f"{row.of_bandwidth:.0%}"
+    verdict = "" if row.ratio is None else "  met" if row.met else "  missed"
     failures = "".join(f"\n    {peer} failed: {text}" for peer, text in row.failures.items())
-    return f"  {row.name:32}{times}{ratio}{ours}{verdict}{failures}"
+    return f"  {row.name:32}{times}{ratio}{ours}{bandwidth:>10}{verdict}{failures}"
 
 
 def _summary(rows: Sequence[Row]) -> str:
     ratios = [row.ratio for row in rows if row.ratio is not None]
     if not ratios:
         return ""
-    met = sum(ratio >= GOAL_EACH for ratio in ratios)
+    met = sum(row.met for row in rows if row.ratio is not None)
     return (
-        f"\n{met} of {len(ratios)} at least {GOAL_EACH} of the fastest peer; "
+        f"\n{met} of {len(ratios)} at least {GOAL_EACH} of the fastest peer, "
+        f"{GOAL_BANDWIDTH:.0%} of the bandwidth if that is all; "
         f"geometric mean {geometric_mean(ratios):.2f}, goal {GOAL_MEAN}"
     )
 
@@ -179,6 +207,7 @@ def _summary(rows: Sequence[Row]) -> str:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = new_parser("arrays", "Compare tessella on functions of arrays.")
     parser.add_argument("names", nargs="*", help="functions, or beginnings of names; default: all")
+    parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
     parser.add_argument("--repeat", type=int, default=20, help="timed calls (default: 20)")
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
     options = parser.parse_args(arguments)
@@ -191,26 +220,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if anything failed."""
     options = _parse(arguments)
     where = show_machine()
-    peers = available(options.peers.split(","))
-    print("one thread; ms in the median; ratio: the fastest peer's time over ours")
-    print(
-        f"  {'':32}{''.join(f'{peer:>12}' for peer in peers)}{'ratio':>8}{'error':>10}{'spread':>8}"
-    )
+    peers, roofs = available(options.peers.split(",")), Roofs(targets.native(), options.threads)
+    print(f"threads: {options.threads}; ms in the median; ratio: the fastest peer's time over ours")
+    figures = f"{'ratio':>8}{'error':>10}{'spread':>8}{ROOF:>10}"
+    print(f"  {'':32}{''.join(f'{peer:>12}' for peer in peers)}{figures}")
     rows: list[Row] = []
     for name in chosen(CASES, options.names):
-        rows.append(measure(name, peers, options.repeat))
+        rows.append(measure(name, peers, roofs, options.repeat))
         print(_line(rows[-1], peers), flush=True)
     print(_summary(rows))
     write_figures(options.json, where, rows=[asdict(row) | {"ratio": row.ratio} for row in rows])
     return int(any(row.failures for row in rows))
 
 
-def _with_one_thread() -> None:
+def _with_threads(threads: int) -> None:
     """Start anew where libraries would find other settings."""
-    if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, **ONE_THREAD})
+    settings = environment(threads)
+    if any(os.environ.get(name) != value for name, value in settings.items()):
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **settings})
 
 
 if __name__ == "__main__":
-    _with_one_thread()
+    _with_threads(_parse(None).threads)
     raise SystemExit(main())

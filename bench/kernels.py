@@ -3,8 +3,9 @@
     python -m bench.kernels [GROUP ...] --threads 1 --repeat 20 --json results.json
 
 Each kernel is a model of one node, or of a node with what is fused to it. Peers are timed in turn
-with three roofs: a loop of multiply-adds, and reading and copying as many bytes as the kernel has
-to move. Beside that: vector registers spilled in inner loops, and the time to compile.
+with three roofs, on as many threads: a loop of multiply-adds, and reading and copying as many bytes
+as the kernel has to move. Beside that: vector registers spilled in inner loops, and the time to
+compile.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ from bench.measure import (
     relative_error,
 )
 from bench.peers import PEERS, Array, Feeds, available, load
+from bench.roofs import Roof, Roofs
 from tessella import targets
-from tessella.driver.calibrate import Probe, Probes, level_sizes
+from tessella.driver.calibrate import level_sizes
 from tests.models import random_inputs
 
 OURS = "tessella"
@@ -152,7 +154,7 @@ class Bench:
         self.repeat = repeat
         self.compiles = compiles
         self.target = targets.native()
-        self.probes = Probes(self.target)
+        self.roofs = Roofs(self.target, threads)
 
     def measure(self, case: Case) -> Row:
         """One kernel on all peers."""
@@ -169,16 +171,16 @@ class Bench:
         _fill_in(row, calls, roofs, timings)
         return row
 
-    def _roofs(self, workload: Workload) -> dict[str, Probe]:
+    def _roofs(self, workload: Workload) -> dict[str, Roof]:
         """Loops to compare with; their names are no peer's."""
         return {
-            "peak": self.probes.flops(),
-            "read": self.probes.read(workload.bytes),
-            "copy": self.probes.copy(workload.bytes),
+            "peak": self.roofs.flops(),
+            "read": self.roofs.read(workload.bytes),
+            "copy": self.roofs.copy(workload.bytes),
         }
 
-    def _read_memory(self) -> Probe:
-        return self.probes.read(level_sizes(self.target)["memory"])
+    def _read_memory(self) -> Roof:
+        return self.roofs.read(level_sizes(self.target)["memory"])
 
     def _load(
         self, row: Row, model: onnx.ModelProto, feeds: Feeds
@@ -221,11 +223,11 @@ def _timed(function: Callable[..., object], *arguments: object) -> float:
 
 
 def _fill_in(
-    row: Row, peers: Mapping[str, object], roofs: Mapping[str, Probe], timings: Mapping[str, Timing]
+    row: Row, peers: Mapping[str, object], roofs: Mapping[str, Roof], timings: Mapping[str, Timing]
 ) -> None:
     for peer in peers:
         row.ms[peer], row.spread[peer] = timings[peer].median * 1e3, timings[peer].spread
-    rates = {name: probe.amount / timings[name].median / 1e9 for name, probe in roofs.items()}
+    rates = {name: roof.amount / timings[name].median / 1e9 for name, roof in roofs.items()}
     row.peak_gflops, row.read_gbs, row.copy_gbs = rates["peak"], rates["read"], rates["copy"]
 
 
@@ -270,6 +272,8 @@ def _summary(rows: Sequence[Row]) -> str:
     """Of each group the geometric mean, and whether its goals are met; then of all kernels."""
     groups = dict.fromkeys(row.group for row in rows)
     lines = ["", *(_group_summary([row for row in rows if row.group == g], g) for g in groups)]
+    if ratios := [row.ratio for row in rows if row.ratio is not None]:
+        lines.append(f"all: geometric mean of the ratios {geometric_mean(ratios):.2f}")
     spilling = [row.name for row in rows if row.spilled]
     lines.append(f"spilled vector registers in inner loops: {', '.join(spilling) or 'none'}")
     compiled = [row.compile_ms for row in rows if row.compile_ms is not None]

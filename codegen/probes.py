@@ -1,8 +1,9 @@
 """Loops that keep one part of a core busy, as LLVM IR text. A machine is measured with them.
 
 Every probe is `void NAME(ptr from, ptr to, i64 bytes, i64 repeats)`. Those of memory go over
-``bytes`` of one or both buffers, a multiple of `block_bytes`, and do so ``repeats`` times. Those of
-arithmetic turn ``repeats`` times; they read a vector and write `result_bytes`.
+``bytes`` of one or both buffers, a multiple of `block_bytes`, and do so ``repeats`` times;
+`add_memory` also reads as many bytes behind those of ``from``. Those of arithmetic turn ``repeats``
+times; they read a vector and write `result_bytes`.
 """
 
 from __future__ import annotations
@@ -153,10 +154,22 @@ def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
     w.line(f"store volatile {value.typed}, ptr {target}, {align}")
 
 
+def _add(w: Writer, type: LLType, source: str, target: str) -> None:
+    """The sum of two buffers, the second behind the first."""
+    align = f"align {type.bits // 8}"
+    other = w.gep(source, "i8", Value(I64, "%bytes"))
+    first, second = (
+        w.push(type, f"load volatile {type.text}, ptr {address}, {align}")
+        for address in (source, other)
+    )
+    w.line(f"store volatile {w.binary('fadd', first, second).typed}, ptr {target}, {align}")
+
+
 _MEMORY: dict[str, Callable[[Writer, LLType, str, str], None]] = {
     "read_memory": _read,
     "write_memory": _write,
     "copy_memory": _copy,
+    "add_memory": _add,
 }
 """Volatile, so that LLVM neither drops a load nor calls a function of the C library."""
 

@@ -108,6 +108,11 @@ class Probes:
         """Copy one half of ``size`` bytes to the other; in bytes read and written, both counted."""
         return self._memory("copy_memory", self._blocks(-(-size // 2)), 2)
 
+    def add(self, size: int) -> Probe:
+        """Add two thirds of ``size`` bytes to the last one, as STREAM's triad moves them; in bytes
+        read and written."""
+        return self._memory("add_memory", self._blocks(-(-size // 3)), 3)
+
     def _blocks(self, size: int) -> int:
         """The size in whole blocks."""
         block = block_bytes(self.target)
@@ -119,7 +124,7 @@ class Probes:
         return self._probe(per_turn * _TURNS, name, arguments, source, result)
 
     def _memory(self, name: str, size: int, buffers: int) -> Probe:
-        """Over one buffer, or from the first half of it to the second."""
+        """Over one buffer, or from the first parts of it to the last."""
         buffer = _half_everywhere(size * buffers)
         first = buffer.ctypes.data
         repeats = max(1, _MOVED // buffer.nbytes)

@@ -49,6 +49,16 @@ def test_a_copy_copies_and_counts_both_sides(probes: Probes, size: int) -> None:
     assert probe.amount % buffer.nbytes == 0
 
 
+def test_an_addition_adds_two_buffers(probes: Probes) -> None:
+    probe = probes.add(5000)
+    (buffer,) = buffers_of(probe)
+    first, second, total = buffer.view(np.float32).reshape(3, -1)
+    first[:] = np.arange(first.size)
+    probe()
+    np.testing.assert_array_equal(total, first + second)
+    assert probe.amount % buffer.nbytes == 0
+
+
 def test_a_write_fills_and_a_read_does_not(probes: Probes) -> None:
     writing, reading = probes.write(5000), probes.read(5000)
     for probe in (writing, reading):
