@@ -154,20 +154,26 @@ class Program:
             for step in frame.steps(workspace, team):
                 step.run(values)
             results = [values[i] for i in self.results]
-            return results if self._apart else self._owned(results, arrays)
+            return results if self._apart else self._owned(results, arrays, workspace)
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
         finally:
             self._frames.append(frame)
             self.workspaces.append(workspace)
 
-    def _owned(self, results: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
+    def _owned(
+        self, results: Sequence[Array], inputs: Sequence[Array], workspace: Workspace
+    ) -> list[Array]:
         """Results that the caller may write to. A result that shares memory with an input, a
         constant or another result, as views of NumPy kernels do, is copied."""
         taken = [*inputs, *self._fixed.values()]
-        for result in results:
-            shared = any(np.may_share_memory(result, other) for other in taken)
-            taken.append(result.copy() if shared else result)
+        for i, result in enumerate(results):
+            if any(np.may_share_memory(result, other) for other in taken):
+                copy = workspace.recycler(~i).maker(result.shape, result.dtype)()
+                np.copyto(copy, result)
+                taken.append(copy)
+            else:
+                taken.append(result)
         return taken[len(taken) - len(results) :]
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tessella
+from bench import measure
 from bench.array_cases import CASES, Array, Modules
-from bench.arrays import Row, main
+from bench.arrays import Row, environment, main
 from bench.measure import relative_error
 
 NAMES = list(CASES)
@@ -56,3 +58,28 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["nothing"])
     assert "no function 'nothing'" in capsys.readouterr().err
+
+
+def test_what_only_moves_memory_is_compared_with_the_bandwidth(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = replace(CASES["add-100M"], arguments=lambda rng: [rng.random(5000, np.float32)] * 2)
+    monkeypatch.setattr(measure, "_LONGEST", 0.0)
+    monkeypatch.setattr("bench.arrays.CASES", {"add": case})
+    assert main(["--threads", "2", "--repeat", "1", "--peers", "tessella,numpy"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "  add" in line)
+    assert "%" in row.split()[-2]
+
+
+def test_a_function_that_misses_the_bandwidth_misses() -> None:
+    row = Row("x", ms={"tessella": 2.0, "numpy": 9.0})
+    assert row.met
+    row.of_bandwidth = 0.5
+    assert not row.met
+
+
+def test_libraries_are_told_how_many_threads_there_are() -> None:
+    settings = environment(3)
+    assert {settings[name] for name in ("OMP_NUM_THREADS", "PJRT_NPROC")} == {"3"}
+    assert "eigen=true" in settings["XLA_FLAGS"]
+    assert "eigen=false" in environment(1)["XLA_FLAGS"]

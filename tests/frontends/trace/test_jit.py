@@ -208,6 +208,20 @@ class OtherArray:
         return np.arange(3, dtype=np.float32)
 
 
+def test_memory_of_copies_is_used_again() -> None:
+    """Fresh memory takes longer than copying."""
+    x = array((100, 100))
+    copied = tessella.jit(lambda x: (x, x))
+    first = copied(x)
+    where = [y.ctypes.data for y in first]
+    assert len({*where, x.ctypes.data}) == 3
+    del first
+    again = copied(x)
+    assert [y.ctypes.data for y in again] == where
+    for y in again:
+        same(y, x)
+
+
 def test_arrays_of_every_kind() -> None:
     f = tessella.jit(lambda x: x * 2)
     x = array((4, 6))
