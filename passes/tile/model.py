@@ -385,6 +385,16 @@ class Model:
         """Whether an input's vectors also move with the rows, as windows do."""
         return bool(self.plan(s).windows)
 
+    def apart(self, s: Schedule) -> bool:
+        """Whether the rows' windows have no element in common, as those of a pool of 2x2/2. Each is
+        unrolled, as an instruction that loads from one position after another in a loop jumps
+        between them, which the processor's prefetches do not follow: a max pool of 64 maps of
+        224x224 takes up to four times as long."""
+        whole = replace(s, unroll=math.prod(self.flat.ranges[n] for n in s.reduction))
+        read = zip(self.plan(s).read, self.flat.accesses, strict=False)
+        shares = [self._fresh(whole, a, s.row_tile) for o, a in read if o.is_window]
+        return bool(shares) and min(shares) == 1.0
+
     def registers(self, s: Schedule) -> int:
         """Number of vector registers that a register tile holds at once."""
         if self.is_map:

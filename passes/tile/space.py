@@ -253,9 +253,6 @@ class TileFamily:
         if self.op.is_map or self.vector in self._flat.reduced:
             return 1
         body = s.row_tile * s.vectors * 3 // 2 + 1
-        # LLVM loads some of the next point's vectors ahead
-        if model.registers(s) + s.vectors // AHEAD >= self.problem.target.vector_registers:
-            return 1
         # the positions of a window share what they load; broadcasts that are shared are spilled
         largest = WINDOW_OPS if model.has_windows(s) else self.problem.target.loop_ops
         bounded = model.bounded(s)
@@ -266,6 +263,11 @@ class TileFamily:
             if points * body > largest:
                 break
             whole = points
+        # LLVM loads some of the next point's vectors ahead
+        full = model.registers(s) + s.vectors // AHEAD >= self.problem.target.vector_registers
+        complete = whole == prod(self._flat.ranges[name] for name in s.reduction)
+        if full and not (complete and model.apart(s)):
+            return 1
         most = max(1, self.problem.target.loop_ops // body)
         if model.page_cycles(s) > 1:
             most = min(most, FAR_UNROLL)

@@ -59,6 +59,18 @@ def test_what_the_pick_found_is_kept_for_the_schedule(monkeypatch: pytest.Monkey
 
 
 @every_target
+def test_windows_that_share_nothing_are_unrolled(target: Target) -> None:
+    """As those of a pool of 2x2/2, however many registers the rows take."""
+    op = contraction(
+        "c: 64, y: 112, x: 112 | i: 2, j: 2",
+        [("[c, 2*y + i, 2*x + j]", "64x224x224")],
+        ("[c, y, x]", "64x112x112"),
+    )
+    schedules = [choice.schedule for choice in all_choices(op, kernel_of(op), target)]
+    assert {s.unroll for s in schedules if s.rows is not None} == {4}
+
+
+@every_target
 @pytest.mark.parametrize("layout, lanes", [("[0, 1]", True), ("[1, 0]", False)])
 def test_gathers_over_lanes_are_of_neighbours(target: Target, layout: str, lanes: bool) -> None:
     """In memory, not in the order of the coordinates."""
