@@ -17,14 +17,17 @@ from tessella.codegen.emit_control import CONTROL
 from tessella.codegen.emit_math import MATH
 from tessella.codegen.emit_memory import INDICES, MEMORY
 from tessella.codegen.emit_segment import (
+    BODY_PARAMETERS,
     SEGMENT,
     SEGMENT_PARAMETERS,
     bind_segment,
     bind_threads,
+    find_private,
 )
 from tessella.codegen.emit_vector import VECTOR
 from tessella.codegen.lltypes import quote
 from tessella.codegen.module_text import module_text
+from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.targets import Target
@@ -79,10 +82,10 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
         [
             f"define void @{quote(name)}({_KERNEL_PARAMETERS}) #0 {{",
             *_load_pointers(names),
-            f"  call void @{quote(name + '.body')}({listed}, {threads})",
+            f"  call void @{quote(name + BODY)}({listed}, {threads})",
             "  ret void",
             "}",
-            f"define internal void @{quote(name + '.body')}({restricted}, {threads}) #1 {{",
+            f"define internal void @{quote(name + BODY)}({restricted}, {threads}) #1 {{",
             "entry:",
             *w.lines,
             "  ret void",
@@ -95,13 +98,21 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
 
 def emit_segment(segment: rt.SegmentOp, target: Target) -> str:
     """The LLVM module of one segment, which calls kernels and segments of other modules."""
-    w = Writer(target, SEGMENT_HANDLERS)
+    name = segment.sym_name.data
+    entry, w = Writer(target), Writer(target, SEGMENT_HANDLERS)
+    find_private(entry, segment)
     bind_segment(w, segment)
     w.walk(segment.body.block)
     return module_text(
         target,
         [
-            f"define void @{quote(segment.sym_name.data)}({SEGMENT_PARAMETERS}) #0 {{",
+            f"define void @{quote(name)}({SEGMENT_PARAMETERS}) #0 {{",
+            "entry:",
+            *entry.lines,
+            f"  call void @{quote(name + BODY)}({BODY_PARAMETERS})",
+            "  ret void",
+            "}",
+            f"define void @{quote(name + BODY)}({BODY_PARAMETERS}) #0 {{",
             "entry:",
             *w.lines,
             "  ret void",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tessella.codegen.lltypes import I64, Value, constant, quote
+from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Writer
 from tessella.dialects import rt
 
 
-def scan(w: Writer, op: Operation) -> None:
+def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
     """One block, which calls the segment on pointers that change from step to step."""
-    assert isinstance(op, rt.ScanOp)
     loop, entry, done = w.label("loop"), w.block, w.label("done")
     step, following = Value(I64, w.name()), Value(I64, w.name())
     w.line(f"br label %{loop}")
@@ -24,13 +24,12 @@ def scan(w: Writer, op: Operation) -> None:
     outputs = [written for _, written in carried]
     _elements(w, op, step, inputs, outputs)
     tables = (_table(w, pointers) for pointers in (inputs, outputs))
-    arena = "null" if op.arena is None else w.buffers[op.arena]
-    pointers = ("%context", *tables, "%weights", arena)
+    memory = ("null" if x is None else w.buffers[x] for x in (op.arena, op.private))
+    pointers = ("%context", *tables, "%weights", *memory)
     listed = ", ".join(f"ptr {pointer}" for pointer in pointers)
-    name = quote(op.callee.root_reference.data)
-    # one thread runs the loop, so the segment's private memory is all behind its arena
-    w.line(f"call void @{name}({listed}, i64 0, i64 1)")
-    w.helpers[name] = f"declare void @{name}({', '.join(['ptr'] * 5)}, i64, i64) nounwind"
+    name = quote(op.callee_name + BODY)
+    w.line(f"call void @{name}({listed}, {thread.typed}, {threads.typed})")
+    w.helpers[name] = f"declare void @{name}({', '.join(['ptr'] * 6)}, i64, i64) nounwind"
     w.line(f"{following.text} = add nsw {step.typed}, 1")
     again = w.compare("icmp slt", following, constant(I64, op.count))
     w.line(f"br {again.typed}, label %{loop}, label %{done}")

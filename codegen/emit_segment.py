@@ -1,6 +1,8 @@
 """Segments: they call kernels on weights, the arena and the call's arrays, and run others.
 
-All threads of a call run a segment. What is not divided between them the first one runs alone.
+All threads of a call run a segment. What is not divided between them the first one runs alone. The
+function of a segment finds the memory that its thread has for itself, and calls the body, which
+loops call too.
 """
 
 from __future__ import annotations
@@ -17,21 +19,21 @@ from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.support.errors import InternalError, InvalidModelError
 
-SEGMENT_PARAMETERS = (
+_POINTERS = (
     "ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, "
     "ptr noundef %weights, "
-    f"ptr noundef align {rt.ARENA_ALIGNMENT} %arena, i64 %thread, i64 %threads"
+    f"ptr noundef align {rt.ARENA_ALIGNMENT} %arena"
 )
+_THREADS = "i64 %thread, i64 %threads"
+SEGMENT_PARAMETERS = f"{_POINTERS}, {_THREADS}"
+BODY_PARAMETERS = f"{_POINTERS}, ptr noundef align {rt.ARENA_ALIGNMENT} %private, {_THREADS}"
 
 
 def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
     """Load the pointers of the segment's arguments; make room for the calls' arrays of buffers."""
     bind_threads(w, segment)
-    w.divided = _divided(segment)
-    if segment.private_size:
-        offset = w.push(I64, f"mul nuw i64 %thread, {segment.private_size}")
-        offset = w.binary("add nuw", offset, constant(I64, segment.arena_size))
-        w.line(f"%private = getelementptr inbounds i8, ptr %arena, {offset.typed}")
+    block = segment.parent_block()
+    w.divided = frozenset() if block is None else rt.divided(block)
     calls = [len(op.buffers) for op in segment.body.block.ops if isinstance(op, rt.CallOp)]
     if calls:
         w.line(f"%buffers = alloca [{max(calls) + 1} x ptr], align 8")
@@ -41,11 +43,11 @@ def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
             _load_pointer(w, argument, array, slot)
 
 
-def _divided(segment: rt.SegmentOp) -> frozenset[str]:
-    """The kernels around a segment that are divided between threads."""
-    block = segment.parent_block()
-    kernels = (op for op in (block.ops if block is not None else ()) if isinstance(op, rt.KernelOp))
-    return frozenset(op.sym_name.data for op in kernels if op.is_divided)
+def find_private(w: Writer, segment: rt.SegmentOp) -> None:
+    """The memory of a thread lies behind the arena."""
+    offset = w.push(I64, f"mul nuw i64 %thread, {segment.private_size}")
+    offset = w.binary("add nuw", offset, constant(I64, segment.arena_size))
+    w.line(f"%private = getelementptr inbounds i8, ptr %arena, {offset.typed}")
 
 
 def bind_threads(w: Writer, function: rt.KernelOp | rt.SegmentOp) -> None:
@@ -77,12 +79,12 @@ def _weight(w: Writer, op: Operation) -> None:
 
 def _call(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.CallOp)
-    with nullcontext() if op.callee.root_reference.data in w.divided else _alone(w):
+    with nullcontext() if op.callee_name in w.divided else _alone(w):
         _call_kernel(w, op)
 
 
 def _call_kernel(w: Writer, op: rt.CallOp) -> None:
-    name = quote(op.callee.root_reference.data)
+    name = quote(op.callee_name)
     for index in range(len(op.buffers)):
         slot = w.gep("%buffers", "ptr", constant(I64, index + 1))
         w.line(f"store ptr {w.buffer(op, index)}, ptr {slot}, align 8")
@@ -118,8 +120,11 @@ def _barrier(w: Writer, op: Operation) -> None:
 
 def _scan(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.ScanOp)
+    if op.callee_name in w.divided:
+        scan(w, op, w.values[op.thread], w.values[op.threads])
+        return
     with _alone(w):
-        scan(w, op)
+        scan(w, op, constant(I64, 0), constant(I64, 1))
 
 
 def _copy(w: Writer, op: Operation) -> None:

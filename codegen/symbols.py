@@ -15,7 +15,7 @@ from tessella.codegen.lltypes import quote
 
 PLACEHOLDER = "tessella.function.00000000"
 BODY = ".body"
-"""The end of the name of a kernel's body, which is a function beside it."""
+"""The end of the name of a kernel's or segment's body, which is a function beside it."""
 
 _SYMBOL = re.compile(r'@(?:"([^"]*)"|([-\w.$]+))')
 
@@ -28,8 +28,9 @@ def linked_names(names: Iterable[str]) -> dict[str, str]:
 def nameless(name: str, text: str, linked: Mapping[str, str] | None = None) -> str:
     """The text of a module in which its own name is PLACEHOLDER, and those of others what they are
     linked under."""
-    new = {_escaped(old): symbol for old, symbol in (linked or {}).items()}
-    new |= {_escaped(name): PLACEHOLDER, _escaped(name + BODY): PLACEHOLDER + BODY}
+    symbols = {**(linked or {}), name: PLACEHOLDER}
+    ends = ("", BODY)
+    new = {_escaped(old + end): symbol + end for old, symbol in symbols.items() for end in ends}
 
     def replaced(found: re.Match[str]) -> str:
         symbol = new.get(found[1] or found[2])

@@ -25,7 +25,7 @@ from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
-from tessella.dialects.rt import CallOp, KernelOp, LaunchOp, SegmentOp
+from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp, divided
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
@@ -233,9 +233,7 @@ class _Assembler:
         self.segments = {
             op.sym_name.data: op for op in self.module.ops if isinstance(op, SegmentOp)
         }
-        self.divided = {
-            op.sym_name.data for op in self.module.ops if isinstance(op, KernelOp) and op.is_divided
-        }
+        self.divided = divided(self.module.body.block)
         self.numbers: dict[SSAValue, int] = {}
         self.table = weights
         """By slot: those of the segments."""
@@ -316,9 +314,7 @@ class _Assembler:
             TensorSpec(shape_of(r), dtype_of(tensor_type(r).element_type)) for r in op.res
         )
         address = self.library.address(name)
-        segment = self.segments[name]
-        calls = (op for op in segment.body.block.ops if isinstance(op, CallOp))
-        shared = any(op.callee.root_reference.data in self.divided for op in calls)
+        segment, shared = self.segments[name], name in self.divided
         sizes = segment.arena_size, segment.private_size
         return NativeStep(name, address, sizes[0], inputs, outputs, specs, shared, sizes[1])
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tessella.dialects import rt
 from tessella.driver.explain_types import Barrier, Threads
-from tessella.passes.insert_barriers import Kernels, kernels_of
 
 
 def explain_threads(module: ModuleOp) -> Threads:
     """How the kernels of a program run on several threads."""
-    kernels = kernels_of(module)
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, rt.KernelOp)}
     segments = [op for op in module.ops if isinstance(op, rt.SegmentOp)]
     ops = [op for segment in segments for op in segment.body.block.ops]
-    calls = [kernels[op.callee.root_reference.data] for op in ops if isinstance(op, rt.CallOp)]
+    calls = [kernels[op.callee_name] for op in ops if isinstance(op, rt.CallOp)]
     divided = sum(kernel.is_divided for kernel in calls)
     return Threads(calls=len(calls), divided=divided, barriers=list(_barriers(ops, kernels)))
 
@@ -31,7 +30,7 @@ def lines(threads: Threads) -> Iterator[str]:
         yield f"    before {barrier['before']}{nodes}"
 
 
-def _barriers(ops: list[Operation], kernels: Kernels) -> Iterator[Barrier]:
+def _barriers(ops: list[Operation], kernels: Mapping[str, rt.KernelOp]) -> Iterator[Barrier]:
     for op in ops:
         if not isinstance(op, rt.BarrierOp):
             continue
@@ -41,7 +40,7 @@ def _barriers(ops: list[Operation], kernels: Kernels) -> Iterator[Barrier]:
         if waiting is None:
             yield Barrier(before="the end", nodes=[])
             continue
-        name = waiting.callee.root_reference.data
+        name = waiting.callee_name
         nodes = kernels[name].nodes if name in kernels else None
         names = [] if nodes is None else [node.data for node in nodes]
         yield Barrier(before=name, nodes=names)

@@ -8,32 +8,29 @@
     rt.call @norm(%a) outs(%b) ..
 
 No barrier stands between kernels that divide a buffer alike, nor between those that the first
-thread runs alone. The end of a segment needs none, as the caller waits for all threads.
+thread runs alone. The end of a segment needs none, as the caller waits for all threads; but in a
+segment that runs in a loop, kernels of a step wait for those of the step before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tessella.dialects.rt import (
-    ALONE,
-    BarrierOp,
-    CallOp,
-    KernelOp,
-    ScanOp,
-    SegmentOp,
-)
-from tessella.passes.hazards import Hazards, Use
+from tessella.dialects.rt import BarrierOp, ScanOp, SegmentOp
+from tessella.passes.hazards import Hazards
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.touched import Touched
+from tessella.runtime.scan import Loop
 
-Kernels = Mapping[str, KernelOp]
+STEPS = 3
+"""So many steps of a loop show what has to wait: what is carried lies in two buffers in turn."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +40,51 @@ class InsertBarriersPass(ProgramPass):
     name = "insert-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels = kernels_of(op)
+        touched, loops = Touched.by(op), loops_of(op)
         for segment in op.body.block.ops:
             if isinstance(segment, SegmentOp):
-                _insert(segment, kernels)
+                _insert(segment, touched, Hazards(), {})
+                for loop in loops.get(segment.sym_name.data, ()):
+                    _insert_in_loop(segment, touched, loop)
 
 
-def kernels_of(module: ModuleOp) -> Kernels:
-    """The kernels of a module by name."""
-    kernels = (op for op in module.body.block.ops if isinstance(op, KernelOp))
-    return {op.sym_name.data: op for op in kernels}
+def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
+    """The loops around segments, by the segment's name."""
+    loops: defaultdict[str, list[Loop]] = defaultdict(list)
+    for segment in (op for op in module.body.block.ops if isinstance(op, SegmentOp)):
+        for op in segment.body.block.ops:
+            if isinstance(op, ScanOp):
+                loops[op.callee_name].append(op.loop)
+    return loops
 
 
-def uses_of(op: Operation, kernels: Kernels) -> Iterator[Use]:
-    """The buffers that an op of a segment touches."""
-    match op:
-        case CallOp():
-            kernel, count = kernels[op.callee.root_reference.data], len(op.inputs)
-            for number, buffer in enumerate(op.buffers):
-                yield Use(buffer, kernel.part(number), written=number >= count)
-        case ScanOp():
-            for number, buffer in enumerate(op.buffers):
-                yield Use(buffer, ALONE, written=number >= len(op.inputs))
-        case memref.CopyOp():
-            yield Use(op.source, ALONE, written=False)
-            yield Use(op.destination, ALONE, written=True)
-        case _:
-            return
-
-
-def _insert(segment: SegmentOp, kernels: Kernels) -> None:
+def _insert_in_loop(segment: SegmentOp, touched: Touched, loop: Loop) -> None:
     hazards = Hazards()
+    for step in range(STEPS):
+        _insert(segment, touched, hazards, _memory(segment, loop, step))
+
+
+def _memory(segment: SegmentOp, loop: Loop, step: int) -> Mapping[SSAValue, SSAValue | None]:
+    """For the arguments of a step, those of the first step that lie in the same memory; None for
+    elements of sequences, which no other step touches."""
+    elements = (*segment.inputs[loop.carried :][: loop.scanned], *segment.outputs[loop.carried :])
+    memory: dict[SSAValue, SSAValue | None] = dict.fromkeys(elements)
+    for read, written in zip(segment.inputs, segment.outputs[: loop.carried], strict=False):
+        memory[read], memory[written] = (read, written) if step % 2 == 0 else (written, read)
+    return memory
+
+
+def _insert(
+    segment: SegmentOp,
+    touched: Touched,
+    hazards: Hazards,
+    memory: Mapping[SSAValue, SSAValue | None],
+) -> None:
     for op in list(segment.body.block.ops):
-        uses = list(uses_of(op, kernels))
+        if isinstance(op, BarrierOp):
+            hazards.clear()
+        places = ((use, memory.get(use.buffer, use.buffer)) for use in touched.uses_of(op))
+        uses = [use._replace(buffer=place) for use, place in places if place is not None]
         if hazards.conflict(uses) is not None:
             Rewriter.insert_op(BarrierOp(segment.threads), InsertPoint.before(op))
             hazards.clear()

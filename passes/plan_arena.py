@@ -10,22 +10,23 @@ Buffers are placed from the largest to the smallest, each at the lowest offset t
 its lifetime (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
 Inference", 2020). A buffer that several threads touch lives until the next barrier, as one of them
 may be late; unless the next buffer at its place is as large, and each thread touches the same part
-of both. The segment's property ``arena_bytes`` is the size of the arena. Memory that each thread
-has for itself lies behind it, ``private_bytes`` for each thread. A segment that another one runs in
-a loop has its arena in the other's.
+of both. In a segment that runs in a loop, it lives until the first barrier of the next step. The
+segment's property ``arena_bytes`` is the size of the arena. Memory that each thread has for itself
+lies behind it, ``private_bytes`` for each thread. A segment that another one runs in a loop has
+both in the other's.
 """
 
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i8, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, i8, i64
+from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.rt import (
@@ -41,9 +42,10 @@ from tessella.dialects.rt import (
     buffer_bytes,
 )
 from tessella.dialects.symbols import callee_of
-from tessella.passes.insert_barriers import Kernels, kernels_of, uses_of
+from tessella.passes.insert_barriers import loops_of
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.parts import joined
+from tessella.passes.touched import Touched
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class _Lifetime:
     first: int
     last: int
     until: int
-    """The next barrier."""
+    """The next barrier, perhaps of the next step."""
     part: Part
     """What each thread touches of it."""
 
@@ -69,8 +71,10 @@ class _Arena:
     """The offsets and lifetimes of buffers. They are arrays, as there may be as many buffers as
     nodes in a model."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, step: int | None) -> None:
+        """``step`` is the time from one step to the next in a segment that runs in a loop."""
         self.count = 0
+        self._step = step
         self._first, self._last, self._until, self._start, self._end = np.zeros((5, most), np.int64)
         self._alone = np.zeros(most, np.bool_)
 
@@ -100,20 +104,27 @@ class _Arena:
         """The buffers that may be in use when this one is."""
         first, last, until = (a[: self.count] for a in (self._first, self._last, self._until))
         taken = (first <= x.until) & (until >= x.first)
+        if self._step is not None:
+            taken |= (first + self._step <= x.until) | (until >= x.first + self._step)
         if x.is_alone:
             taken &= ~self._alone[: self.count] | ((first <= x.last) & (last >= x.first))
         return taken
 
 
 def _make_room(op: ScanOp) -> None:
-    """Allocate the memory of the segment in a loop, which stands above and is planned. One thread
-    runs it."""
+    """Allocate the memory of the segment in a loop, which stands above and is planned."""
     segment = callee_of(op, op.callee, SegmentOp)
-    size = segment.arena_size + segment.private_size
-    if size and op.arena is None:
-        alloc = memref.AllocOp.get(i8, None, [size])
-        Rewriter.insert_op(alloc, InsertPoint.before(op))
-        op.add_scratch(alloc.memref)
+    if op.arena is None and segment.arena_size:
+        _add_memory(op, segment.arena_size)
+    if op.private is None and segment.private_size:
+        _add_memory(op, segment.private_size).attributes[PRIVATE] = UnitAttr()
+
+
+def _add_memory(op: ScanOp, size: int) -> memref.AllocOp:
+    alloc = memref.AllocOp.get(i8, None, [size])
+    Rewriter.insert_op(alloc, InsertPoint.before(op))
+    op.add_scratch(alloc.memref)
+    return alloc
 
 
 @dataclass(frozen=True)
@@ -123,45 +134,42 @@ class PlanArenaPass(ProgramPass):
     name = "plan-arena"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels = kernels_of(op)
+        touched, loops = Touched.by(op), loops_of(op)
         for segment in op.body.block.ops:
             if isinstance(segment, SegmentOp):
-                _plan(segment, kernels)
+                _plan(segment, touched, repeats=segment.sym_name.data in loops)
 
 
-def _plan(segment: SegmentOp, kernels: Kernels) -> None:
+def _plan(segment: SegmentOp, touched: Touched, *, repeats: bool) -> None:
     for op in segment.body.block.ops:
         if isinstance(op, ScanOp):
             _make_room(op)
-    lifetimes = list(_lifetimes(segment, kernels))
+    ops = list(segment.body.block.ops)
+    step = len(ops) if repeats else None
+    lifetimes = list(_lifetimes(ops, touched, step))
     private = [x for x in lifetimes if PRIVATE in x.ops[0].attributes]
     common = [x for x in lifetimes if PRIVATE not in x.ops[0].attributes]
-    segment.arena_bytes = IntegerAttr(_place(_joined(common)), i64)
-    size = _place([replace(x, part=ALONE) for x in private])
+    segment.arena_bytes = IntegerAttr(_place(_joined(common), step), i64)
+    size = _place([replace(x, part=ALONE) for x in private], step)
     segment.private_bytes = IntegerAttr(size, i64) if size else None
     for op in list(segment.body.block.ops):
         if isinstance(op, memref.AllocOp):
             Rewriter.erase_op(op)  # nothing uses it
 
 
-def _lifetimes(segment: SegmentOp, kernels: Kernels) -> Iterator[_Lifetime]:
-    ops = list(segment.body.block.ops)
+def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> Iterator[_Lifetime]:
     position = {op: i for i, op in enumerate(ops)}
     barriers = [i for i, op in enumerate(ops) if isinstance(op, BarrierOp)]
-    parts = _parts(ops, kernels)
+    # no barrier: until the end, or over all of the next step
+    barriers += [len(ops)] if step is None else [step + i for i in (*barriers, len(ops))]
+    parts = joined(use for op in ops for use in touched.uses_of(op))
     for op in ops:
         if isinstance(op, memref.AllocOp) and op.memref.uses:
             uses = [position[use.operation] for use in op.memref.uses]
             last = max(uses)
-            after = bisect(barriers, last)
-            until = barriers[after] if after < len(barriers) else len(ops)
+            until = barriers[bisect(barriers, last)]
             size = aligned(buffer_bytes(op.memref.type))
             yield _Lifetime((op,), size, min(uses), last, until, parts[op.memref])
-
-
-def _parts(ops: Sequence[Operation], kernels: Kernels) -> Mapping[SSAValue, Part]:
-    """What each thread touches of each buffer."""
-    return joined(use for op in ops for use in uses_of(op, kernels))
 
 
 def _joined(lifetimes: Sequence[_Lifetime]) -> list[_Lifetime]:
@@ -182,9 +190,9 @@ def _joined(lifetimes: Sequence[_Lifetime]) -> list[_Lifetime]:
     return [*joined]
 
 
-def _place(lifetimes: Sequence[_Lifetime]) -> int:
+def _place(lifetimes: Sequence[_Lifetime], step: int | None) -> int:
     """Replace allocations by places in one arena. Returns its size."""
-    arena = _Arena(len(lifetimes))
+    arena = _Arena(len(lifetimes), step)
     for x in sorted(lifetimes, key=lambda x: -x.size):
         offset = arena.place(x)
         for op in x.ops:

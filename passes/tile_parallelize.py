@@ -13,6 +13,7 @@ threads there will be, and tiles stay whole, so results have the same bits for a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -26,7 +27,6 @@ from tessella.dialects.tile import (
     NestAttr,
     ScanOp,
     ScheduleAttr,
-    SegmentOp,
 )
 from tessella.dialects.tile.nest import depth
 from tessella.passes.base import segments
@@ -56,23 +56,33 @@ class TileParallelizePass(ProgramPass):
             name: kernel_cycles(kernel, lambda op: step_cycles(op, target), target)
             for name, kernel in kernels.items()
         }
-        called = {name for segment in _outermost(op) for name in _worth(segment, work, target)}
-        for name in called:
-            _parallelize(kernels[name], target)
+        for runs in _runs(op):
+            if _worth(runs, work, target):
+                for name in runs:
+                    _parallelize(kernels[name], target)
         align(kernels, segments(op))
 
 
-def _outermost(module: ModuleOp) -> list[SegmentOp]:
-    """The segments that no loop runs: one thread runs loops."""
-    loops = (x for segment in segments(module) for x in segment.body.block.ops)
-    inside = {op.callee_name for op in loops if isinstance(op, ScanOp)}
-    return [segment for segment in segments(module) if segment.sym_name.data not in inside]
+def _runs(module: ModuleOp) -> list[Counter[str]]:
+    """How often each segment that no loop runs calls each kernel, in loops too."""
+    found: dict[str, Counter[str]] = {}
+    inside: set[str] = set()
+    for segment in segments(module):
+        found[segment.sym_name.data] = runs = Counter[str]()
+        for op in segment.body.block.ops:
+            if isinstance(op, CallOp):
+                runs[op.callee_name] += 1
+            elif isinstance(op, ScanOp):
+                # what a loop runs stands above
+                inside.add(op.callee_name)
+                for name, count in found[op.callee_name].items():
+                    runs[name] += op.steps * count
+    return [runs for name, runs in found.items() if name not in inside]
 
 
-def _worth(segment: SegmentOp, work: Mapping[str, float], target: Target) -> list[str]:
-    """The kernels of a segment that saves more time than it takes to wake a thread."""
-    calls = [op.callee_name for op in segment.body.block.ops if isinstance(op, CallOp)]
-    return calls if sum(work[name] for name in calls) >= WAKES * target.wake_cycles else []
+def _worth(runs: Mapping[str, int], work: Mapping[str, float], target: Target) -> bool:
+    """Whether a segment saves more time than it takes to wake a thread."""
+    return sum(work[name] * count for name, count in runs.items()) >= WAKES * target.wake_cycles
 
 
 def _parallelize(kernel: KernelOp, target: Target) -> None:

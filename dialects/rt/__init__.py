@@ -4,11 +4,13 @@ from xdsl.ir import Dialect
 
 from tessella.dialects.rt.functions import (
     Buffer,
+    BufferCall,
     CallOp,
     KernelOp,
     LaunchOp,
     ReturnOp,
     SegmentOp,
+    divided,
 )
 from tessella.dialects.rt.ops import (
     ARENA_ALIGNMENT,
@@ -49,6 +51,7 @@ __all__ = [
     "ArenaOp",
     "BarrierOp",
     "Buffer",
+    "BufferCall",
     "CallOp",
     "CheckOp",
     "ContextOp",
@@ -67,6 +70,7 @@ __all__ = [
     "WeightOp",
     "aligned",
     "buffer_bytes",
+    "divided",
 ]
 
 Rt = Dialect(

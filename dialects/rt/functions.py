@@ -336,9 +336,14 @@ class BufferCall(IRDLOperation):
             properties={"callee": SymbolRefAttr(callee)},
         )
 
+    @property
+    def callee_name(self) -> str:
+        """The symbol of what is called, without the `@`."""
+        return self.callee.root_reference.data
+
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_symbol_name(self.callee.root_reference.data)
+        printer.print_symbol_name(self.callee_name)
         printer.print_operands(self.inputs)
         groups = (self.outputs, self.scratch, (self.thread, self.threads))
         for name, group in zip(_GROUPS, groups, strict=True):
@@ -387,8 +392,8 @@ class BufferCall(IRDLOperation):
             others = (*self.inputs, *written[:i])
             if any(_overlap(value, other) for other in others):
                 raise VerifyException(
-                    f"{self.name}: @{self.callee.root_reference.data} writes to a buffer that "
-                    "overlaps another one of the call"
+                    f"{self.name}: @{self.callee_name} writes to a buffer that overlaps another "
+                    "one of the call"
                 )
 
 
@@ -401,6 +406,19 @@ class CallOp(BufferCall):
 
     name = "rt.call"
     traits = traits_def(_CallsKernel())
+
+
+def divided(block: Block) -> frozenset[str]:
+    """The names of the kernels of a module that threads run together, and of the segments with
+    calls of such. All others one thread runs alone."""
+    kernels = (op for op in block.ops if isinstance(op, KernelOp))
+    found = {op.sym_name.data for op in kernels if op.is_divided}
+    # a segment stands above those that run it
+    for segment in (op for op in block.ops if isinstance(op, SegmentOp)):
+        calls = (op for op in segment.body.block.ops if isinstance(op, BufferCall))
+        if any(call.callee_name in found for call in calls):
+            found.add(segment.sym_name.data)
+    return frozenset(found)
 
 
 def _overlap(a: SSAValue, b: SSAValue) -> bool:

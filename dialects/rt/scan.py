@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32, i64
+from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.traits import SymbolUserOpInterface
@@ -16,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.rt.functions import BufferCall, SegmentOp
-from tessella.dialects.rt.ops import buffer_bytes
+from tessella.dialects.rt.ops import PRIVATE, ArenaOp, buffer_bytes
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
 
@@ -38,13 +39,16 @@ class _RunsSegment(SymbolUserOpInterface):
         check_types(op, "outputs, step by step,", [a.type for a in segment.outputs], given)
         check_types(op, "carried values", taken[: loop.carried], given[: loop.carried])
         check_types(op, "spare buffers", given[: loop.carried], [value.type for value in op.spare])
-        room = 0 if op.arena is None else buffer_bytes(op.arena.type)
-        needed = segment.arena_size + segment.private_size
-        if room < needed:
-            raise VerifyException(
-                f"rt.scan: the arena of @{segment.sym_name.data} has {needed} bytes, "
-                f"and there is room for {room}"
-            )
+        for what, memory, needed in (
+            ("the arena", op.arena, segment.arena_size),
+            ("each thread's own memory", op.private, segment.private_size),
+        ):
+            room = 0 if memory is None else buffer_bytes(memory.type)
+            if room < needed:
+                raise VerifyException(
+                    f"rt.scan: {what} of @{op.callee_name} has {needed} bytes, and there is room "
+                    f"for {room}"
+                )
 
 
 @irdl_op_definition
@@ -52,7 +56,8 @@ class ScanOp(BufferCall, LoopOp):
     """Run a segment for each element of sequences: see ``LoopOp``.
 
     What is carried is written to the outputs and to spare buffers in turn, to the outputs in the
-    last step. Behind the spare buffers is the segment's arena, if it has one.
+    last step. Behind the spare buffers are the segment's arena, if it has one, and the memory that
+    each thread has for itself in it.
     """
 
     name = "rt.scan"
@@ -85,7 +90,13 @@ class ScanOp(BufferCall, LoopOp):
     @property
     def arena(self) -> SSAValue | None:
         """The segment's arena."""
-        return next(iter(self.scratch[self.loop.carried :]), None)
+        memory = self.scratch[self.loop.carried :]
+        return next((value for value in memory if not _is_private(value)), None)
+
+    @property
+    def private(self) -> SSAValue | None:
+        """What each thread has for itself in the segment."""
+        return next(filter(_is_private, self.scratch[self.loop.carried :]), None)
 
     def add_scratch(self, buffer: SSAValue) -> None:
         """Give it a further buffer."""
@@ -110,9 +121,23 @@ class ScanOp(BufferCall, LoopOp):
         reason = why_invalid(loop, len(self.inputs), len(self.outputs))
         if reason is not None:
             raise VerifyException(f"rt.scan: {reason}")
-        if not loop.carried <= len(self.scratch) <= loop.carried + 1:
-            raise VerifyException("rt.scan: expected spare buffers and an arena as scratch")
+        memory = [value for value in (self.arena, self.private) if value is not None]
+        if list(self.scratch[loop.carried :]) != memory:
+            raise VerifyException(
+                "rt.scan: expected spare buffers, an arena, and memory of each thread as scratch"
+            )
         sequences = (*self.inputs[loop.carried :][: loop.scanned], *self.outputs[loop.carried :])
         sizes = [v.type.element_count() for v in sequences if isinstance(v.type, MemRefType)]
         if count < 1 or any(size % count for size in sizes):
             raise VerifyException(f"rt.scan: the sequences do not have {count} elements each")
+
+
+def _is_private(buffer: SSAValue) -> bool:
+    """Whether each thread has a buffer for itself."""
+    match buffer.owner:
+        case ArenaOp() as op:
+            return op.private is not None
+        case AllocOp() as op:
+            return PRIVATE in op.attributes
+        case _:
+            return False

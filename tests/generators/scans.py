@@ -26,25 +26,29 @@ def make(*nodes: tuple[Any, ...], **attributes: Any) -> list[onnx.NodeProto]:
     ]
 
 
-def body(nodes: Sequence[onnx.NodeProto], carried: int, scanned: int, returned: int) -> Any:
+def body(
+    nodes: Sequence[onnx.NodeProto], carried: int, scanned: int, returned: int, size: int = SIZE
+) -> Any:
     """A graph from h0.. and x0.. to k0.. and y0.., of vectors."""
     names = (("h", carried), ("x", scanned)), (("k", carried), ("y", returned))
     inputs, outputs = (
-        [value(f"{name}{i}", [SIZE]) for name, count in side for i in range(count)]
+        [value(f"{name}{i}", [size]) for name, count in side for i in range(count)]
         for side in names
     )
-    three = numpy_helper.from_array(np.array([SIZE], np.int64), "three")
+    three = numpy_helper.from_array(np.array([size], np.int64), "three")
     return helper.make_graph(list(nodes), "body", inputs, outputs, [three])
 
 
-def scan(graph: Any, steps: int, **attributes: Any) -> tuple[onnx.ModelProto, dict[str, Array]]:
+def scan(
+    graph: Any, steps: int, size: int = SIZE, **attributes: Any
+) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """A model with a Scan of this body, and inputs for it."""
     scanned = sum(info.name.startswith("x") for info in graph.input)
     carried = len(graph.input) - scanned
     returned = len(graph.output) - carried
     axes = attributes.get("scan_input_axes", [0] * scanned)
-    shapes = {f"h{i}": (SIZE,) for i in range(carried)}
-    shapes |= {f"x{i}": (SIZE, steps) if axis else (steps, SIZE) for i, axis in enumerate(axes)}
+    shapes = {f"h{i}": (size,) for i in range(carried)}
+    shapes |= {f"x{i}": (size, steps) if axis else (steps, size) for i, axis in enumerate(axes)}
     outputs = [*(f"t{i}" for i in range(carried)), *(f"ys{i}" for i in range(returned))]
     node = helper.make_node(
         "Scan",
@@ -55,31 +59,36 @@ def scan(graph: Any, steps: int, **attributes: Any) -> tuple[onnx.ModelProto, di
         num_scan_inputs=scanned,
         **attributes,
     )
-    shapes["dynamic"] = (SIZE,)
+    shapes["dynamic"] = (size,)
+    rng = np.random.default_rng(0)
+    weights = {
+        "weight": np.resize(OUTER, size),
+        "matrix": rng.standard_normal((size, size), np.float32),
+    }
     proto = model(
         [*make(("Abs", "dynamic", "outer")), node],
         [value(name, shape) for name, shape in shapes.items()],
         [value(name, [None] * (1 if name[0] == "t" else 2)) for name in outputs],
-        weights={"weight": OUTER},
+        weights=weights,
         opset=17,
     )
-    rng = np.random.default_rng(0)
     return proto, {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
 
 
-OPS = ("Add", "Sub", "Mul", "Max", "Min")
+OPS = ("Add", "Sub", "Mul", "Max", "Min", "MatMul")
 
 
 @st.composite
-def loops(draw: st.DrawFn) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """A model, and inputs for it."""
+def loops(draw: st.DrawFn, size: int = SIZE) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A model, and inputs for it: vectors of this size."""
     carried, scanned, returned = draw(st.integers(0, 3)), draw(st.integers(1, 3)), 0
     values = [*(f"h{i}" for i in range(carried)), *(f"x{i}" for i in range(scanned))]
     values += ["weight", "outer"]
     nodes: list[tuple[str, str, str]] = []
     for i in range(draw(st.integers(1, 6))):
-        pair = draw(st.sampled_from(values)), draw(st.sampled_from(values))
-        nodes.append((draw(st.sampled_from(OPS)), " ".join(pair), f"v{i}"))
+        op, first = draw(st.sampled_from(OPS)), draw(st.sampled_from(values))
+        second = "matrix" if op == "MatMul" else draw(st.sampled_from(values))
+        nodes.append((op, f"{first} {second}", f"v{i}"))
         nodes.append(("Tanh", f"v{i}", f"w{i}"))
         values.append(f"w{i}")
     returned = draw(st.integers(0 if carried else 1, 3))
@@ -92,5 +101,5 @@ def loops(draw: st.DrawFn) -> tuple[onnx.ModelProto, dict[str, Array]]:
         for what in ("axes", "directions")
         if count
     }
-    graph = body(make(*nodes), carried, scanned, returned)
-    return scan(graph, draw(st.integers(1, 6)), **attributes)
+    graph = body(make(*nodes), carried, scanned, returned, size)
+    return scan(graph, draw(st.integers(1, 6)), size, **attributes)

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
 import tessella
 from tessella.driver.build import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
-from tessella.passes import tile_parallelize
+from tessella.frontends.onnx import OnnxSource
+from tessella.passes import insert_barriers, tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.runtime.arena import Workspace
 from tessella.runtime.program import Program
+from tests.frontends.onnx.models import model, value
+from tests.frontends.onnx.test_recurrent import GATES
 from tests.generators.nn_programs import programs
+from tests.generators.scans import body, loops, make, scan
 from tests.models import load_model, random_inputs
 from tests.native import RUNNABLE, Array, normal
 from tests.sampling import sampled, sized
@@ -79,6 +85,66 @@ def test_programs(target: str, data: st.DataObject, monkeypatch: pytest.MonkeyPa
     drawn = data.draw(programs(exact=False))
     program = compile_graph(drawn.graph(), make_options(target=target)).program
     check_bits(program, list(drawn.inputs.values()), monkeypatch)
+
+
+@pytest.mark.usefixtures("divide_all")
+@settings(
+    max_examples=sampled(60),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
+@given(case=loops(size=300))
+def test_loops(
+    case: tuple[onnx.ModelProto, dict[str, Array]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps wait for steps before them, too."""
+    proto, feeds = case
+    graph = OnnxSource(proto).graph({name: array.shape for name, array in feeds.items()})
+    check_bits(compile_graph(graph, make_options()).program, list(feeds.values()), monkeypatch)
+
+
+def _layer(op: str, hidden: int) -> Program:
+    """A bidirectional layer, and the steps of its loops: three of them for a batch of two."""
+    shapes = {name: array.shape for name, array in _layer_inputs(op, hidden).items()}
+    node = helper.make_node(op, list(shapes), ["Y"], hidden_size=hidden, direction="bidirectional")
+    proto = model(
+        [node],
+        [value(name, shape) for name, shape in shapes.items()],
+        [value("Y", [None] * 4)],
+    )
+    return compile_graph(OnnxSource(proto).graph(shapes), make_options()).program
+
+
+def _layer_inputs(op: str, hidden: int) -> dict[str, Array]:
+    rows = GATES[op] * hidden
+    return {
+        "X": normal(3, 2, 24),
+        "W": normal(2, rows, 24, seed=1),
+        "R": normal(2, rows, hidden, seed=2),
+        "B": normal(2, 2 * rows, seed=3),
+    }
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("op", GATES)
+def test_recurrent_layers(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = list(_layer_inputs(op, 70).values())
+    check_bits(_layer(op, 70), arrays, monkeypatch)
+
+
+@pytest.mark.usefixtures("divide_all")
+def test_a_step_waits_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = make(
+        ("MatMul", "h0 matrix", "a"), ("Add", "a x0", "b"), ("Tanh", "b", "k0"), ("Neg", "x0", "y0")
+    )
+    proto, feeds = scan(body(nodes, 1, 1, 1, 300), 6, 300)
+    graph = OnnxSource(proto).graph({name: array.shape for name, array in feeds.items()})
+    check_bits(compile_graph(graph, make_options()).program, list(feeds.values()), monkeypatch)
+    monkeypatch.setattr(insert_barriers, "STEPS", 1)
+    graph = OnnxSource(proto).graph({name: array.shape for name, array in feeds.items()})
+    program = compile_graph(graph, make_options()).program
+    with pytest.raises(AssertionError):
+        check_bits(program, list(feeds.values()), monkeypatch)
 
 
 def _squared(a: Array, b: Array) -> Array:

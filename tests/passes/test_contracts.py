@@ -132,7 +132,7 @@ rt.segment @t(%h: memref<6xf32>, %x: memref<6xf32>) outs(%k: memref<6xf32>, %y: 
   rt.return
 }
 rt.segment @s(%h: memref<6xf32>, %x: memref<24xf32>) outs(%k: memref<6xf32>, %y: memref<24xf32>)
-    threads(%i, %n) attributes {arena_bytes = 128 : i64} {
+    threads(%i, %n) attributes {arena_bytes = 128 : i64, private_bytes = 64 : i64} {
   %p = rt.arena 0 : memref<6xf32>
   %a = rt.arena 64 : memref<64xi8>
   rt.scan @t(%h, %x) outs(%k, %y) scratch(%p, %a) threads(%i, %n)
@@ -277,7 +277,7 @@ MUTATIONS = {
     "a loop without steps": (LOOP, "steps 4", "steps 0", "do not have 0 elements"),
     "a loop with a small arena": (LOOP, "memref<64xi8>", "memref<32xi8>", "there is room for 32"),
     "a loop without an arena": (LOOP, "scratch(%p, %a)", "scratch(%p)", "there is room for 0"),
-    "a loop without a spare buffer": (LOOP, "scratch(%p, %a)", "scratch()", "spare buffers and an"),
+    "a loop without a spare buffer": (LOOP, "scratch(%p, %a)", "scratch()", "the spare buffers"),
     "a loop with a wrong spare buffer": (
         LOOP,
         "0 : memref<6xf32>\n  %a = rt.arena 64",
@@ -289,6 +289,18 @@ MUTATIONS = {
         "%a = rt.arena 64",
         "%a = rt.arena 0",
         "overlaps another",
+    ),
+    "a loop without memory of each thread": (
+        LOOP,
+        "arena_bytes = 64 : i64}",
+        "arena_bytes = 64 : i64, private_bytes = 64 : i64}",
+        "each thread's own memory of @t has 64 bytes, and there is room for 0",
+    ),
+    "a loop whose arena is each thread's own": (
+        LOOP,
+        "%a = rt.arena 64 : memref<64xi8>",
+        "%a = rt.arena 0 {private} : memref<64xi8>",
+        "the arena of @t has 64 bytes, and there is room for 0",
     ),
     "an output that is spare": (LOOP, "scratch(%p, %a)", "scratch(%k, %a)", "overlaps another"),
     "a loop of a function below": (STEP, "scan @f", "scan @main", "above the function that runs"),

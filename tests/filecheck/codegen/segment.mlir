@@ -39,6 +39,10 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 // CHECK-NEXT:   [[O:%.*]] = mul nuw i64 %thread, 64
 // CHECK-NEXT:   [[P:%.*]] = add nuw i64 [[O]], 128
 // CHECK-NEXT:   %private = getelementptr inbounds i8, ptr %arena, i64 [[P]]
+// CHECK-NEXT:   call void @"segment_0.body"(ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, ptr noundef %weights, ptr noundef align 64 %arena, ptr noundef align 64 %private, i64 %thread, i64 %threads)
+// CHECK-NEXT:   ret void
+// CHECK:      define void @"segment_0.body"(ptr noundef %context, {{.*}}) #0 {
+// CHECK-NEXT: entry:
 // CHECK-NEXT:   %buffers = alloca [4 x ptr], align 8
 // CHECK-NEXT:   store ptr %context, ptr %buffers, align 8
 // CHECK:        [[W:%.*]] = getelementptr inbounds ptr, ptr %weights, i64 0

@@ -77,3 +77,88 @@ rt.segment @segment_0(%x: memref<64xf32>) outs(%y: memref<64xf32>) threads(%thre
   "memref.copy"(%d, %y) : (memref<64xf32>, memref<64xf32>) -> ()
   rt.return
 }
+
+// -----
+
+// In a loop, a step waits for the one before: @fc reads all of what @fc has written.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.call @fc(%h) outs(%k)
+// CHECK-NEXT:    rt.return
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK-NEXT:    %p = memref.alloc()
+// CHECK-NEXT:    rt.scan @step
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.call @fc(%k) outs(%y)
+// CHECK-NEXT:    rt.return
+rt.kernel @fc(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<any>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.segment @step(%h: memref<64xf32>, %x: memref<4xf32>) outs(%k: memref<64xf32>) threads(%thread, %threads) {
+  rt.call @fc(%h) outs(%k) threads(%thread, %threads)
+  rt.return
+}
+rt.segment @segment_0(%h: memref<64xf32>, %x: memref<12xf32>) outs(%k: memref<64xf32>, %y: memref<64xf32>) threads(%thread, %threads) {
+  %p = memref.alloc() : memref<64xf32>
+  rt.scan @step(%h, %x) outs(%k) scratch(%p) threads(%thread, %threads) steps 3 carried 1 scanned 1 backward []
+  rt.call @fc(%k) outs(%y) threads(%thread, %threads)
+  rt.return
+}
+
+// -----
+
+// Steps that divide alike what they carry and the elements of sequences do not wait, and neither
+// do those who divide whole sequences like this.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-NOT:     rt.barrier
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK-NOT:     rt.barrier
+rt.kernel @add(%a: memref<64xf32>, %b: memref<64xf32>) outs(%c: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.kernel @map(%a: memref<192xf32>) outs(%b: memref<192xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.segment @step(%h: memref<64xf32>, %x: memref<64xf32>) outs(%k: memref<64xf32>, %y: memref<64xf32>) threads(%thread, %threads) {
+  rt.call @add(%h, %x) outs(%k) threads(%thread, %threads)
+  rt.call @add(%k, %x) outs(%y) threads(%thread, %threads)
+  rt.return
+}
+rt.segment @segment_0(%h: memref<64xf32>, %x: memref<192xf32>) outs(%k: memref<64xf32>, %z: memref<192xf32>) threads(%thread, %threads) {
+  %a = memref.alloc() : memref<192xf32>
+  %y = memref.alloc() : memref<192xf32>
+  %p = memref.alloc() : memref<64xf32>
+  rt.call @map(%x) outs(%a) threads(%thread, %threads)
+  rt.scan @step(%h, %a) outs(%k, %y) scratch(%p) threads(%thread, %threads) steps 3 carried 1 scanned 1 backward []
+  rt.call @map(%y) outs(%z) threads(%thread, %threads)
+  rt.return
+}
+
+// -----
+
+// What is carried lies in two buffers in turn: @turn writes in a step what a late thread may still
+// read in the step before.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-NEXT:    rt.call @keep(%x) outs(%y)
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.call @turn(%h) outs(%k)
+// CHECK-NEXT:    rt.return
+rt.kernel @keep(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.kernel @turn(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 128>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.segment @step(%h: memref<64xf32>, %x: memref<64xf32>) outs(%k: memref<64xf32>, %y: memref<64xf32>) threads(%thread, %threads) {
+  rt.call @keep(%x) outs(%y) threads(%thread, %threads)
+  rt.call @turn(%h) outs(%k) threads(%thread, %threads)
+  rt.return
+}
+rt.segment @segment_0(%h: memref<64xf32>, %x: memref<192xf32>) outs(%k: memref<64xf32>, %y: memref<192xf32>) threads(%thread, %threads) {
+  %p = memref.alloc() : memref<64xf32>
+  rt.scan @step(%h, %x) outs(%k, %y) scratch(%p) threads(%thread, %threads) steps 3 carried 1 scanned 1 backward []
+  rt.return
+}

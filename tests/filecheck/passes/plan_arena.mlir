@@ -212,3 +212,44 @@ rt.segment @segment_0(%x: memref<64xf32>) outs(%y: memref<64xf32>) threads(%thre
   rt.call @plain(%c) outs(%y) threads(%thread, %threads)
   rt.return
 }
+
+// -----
+
+// In a loop, %a of the next step may be written while a late thread still reads %b: the barrier
+// between is behind %a. What each thread has for itself, it has in the other segment.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-SAME:    arena_bytes = 512 : i64, private_bytes = 64 : i64
+// CHECK-NEXT:    %a = rt.arena 0 :
+// CHECK-NEXT:    rt.call @any(%h) outs(%a)
+// CHECK-NEXT:    rt.barrier
+// CHECK-NEXT:    %b = rt.arena 256 :
+// CHECK-NEXT:    %s = rt.arena 0 {private}
+// CHECK-NEXT:    rt.call @own(%h) outs(%b) scratch(%s)
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK-SAME:    arena_bytes = 768 : i64, private_bytes = 64 : i64
+// CHECK:         [[A:%.*]] = rt.arena 0 : memref<512xi8>
+// CHECK-NEXT:    [[P:%.*]] = rt.arena 0 {private} : memref<64xi8>
+// CHECK-NEXT:    rt.scan @step(%h, %x) outs(%k) scratch(%p, [[A]], [[P]])
+rt.kernel @any(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<any>, #rt.part<any>]} {
+  rt.return
+}
+rt.kernel @own(%a: memref<64xf32>) outs(%b: memref<64xf32>) scratch(%s: memref<16xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<any>, #rt.part<any>, #rt.part<own>]} {
+  rt.return
+}
+rt.segment @step(%h: memref<64xf32>, %x: memref<4xf32>) outs(%k: memref<64xf32>) threads(%thread, %threads) {
+  %a = memref.alloc() : memref<64xf32>
+  rt.call @any(%h) outs(%a) threads(%thread, %threads)
+  rt.barrier %threads
+  %b = memref.alloc() : memref<64xf32>
+  %s = memref.alloc() {rt.private} : memref<16xf32>
+  rt.call @own(%h) outs(%b) scratch(%s) threads(%thread, %threads)
+  rt.barrier %threads
+  rt.call @any(%b) outs(%k) threads(%thread, %threads)
+  rt.return
+}
+rt.segment @segment_0(%h: memref<64xf32>, %x: memref<12xf32>) outs(%k: memref<64xf32>) threads(%thread, %threads) {
+  %p = memref.alloc() : memref<64xf32>
+  rt.scan @step(%h, %x) outs(%k) scratch(%p) threads(%thread, %threads) steps 3 carried 1 scanned 1 backward []
+  rt.return
+}

@@ -91,3 +91,26 @@ tile.segment @segment_0(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
   %y = tile.call @centered(%x) : tensor<4096x1024xf32>
   tile.return %y : tensor<4096x1024xf32>
 }
+
+// -----
+
+// All threads run the steps of a loop. A product that is small in one step is large in all of them.
+
+// CHECK-LABEL: tile.kernel @step_product
+// CHECK:         parallel n 64>
+tile.kernel @step_product(%h: tensor<512xf32>, %w: tensor<512x512xf32>, %x: tensor<512xf32>) -> (tensor<512xf32>) {
+  %y = tile.contract + [n: 512 | k: 512] (%h[k], %w[k, n]) -> [n] schedule #tile.schedule<[n] reduce [k] vector n 16 by 4 unroll 4> {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<512xf32>
+  tile.return %y : tensor<512xf32>
+}
+tile.segment @step(%h: tensor<512xf32>, %x: tensor<512xf32>, %w: tensor<512x512xf32>) -> (tensor<512xf32>) {
+  %k = tile.call @step_product(%h, %w, %x) : tensor<512xf32>
+  tile.return %k : tensor<512xf32>
+}
+tile.segment @segment_0(%h: tensor<512xf32>, %xs: tensor<100x512xf32>, %w: tensor<512x512xf32>) -> (tensor<512xf32>) {
+  %k = tile.scan @step(%h, %xs, %w) carried 1 scanned 1 backward [] : tensor<512xf32>
+  tile.return %k : tensor<512xf32>
+}

@@ -1,0 +1,96 @@
+"""What each thread touches of the buffers of kernels and segments, and what ops do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
+
+from tessella.dialects.rt import (
+    ALONE,
+    ANY,
+    OWN,
+    BufferCall,
+    KernelOp,
+    Kind,
+    Part,
+    ScanOp,
+    SegmentOp,
+    buffer_bytes,
+    divided,
+)
+from tessella.passes.hazards import Use
+from tessella.passes.tile.parts import joined
+
+Parts = Mapping[str, Sequence[Part]]
+"""By the name of a kernel or a segment: what a thread touches of each of its buffers."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """By kernels, segments, and the ops that run them."""
+
+    parts: Parts
+    divided: frozenset[str]
+    """The kernels and segments that threads run together."""
+
+    @staticmethod
+    def by(module: ModuleOp) -> Touched:
+        """By those of a module."""
+        block = module.body.block
+        parts: dict[str, Sequence[Part]] = {}
+        touched = Touched(parts, divided(block))
+        for kernel in (op for op in block.ops if isinstance(op, KernelOp)):
+            parts[kernel.sym_name.data] = [kernel.part(i) for i in range(len(kernel.buffers))]
+        # a segment stands above those that run it
+        for segment in (op for op in block.ops if isinstance(op, SegmentOp)):
+            ops = segment.body.block.ops
+            known = joined(use for op in ops for use in touched.uses_of(op))
+            found = [known.get(buffer, ALONE) for buffer in segment.buffers]
+            parts[segment.sym_name.data] = found
+        return touched
+
+    def uses_of(self, op: Operation) -> Iterator[Use]:
+        """The buffers that an op of a segment touches."""
+        match op:
+            case ScanOp():
+                parts = self._parts_of_loop(op)
+            case BufferCall():
+                parts = self.parts[op.callee_name]
+            case memref.CopyOp():
+                yield Use(op.source, ALONE, written=False)
+                yield Use(op.destination, ALONE, written=True)
+                return
+            case _:
+                return
+        for number, (buffer, part) in enumerate(zip(op.buffers, parts, strict=True)):
+            yield Use(buffer, part, written=number >= len(op.inputs))
+
+    def _parts_of_loop(self, op: ScanOp) -> Iterator[Part]:
+        """Of its operands, in all steps."""
+        loop, parts = op.loop, self.parts[op.callee_name]
+        taken, given = parts[: len(op.inputs)], parts[len(op.inputs) :]
+        elements = range(loop.carried, loop.carried + loop.scanned)
+        for number, (value, part) in enumerate(zip(op.inputs, taken, strict=True)):
+            yield _of_all(part, op.element(value)) if number in elements else part
+        # what a step writes, the next one reads
+        state = [
+            a if a.agrees(b) else ANY for a, b in zip(taken, given[: loop.carried], strict=False)
+        ]
+        yield from state
+        for value, part in zip(op.outputs[loop.carried :], given[loop.carried :], strict=True):
+            yield _of_all(part, op.element(value))
+        yield from state
+        if op.arena is not None:
+            yield ANY if op.callee_name in self.divided else ALONE
+        if op.private is not None:
+            yield OWN
+
+
+def _of_all(part: Part, element: Attribute) -> Part:
+    """The part of a sequence, of which a step touches this part of an element."""
+    fits = part.kind is not Kind.SHARED or buffer_bytes(element) % part.period == 0
+    return part if fits else ANY
