@@ -59,6 +59,8 @@ class _Merger:
     kernels: dict[str, KernelOp] = field(init=False)
     made: dict[Hashable, KernelOp | None] = field(default_factory=dict[Hashable, "KernelOp | None"])
     savings: dict[str, int] = field(default_factory=dict[str, int])
+    order: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    """The position of each op of the segment, and of the calls that replace some."""
 
     def __post_init__(self) -> None:
         ops = self.module.body.block.ops
@@ -66,6 +68,7 @@ class _Merger:
 
     def run(self, block: Block) -> None:
         """Merge the calls of a segment, each with the calls before it."""
+        self.order = {op: i for i, op in enumerate(block.ops)}
         for op in list(block.ops):
             call = op
             while isinstance(call, CallOp):
@@ -74,19 +77,31 @@ class _Merger:
     def _pairs(self, second: CallOp) -> Iterator[Pair]:
         """The calls that a call may be merged with: those that make what it reads, or read it too,
         if that is large. No op between them needs the results."""
-        before = {op: i for i, op in enumerate(_before(second))}
+        end = self.order[second]
         found: dict[CallOp, None] = {}
         for value in second.arguments:
             root = through_views(value)
             if bytes_of(tensor_type(root)) > self.target.l2:
-                found |= dict.fromkeys(op for op in _around(root) if op in before)
-        for first in sorted(found, key=before.__getitem__, reverse=True):
-            kept = _kept(first, second, {*before})
+                found |= dict.fromkeys(op for op in _around(root) if self.order[op] < end)
+        for first in sorted(found, key=self.order.__getitem__, reverse=True):
+            kept = self._kept(first, second)
             if kept is not None:
                 kernels = self.kernels[first.callee_name], self.kernels[second.callee_name]
                 size = sum(len(kernel.statements) for kernel in kernels)
                 if all(map(_is_streaming, kernels)) and size <= MOST:
                     yield Pair(first, second, kernels, kept)
+
+    def _kept(self, first: CallOp, second: CallOp) -> tuple[SSAValue, ...] | None:
+        """The results of a call that others than a second one read; None if these run before
+        that."""
+        kept: list[SSAValue] = []
+        for result in first.res:
+            readers = _readers(result) - {second}
+            if any(self.order[op] < self.order[second] for op in readers):
+                return None
+            if readers or result.first_use is None:
+                kept.append(result)
+        return tuple(kept)
 
     def _try(self, pair: Pair) -> CallOp | None:
         """The call that replaces two, if that pays."""
@@ -99,6 +114,7 @@ class _Merger:
         results = [*pair.kept, *pair.second.res]
         call = CallOp(kernel.sym_name.data, pair.arguments, [v.type for v in results])
         Rewriter.insert_op(call, InsertPoint.before(pair.second))
+        self.order[call] = self.order[pair.second]
         for old, new in zip(results, call.res, strict=True):
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
@@ -143,31 +159,11 @@ class _Merger:
                 Rewriter.erase_op(kernel)
 
 
-def _before(op: Operation) -> list[Operation]:
-    """The ops of the block before one."""
-    found: list[Operation] = []
-    while (previous := op.prev_op) is not None:
-        found.append(op := previous)
-    return found[::-1]
-
-
 def _around(value: SSAValue) -> Iterator[CallOp]:
     """The calls that make or read a tensor."""
     if isinstance(value.owner, CallOp):
         yield value.owner
     yield from (use.operation for use in value.uses if isinstance(use.operation, CallOp))
-
-
-def _kept(first: CallOp, second: CallOp, before: set[Operation]) -> tuple[SSAValue, ...] | None:
-    """The results of a call that others than a second one read; None if these run before that."""
-    kept: list[SSAValue] = []
-    for result in first.res:
-        readers = _readers(result) - {second}
-        if readers & before:
-            return None
-        if readers or result.first_use is None:
-            kept.append(result)
-    return tuple(kept)
 
 
 def _readers(value: SSAValue) -> set[Operation]:

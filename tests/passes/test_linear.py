@@ -1,0 +1,92 @@
+"""The work of passes grows with the length of a program, and no faster.
+
+Work is counted in lines of Python that run, which is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from xdsl.passes import ModulePass
+
+from tessella.dialects.graph import Graph
+from tessella.driver.build import lower
+from tessella.driver.options import make_options
+from tessella.frontends.onnx import OnnxSource
+from tessella.support.knobs import KNOBS
+
+SHORT = 24
+"""Blocks of the shorter program."""
+
+FEW = 4_000
+"""Lines of a pass that may be due to anything."""
+
+
+def network(blocks: int) -> ModelProto:
+    """Blocks of a product, a softmax, a transpose, a sum with an earlier value, and a concat of
+    which half is left out."""
+    nodes: list[NodeProto] = []
+    rng, weights = np.random.default_rng(0), list[TensorProto]()
+    last = ["x", "x", "x"]
+    for i in range(blocks):
+        values = rng.standard_normal((32, 32)).astype(np.float32)
+        weights.append(numpy_helper.from_array(values, f"w{i}"))
+        block: list[tuple[str, list[str], str, dict[str, Any]]] = [
+            ("MatMul", [last[-1], f"w{i}"], f"p{i}", {}),
+            ("Softmax", [f"p{i}"], f"s{i}", {"axis": i % 2}),
+            ("Transpose", [f"s{i}"], f"t{i}", {"perm": [1, 0]}),
+            ("Add", [f"t{i}", last[-2]], f"a{i}", {}),
+            ("Concat", [f"a{i}", last[-3]], f"c{i}", {"axis": 0}),
+            ("Slice", [f"c{i}", "begin", "end"], f"y{i}", {}),
+        ]
+        for op, inputs, output, attributes in block:
+            nodes.append(helper.make_node(op, inputs, [output], **attributes))
+        last.append(f"y{i}")
+    for name, value in (("begin", [16]), ("end", [48])):
+        weights.append(numpy_helper.from_array(np.array(value, np.int64), name))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 32])],
+        [helper.make_tensor_value_info(last[-1], TensorProto.FLOAT, [32, 32])],
+        weights,
+    )
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
+
+
+def lines_by_pass(model: ModelProto) -> Counter[str]:
+    """The lines that run in each pass; in the import of the model before the first one."""
+    lines, done = 0, Counter[str]()
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    def after(step: ModulePass, graph: Graph) -> None:
+        nonlocal lines
+        done[step.name] += lines
+        lines = 0
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        graph = OnnxSource(model).graph({"x": (32, 32)})
+        done["import"], lines = lines, 0
+        lower(graph, make_options(), after=after)
+    finally:
+        sys.settrace(before)
+    return done
+
+
+def test_twice_as_many_ops_take_twice_as_long() -> None:
+    with KNOBS.set(verify=False):
+        lines_by_pass(network(2))  # what is done once in a process
+        short, long = (lines_by_pass(network(blocks)) for blocks in (SHORT, 2 * SHORT))
+    growth = {name: lines / short[name] for name, lines in long.items() if lines > FEW}
+    assert {name: round(ratio, 2) for name, ratio in growth.items() if ratio > 2.2} == {}
