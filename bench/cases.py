@@ -255,7 +255,7 @@ def _resnet50() -> Iterator[Case]:
 
 def _depthwise() -> Iterator[Case]:
     """Those of the fixture ``mobilenet_opset18``, a MobileNet V2 that PyTorch exported, whose batch
-    norms are folded into biases, with the Relu6 behind them."""
+    norms are folded into biases, with the Relu6 after them."""
     for x, w, attributes in _convolutions(load_fixture("mobilenet_opset18")):
         if attributes["group"] == x[1]:
             build = functools.partial(convolution, x, w, "Clip", **attributes)

@@ -73,7 +73,7 @@ class _Network:
     def conv(
         self, x: str, channels: int, kernel: int, stride: int = 1, *, activate: bool = True
     ) -> str:
-        """A convolution with SiLU behind it."""
+        """A convolution with SiLU after it."""
         shape = (channels, self.channels[x], kernel, kernel)
         values = self._random.standard_normal(shape, np.float32)
         number = sum(node.op_type == "Conv" for node in self.nodes)

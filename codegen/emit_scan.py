@@ -54,12 +54,12 @@ def _carried(w: Writer, op: rt.ScanOp, entry: str, loop: str) -> Iterator[tuple[
 
 def _elements(w: Writer, op: rt.ScanOp, step: Value, inputs: list[str], outputs: list[str]) -> None:
     """Add the pointers to the elements of sequences, and to what stays."""
-    loop, behind = op.loop, op.loop.carried + op.loop.scanned
-    taken, given = op.inputs[loop.carried : behind], op.outputs[loop.carried :]
+    loop, after = op.loop, op.loop.carried + op.loop.scanned
+    taken, given = op.inputs[loop.carried : after], op.outputs[loop.carried :]
     for number, sequence in enumerate((*taken, *given)):
         pointers = inputs if number < loop.scanned else outputs
         pointers.append(_element(w, op, sequence, step, number in loop.backward))
-    inputs += [w.buffers[value] for value in op.inputs[behind:]]
+    inputs += [w.buffers[value] for value in op.inputs[after:]]
 
 
 def _element(w: Writer, op: rt.ScanOp, sequence: SSAValue, step: Value, backward: bool) -> str:

@@ -44,7 +44,7 @@ def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
 
 
 def find_private(w: Writer, segment: rt.SegmentOp) -> None:
-    """The memory of a thread lies behind the arena."""
+    """The memory of a thread lies after the arena."""
     offset = w.push(I64, f"mul nuw i64 %thread, {segment.private_size}")
     offset = w.binary("add nuw", offset, constant(I64, segment.arena_size))
     w.line(f"%private = getelementptr inbounds i8, ptr %arena, {offset.typed}")

@@ -93,7 +93,7 @@ def _stepping(w: Writer, start: Start, depth: int) -> str:
 
 
 def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
-    """A pointer so many elements behind a start, written before the loop of this depth."""
+    """A pointer so many elements after a start, written before the loop of this depth."""
     here, w.lines = w.lines, w.scopes[depth].before
     pointer = _moved(w, start.buffer, _pointer(w, start, depth - 1), elements)
     w.lines = here

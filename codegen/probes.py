@@ -2,7 +2,7 @@
 
 Every probe is `void NAME(ptr from, ptr to, i64 bytes, i64 repeats)`. Those of memory go over
 ``bytes`` of one or both buffers, a multiple of `block_bytes`, and do so ``repeats`` times;
-`add_memory` also reads as many bytes behind those of ``from``. Those of arithmetic turn ``repeats``
+`add_memory` also reads as many bytes after those of ``from``. Those of arithmetic turn ``repeats``
 times; they read a vector and write `result_bytes`.
 """
 
@@ -155,7 +155,7 @@ def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
 
 
 def _add(w: Writer, type: LLType, source: str, target: str) -> None:
-    """The sum of two buffers, the second behind the first."""
+    """The sum of two buffers, the second after the first."""
     align = f"align {type.bits // 8}"
     other = w.gep(source, "i8", Value(I64, "%bytes"))
     first, second = (

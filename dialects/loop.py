@@ -17,7 +17,7 @@ class LoopOp(IRDLOperation):
     Its operands are the first values of what is carried from step to step, the sequences, which are
     taken apart along their first dimension, and values that stay. The function takes the carried
     values, an element of each sequence, and the values that stay; it returns the next carried
-    values, and an element of each sequence that the op returns behind the last carried values.
+    values, and an element of each sequence that the op returns after the last carried values.
     ``backward`` numbers the sequences, those that are taken and then those that are returned, that
     run from the last element to the first.
     """

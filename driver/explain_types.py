@@ -54,7 +54,7 @@ Conversion = TypedDict(
     },
 )
 """A conversion of a value: the node that made it or its name, its places, its bytes before, and the
-nodes that read it behind this and further conversions; a result of the program is read by
+nodes that read it through this and further conversions; a result of the program is read by
 ``return``."""
 
 

@@ -3,7 +3,7 @@
     %s = tile.contract + [m: 64, n: 64 | k: 64] .. parallel n 16
     %m = tile.contract > [m: 64 | n: 64] (%s[m, n]) -> [m] .. parallel m 8
     ->
-    the first statement, and, behind a barrier, the second one
+    the first statement, and, after a barrier, the second one
 
 A kernel that is not divided between threads, or whose shared loops are, is one piece.
 """

@@ -14,7 +14,7 @@
 A group is a piece of the graph that no path leaves and enters again. It has elementwise ops, ops
 that move elements, and at most one other op, its *anchor*, such as a convolution or a sum:
 
-- elementwise ops behind the anchor, whose result is used by them alone and has their shape;
+- elementwise ops after the anchor, whose result is used by them alone and has their shape;
 - ops before a reduction, which reads each element once; before a product only where it does;
 - elementwise ops and moves before others, if none is computed more than once; moves cost nothing;
 - elementwise ops of one shape, although others use their results too.
@@ -187,7 +187,7 @@ class _Groups:
         merged.is_shared = (
             producer.is_shared or consumer.is_shared or self._is_shared(producer, consumer)
         )
-        if merged.is_shared:  # what reads the producer's results now runs behind the consumer too
+        if merged.is_shared:  # what reads the producer's results now runs after the consumer too
             for other in {id(group): group for group in self.group_of.values()}.values():
                 if other.before & merged.members:
                     other.before |= merged.members | merged.before
@@ -218,7 +218,7 @@ class _Groups:
         )
 
     def _edges(self, producer: _Group, consumer: _Group) -> Iterator[tuple[SSAValue, NnOp]]:
-        """The values that a group reads of another, with their readers, also behind a reshape."""
+        """The values that a group reads of another, with their readers, also after a reshape."""
         passed: set[SSAValue] = set()
         for op in consumer.ops:
             for value in op.operands:
@@ -348,7 +348,7 @@ def _outline(group: list[NnOp]) -> None:
 
 
 def _sort(block: Block) -> None:
-    """Put each op behind those whose results it reads, and leave it where it is otherwise."""
+    """Put each op after those whose results it reads, and leave it where it is otherwise."""
     ops = list(block.ops)
     placed: set[Operation] = set()
     for first in ops:

@@ -46,7 +46,7 @@ class ProgramPass(ModulePass, ABC):
     runs_before: ClassVar[str] = ""
     """A plugin's pass goes before the first pass of this name in the pipeline."""
     runs_after: ClassVar[str] = ""
-    """A plugin's pass goes behind the last pass of this name in the pipeline."""
+    """A plugin's pass goes after the last pass of this name in the pipeline."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Inference", 2020). A buffer that several threads touch lives until the next barr
 may be late; unless the next buffer at its place is as large, and each thread touches the same part
 of both. In a segment that runs in a loop, it lives until the first barrier of the next step. The
 segment's property ``arena_bytes`` is the size of the arena. Memory that each thread has for itself
-lies behind it, ``private_bytes`` for each thread. A segment that another one runs in a loop has
+lies after it, ``private_bytes`` for each thread. A segment that another one runs in a loop has
 both in the other's.
 """
 

@@ -197,11 +197,11 @@ def _code(kernel: KernelOp) -> int:
     return kernel.code.value.data if kernel.code is not None else -1
 
 
-def _move_views(value: SSAValue, behind: Operation) -> None:
-    """Put the views of a tensor behind the op that makes it."""
+def _move_views(value: SSAValue, after: Operation) -> None:
+    """Put the views of a tensor after the op that makes it."""
     for use in list(value.uses):
         view = use.operation
         if isinstance(view, ViewOp):
             view.detach()
-            Rewriter.insert_op(view, InsertPoint.after(behind))
+            Rewriter.insert_op(view, InsertPoint.after(after))
             _move_views(view.res, view)

@@ -68,7 +68,7 @@ class NativeStep:
     shared: bool = False
     """Whether several threads run it together. Otherwise it is run as thread 0 of 1."""
     private_bytes: int = 0
-    """Of the arena of each thread, behind the one that they share."""
+    """Of the arena of each thread, after the one that they share."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ elements of the sequences that are returned."""
 
 @dataclass(frozen=True)
 class Loop:
-    """How many operands are carried, how many behind them are sequences, and the numbers of the
+    """How many operands are carried, how many after them are sequences, and the numbers of the
     sequences, those that are taken and then those that are returned, that run from the last element
     to the first."""
 
@@ -27,8 +27,8 @@ class Loop:
 
     def run(self, body: Body, arrays: Sequence[Array]) -> list[Array]:
         """The last carried values, and the sequences that are returned."""
-        first, behind = self.carried, self.carried + self.scanned
-        state, sequences, others = arrays[:first], arrays[first:behind], arrays[behind:]
+        first, after = self.carried, self.carried + self.scanned
+        state, sequences, others = arrays[:first], arrays[first:after], arrays[after:]
         elements: list[Sequence[Array]] = []
         for step in range(len(sequences[0])):
             taken = [x[self._index(i, step, len(x))] for i, x in enumerate(sequences)]

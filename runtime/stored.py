@@ -1,6 +1,6 @@
 """A program as bytes, from which it is made again without the compiler.
 
-The length of a text in 8 bytes; the text, JSON; then, each at a multiple of 64 bytes behind it, the
+The length of a text in 8 bytes; the text, JSON; then, each at a multiple of 64 bytes after it, the
 arrays and objects that the text names by where they are. Large arrays are elsewhere: the text has
 their names. The bytes hold native code, and nothing is checked here: whoever stores them must make
 sure that they are unchanged.
@@ -63,7 +63,7 @@ LARGE = 1 << 16
 
 
 class _Parts:
-    """Bytes behind the text."""
+    """Bytes after the text."""
 
     def __init__(self, keep: Keep) -> None:
         self.keep = keep

@@ -70,7 +70,7 @@ class Element:
 
     @property
     def fraction(self) -> int:
-        """Bits of a float behind the point."""
+        """Bits of a float after the point."""
         return self.bits - 1 - self.exponent
 
     @property

@@ -21,7 +21,7 @@ Where the figures are from:
   for avx2 and sse, as Intel's optimization manual lists them under *Skylake Server
   Microarchitecture Cache Recommendations*;
 - of level 2 for neon: 19 bytes per cycle, as chipsandcheese.com measured on an Ampere Altra
-  (*Deep Diving Neoverse N1*), whose level 3, behind a slower mesh, is taken for half of that;
+  (*Deep Diving Neoverse N1*), whose level 3, across a slower mesh, is taken for half of that;
 - of memory: a guess, 20 GB/s. Machines differ most in this: measure it.
 """
 

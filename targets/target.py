@@ -104,7 +104,7 @@ class Target:
 
     def is_far(self, size: int) -> bool:
         """Whether so many bytes are used up by the time that they are needed again: they come from
-        behind the second level of cache."""
+        beyond the second level of cache."""
         return 2 * size > self.l2
 
     def lanes(self, element_bits: int) -> int:

@@ -82,14 +82,14 @@ class Search:
         return self._finding(outputs, explanation, value, sorted(around), fused)
 
     def _narrowed(self, value: str) -> str:
-        """The first of the values behind a wrong one that is wrong itself, of those that kernels
-        write: the nearest behind it are right."""
+        """The first value upstream of a wrong one that is wrong itself, of those that kernels write:
+        the nearest upstream of it are right."""
         good: set[str] = set()
         while True:
-            behind = (self.graph.behind(value) & self.written) - good
-            known = {name for right in good for name in self.graph.behind(right)}
+            upstream = (self.graph.upstream(value) & self.written) - good
+            known = {name for right in good for name in self.graph.upstream(right)}
             nearest = self.graph.nearest(value, self.written) - good
-            todo = _spaced(self.graph.ordered(behind - known)) or self.graph.ordered(nearest)
+            todo = _spaced(self.graph.ordered(upstream - known)) or self.graph.ordered(nearest)
             if not todo:
                 return value
             wrong, hidden = self._looked(todo)

@@ -50,15 +50,15 @@ class OnnxGraph:
         return self.nodes[self.maker[value]]
 
     def inputs_of(self, value: str) -> list[str]:
-        """The values that the node behind a value reads, and that other nodes make."""
+        """The values that the node of a value reads, and that other nodes make."""
         return [name for name in dict.fromkeys(self.node_of(value).reads) if name in self.maker]
 
-    def behind(self, value: str) -> set[str]:
+    def upstream(self, value: str) -> set[str]:
         """The values that a value is made from, by however many nodes."""
         return self.reached(value, ())
 
     def reached(self, value: str, stops: Container[str]) -> set[str]:
-        """The values behind a value that are reached without going through any of the stops."""
+        """What is reached upstream of a value without going through any of the stops."""
         found: set[str] = set()
         queue = [value]
         while queue:
@@ -68,7 +68,7 @@ class OnnxGraph:
         return found
 
     def nearest(self, value: str, stops: AbstractSet[str]) -> set[str]:
-        """The stops behind a value that no other stop is between."""
+        """The stops upstream of a value that no other stop is between."""
         return self.reached(value, stops) & stops
 
     def ordered(self, values: Iterable[str]) -> list[str]:
@@ -76,7 +76,7 @@ class OnnxGraph:
         return sorted(values, key=lambda name: self.maker[name])
 
     def with_outputs(self, values: Sequence[str]) -> onnx.ModelProto:
-        """The model with these values as outputs behind its own."""
+        """The model with these values as outputs after its own."""
         copy = onnx.ModelProto()
         copy.CopyFrom(self.model)
         more = [name for name in values if name not in self.outputs]

@@ -278,7 +278,7 @@ def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
     shape of outputs that have none."""
     graph = OnnxGraph(model)
     ends = [name for name in graph.outputs if name in graph.maker]
-    live = {*ends, *(name for end in ends for name in graph.behind(end))}
+    live = {*ends, *(name for end in ends for name in graph.upstream(end))}
     kept = [i for i, node in enumerate(graph.nodes) if not live.isdisjoint(node.makes)]
     nodes = [model.graph.node[i] for i in kept]
     used = {name for i in kept for name in graph.nodes[i].reads} | set(graph.outputs)

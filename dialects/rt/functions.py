@@ -259,7 +259,7 @@ class SegmentOp(_Function):
     arena_bytes = opt_prop_def(IntegerAttr[I64])
     """The size of the arena; `plan-arena` chooses it."""
     private_bytes = opt_prop_def(IntegerAttr[I64])
-    """The size of the memory behind the arena that each thread has for itself."""
+    """The size of the memory after the arena that each thread has for itself."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs")
 

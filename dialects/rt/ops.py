@@ -162,7 +162,7 @@ class PrefetchOp(IRDLOperation):
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
     """A buffer in the arena, at an offset in bytes: `%b = rt.arena 4096 : memref<1024xf32>`; or
-    `{private}`, in each thread's own memory behind it."""
+    `{private}`, in each thread's own memory after it."""
 
     name = "rt.arena"
     offset = prop_def(IntegerAttr[I64])

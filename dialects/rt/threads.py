@@ -74,7 +74,7 @@ class ShareOp(IRDLOperation):
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
     """Wait until all threads of the call are here: `rt.barrier %threads`. What they wrote before
-    can be read behind it."""
+    can be read after it."""
 
     name = "rt.barrier"
     threads = operand_def(IndexType)

@@ -6,7 +6,7 @@
 
 The statements keep their full ranges. Each step of the shared loops runs statements in turn, on a
 part of the indices that ``at`` names. A statement that names fewer indices than there are loops is
-in the outer ones alone: between two runs of the inner ones, before or behind them. A tensor that
+in the outer ones alone: between two runs of the inner ones, before or after them. A tensor that
 only statements of the same step read has room for one step.
 
 An index that counts blocks of a loop's values is in it too. So a sum over a shared loop is one of

@@ -16,7 +16,7 @@ from tessella.frontends.emitter import Array, Emitter
 from tessella.frontends.onnx.model import DTYPES, Tensor
 from tessella.support.errors import ResourceError
 
-__all__ = ["Array", "Builder", "arguments_behind", "check_size"]
+__all__ = ["Array", "Builder", "arguments_read", "check_size"]
 
 _MOST_MADE = 1 << 26  # elements
 
@@ -90,7 +90,7 @@ def check_size(
         )
 
 
-def arguments_behind(value: SSAValue) -> list[BlockArgument]:
+def arguments_read(value: SSAValue) -> list[BlockArgument]:
     """The arguments of the function that a value depends on."""
     seen: set[SSAValue] = set()
     queue, found = [value], list[BlockArgument]()

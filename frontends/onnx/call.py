@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
-from tessella.frontends.onnx.build import Array, Builder, arguments_behind
+from tessella.frontends.onnx.build import Array, Builder, arguments_read
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import converted, widened
 from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, UnsupportedError
@@ -164,8 +164,8 @@ class Call:
 
     def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
         """The error for a value that is not known at import."""
-        behind = (a for a in arguments_behind(value) if a.block is self.build.root)
-        names = [self.input_names[argument.index] for argument in behind]
+        read = (a for a in arguments_read(value) if a.block is self.build.root)
+        names = [self.input_names[argument.index] for argument in read]
         return UnknownValueError(self, what, names)
 
     def static_ints(self, index: int, what: str) -> tuple[int, ...]:

@@ -310,7 +310,7 @@ class _Binder:
             f"the index {name!r} has no bounds",
             _span_of(statement, name),
             expected="dimensions or constraints that leave it a finite range",
-            hint=f"add a constraint behind the contraction, such as {name} < 10",
+            hint=f"add a constraint after the contraction, such as {name} < 10",
         )
 
     def _ambiguous(self, statement: Contraction, output: Sequence[Affine]) -> TileError:

@@ -309,7 +309,7 @@ class _Builder:
         return self._map(operands, self._type(r.spec), _choose)
 
     def _crop(self, value: SSAValue, starts: Sequence[int], spec: TensorSpec) -> SSAValue:
-        """The elements behind these starts, and zeros where there are none."""
+        """The elements after these starts, and zeros where there are none."""
         type = self._type(spec)
         access = identity_access(len(spec.shape))
         shifted = tuple(form - start for form, start in zip(access, starts, strict=True))

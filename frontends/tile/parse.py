@@ -135,16 +135,16 @@ class _Parser:
         self._expect("function", "'function', which a program begins with")
         self._expect("(", "'(' and the inputs")
         inputs = () if self.token.kind == ")" else self._list(self._input)
-        self._expect(")", "',' or ')' behind an input")
+        self._expect(")", "',' or ')' after an input")
         self._expect("->", "'->' and the outputs")
         self._expect("(")
         outputs = self._list(lambda: self._name("the name of an output"))
-        self._expect(")", "',' or ')' behind an output")
+        self._expect(")", "',' or ')' after an output")
         self._expect("{")
         statements = [self._statement()]
         while not self._take("}"):
             statements.append(self._statement())
-        self._expect("end", "nothing behind the function")
+        self._expect("end", "nothing after the function")
         return Function(inputs, outputs, tuple(statements))
 
     def _name(self, expected: str) -> Name:
@@ -161,7 +161,7 @@ class _Parser:
         if self._take("]"):
             return Input(name, ())
         dims = self._list(lambda: self._name("the name of a dimension"))
-        self._expect("]", "',' or ']' behind a dimension")
+        self._expect("]", "',' or ']' after a dimension")
         return Input(name, dims)
 
     # ** statements **
@@ -177,7 +177,7 @@ class _Parser:
         else:
             self._expect("=", "'[' of a contraction or '=' of an assignment")
             statement = Assignment(name, self._expression(), label)
-        self._expect(";", "';' behind a statement")
+        self._expect(";", "';' after a statement")
         return statement
 
     def _attribute(self) -> str | None:
@@ -252,7 +252,7 @@ class _Parser:
         name = self._name("a tensor, such as A[i, j]")
         self._expect("[", "'[' and indices")
         forms = () if self.token.kind == "]" else self._list(self._form)
-        closing = self._expect("]", "',' or ']' behind an index")
+        closing = self._expect("]", "',' or ']' after an index")
         return TensorRef(name, forms, name.span.to(closing.span))
 
     def _constraint(self) -> Constraint:
@@ -339,7 +339,7 @@ class _Parser:
             return kind(token.text, token.span)
         with self._deeper():
             arguments = self._list(self._expression)
-        closing = self._expect(")", "',' or ')' behind an argument")
+        closing = self._expect(")", "',' or ')' after an argument")
         return Apply(token.text, arguments, token.span.to(closing.span), token.span)
 
     def _form_operand(self) -> Expr:

@@ -131,7 +131,7 @@ def _window(
 
 
 def _same(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Padding for which there are ceil(size / stride) positions; more of it behind than before."""
+    """Padding for which there are ceil(size / stride) positions; an odd one has more at the end."""
     if stride < 1:
         raise ShapeError("a stride is less than 1", found=str(stride))
     total = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)

@@ -147,11 +147,11 @@ def _inlined(
     ]
     inputs, posts = inputs_of(consumer), posts_of(consumer)
     combine, post = detached_bodies(consumer)
-    behind = operand - len(inputs)
-    if post is None or behind < 0:
+    after = operand - len(inputs)
+    if post is None or after < 0:
         _replace(combine.block, 0, inputs, operand, wanted, producer)
     else:
-        _replace(post.block, 1, posts, behind, wanted, producer)
+        _replace(post.block, 1, posts, after, wanted, producer)
     new = rebuilt(consumer, inputs, posts, combine, post)
     if producer.res.first_use is None:
         Rewriter.erase_op(producer)

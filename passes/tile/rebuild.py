@@ -119,8 +119,8 @@ def with_operands_once(op: ContractOp) -> ContractOp:
         return op
     combine, post = detached_bodies(op)
     kept = _merge(combine.block, 0, inputs)
-    behind = _merge(post.block, 1, posts) if post is not None else []
-    return rebuilt(op, kept, behind, combine, post)
+    after = _merge(post.block, 1, posts) if post is not None else []
+    return rebuilt(op, kept, after, combine, post)
 
 
 def _merge(block: Block, skip: int, operands: Sequence[Operand]) -> list[Operand]:

@@ -1,7 +1,7 @@
 """Sums over a loop that statements share.
 
 A step of a shared loop cannot complete a sum over it. It sums a block of its values instead, and
-the sums of blocks are added up behind the loop. So statements that read a large tensor one after
+the sums of blocks are added up after the loop. So statements that read a large tensor one after
 another, some summing over its rows, read it once: as the gradient of a regression does, or several
 sums of one array. Sums of blocks are as accurate as partial sums (`passes/tile/partial.py`).
 """
@@ -52,7 +52,7 @@ class Stream:
     before: Sequence[Operation]
     inside: Sequence[ContractOp]
     """Those that steps run, in order; they sum over the loop or have it free."""
-    behind: Sequence[Operation]
+    after: Sequence[Operation]
     """Those that need sums, which are among them."""
 
     @property
@@ -98,31 +98,31 @@ def _is_reduced(op: ContractOp, name: str) -> bool:
 
 def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
     """The statements in an order in which those of the loop are together: what none of them needs
-    complete runs before, what needs their sums runs behind."""
+    complete runs before, what needs their sums runs after."""
     before: list[Operation] = []
     inside: list[ContractOp] = []
-    behind: list[Operation] = []
+    after: list[Operation] = []
     late: set[Operation] = set()
     for op in kernel.body.block.ops:
         if op is kernel.returned:
             continue
         needed = _needed(op, names)
         if needed & late:
-            behind.append(op)
+            after.append(op)
             late.add(op)
         elif isinstance(op, ContractOp) and op in names and _fits(op, names[op]):
             inside.append(op)
             if _is_reduced(op, names[op]):
-                behind.append(op)
+                after.append(op)
                 late.add(op)
         elif needed & {*inside}:
-            behind.append(op)
+            after.append(op)
             late.add(op)
         else:
             before.append(op)
     name = names[inside[0]] if inside else ""
     extent = next((i.range for op in inside[:1] for i in op.index_list if i.name == name), 0)
-    return Stream(extent, names, before, inside, behind)
+    return Stream(extent, names, before, inside, after)
 
 
 def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
@@ -212,8 +212,8 @@ def in_blocks(kernel: KernelOp, stream: Stream, block: int) -> None:
         part = made[op][0] if op in made else op
         part.at = AtAttr((part.index_list[0].name if op in made else stream.names[op],))
         steps.append(part)
-    behind = [
-        made[op][1] if isinstance(op, ContractOp) and op in made else op for op in stream.behind
+    after = [
+        made[op][1] if isinstance(op, ContractOp) and op in made else op for op in stream.after
     ]
     for op, (_, total) in made.items():
         op.res.replace_all_uses_with(total.res)
@@ -222,7 +222,7 @@ def in_blocks(kernel: KernelOp, stream: Stream, block: int) -> None:
         op.detach()
     for op in made:
         op.erase()
-    body.add_ops([*stream.before, *steps, *behind, last])
+    body.add_ops([*stream.before, *steps, *after, last])
 
 
 def _split(op: ContractOp, name: str, count: int, block: int) -> tuple[ContractOp, ContractOp]:

@@ -95,7 +95,7 @@ rt.kernel @k(%x: memref<64xf32>, %y: memref<64xf32>) threads(%thread, %threads) 
 }"""
 
 
-def test_a_pointer_that_an_inner_loop_reads_first_is_there_behind_it(target: Target) -> None:
+def test_a_pointer_that_an_inner_loop_reads_first_is_there_after_it(target: Target) -> None:
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     call(AFTER, target, x, y)
     np.testing.assert_array_equal(y[:8], [x[i + 1 : i + 8].sum() for i in range(8)])

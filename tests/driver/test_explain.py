@@ -32,7 +32,7 @@ Out = pytest.CaptureFixture[str]
 
 
 def network() -> Graph:
-    """A convolution with what is behind it, and an op that only NumPy has."""
+    """A convolution with what is after it, and an op that only NumPy has."""
     g = GraphBuilder(x=sample(0, 1, 16, 24, 24))
     w = g.weight(sample(1, 64, 16, 3, 3))
     settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
@@ -219,7 +219,7 @@ def test_a_loaded_stage_is_explained_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stage", ["tile", "loops"])
 def test_what_a_later_stage_still_knows(stage: str, tmp_path: Path) -> None:
-    """The kernels with their nodes, in the order of the program, and NumPy's ops behind them."""
+    """The kernels with their nodes, in the order of the program, and NumPy's ops after them."""
     lowered = lower(network(), make_options(), stop=stage)
     path = tmp_path / f"m.{stage}"
     save_stage(path, lowered.stages[stage], lowered.weights)

@@ -78,7 +78,7 @@ class ModelDamage(Choices):
         node.input.extend(names[: self.between(0, len(names))])
 
     def nodes(self) -> None:
-        """A node that reads other values, or is there twice, or behind its readers."""
+        """A node that reads other values, or is there twice, or after its readers."""
         nodes = self.model.graph.node
         node = self.one_of(*nodes)
         values = [name for other in nodes for name in (*other.input, *other.output)]

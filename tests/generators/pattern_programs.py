@@ -157,7 +157,7 @@ class _Speller:
         raise Unsuited
 
     def _product(self, node: Product) -> SSAValue:
-        """The factors in any order, the divisors anywhere behind the first of them."""
+        """The factors in any order, the divisors anywhere after the first of them."""
         scale = self._any_number() if isinstance(node.scale, str) else node.scale
         above = [self.spell(part) for part in node.factors]
         below = [self.spell(part) for part in node.over]

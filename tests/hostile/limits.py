@@ -15,7 +15,7 @@ class TooLongError(BaseException):
 
 @contextmanager
 def seconds(most: float) -> Generator[None]:
-    """Raise TooLongError behind so many seconds of the processor's time in Python's code."""
+    """Raise TooLongError after so many seconds of the processor's time in Python's code."""
 
     def stop(signal: int, frame: FrameType | None) -> None:
         raise TooLongError

@@ -36,7 +36,7 @@ def compiled(make: Any, target: str, layout: str) -> Model:
 
 
 def network(x: Array, first: int, second: int) -> Graph:
-    """Convolutions, pools, maps with a residual and a broadcast, and what is row-major behind."""
+    """Convolutions, pools, maps with a residual and a broadcast, and what is row-major after."""
     g = GraphBuilder(x=x)
     weights = [
         normal(first, x.shape[1], 3, 3),
@@ -66,7 +66,7 @@ def test_a_network_runs_in_blocks(target: str, layout: str, first: int, second: 
     (wanted,) = interpret(network(x, first, second), {"x": x})
     np.testing.assert_allclose(model(x), wanted, rtol=1e-4, atol=1e-5)
     arch = targets.get(target).arch
-    # what is behind the last convolution and its maps gives vectors, which are row-major
+    # what is after the last convolution and its maps gives vectors, which are row-major
     places = {str(op["place"]) for op in model.explain().ops[:-2]}
     assert places == {f"{arch}/f32/{layout}"}
     assert not {"host"} & {str(op["kernel"]) for op in model.explain().ops}

@@ -162,7 +162,7 @@ def test_picked_kernel(name: str, kernel: str) -> None:
 
 @widths
 @pytest.mark.parametrize("outs", [3, 20])
-def test_maps_behind_it(outs: int, target: str) -> None:
+def test_maps_after_it(outs: int, target: str) -> None:
     x, w, b = operands((1, 5, 6, 7), (5, outs, 3, 3), 1)
 
     def make() -> Graph:

@@ -82,7 +82,7 @@ class Memory:
             whole = np.frombuffer(mapping, np.uint8)
             before, after = whole[PAGE : used.start], whole[used.stop : len(whole) - PAGE]
             assert (before == FILL).all(), "written before an array"
-            assert (after == FILL).all(), "written behind an array"
+            assert (after == FILL).all(), "written after an array"
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Generated code stays inside its buffers: what lies behind and before them cannot be touched."""
+"""Generated code stays inside its buffers: what lies after and before them cannot be touched."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_batch_norm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTS)
-def test_scale_and_shift_behind_batch_norm(name: str) -> None:
+def test_scale_and_shift_after_batch_norm(name: str) -> None:
     """Caffe's pair of a BatchNorm and a Scale layer."""
     shape, host, op = HOSTS[name]
     vector = (CHANNELS if op else 4, *[1] * (len(shape) - 2))
@@ -111,7 +111,7 @@ def test_scale_and_shift_behind_batch_norm(name: str) -> None:
         return g.op(nn.AddOp, [scaled, g.weight(sample(4, *vector))])
 
     graph = fold(make, x=sample(0, *shape))
-    # a batch normalization behind another one is not folded into it
+    # a batch normalization after another one is not folded into it
     assert computing(graph) == ([op] if op else ["mul", "add"] * 2)
 
 

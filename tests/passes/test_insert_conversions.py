@@ -190,7 +190,7 @@ def test_a_cast_of_nothing() -> None:
 
 
 def test_a_value_is_moved_where_it_is_narrow() -> None:
-    """Widened behind the change of order, narrowed before it; once for all readers."""
+    """Widened after the change of order, narrowed before it; once for all readers."""
     x = sample(0, 2, 3, 4, 5)
 
     def make() -> Graph:
@@ -245,7 +245,7 @@ def test_a_cast_goes_before_what_repeats_elements() -> None:
         assert_allclose(model(x), np.broadcast_to(exact / exact.sum(), (500, 60)), rtol=1e-7)
 
 
-def test_a_cast_goes_behind_what_drops_elements() -> None:
+def test_a_cast_goes_after_what_drops_elements() -> None:
     x = sample(0, 500, 60)
 
     def make() -> Graph:
@@ -275,7 +275,7 @@ def test_a_change_of_order_goes_before_what_repeats_elements() -> None:
     assert (first["op"], first["value"], first["readers"]) == ("place.relayout", "x", ["nn.expand"])
 
 
-def test_a_change_of_order_goes_behind_what_drops_elements() -> None:
+def test_a_change_of_order_goes_after_what_drops_elements() -> None:
     def make() -> Graph:
         g = GraphBuilder(x=sample(0, 1, 16, 64, 64))
         sides = {"starts": (0,) * 4, "sizes": (1, 16, 8, 8), "steps": (1,) * 4}

@@ -108,7 +108,7 @@ def test_kinds() -> None:
         ("any/f32 x86 arm", ["x86", "arm"]),
     ],
 )
-def test_the_host_behind_other_places_is_no_target(places: str, targets: list[str]) -> None:
+def test_the_host_after_other_places_is_no_target(places: str, targets: list[str]) -> None:
     assert asked_devices(places.split(), "x86") == targets
 
 

@@ -164,7 +164,7 @@ def test_what_an_array_is() -> None:
     assert describe(np.array([True])) == {"dtype": "bool", "shape": [1], "min": 1, "max": 1}
 
 
-def test_values_behind_a_value() -> None:
+def test_values_upstream_of_a_value() -> None:
     value = helper.make_tensor_value_info
     then = helper.make_graph(
         [helper.make_node("Neg", ["b"], ["t"])], "then", [], [value("t", TensorProto.FLOAT, [4])]
@@ -177,7 +177,7 @@ def test_values_behind_a_value() -> None:
         helper.make_node("If", ["flag"], ["d"], then_branch=then, else_branch=other),
     ]
     graph = OnnxGraph(network(nodes, {"x": [4]}, {"d": [4]}, {}))
-    assert graph.behind("d") == {"a", "b", "c"}
+    assert graph.upstream("d") == {"a", "b", "c"}
     assert graph.nearest("d", {"a", "c"}) == {"a", "c"}
     assert graph.nearest("d", {"a", "b"}) == {"b"}
     assert graph.ordered(["d", "a"]) == ["a", "d"]

@@ -92,7 +92,7 @@ def test_two_ops_of_which_one_is_made_from_the_other() -> None:
     def test(candidate: onnx.ModelProto) -> bool:
         graph = reduce.OnnxGraph(candidate)
         softmax = [node.makes[0] for node in graph.nodes if node.op == "Softmax"]
-        return any("Add" in {graph.node_of(v).op for v in graph.behind(s)} for s in softmax)
+        return any("Add" in {graph.node_of(v).op for v in graph.upstream(s)} for s in softmax)
 
     assert ops(reduced(load_fixture("encoder_opset18"), test)) == ["Add", "Softmax"]
 

@@ -52,10 +52,10 @@ def legacy_broadcast(call: Call) -> tuple[SSAValue, SSAValue]:
     if call.attribute("axis") is None:
         return lhs, rhs
     axis = front_axis(call.integer("axis"), len(left))
-    behind = len(left) - axis - len(right)
-    if behind < 0:
+    after = len(left) - axis - len(right)
+    if after < 0:
         raise ShapeError("the right operand does not fit at the attribute axis", found=str(axis))
-    return lhs, call.reshape(rhs, (*right, *[1] * behind))
+    return lhs, call.reshape(rhs, (*right, *[1] * after))
 
 
 def _binary(op: type[nn.NnOp]) -> Converter:

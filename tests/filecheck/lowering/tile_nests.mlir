@@ -127,7 +127,7 @@ tile.kernel @centered(%x: tensor<512x256xf32>) -> (tensor<512x256xf32>) attribut
 
 // -----
 
-// A sum over a shared loop: steps make the sums of blocks of rows, which a loop behind them adds up. A tensor that is
+// A sum over a shared loop: steps make the sums of blocks of rows, which a loop after them adds up. A tensor that is
 // read in its step alone has room for one; the sums of blocks have room for all.
 
 // CHECK-LABEL: rt.kernel @gradient(%x: memref<3200xf32>, %w: memref<32xf32>) outs(%t: memref<32xf32>)

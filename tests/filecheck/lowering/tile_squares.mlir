@@ -73,7 +73,7 @@ tile.kernel @edges(%a: tensor<7x10xf32>) -> (tensor<10x7xf32>) {
 
 // -----
 
-// Fewer rows than lanes, and fewer columns: nothing behind them is loaded, stores are masked.
+// Fewer rows than lanes, and fewer columns: nothing after them is loaded, stores are masked.
 
 // CHECK-LABEL: rt.kernel @small
 // CHECK-DAG:     %[[C2:.*]] = arith.constant 2 : index

@@ -1,6 +1,6 @@
 // RUN: tessella-opt %s -p convert-tile-to-loops --split-input-file | filecheck %s
 
-// Lanes two elements apart: two vectors, and the lanes picked. Of the second one, nothing behind the
+// Lanes two elements apart: two vectors, and the lanes picked. Of the second one, nothing after the
 // last lane's element is read.
 
 // CHECK-LABEL: rt.kernel @two

@@ -153,7 +153,7 @@ func.func @products(%x: tensor<7x5x3xf32>) -> tensor<7x5x2xf32> {
 
 // -----
 
-// A scale behind a normalization goes into it, and with it into the convolution.
+// A scale after a normalization goes into it, and with it into the convolution.
 
 // CHECK-LABEL: func.func @scale_layer
 // CHECK:         nn.weight @shift

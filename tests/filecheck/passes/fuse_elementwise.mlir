@@ -1,6 +1,6 @@
 // RUN: tessella-opt %s -p fuse-elementwise --split-input-file | filecheck %s
 
-// A producer and the elementwise ops behind it are one group; what it reads becomes its operands.
+// A producer and the elementwise ops after it are one group; what it reads becomes its operands.
 
 // CHECK-LABEL: func.func @chain
 // CHECK-NEXT:    %c = nn.fused(%[[X:.*]] = %x, %[[W:.*]] = %w, %[[S:.*]] = %skip) {
@@ -56,7 +56,7 @@ func.func @two_producers(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>, %v: tensor<3x
 
 // -----
 
-// The group stands where its last op stood, behind what that reads.
+// The group stands where its last op stood, after what that reads.
 
 // CHECK-LABEL: func.func @in_between
 // CHECK-NEXT:    %b = nn.softmax %x {
@@ -197,7 +197,7 @@ func.func @convex(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 // -----
 
-// What reads a group's result before the group's last op stood, stands behind the group.
+// What reads a group's result before the group's last op stood, stands after the group.
 
 // CHECK-LABEL: func.func @sorted
 // CHECK-NEXT:    %a, %d = nn.fused

@@ -1,6 +1,6 @@
 // RUN: tessella-opt %s -p fuse-elementwise --split-input-file | filecheck %s
 
-// A convolution with bias and an activation behind it is one kernel.
+// A convolution with bias and an activation after it is one kernel.
 
 // CHECK-LABEL: func.func @activations
 // CHECK:         %relu = nn.fused({{.*}} = %w, {{.*}} = %b) {
@@ -59,7 +59,7 @@ func.func @activations(%x: !x, %w: tensor<3x3x1x1xf32>, %b: tensor<3xf32>) -> !x
 
 // -----
 
-// The sum with a residual, and an activation behind that.
+// The sum with a residual, and an activation after that.
 
 // CHECK-LABEL: func.func @residual
 // CHECK-NEXT:    %r = nn.fused(%[[X:.*]] = %x, %[[W:.*]] = %w) {

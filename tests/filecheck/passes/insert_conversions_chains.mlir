@@ -93,7 +93,7 @@ func.func @widened(%x: !x) -> !x {
 
 // -----
 
-// The order changes while elements are small: before a cast that widens, behind one that narrows.
+// The order changes while elements are small: before a cast that widens, after one that narrows.
 
 // CHECK-LABEL: func.func @narrow
 // CHECK-NEXT:    %[[A:.*]] = place.relayout %x : {{.*}} -> tensor<1x8x6x6xf32, #f32_nhwc>

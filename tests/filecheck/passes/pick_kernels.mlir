@@ -34,7 +34,7 @@ func.func @between(%x: tensor<1x256x28x28xf32>, %w: tensor<8x256x1x1xf32>) -> te
 
 // -----
 
-// A conversion is where the value is smallest: behind what cuts it, before what enlarges it. What
+// A conversion is where the value is smallest: after what cuts it, before what enlarges it. What
 // joins a kernel's group comes first.
 
 // PLACED-LABEL: func.func @after

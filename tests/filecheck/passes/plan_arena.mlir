@@ -52,7 +52,7 @@ rt.segment @segment_0(%x: memref<16xf32>) outs(%y: memref<16xf32>) threads(%thre
 // -----
 
 // From the largest to the smallest, each at the lowest offset where it fits: %b above %a, %d
-// in the place of %a, %e behind it. Sizes are rounded up to 64 bytes.
+// in the place of %a, %e after it. Sizes are rounded up to 64 bytes.
 
 // CHECK-LABEL: rt.segment @segment_0
 // CHECK-SAME:    arena_bytes = 384 : i64
@@ -158,7 +158,7 @@ rt.segment @segment_0(%h: memref<16xf32>, %xs: memref<12xf32>) outs(%t: memref<1
 
 // -----
 
-// A late thread may still read %a when another one is behind the call: %b does not lie there before
+// A late thread may still read %a when another one is past the call: %b does not lie there before
 // the barrier, %c does.
 
 // CHECK-LABEL: rt.segment @segment_0
@@ -185,7 +185,7 @@ rt.segment @segment_0(%x: memref<64xf32>) outs(%y: memref<64xf32>, %z: memref<64
 // -----
 
 // Where each thread touches the same part of both, %c takes the place of %a without a barrier.
-// Scratch of each thread lies behind the arena.
+// Scratch of each thread lies after the arena.
 
 // CHECK-LABEL: rt.segment @segment_0
 // CHECK-SAME:    arena_bytes = 512 : i64, private_bytes = 64 : i64
@@ -216,7 +216,7 @@ rt.segment @segment_0(%x: memref<64xf32>) outs(%y: memref<64xf32>) threads(%thre
 // -----
 
 // In a loop, %a of the next step may be written while a late thread still reads %b: the barrier
-// between is behind %a. What each thread has for itself, it has in the other segment.
+// between is after %a. What each thread has for itself, it has in the other segment.
 
 // CHECK-LABEL: rt.segment @step
 // CHECK-SAME:    arena_bytes = 512 : i64, private_bytes = 64 : i64

@@ -1,6 +1,6 @@
 // RUN: tessella-opt %s -p tile-fuse-maps --split-input-file | filecheck %s
 
-// The maps behind a contraction run on its result before that is stored, in the contraction's own
+// The maps after a contraction run on its result before that is stored, in the contraction's own
 // indices; the order of the operands is kept.
 
 // CHECK-LABEL: tile.kernel @post
@@ -36,7 +36,7 @@ tile.kernel @post(%a: tensor<4x3xf32>, %b: tensor<3x5xf32>, %c: tensor<5xf32>, %
 
 // -----
 
-// A map behind a map becomes one map, which yields what the last one yields.
+// A map after a map becomes one map, which yields what the last one yields.
 
 // CHECK-LABEL: tile.kernel @maps
 // CHECK-NEXT:    %r2 = tile.contract = [i: 4, j: 5] (%a[j, i], %b[i, j]) -> [i, j] {
@@ -455,7 +455,7 @@ tile.kernel @index(%a: tensor<4xf32>, %t: tensor<4xf32>) -> (tensor<4xf32>) {
 
 // -----
 
-// What both read at the same place is one operand, of the maps and behind a contraction.
+// What both read at the same place is one operand, of the maps and after a contraction.
 
 // CHECK-LABEL: tile.kernel @shared
 // CHECK-NEXT:    %r2 = tile.contract = [i: 4] (%a[i], %b[i]) -> [i] {
@@ -551,7 +551,7 @@ tile.kernel @readers(%a: tensor<64xf32>, %b: tensor<64xf32>, %c: tensor<64x4xf32
 
 // -----
 
-// A map behind a part of a tensor writes into its own; not where that would write over what is read.
+// A map after a part of a tensor writes into its own; not where that would write over what is read.
 
 // CHECK-LABEL: tile.kernel @parts
 // CHECK-NEXT:    %e = tile.empty : tensor<4x6xf32>

@@ -130,7 +130,7 @@ tile.kernel @columns(%x: tensor<4096x512xf32>) -> (tensor<4096x512xf32>) {
 
 // -----
 
-// A sum over the loop is one of blocks, in steps of one, and one over the blocks behind the loop.
+// A sum over the loop is one of blocks, in steps of one, and one over the blocks after the loop.
 
 // CHECK-LABEL: tile.kernel @gradient
 // CHECK-SAME:    attributes {nest = #tile.nest<[40000 by [[STEP:[0-9]+]]] prefetch 64 ahead 2>} {

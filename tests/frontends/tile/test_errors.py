@@ -40,7 +40,7 @@ unexpected '}'
   where: 3:1
     }
     ^
-  expected: ';' behind a statement""",
+  expected: ';' after a statement""",
     ),
     (
         "function (A[N]) -> (R) {\n\tR = A",
@@ -49,7 +49,7 @@ unexpected end of the program
   where: 2:7
     \tR = A
     \t     ^
-  expected: ';' behind a statement""",
+  expected: ';' after a statement""",
     ),
     (
         "function (a[N]) -> (R) { R = a; }",
@@ -404,7 +404,7 @@ the index 'j' has no bounds
     function (A[N]) -> (R) { R[i : N] = +(A[i + j - k]); }
                                                 ^
   expected: dimensions or constraints that leave it a finite range
-  hint: add a constraint behind the contraction, such as j < 10""",
+  hint: add a constraint after the contraction, such as j < 10""",
     ),
     (
         "function (A[N]) -> (R) { R[i : N] = =(A[i + j]), j < 2; }",

@@ -8,7 +8,7 @@ import pytest
 from tests.passes.patterns.spelling import check, kernels_of, sample
 
 SPELLINGS = {
-    "gelu: half behind": (
+    "gelu: half after": (
         "gelu",
         "a = Div(x, 1.4142135f) b = Erf(a) c = Add(b, 1.0f) d = Mul(x, c) y = Mul(d, 0.5f)",
     ),
@@ -71,7 +71,7 @@ def test_the_two_gelus_are_apart() -> None:
     x = {"x": np.linspace(-5, 5, 1001, dtype=np.float32)}
     exact, tanh = (
         check(SPELLINGS[name][1], [name.split(":")[0]], x).run(None, x)[0]
-        for name in ("gelu: half behind", "gelu_tanh: a power")
+        for name in ("gelu: half after", "gelu_tanh: a power")
     )
     assert 1e-4 < np.abs(exact - tanh).max() < 1e-3
 

@@ -164,7 +164,7 @@ SPELLINGS: dict[str, tuple[str, list[str], dict[str, Array]]] = {
         "s = Constant <value_ints = [10, 8]> () t = Constant <value_ints = [2, 5, 6]> () "
         "r = Reshape(x, s) a = MatMul(r, w) c = Add(a, b) y = Reshape(c, t)", ["fc"], X3,
     ),
-    "bias behind the reshape": (
+    "bias after the reshape": (
         "s = Constant <value_ints = [10, 8]> () t = Constant <value_ints = [2, 5, 6]> () "
         "r = Reshape(x, s) a = MatMul(r, w) c = Reshape(a, t) y = Add(c, b)", ["fc"], X3,
     ),

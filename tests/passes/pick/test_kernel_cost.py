@@ -39,7 +39,7 @@ KEPT: list[GraphBuilder] = []
 
 
 def moved(read: int, written: int) -> float:
-    """Seconds: what is written behind the second level comes in before."""
+    """Seconds: what is written beyond the second level comes in before."""
     size = read + written
     lines = written if 2 * size > MACHINE.l2 else 0
     return (size + lines) / (MACHINE.bandwidth(size) * MACHINE.ghz * 1e9)

@@ -139,7 +139,7 @@ SMALL = replace(
 TRAFFIC = [
     # The panel of b, 64x16, and 4 rows of a: 4 KiB + 1 KiB + 256 bytes of the output. So the panel
     # comes into the first level once, and all of a for each of the 4 panels. The second level
-    # holds a too; from behind it the output's lines come, and go there.
+    # holds a too; from beyond it the output's lines come, and go there.
     (tiled(), SMALL, {"L2": 4 * 16384 + 16384 + 16384, "L3": 4 * 16384, "memory": 0}),
     # The first level holds only a point of the reduction, 576 bytes: each tile reads all its rows
     # and its panel again, once: a line of rows stays from element to element.

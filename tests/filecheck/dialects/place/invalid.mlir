@@ -58,7 +58,7 @@ func.func @wanted(%x: tensor<4xf32, #place.at<x86, f32, nchw>>) {
 
 // -----
 
-// The places of a value reach every op behind it: the error names the value, the op, what its kernel
+// The places of a value reach every op after it: the error names the value, the op, what its kernel
 // wants, and what it is fed with.
 
 func.func @fed(%x: tensor<1x8x6x6xf32, #place.at<x86, f32, nchw>>, %w: tensor<8x8x1x1xf32, #place.at<x86, f32, nchw>>) {

@@ -94,7 +94,7 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 
 // -----
 
-// Calls and views. What is known of an argument is written behind it.
+// Calls and views. What is known of an argument is written after it.
 
 // CHECK:       tile.kernel @k(%x: tensor<2x3xf32> {tile.constant, tile.packed = #packed}) -> (tensor<2x3xf32>) attributes {code = 7 : i64, nodes = ["n"]} {
 // CHECK:       tile.segment @segment_0(%a: tensor<3xf32>) -> (tensor<6xf32>, tensor<3xf32>) {
