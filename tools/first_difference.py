@@ -82,8 +82,8 @@ class Search:
         return self._finding(outputs, explanation, value, sorted(around), fused)
 
     def _narrowed(self, value: str) -> str:
-        """The first value upstream of a wrong one that is wrong itself, of those that kernels write:
-        the nearest upstream of it are right."""
+        """The first value upstream of a wrong one that is wrong itself, of those that kernels
+        write: the nearest upstream of it are right."""
         good: set[str] = set()
         while True:
             upstream = (self.graph.upstream(value) & self.written) - good

@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import mmap
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -205,11 +205,16 @@ def slices(x: Array, **settings: tuple[int, ...]) -> Case:
     return Case(nn.SliceOp, [x], dict(settings))
 
 
-def cases() -> list[Case]:
+def cases() -> Iterator[Case]:
     """Odd sizes: none is a multiple of the lanes, and rows begin anywhere."""
-    x = normal(2, 3, 5, 17)
-    constant: dict[str, PyValue] = {"mode": "constant", "value": 1.5}
-    found = [
+    for family in (convolution_cases, row_cases, product_cases, axis_cases, element_cases):
+        yield from family()
+    yield from narrow_cases()
+
+
+def convolution_cases() -> Iterable[Case]:
+    """Convolutions, also transposed ones, and pools."""
+    return [
         conv(normal(1, 3, 7, 9), normal(5, 3, 3, 3), pad=1),
         conv(normal(1, 7, 9, 7), normal(19, 7, 3, 3), pad=1, stride=2),
         conv(normal(2, 9, 5, 5), normal(35, 9, 1, 1)),
@@ -225,12 +230,18 @@ def cases() -> list[Case]:
         transposed(normal(1, 5, 3, 5), normal(5, 1, 3, 3), pad=1, groups=5),
         transposed(normal(1, 6, 5, 3), normal(6, 5, 3, 3), pad=2, groups=2, constant=False),
         transposed(normal(1, 3, 5), normal(3, 21, 4), stride=5, constant=False),
-        Case(nn.FcOp, [normal(5, 7), normal(7, 33), normal(33)], {"transpose_w": False}, [1, 2]),
-        Case(nn.FcOp, [normal(3, 9), normal(17, 9), normal(17)], {"transpose_w": True}),
         pool(nn.MaxPoolOp, normal(1, 5, 9, 7), 3, 2, 1),
         pool(nn.MaxPoolOp, normal(1, 19, 7, 5), 2, 1, 0),
         pool(nn.AvgPoolOp, normal(2, 3, 7, 9), 3, 1, 1, count_include_pad=False),
         pool(nn.AvgPoolOp, normal(1, 17, 5, 5), 5, 1, 0, count_include_pad=True),
+    ]
+
+
+def row_cases() -> Iterator[Case]:
+    """Ops that move the elements of rows, or go along them."""
+    x = normal(2, 3, 5, 17)
+    constant: dict[str, PyValue] = {"mode": "constant", "value": 1.5}
+    yield from [
         slices(x, starts=(1, 2, 4, 16), sizes=(1, 3, 2, 6), steps=(1, -1, -2, -3)),
         Case(nn.PadOp, [x], {"low": (0, 1, 2, 3), "high": (1, 0, 2, 5), **constant}),
         Case(nn.ExpandOp, [normal(3, 1, 7)], {"shape": (2, 3, 5, 7)}),
@@ -238,45 +249,50 @@ def cases() -> list[Case]:
         Case(nn.InstanceNormOp, [x, normal(3), normal(3)], {"epsilon": 0.1}),
         Case(nn.LrnOp, [x], {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
         Case(nn.GatherNdOp, [normal(7, 5, 9), indices(5, 3, 2)], {"batch_dims": 0}),
-    ]  # fmt: skip
+    ]
+    for perm in ((1, 0, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 3, 2)):
+        yield Case(nn.TransposeOp, [x], {"perm": perm})
+
+
+def product_cases() -> Iterator[Case]:
+    """Products, with constants and without."""
+    yield Case(nn.FcOp, [normal(5, 7), normal(7, 33), normal(33)], {"transpose_w": False}, [1, 2])
+    yield Case(nn.FcOp, [normal(3, 9), normal(17, 9), normal(17)], {"transpose_w": True})
     for m, n, k in ((1, 1, 1), (1, 33, 7), (5, 3, 17), (17, 35, 9), (7, 1, 33)):
         for weight in (False, True):
-            found += [
-                matmul(normal(m, k), normal(k, n), transposed=False, constant=weight),
-                matmul(normal(m, k), normal(n, k), transposed=True, constant=weight),
-            ]
-    found.append(matmul(normal(3, 5, 7), normal(3, 7, 9), transposed=False, constant=False))
+            yield matmul(normal(m, k), normal(k, n), transposed=False, constant=weight)
+            yield matmul(normal(m, k), normal(n, k), transposed=True, constant=weight)
+    yield matmul(normal(3, 5, 7), normal(3, 7, 9), transposed=False, constant=False)
+
+
+def axis_cases() -> Iterator[Case]:
+    """What goes along one axis, along each."""
     for shape in ((1,), (7,), (33,), (5, 19), (3, 7, 5)):
         y = normal(*shape)
         for axis in range(y.ndim):
-            found += [
-                Case(nn.SoftmaxOp, [y], {"axis": axis}),
-                Case(nn.ReduceSumOp, [y], {"axes": (axis,), "keepdims": False}),
-                Case(nn.ReduceMaxOp, [y], {"axes": (axis,), "keepdims": True}),
-                Case(nn.GatherOp, [y, indices(shape[axis], 3)], {"axis": axis}),
-                Case(nn.GatherElementsOp, [y, indices(shape[axis], *shape)], {"axis": axis}),
-                Case(nn.ConcatOp, [y, y, y], {"axis": axis}),
-            ]
-        found += [
-            Case(nn.LayerNormOp, [y, y, y], {"axis": 0, "epsilon": 0.1}),
-            Case(nn.ReduceMeanOp, [y], {"axes": tuple(range(y.ndim)), "keepdims": False}),
-        ]
-    for perm in ((1, 0, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 3, 2)):
-        found.append(Case(nn.TransposeOp, [x], {"perm": perm}))
+            yield Case(nn.SoftmaxOp, [y], {"axis": axis})
+            yield Case(nn.ReduceSumOp, [y], {"axes": (axis,), "keepdims": False})
+            yield Case(nn.ReduceMaxOp, [y], {"axes": (axis,), "keepdims": True})
+            yield Case(nn.GatherOp, [y, indices(shape[axis], 3)], {"axis": axis})
+            yield Case(nn.GatherElementsOp, [y, indices(shape[axis], *shape)], {"axis": axis})
+            yield Case(nn.ConcatOp, [y, y, y], {"axis": axis})
+        yield Case(nn.LayerNormOp, [y, y, y], {"axis": 0, "epsilon": 0.1})
+        yield Case(nn.ReduceMeanOp, [y], {"axes": tuple(range(y.ndim)), "keepdims": False})
+
+
+def element_cases() -> Iterator[Case]:
+    """Casts, and what runs on every element."""
     numbers = (np.int8, np.int16, np.int32, np.int64, np.float32, np.float64)
     for start, to in itertools.permutations(numbers, 2):
         for size in (1, 9, 17):  # one more than the lanes
             settings: dict[str, PyValue] = {"to": element_type(to)}
-            found.append(Case(nn.CastOp, [np.arange(size).astype(start)], settings))
+            yield Case(nn.CastOp, [np.arange(size).astype(start)], settings)
     for dtype in (np.bool_, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64):
         for size in (1, 3, 9, 31, 65):
             y = (np.arange(size) % 2).astype(dtype)
-            found += [
-                Case(nn.EqualOp, [y, y]),
-                Case(nn.WhereOp, [y > 0, y, y]),
-                slices(y, starts=(size - 1,), sizes=(size,), steps=(-1,)),
-            ]
-    return [*found, *narrow_cases()]
+            yield Case(nn.EqualOp, [y, y])
+            yield Case(nn.WhereOp, [y > 0, y, y])
+            yield slices(y, starts=(size - 1,), sizes=(size,), steps=(-1,))
 
 
 def narrow_cases() -> Iterator[Case]:
@@ -293,7 +309,7 @@ def narrow_cases() -> Iterator[Case]:
 
 def main(target: str) -> None:
     """Run all cases; the one that is running is the last line."""
-    for case in sample(cases(), RUNNABLE.index(target)):
+    for case in sample([*cases()], RUNNABLE.index(target)):
         print(case, flush=True)
         case.run(target)
     print("done")
