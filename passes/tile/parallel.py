@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
-from tessella.dialects.tile.nest import can_divide, depth
+from tessella.dialects.tile.nest import can_divide, depth, shared_loops, steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.cost import runs
@@ -59,7 +59,7 @@ def parallel_nest(kernel: KernelOp, target: Target) -> Nest | None:
     if sum(step_cycles(op, target) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
         return None
     loops = [i for i, loop in enumerate(nest.loops) if loop.trips > 1 and can_divide(kernel, i)]
-    best = max(loops, key=lambda i: _balance(nest.loops[i].trips), default=None)
+    best = max(loops, key=lambda i: _balance(kernel, i), default=None)
     if best is None:
         return None
     loop = nest.loops[best]
@@ -109,8 +109,27 @@ def _operands(model: Model) -> Iterator[tuple[FlatAccess, SSAValue]]:
     return zip(model.flat.accesses, model.op.tensors, strict=True)
 
 
-def _balance(trips: int) -> float:
-    return sum(busy(trips, threads) for threads in THREADS)
+def _balance(kernel: KernelOp, number: int) -> float:
+    """The shares of the time that numbers of threads are busy with a shared loop, added up."""
+    assert kernel.nest is not None
+    trips, mean = kernel.nest.data.loops[number].trips, _mean_reach(kernel, number)
+    # where steps reach further and further, the last thread has more than the mean
+    return sum(busy(trips, n) * mean / (1 - (1 - mean) / n) for n in THREADS)
+
+
+def _mean_reach(kernel: KernelOp, number: int) -> float:
+    """The share of an index that steps of a shared loop run on the average, as they reach further
+    from step to step; 1 where all run the whole of it."""
+    return min(
+        (
+            reach.share(op, name)
+            for op in kernel.body.block.ops
+            if isinstance(op, ContractOp) and depth(op) > number
+            for name, reach in reaches(op).items()
+            if reach.shared == list(shared_loops(op))[number]
+        ),
+        default=1.0,
+    )
 
 
 def _grain(model: Model, loop: Loop) -> int:

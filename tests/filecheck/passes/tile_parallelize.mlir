@@ -114,3 +114,35 @@ tile.segment @segment_0(%h: tensor<512xf32>, %xs: tensor<100x512xf32>, %w: tenso
   %k = tile.scan @step(%h, %xs, %w) carried 1 scanned 1 backward [] : tensor<512xf32>
   tile.return %k : tensor<512xf32>
 }
+
+// -----
+
+// Rows reach further and further, so that a thread with the last ones would have the most to do: heads
+// are divided, though they are few.
+
+// CHECK-LABEL: tile.kernel @triangles
+// CHECK-SAME:    #tile.nest<[8 by 1 parallel 1, 512 by 8]>
+tile.kernel @triangles(%a: tensor<8x512x512xf32>) -> (tensor<8x512xf32>) attributes {nest = #tile.nest<[8 by 1, 512 by 8]>} {
+  %s = tile.contract = [h: 8, m: 512, n: 512] (%a[h, m, n]) -> [h, m, n] at [h, m] schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
+  ^bb0(%x: f32):
+    %o = arith.constant 0 : i32
+    %n = tile.index "n"
+    %n32 = arith.index_cast %n : index to i32
+    %m = tile.index "m"
+    %m32 = arith.index_cast %m : index to i32
+    %e = arith.addi %m32, %o : i32
+    %c = arith.cmpi sle, %n32, %e : i32
+    %f = arith.constant 0.0 : f32
+    %y = arith.select %c, %x, %f : f32
+    tile.yield %y : f32
+  } : tensor<8x512x512xf32>
+  %t = tile.contract + [g: 8, i: 512 | j: 512] (%s[g, i, j]) -> [g, i] at [g, i] schedule #tile.schedule<[i] reduce [j] vector j 16 by 8> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<8x512xf32>
+  tile.return %t : tensor<8x512xf32>
+}
+tile.segment @segment_0(%x: tensor<8x512x512xf32>) -> (tensor<8x512xf32>) {
+  %y = tile.call @triangles(%x) : tensor<8x512xf32>
+  tile.return %y : tensor<8x512xf32>
+}
