@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
-from tessella.dialects.tile.nest import can_divide, depth, shared_loops, steps
+from tessella.dialects.tile.nest import can_divide, depth, shared_loops
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.cost import runs

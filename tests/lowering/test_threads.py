@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from onnx import helper
 
 import tessella
+from bench import models
+from bench.array_cases import CASES, Modules
 from tessella.driver.build import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
@@ -30,7 +33,8 @@ from tests.sampling import sampled, sized
 from tests.turns import take_turns
 
 ORDERS = [(0, 1), (1, 0), (2, 1, 0), (3, 0, 4, 1, 2)]
-MODELS = ("squeezenet", "mobilenet_opset18", "encoder_opset18", "resnet50", "unet", "swin")
+MODELS = sized(models.NAMES, {"squeezenet", "encoder_opset18"})
+ARRAYS = sized(list(CASES), {"distances-1000x1000x64", "logistic-gradient-100000x100"})
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +51,9 @@ def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check_bits(program: Program, arrays: Sequence[Array], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that threads in turns compute what one does, in memory that holds NaNs at first."""
-    alone = program.run(arrays)
+    """Assert that threads in turns compute what one does, in memory that holds NaNs at first; and
+    so do those of the pool, at once."""
+    alone = [y.tobytes() for y in program.run(arrays)]
     for order in ORDERS:
         with monkeypatch.context() as patch:
             take_turns(patch, order)
@@ -57,13 +62,15 @@ def check_bits(program: Program, arrays: Sequence[Array], monkeypatch: pytest.Mo
             workspace._arena.fill(255)
             program.workspaces.clear()
             program.workspaces.append(workspace)
-            together = program.run(arrays, len(order))
-        for y, expected in zip(together, alone, strict=True):
-            assert y.tobytes() == expected.tobytes(), order
+            in_turns = program.run(arrays, len(order))
+        assert [y.tobytes() for y in in_turns] == alone, order
+        at_once = program.run(arrays, len(order))
+        assert [y.tobytes() for y in at_once] == alone, f"{len(order)} threads at once"
 
 
-@pytest.mark.parametrize("name", sized(MODELS, {"squeezenet", "encoder_opset18"}))
+@pytest.mark.parametrize("name", MODELS)
 def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each model of the benchmarks."""
     model = load_model(name)
     source = open_source(model)
     feeds = random_inputs(model)
@@ -71,6 +78,19 @@ def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compile_graph(graph, make_options()).program
     assert any(getattr(step, "shared", False) for step in program.steps)
     check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function of the benchmarks."""
+    case = CASES[name]
+    arrays = case.arguments(np.random.default_rng(0))
+    function = functools.partial(case.function, Modules(np, tessella.erf))
+    graph = tessella.jit(function).lower(*arrays)._program.graph
+    program = compile_graph(graph, make_options()).program
+    # NumPy copies
+    assert name == "copy-100M" or any(getattr(step, "shared", False) for step in program.steps)
+    check_bits(program, arrays, monkeypatch)
 
 
 @pytest.mark.usefixtures("divide_all")
