@@ -12,7 +12,7 @@ from tessella.dialects.layout import NCHW, NHWC
 from tessella.dialects.nn import normalization
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.tile import Linear
-from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATING
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.reduction import inner_type, kept_shape, reduce_axes, scaled
@@ -143,19 +143,85 @@ def rms_norm(
     return _affine(k, op, x, [mean], axes, [_trailing(x, scale)], settings["epsilon"])
 
 
-@native(normalization.InstanceNormOp, "instance_norm", NCHW, elements=FLOATING)
-def instance_norm(
+@native(normalization.GroupNormOp, "group_norm", elements=FLOATING)
+def group_norm(
     k: KernelBuilder,
-    op: normalization.InstanceNormOp,
+    op: normalization.GroupNormOp,
     x: SSAValue,
     scale: SSAValue,
     bias: SSAValue,
 ) -> SSAValue:
-    """Moments over the spatial dimensions of each image and channel."""
-    axes = range(2, len(shape_of(x)))
-    moments = _moments(k, x, axes)
-    parameters: list[tuple[SSAValue, Sequence[Form]]] = [(scale, ["d1"]), (bias, ["d1"])]
-    return _affine(k, op, x, moments, axes, parameters, op.settings["epsilon"])
+    """Moments of each channel, and of these for each group; then a map."""
+    settings, c = op.settings, _Channels(k, x, op.settings["groups"])
+    pixels = numbers.prod(shape_of(x)[2:])
+    total = c.sum([(x, c.every), (x, c.first)], lambda s, a: s.op(arith.SubfOp(a[0], a[1])))
+    mean = c.map(
+        [(total, c.each), (x, c.first)],
+        lambda s, a: s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], s.like(1 / pixels, a[0]))), a[1])),
+    )
+    mean = c.mean_of_group(mean)
+    squares = c.sum([(x, c.every), (mean, c.each)], _centred_square)
+    variance = c.mean_of_group(scaled(k, squares, 1 / pixels))
+    gain = c.map(
+        [(variance, c.each), (scale, c.each[1:])],
+        lambda s, a: s.op(arith.MulfOp(_inverse_root(s, a[0], settings["epsilon"]), a[1])),
+    )
+
+    def body(s: Scalars, a: Args) -> SSAValue:
+        centred = s.op(arith.SubfOp(a[0], a[1]))
+        return s.op(arith.AddfOp(s.op(arith.MulfOp(centred, a[2])), a[3]))
+
+    parameters = [(mean, c.each), (gain, c.each), (bias, c.each[1:])]
+    free, out = {**c.free, **c.pixels}, (k.result_type(op), c.every)
+    return k.contract("=", free, {}, [(x, c.every), *parameters], out, body)
+
+
+class _Channels:
+    """The channels of x[N, C, ..], of which ``count * g + k`` is the k-th of group g: steps of a
+    nest run over groups, and lanes over channels."""
+
+    def __init__(self, k: KernelBuilder, x: SSAValue, groups: int) -> None:
+        images, channels, *spatial = shape_of(x)
+        self.builder, self.count = k, channels // groups
+        self.groups = {"n": images, "g": groups}
+        self.free = {**self.groups, "k": self.count}
+        self.pixels = {f"d{d}": size for d, size in enumerate(spatial, 2)}
+        channel = Linear.of("g", self.count) + Linear.of("k")
+        self.each: list[Form] = ["n", channel]
+        self.every: list[Form] = [*self.each, *self.pixels]
+        self.first: list[Form] = [*self.each, *[0] * len(spatial)]
+        self.type = inner_type(x, [images, channels])
+        self.group_type = inner_type(x, [images, groups])
+
+    def sum(self, inputs: Sequence[tuple[SSAValue, Sequence[Form]]], body: Body) -> SSAValue:
+        """A sum over the pixels of each channel."""
+        out = self.type, self.each
+        return self.builder.contract("+", self.free, self.pixels, inputs, out, body)
+
+    def map(self, inputs: Sequence[tuple[SSAValue, Sequence[Form]]], body: Body) -> SSAValue:
+        """A value of each channel."""
+        return self.builder.contract("=", self.free, {}, inputs, (self.type, self.each), body)
+
+    def mean_of_group(self, value: SSAValue) -> SSAValue:
+        """The mean of a group's channels, for each of its channels. Differences to the first are
+        exact where they are close together."""
+        if self.count == 1:
+            return value
+        k, first = self.builder, ["n", Linear.of("g", self.count)]
+        total = k.contract(
+            "+",
+            self.groups,
+            {"k": self.count},
+            [(value, self.each), (value, first)],
+            (self.group_type, list(self.groups)),
+            lambda s, a: s.op(arith.SubfOp(a[0], a[1])),
+        )
+
+        def mean(s: Scalars, a: Args) -> SSAValue:
+            factor = s.like(1 / self.count, a[0])
+            return s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], factor)), a[1]))
+
+        return self.map([(total, list(self.groups)), (value, first)], mean)
 
 
 @native(normalization.BatchNormOp, "batch_norm", elements=FLOATING)

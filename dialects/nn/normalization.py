@@ -107,16 +107,25 @@ class RmsNormOp(TrailingNormOp):
 
 
 @irdl_op_definition
-class InstanceNormOp(ChannelNormOp):
-    """x[N, C, spatial..] normalized over its spatial dimensions, then * scale[C] + bias[C]."""
+class GroupNormOp(ChannelNormOp):
+    """x[N, C, spatial..] normalized over its spatial dimensions and the channels of a group, then
+    * scale[C] + bias[C]. With one channel in a group it is ONNX's InstanceNormalization."""
 
-    name = "nn.instance_norm"
+    name = "nn.group_norm"
     x = operand_def(base(TensorType))
     scale = operand_def(base(TensorType))
     bias = operand_def(base(TensorType))
+    groups = prop_def(IntegerAttr[I64])
 
     def infer(self) -> Sequence[Tensor]:
         check_rank(self, self.x, 3)
+        check_least(self, "groups", [self.settings["groups"]], 1)
+        if shape_of(self.x)[1] % self.settings["groups"]:
+            raise ShapeError(
+                f"{self.name}: the channels are not a multiple of groups",
+                expected=f"a multiple of {self.settings['groups']}",
+                found=str(self.x.type),
+            )
         return super().infer()
 
 

@@ -94,6 +94,14 @@ def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None
     return length if length > 0 and low >= 0 and high < length else None
 
 
+def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
+    """The index that counts blocks of a dimension, and how long they are: 1 if it is alone."""
+    if form.single is not None:
+        return form.single, 1
+    lengths = ((name, blocks_of(form, name, ranges)) for name, _ in form.terms)
+    return next(((name, length) for name, length in lengths if length is not None), None)
+
+
 def can_share(op: ContractOp, name: str) -> bool:
     """Whether a loop over a free index may be shared: each step writes a part of the output's that
     it counts, no access leaves its tensor, and constraints do not use it."""

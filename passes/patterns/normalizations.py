@@ -4,6 +4,8 @@
     c / s * scale + bias                                       ->  layer_norm x scale bias
     g = scale / s;  x * g + (bias - mean x * g)                ->  layer_norm x scale bias
     x / sqrt(mean(x^2) + epsilon) * scale                      ->  rms_norm x scale
+    x[N, C, ..]: reshape to [N, G, ..], group_norm by G, reshape to [N, C, ..], * scale[C] + bias[C]
+                                                               ->  group_norm x scale bias
 
 Scale, bias and epsilon may be missing. Scale and bias may vary only along the normalized axes.
 Others are not parameters: they scale and shift the result of the norm.
@@ -11,11 +13,14 @@ Others are not parameters: they scale and shift the result of the norm.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.nn.normalization import LayerNormOp, RmsNormOp
+from tessella.dialects.nn.movement import ReshapeOp
+from tessella.dialects.nn.normalization import GroupNormOp, LayerNormOp, RmsNormOp
 from tessella.dialects.nn.reduction import ReduceMeanOp
 from tessella.passes.patterns.nodes import Node, Number, Product, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
@@ -91,7 +96,46 @@ def _normalization(m: Match, kind: type[NnOp]) -> NnOp | None:
     return m.make(kind, x, *parameters, axis=axis, epsilon=m.number("epsilon", 0.0))
 
 
+# ** groups of channels **
+
+
+def _is_image(value: SSAValue) -> bool:
+    return len(shape_of(value)) > 2
+
+
+def _is_column(value: SSAValue) -> bool:
+    return shape_of(value)[-1:] == (1,)
+
+
+_IMAGE = Value("x", where=_is_image)
+_OF_GROUPS = op(GroupNormOp, op(ReshapeOp, _IMAGE, name="grouped"), 1.0, 0.0, name="norm")
+_SCALED = op(ew.MulOp, op(ReshapeOp, _OF_GROUPS), Value("scale", where=_is_column))
+_GROUP_NORM = op(ew.AddOp, _SCALED, Value("bias", where=_is_column))
+
+
+def _group_norm(m: Match) -> NnOp | None:
+    """The norm of x itself, if each of its groups is a channel of the norm."""
+    shape, grouped = shape_of(m["x"]), shape_of(m["grouped"])
+    groups = m.op("norm").settings["groups"]
+    if m.type.get_shape() != shape or grouped[:2] != (shape[0], groups):
+        return None
+    parameters = [m["scale"], m["bias"]]
+    if shape[1] % groups or not all(_is_of_channels(value, shape) for value in parameters):
+        return None
+    parameters = [m.reshaped(value, shape[1:2]) for value in parameters]
+    epsilon = m.op("norm").settings["epsilon"]
+    return m.make(GroupNormOp, m["x"], *parameters, groups=groups, epsilon=epsilon)
+
+
+def _is_of_channels(value: SSAValue, shape: Sequence[int]) -> bool:
+    """Whether a value that broadcasts to x[N, C, ..] holds one number for each channel."""
+    _, channels, *spatial = shape
+    padded = (1,) * (len(shape) - len(shape_of(value))) + shape_of(value)
+    return padded == (1, channels, *[1] * len(spatial))
+
+
 PATTERNS = (
+    Pattern("group-norm", _GROUP_NORM, _group_norm),
     Pattern("layer-norm", _LAYER_NORM, lambda m: _normalization(m, LayerNormOp)),
     Pattern("layer-norm-folded", _FOLDED_LAYER_NORM, lambda m: _normalization(m, LayerNormOp)),
     Pattern("rms-norm", _RMS_NORM, lambda m: _normalization(m, RmsNormOp)),

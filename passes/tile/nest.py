@@ -19,12 +19,13 @@ from tessella.dialects.tile import (
     AtAttr,
     ContractOp,
     KernelOp,
+    Linear,
     Nest,
     NestAttr,
     SharedLoop,
 )
 from tessella.dialects.tile.flat import layout_of
-from tessella.dialects.tile.nest import can_share, depth, lives_within, shared_loops
+from tessella.dialects.tile.nest import can_share, counted, depth, lives_within, shared_loops
 from tessella.passes.tile.sums import (
     block_of,
     in_blocks,
@@ -33,6 +34,7 @@ from tessella.passes.tile.sums import (
     saved,
     streams,
 )
+from tessella.support.sizes import Size
 from tessella.targets import Target
 
 LEAST_ROWS = 8
@@ -47,6 +49,10 @@ AHEAD = 2
 one, softmax of 4096x1024 takes 1.15 times as long, layer norm 1.1 times."""
 COLUMNS = 2
 """Cache lines in a step of columns: the processor fetches their neighbours too."""
+
+
+_Accessed = tuple[ContractOp, Sequence[Linear]]
+"""A statement, and one of its accesses."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +214,10 @@ def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
         type = tensor_type(value)
         if type.element_count() == largest and access:
             innermost = access[layout_of(value).order(len(access))[-1].dim]
-            if innermost.single == loop.names[op]:
-                grain = max(grain, COLUMNS * target.cache_line * largest // bytes_of(type))
+            found = counted(innermost, _ranges(op))
+            if found is not None and found[0] == loop.names[op]:
+                line = COLUMNS * target.cache_line * largest // bytes_of(type)
+                grain = max(grain, line // found[1])
     return grain
 
 
@@ -251,10 +259,11 @@ def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
     """The loops that all statements have, in the order of the last one's result, outermost
     first."""
     last = ops[-1]
+    ranges = _ranges(last)
     for form in last.out_access:
-        if form.single is None:
+        if (found := counted(form, ranges)) is None:
             continue
-        names = {last: form.single}
+        names = {last: found[0]}
         if _follow(ops, names) and all(can_share(op, names[op]) for op in ops):
             extents = {i.range for op in ops for i in op.index_list if i.name == names[op]}
             if len(extents) == 1 and (extent := extents.pop()) > 1:
@@ -273,9 +282,8 @@ def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
             writer = value.owner
             if not isinstance(writer, ContractOp):
                 continue
-            pairs = zip(writer.out_access, access, strict=True)
-            same = [w.single for w, r in pairs if r.single == names[op]]
-            if len(same) != 1 or same[0] is None or names.setdefault(writer, same[0]) != same[0]:
+            same = _same(names[op], (op, access), (writer, writer.out_access))
+            if same is None or names.setdefault(writer, same) != same:
                 return False
     return True
 
@@ -287,8 +295,23 @@ def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
         for value, access in zip(other.tensors, other.access_list, strict=True):
             for own, forms in zip(op.tensors, op.access_list, strict=True):
                 if own is value and isinstance(value, BlockArgument):
-                    pairs = zip(access, forms, strict=True)
-                    found = [mine.single for form, mine in pairs if form.single == name]
-                    if found and found[0] is not None:
-                        return found[0]
+                    same = _same(name, (other, access), (op, forms))
+                    if same is not None:
+                        return same
     return None
+
+
+def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
+    """The index of another access that counts the same blocks of a dimension as an index of one; if
+    it is in one dimension of that."""
+    counts = ([counted(form, _ranges(op)) for form in access] for op, access in (of, other))
+    pairs = zip(*counts, strict=True)
+    found = [(mine, theirs) for mine, theirs in pairs if mine is not None and mine[0] == name]
+    if len(found) != 1:
+        return None
+    ((mine, theirs),) = found
+    return theirs[0] if theirs is not None and theirs[1] == mine[1] else None
+
+
+def _ranges(op: ContractOp) -> dict[str, Size]:
+    return {index.name: index.range for index in op.index_list}

@@ -41,10 +41,13 @@ def rms_norm(x: Array, scale: Array, *, axis: int, epsilon: float) -> Array:
     return (exact / np.sqrt(square + epsilon) * scale).astype(x.dtype)
 
 
-@kernel("instance_norm")
-def instance_norm(x: Array, scale: Array, bias: Array, *, epsilon: float) -> Array:
-    """x[N, C, spatial..] standardised over its spatial dimensions, * scale[C] + bias[C]."""
-    standard = _standardised(x, range(2, x.ndim), epsilon)
+@kernel("group_norm")
+def group_norm(x: Array, scale: Array, bias: Array, *, groups: int, epsilon: float) -> Array:
+    """x[N, C, spatial..] standardised over its spatial dimensions and C / groups channels,
+    * scale[C] + bias[C]."""
+    batch, channels, *spatial = x.shape
+    grouped = x.reshape(batch, groups, channels // groups, *spatial)
+    standard = _standardised(grouped, range(2, grouped.ndim), epsilon).reshape(x.shape)
     return (standard * _channels(scale, x.ndim) + _channels(bias, x.ndim)).astype(x.dtype)
 
 

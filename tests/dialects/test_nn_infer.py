@@ -174,8 +174,10 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("k is out of range", nn.TopkOp, floats((2, 3)), {"k": -1, "axis": 1, "largest": True}),
     ("does not broadcast", nn.LayerNormOp, floats((2, 1), (3,)), {"axis": 1, "epsilon": 0.0}),
     ("out of range", nn.RmsNormOp, floats((2, 3), (3,)), {"axis": 2, "epsilon": 0.0}),
-    ("wrong shape", nn.InstanceNormOp, floats((2, 3, 4), (4,), (3,)), {"epsilon": 0.0}),
-    ("rank is too small", nn.InstanceNormOp, floats((2, 3), (3,), (3,)), {"epsilon": 0.0}),
+    ("wrong shape", nn.GroupNormOp, floats((2, 3, 4), (4,), (3,)), {"epsilon": 0.0, "groups": 3}),
+    ("rank is too", nn.GroupNormOp, floats((2, 3), (3,), (3,)), {"epsilon": 0.0, "groups": 3}),
+    ("a multiple", nn.GroupNormOp, floats((2, 3, 4), (3,), (3,)), {"epsilon": 0.0, "groups": 2}),
+    ("out of range", nn.GroupNormOp, floats((2, 3, 4), (3,), (3,)), {"epsilon": 0.0, "groups": 0}),
     ("wrong shape", nn.BatchNormOp, floats((2, 3), (3,), (3,), (3,), (2,)), {"epsilon": 0.0}),
     (
         "size is out of range",

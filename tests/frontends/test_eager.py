@@ -107,7 +107,7 @@ SPECIAL: dict[type[NnOp], Example] = {
     nn.TopkOp: Example((X,), {"k": 2, "axis": 2, "largest": True}),
     nn.LayerNormOp: Example((X, normal(4), normal(4)), {"axis": 3, "epsilon": 0.1}),
     nn.RmsNormOp: Example((X, normal(5, 4)), {"axis": 2, "epsilon": 0.1}),
-    nn.InstanceNormOp: Example((X, *CHANNELS[:2]), {"epsilon": 0.1}),
+    nn.GroupNormOp: Example((X, *CHANNELS[:2]), {"epsilon": 0.1, "groups": 1}),
     nn.BatchNormOp: Example((X, CHANNELS[0], *CHANNELS[1:]), {"epsilon": 0.1}),
     nn.LrnOp: Example((X,), {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
     nn.ReshapeOp: Example((X,), {"shape": (6, 20)}),

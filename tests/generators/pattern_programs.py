@@ -18,6 +18,7 @@ from xdsl.traits import Commutative
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import NnOp, PyValue, dtype_of, shape_of
+from tessella.dialects.nn.normalization import ChannelNormOp
 from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.support.errors import ShapeError
 from tests.generators.choices import Choices
@@ -124,15 +125,23 @@ class _Speller:
         hidden = np.where(below, node.below, self.random.choice((HIDDEN, -np.inf)))
         return self.g.weight(hidden.astype(dtype_of(self.values[0].type)), "c")
 
-    def _number(self, number: float) -> SSAValue:
+    def _number(self, number: float, *shapes: tuple[int, ...]) -> SSAValue:
         dtype = dtype_of(self.values[0].type)
-        return self.g.weight(np.full(self.random.choice(((), (1,))), number, dtype), "c")
+        return self.g.weight(np.full(self.random.choice(shapes or ((), (1,))), number, dtype), "c")
 
     def _op(self, node: Op) -> SSAValue:
         for part in self.random.sample(node.operands, len(node.operands)):
             self.spell(part)
         kind = self.random.choice(node.kinds)
         operands = [self.spell(part) for part in node.operands]
+        if issubclass(kind, ChannelNormOp):
+            channels = shape_of(operands[0])[1:2]
+            operands = [
+                self._number(part.value, channels)
+                if isinstance(part, Number) and part.value is not None
+                else value
+                for part, value in zip(node.operands, operands, strict=True)
+            ]
         if kind.has_trait(Commutative) and self.random.random() < 0.5:
             operands.reverse()
         return self._made(kind, operands, node.where)
@@ -228,6 +237,7 @@ SETTINGS: Mapping[type[NnOp], Settings] = {
         "scale": 0.5, "transposed_k": random.random() < 0.5, "nan_as_zero": False,
         "causal": random.random() < 0.5, "past": random.randrange(3),
     },
+    nn.GroupNormOp: lambda random, shapes: {"groups": max((1, *shapes[0][1:2])), "epsilon": 0.5},
     nn.SoftmaxOp: _axis,
     nn.ReduceMaxOp: _reduced,
     nn.ReduceMeanOp: _reduced,

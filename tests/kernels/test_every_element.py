@@ -96,7 +96,7 @@ CASES: Sequence[Case] = (
     (nn.LogSoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LayerNormOp, [MATRIX, ("T", 37), ("T", 37)], {"axis": 1, "epsilon": 1e-3}),
     (nn.RmsNormOp, [MATRIX, ("T", 37)], {"axis": 1, "epsilon": 1e-3}),
-    (nn.InstanceNormOp, [IMAGE, ("T", 4), ("T", 4)], {"epsilon": 1e-3}),
+    (nn.GroupNormOp, [IMAGE, ("T", 4), ("T", 4)], {"groups": 2, "epsilon": 1e-3}),
     (nn.BatchNormOp, [IMAGE, *[("T", 4)] * 3, ("positive", 4)], {"epsilon": 1e-3}),
     (nn.LrnOp, [IMAGE], {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
     (nn.ReshapeOp, [MATRIX], {"shape": (37, 4)}),

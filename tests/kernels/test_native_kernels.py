@@ -183,7 +183,8 @@ def test_layer_norm(target: str, shape: tuple[int, ...]) -> None:
 @widths
 def test_channel_norms(target: str) -> None:
     x, c = normal(2, 21, 5, 7), normal(21, seed=1)
-    check_op(nn.InstanceNormOp, [x, c, c], constants=[1, 2], target=target, epsilon=1e-5)
+    for n in (1, 7, 21):
+        check_op(nn.GroupNormOp, [x, c, c], constants=[1, 2], target=target, groups=n, epsilon=1e-5)
     variance = np.abs(c) + np.float32(0.5)
     check_op(
         nn.BatchNormOp,

@@ -246,7 +246,7 @@ def row_cases() -> Iterator[Case]:
         Case(nn.PadOp, [x], {"low": (0, 1, 2, 3), "high": (1, 0, 2, 5), **constant}),
         Case(nn.ExpandOp, [normal(3, 1, 7)], {"shape": (2, 3, 5, 7)}),
         Case(nn.TileOp, [normal(3, 7)], {"repeats": (2, 3)}),
-        Case(nn.InstanceNormOp, [x, normal(3), normal(3)], {"epsilon": 0.1}),
+        Case(nn.GroupNormOp, [x, normal(3), normal(3)], {"groups": 3, "epsilon": 0.1}),
         Case(nn.LrnOp, [x], {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
         Case(nn.GatherNdOp, [normal(7, 5, 9), indices(5, 3, 2)], {"batch_dims": 0}),
     ]

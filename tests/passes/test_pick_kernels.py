@@ -440,8 +440,9 @@ _OPS: dict[str, Callable[[GraphBuilder, Any, Any], Any]] = {
         groups=1,
     ),
     "norm": lambda g, x, _: g.op(
-        nn.InstanceNormOp,
-        [x, *(g.weight(sample(i, x.type.get_shape()[1])) for i in (2, 3))],
+        nn.LayerNormOp,
+        [x, *(g.weight(sample(i, x.type.get_shape()[-1])) for i in (2, 3))],
+        axis=len(x.type.get_shape()) - 1,
         epsilon=1e-5,
     ),
     "lrn": lambda g, x, _: g.op(nn.LrnOp, [x], size=3, alpha=0.1, beta=0.75, bias=1.0),
@@ -513,8 +514,8 @@ def normalised(count: int = 6) -> Graph:
     for i in range(count):
         w = g.weight(0.1 * sample(i, 8, 8, 1, 1), f"w{i}")
         value = g.op(nn.ConvOp, [value, w], **POINTWISE)
-        scale, bias = g.weight(sample(i, 8), f"s{i}"), g.weight(sample(i + 1, 8), f"b{i}")
-        value = g.op(nn.InstanceNormOp, [value, scale, bias], epsilon=1e-5)
+        scale, bias = g.weight(sample(i, 192), f"s{i}"), g.weight(sample(i + 1, 192), f"b{i}")
+        value = g.op(nn.LayerNormOp, [value, scale, bias], axis=3, epsilon=1e-5)
     return g.graph(value)
 
 

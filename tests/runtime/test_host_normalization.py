@@ -45,11 +45,21 @@ def test_rms_norm(axis: int, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_instance_norm(shape: tuple[int, ...]) -> None:
+def test_groups_of_one_channel(shape: tuple[int, ...]) -> None:
     x = 3 * sample(0, shape) + 1
     scale, bias = sample(1, shape[1:2]), sample(2, shape[1:2])
-    found = run(nn.InstanceNormOp, x, scale, bias, epsilon=EPSILON)
+    found = run(nn.GroupNormOp, x, scale, bias, groups=shape[1], epsilon=EPSILON)
     assert_close(found, reference("InstanceNormalization", x, scale, bias, epsilon=EPSILON))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+def test_group_norm(groups: int) -> None:
+    x, scale, bias = 3 * sample(0, (2, 6, 5, 3)) + 1, sample(1, (6,)), sample(2, (6,))
+    found = run(nn.GroupNormOp, x, scale, bias, groups=groups, epsilon=EPSILON)
+    wanted = reference(
+        "GroupNormalization", x, scale, bias, opset=21, num_groups=groups, epsilon=EPSILON
+    )
+    assert_close(found, wanted)
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])

@@ -108,34 +108,30 @@ def rms_norm(call: Call) -> SSAValue:
 
 @converts("InstanceNormalization", 1, 22)
 def instance_norm(call: Call) -> SSAValue:
-    """Over the spatial dimensions."""
-    return call.emit(nn.InstanceNormOp, *call.operands(), epsilon=call.number("epsilon"))
+    """Over the spatial dimensions: groups of one channel."""
+    groups = max(1, shape_of(call.x)[1]) if len(shape_of(call.x)) > 1 else 1
+    return call.emit(
+        nn.GroupNormOp, *call.operands(), groups=groups, epsilon=call.number("epsilon")
+    )
 
 
 @converts("GroupNormalization", 18, 21)
 def group_norm(call: Call) -> SSAValue:
-    """An instance normalization of groups; scale and bias per group, since version 21 channel."""
-    x, groups = call.x, call.integer("num_groups")
-    shape, dtype = shape_of(x), dtype_of(call.x.type)
+    """Scale and bias are of a group, since version 21 of a channel."""
+    x, groups, shape = call.x, call.integer("num_groups"), shape_of(call.x)
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise ShapeError(
             "the channels are not a multiple of num_groups", found=f"{x.type}, {groups}"
         )
-    rest = [shape[1] // groups, *shape[2:]]
-    grouped = call.reshape(x, (shape[0], groups, *rest, *[1] * (len(rest) < 2)))
-    scale, bias = call.operand(1), call.operand(2)
-    each = call.version < 21
-    ones, zeros = (call.build.splat(value, (groups,), dtype) for value in (1, 0))
+    parameters = [call.operand(1), call.operand(2)]
+    if call.version < 21:
+        each = (groups, shape[1] // groups)
+        columns = (call.reshape(value, (groups, 1)) for value in parameters)
+        parameters = [call.reshape(call.expand(v, each), shape[1:2]) for v in columns]
+    images = call.reshape(x, (*shape, *[1] * (len(shape) < 3)))
     y = call.emit(
-        nn.InstanceNormOp,
-        grouped,
-        *((scale, bias) if each else (ones, zeros)),
-        epsilon=call.number("epsilon"),
+        nn.GroupNormOp, images, *parameters, groups=groups, epsilon=call.number("epsilon")
     )
-    if not each:
-        column = (groups, rest[0], *[1] * (len(shape_of(grouped)) - 3))
-        y = call.emit(nn.MulOp, y, call.reshape(scale, column))
-        y = call.emit(nn.AddOp, y, call.reshape(bias, column))
     return call.reshape(y, shape)
 
 

@@ -45,6 +45,38 @@ def test_spelling(name: str) -> None:
     assert len(kernels_of(model)) == 1
 
 
+GROUPED = (
+    "g = Reshape(x, shape) n = InstanceNormalization <epsilon = 1e-3> (g, one, zero) "
+    "r = Reshape(n, back) s = Mul(r, w) y = Add(s, b)"
+)
+IMAGES = {"x": 3 * sample(0, 2, 6, 5, 4) + 1}
+OF_GROUPS = {
+    "shape": np.array([0, 3, -1]),
+    "back": np.array([2, 6, 5, 4]),
+    "one": np.ones(3, np.float32),
+    "zero": np.zeros(3, np.float32),
+}
+
+
+def test_groups_of_channels() -> None:
+    """As torch exports it."""
+    parameters = {"w": sample(1, 6, 1, 1), "b": sample(2, 1, 6, 1, 1)}
+    model = check(GROUPED, ["group_norm"], IMAGES, OF_GROUPS | parameters, tolerance=1e-4)
+    assert len(kernels_of(model)) == 1
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 1, 1), (6, 5, 1), (4,)], ids=str)
+def test_what_is_no_scale_of_channels_stays(shape: tuple[int, ...]) -> None:
+    parameters = {"w": sample(1, *shape), "b": sample(2, 6, 1, 1)}
+    check(GROUPED, ["group_norm", "mul", "add"], IMAGES, OF_GROUPS | parameters, tolerance=1e-4)
+
+
+def test_groups_with_a_scale_of_their_own_stay() -> None:
+    parameters = {"w": sample(1, 6, 1, 1), "b": sample(2, 6, 1, 1)}
+    of_groups = OF_GROUPS | {"one": sample(3, 3)}
+    check(GROUPED, ["group_norm", "mul", "add"], IMAGES, of_groups | parameters, tolerance=1e-4)
+
+
 def test_over_two_axes() -> None:
     body = MOMENTS.replace("[-1]", "[1, 2]") + "u = Div(c, r) s = Mul(u, w) y = Add(s, b)"
     check(body, ["layer_norm"], X, {"w": sample(1, 5, 24), "b": sample(2, 24)}, tolerance=1e-4)

@@ -205,3 +205,23 @@ func.func @no_rms(%x: tensor<5x8xf32>, %z: tensor<5x8xf32>) -> (tensor<5x8xf32>,
   %y1 = nn.div %x, %r1 : tensor<5x8xf32>
   func.return %y, %y1 : tensor<5x8xf32>, tensor<5x8xf32>
 }
+
+// -----
+
+// As PyTorch exports a group norm.
+
+// CHECK-LABEL: func.func @groups
+// CHECK:         %[[W:.*]] = nn.reshape %w shape [6]
+// CHECK:         %[[B:.*]] = nn.reshape %b shape [6]
+// CHECK:         %y = nn.group_norm %x, %[[W]], %[[B]] groups 3 {nn.pattern = "group-norm"
+// CHECK-NEXT:    func.return %y
+func.func @groups(%x: tensor<2x6x5x4xf32>, %w: tensor<6x1x1xf32>, %b: tensor<6x1x1xf32>) -> tensor<2x6x5x4xf32> {
+  %one = nn.splat 1.0 : f32 : tensor<3xf32>
+  %zero = nn.splat 0.0 : f32 : tensor<3xf32>
+  %g = nn.reshape %x shape [2, 3, 40] : tensor<2x3x40xf32>
+  %n = nn.group_norm %g, %one, %zero groups 3 : tensor<2x3x40xf32>
+  %r = nn.reshape %n shape [2, 6, 5, 4] : tensor<2x6x5x4xf32>
+  %s = nn.mul %r, %w : tensor<2x6x5x4xf32>
+  %y = nn.add %s, %b : tensor<2x6x5x4xf32>
+  func.return %y : tensor<2x6x5x4xf32>
+}
