@@ -23,7 +23,9 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella import targets
 from tessella.dialects.tile import (
     CallOp,
+    ContractOp,
     KernelOp,
+    Nest,
     NestAttr,
     ScanOp,
     ScheduleAttr,
@@ -37,8 +39,8 @@ from tessella.passes.tile.parallel import modelled, parallel_index, parallel_nes
 from tessella.targets import Target
 
 WAKES = 2
-"""A segment is divided if it takes as long as it takes to wake so many threads: with two threads it
-saves half of its time."""
+"""A segment is divided if what can be divided takes as long as it takes to wake so many threads:
+with two threads it saves half of this time."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,14 @@ class TileParallelizePass(ProgramPass):
             name: kernel_cycles(kernel, lambda op: step_cycles(op, target), target)
             for name, kernel in kernels.items()
         }
-        for runs in _runs(op):
-            if _worth(runs, work, target):
-                for name in runs:
-                    _parallelize(kernels[name], target)
+        runs = [r for r in _runs(op) if _worth(r, work, target)]
+        names = dict.fromkeys(name for r in runs for name in r)
+        divisions = {name: _division(kernels[name], target) for name in names}
+        divided = {name: work[name] for name, division in divisions.items() if division.divides}
+        for r in runs:
+            if _worth(r, divided, target):
+                for name in r:
+                    divisions[name].apply()
         align(kernels, segments(op))
 
 
@@ -81,14 +87,40 @@ def _runs(module: ModuleOp) -> list[Counter[str]]:
 
 
 def _worth(runs: Mapping[str, int], work: Mapping[str, float], target: Target) -> bool:
-    """Whether a segment saves more time than it takes to wake a thread."""
-    return sum(work[name] * count for name, count in runs.items()) >= WAKES * target.wake_cycles
+    """Whether so much work takes longer than to wake a thread."""
+    cycles = sum(work.get(name, 0) * count for name, count in runs.items())
+    return cycles >= WAKES * target.wake_cycles
 
 
-def _parallelize(kernel: KernelOp, target: Target) -> None:
-    if kernel.nest is not None and (nest := parallel_nest(kernel, target)) is not None:
-        kernel.nest = NestAttr(nest)
+@dataclass(frozen=True)
+class _Division:
+    """What of a kernel is divided."""
+
+    kernel: KernelOp
+    nest: Nest | None
+    loops: Mapping[ContractOp, tuple[str, int]]
+    """The index of a statement, and how much of it is given to a thread at a time."""
+
+    @property
+    def divides(self) -> bool:
+        """Whether there is anything."""
+        return self.nest is not None or bool(self.loops)
+
+    def apply(self) -> None:
+        """Write it into the kernel's nest and the schedules."""
+        if self.nest is not None:
+            self.kernel.nest = NestAttr(self.nest)
+        for op, parallel in self.loops.items():
+            assert op.schedule is not None
+            op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))
+
+
+def _division(kernel: KernelOp, target: Target) -> _Division:
+    nest = None if kernel.nest is None else parallel_nest(kernel, target)
+    loops: dict[ContractOp, tuple[str, int]] = {}
     for op in kernel.statements:
         if op.schedule is not None and not depth(op):
             parallel = parallel_index(modelled(op, target), op.schedule.data)
-            op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))
+            if parallel is not None:
+                loops[op] = parallel
+    return _Division(kernel, nest, loops)

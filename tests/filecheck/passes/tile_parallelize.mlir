@@ -146,3 +146,30 @@ tile.segment @segment_0(%x: tensor<8x512x512xf32>) -> (tensor<8x512xf32>) {
   %y = tile.call @triangles(%x) : tensor<8x512xf32>
   tile.return %y : tensor<8x512xf32>
 }
+
+// -----
+
+// Only what can be divided counts: the loop of @sum has one row and one reduced index, and is long.
+
+// CHECK-LABEL: tile.kernel @short
+// CHECK-NOT:     parallel
+tile.kernel @short(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>) {
+  %y = tile.contract = [m: 64, n: 64] (%x[m, n]) -> [m, n] schedule #tile.schedule<[m_n] reduce []> {
+  ^bb0(%a: f32):
+    %p = arith.mulf %a, %a : f32
+    tile.yield %p : f32
+  } : tensor<64x64xf32>
+  tile.return %y : tensor<64x64xf32>
+}
+tile.kernel @sum(%x: tensor<1000000xf32>) -> (tensor<1xf32>) {
+  %y = tile.contract + [m: 1 | k: 1000000] (%x[k]) -> [m] schedule #tile.schedule<[] reduce [k]> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<1xf32>
+  tile.return %y : tensor<1xf32>
+}
+tile.segment @segment_0(%x: tensor<64x64xf32>, %z: tensor<1000000xf32>) -> (tensor<64x64xf32>, tensor<1xf32>) {
+  %y = tile.call @short(%x) : tensor<64x64xf32>
+  %s = tile.call @sum(%z) : tensor<1xf32>
+  tile.return %y, %s : tensor<64x64xf32>, tensor<1xf32>
+}
