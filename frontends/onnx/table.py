@@ -60,8 +60,12 @@ other, from machine to machine, or from tessella, which decides:
   it. So `QuantizeLinear` gives 0 for NaN, whatever the zero point. ONNX Runtime gives what the
   machine's instruction does: the least value on x86, 0 on Arm.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
-- Sums of integers wrap around. `ReduceProd`, `ReduceSumSquare`, `ReduceL2` of `int32` do so too,
-  where ONNX Runtime computes in `float32` or saturates.
+- `ReduceMean` of integers divides a sum of 64 bits, towards zero, where `onnx.reference` adds up in
+  the type of the elements.
+- `Gelu` is x/2 * (1 + erf(x/sqrt(2))), computed as it is written: far below zero the sum cancels
+  out, and the error is up to |x| / 2^24.
+- Other sums of integers wrap around. `ReduceProd`, `ReduceSumSquare`, `ReduceL2` of `int32` do so
+  too, where ONNX Runtime computes in `float32` or saturates.
 - Kernels of float32 keep float32 inside: `LayerNormalization`, `ReduceL2` and their like
   square, and give 0 or inf where a square is beyond 3.4e38, as ONNX Runtime does. The NumPy kernels
   (`places=["host"]`, constants) compute in float64 and round once, and have the true result there.

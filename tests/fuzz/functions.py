@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -29,10 +30,10 @@ class Trial:
     def wide(self, noise: Noise) -> list[Array]:
         """The results in float64, with errors put in."""
 
-        def spoil(result: Array, dtype: np.dtype[Any]) -> Array:
+        def spoil(result: Array, beside: Sequence[Array], dtype: np.dtype[Any]) -> Array:
             if dtype.kind != "f":
                 return result
-            return noise(result, float(np.finfo(dtype).eps), rounding.least([result]))
+            return noise(result, float(np.finfo(dtype).eps), rounding.least([result, *beside]))
 
         with np.errstate(all="ignore"):
             return self.function.wide(spoil)

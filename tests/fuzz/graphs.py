@@ -62,6 +62,8 @@ class Row:
     outputs: int = 1
     exact: bool = False
     """Whether it does not round: it moves, compares or picks elements."""
+    inside: bool = False
+    """Whether its integers are rounded from floats that may be stored in a narrow element."""
     of_shape: bool = False
     """Whether it reads the shape of its operand alone."""
     unclear: Wanted | None = None
@@ -158,6 +160,10 @@ class Case:
     def _result(self, noise: Noise, step: Step, y: Array, code: int, magnitude: float) -> Array:
         if step.row.exact:
             return noise(y, self.stored)
+        if step.row.inside and y.dtype.kind in "iu":
+            ends = np.iinfo(y.dtype)
+            moved = noise(y.astype(np.float64), self.stored)
+            return np.clip(np.rint(moved), ends.min, ends.max).astype(y.dtype)
         epsilon = max(FLOATS.get(code, 0.0), step.run.epsilon, step.row.epsilon, self.stored)
         return noise(y, epsilon, magnitude, TINY.get(code, 0.0))
 

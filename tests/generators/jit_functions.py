@@ -23,8 +23,8 @@ DTYPES = "float32 float32 float32 float64 bool int8 int32 int64 uint8".split()
 MOST_ELEMENTS = 4000
 LARGEST = 1e4
 Rng = np.random.Generator
-Spoil = Callable[[Array, np.dtype[Any]], Array]
-"""What happens to the result of a step that rounds to a dtype."""
+Spoil = Callable[[Array, Sequence[Array], np.dtype[Any]], Array]
+"""What happens to the result of a step that rounds to a dtype, beside numbers that cancel out."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Step:
     """The kinds of dtypes that the first operand may have."""
     exact: bool = False
     """Whether it moves or picks elements: it does not round."""
+    cancels: bool = False
+    """Whether a small result is the difference of numbers as large as the operand."""
 
 
 def _axis(rng: Rng, x: Any) -> int:
@@ -161,7 +163,8 @@ STEPS: Sequence[Step] = (
     Step(lambda _, x, y: np.clip(x, -2, 3), "fi", exact=True),
     *map(_unary, (np.tanh, np.sin, np.cos, np.arctan, np.square, np.floor, np.ceil, np.sign)),
     *map(_unary, (np.arcsinh, np.rint, np.trunc, tessella.relu, tessella.sigmoid, tessella.silu)),
-    *map(_unary, (tessella.gelu, tessella.erf)),
+    Step(lambda _, x, y: tessella.gelu(x), "f", cancels=True),
+    _unary(tessella.erf),
     *(_unary(f, _bounded) for f in (np.exp, np.exp2, np.expm1, np.sinh, np.cosh)),
     *(_unary(f, np.abs) for f in (np.sqrt, np.log1p)),
     *(_unary(f, lambda x: abs(x) + 0.5) for f in (np.log, np.log2, np.log10, np.reciprocal)),
@@ -252,8 +255,9 @@ class Function:
         """The results in float64, with errors put in."""
         values = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in self.arrays]
         for taken in self.taken:
-            result = np.asarray(taken.run(values))
-            values.append(result if taken.step.exact else spoil(result, taken.dtype))
+            result, step = np.asarray(taken.run(values)), taken.step
+            beside = [values[taken.operands[0]]] if step.cancels else []
+            values.append(result if step.exact else spoil(result, beside, taken.dtype))
         return [values[i] for i in self.results]
 
 

@@ -255,5 +255,5 @@ ROWS = (
     Row("CastLike", cast_like),
     Row("QuantizeLinear", quantize, unclear=has_infinite),
     Row("DequantizeLinear", dequantize),
-    Row("DynamicQuantizeLinear", unary(-50, 50), outputs=3, unclear=has_infinite),
+    Row("DynamicQuantizeLinear", unary(-50, 50), outputs=3, inside=True, unclear=has_infinite),
 )
