@@ -3,21 +3,78 @@
 from __future__ import annotations
 
 import math as numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.attention import AttentionOp
-from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.tile import Linear
+from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.linear import batch_forms, multiply
-from tessella.kernels.reduction import exponentials, first_over_second, inner_type
+from tessella.kernels.reduction import (
+    exponentials,
+    first_over_second,
+    inner_type,
+    maxima,
+    shifted,
+    sums,
+)
 from tessella.kernels.registry import native
 
 Args = Sequence[SSAValue]
+
+LEAST = 64
+"""Keys of a block, at the least: those of a few vectors."""
+MANY = 1024
+"""Keys from which on blocks are tried."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The indices of the scores, by range."""
+
+    batch: Mapping[str, int]
+    rows: Mapping[str, int]
+    """Those of the batch, and m."""
+    keys: Mapping[str, int]
+    """n, or c and n where n is the number of a key in block c."""
+
+    @property
+    def block(self) -> int:
+        """The number of keys in a block."""
+        return self.keys["n"]
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        """The indices of what blocks have for each row."""
+        return {**self.rows, **{name: n for name, n in self.keys.items() if name != "n"}}
+
+    @property
+    def scores(self) -> dict[str, int]:
+        return {**self.rows, **self.keys}
+
+    def last(self, past: int) -> Linear:
+        """The last value of n that query m takes, as a form of the scores' dimensions."""
+        axis = len(self.rows) - 1
+        last = Linear.of(f"d{axis}") + past
+        return last if "c" not in self.keys else last - Linear.of(f"d{axis + 1}", self.block)
+
+    def of_keys(self, value: SSAValue, *inner: str) -> tuple[SSAValue, list[Form]]:
+        """The access to keys or values, whose last dimensions have these indices."""
+        return value, [*batch_forms(shape_of(value)[: -len(inner)], [*self.batch.values()]), *inner]
+
+
+def _problem(op: AttentionOp, keys: Mapping[str, int]) -> _Problem:
+    *batch, rows, _ = op.scores_shape
+    indices = {f"b{i}": n for i, n in enumerate(batch)}
+    return _Problem(indices, {**indices, "m": rows}, keys)
 
 
 @native(AttentionOp, "attention", NCHW, elements=with_code("exp"))
@@ -31,71 +88,146 @@ def attention(
 ) -> SSAValue:
     """S = scale * Q Kᵀ + mask, and E = exp(S - max S) along n; then +(E[b.., m, n] * V[b.., n, d])
     over the sums of E: rows of the result are shorter than those of E."""
-    settings, type = op.settings, inner_type(q, op.scores_shape)
-    scores = _scores(k, q, key, type, transposed=settings["transposed_k"])
-    # past keys beyond the last are no more than all
-    visible = min(settings["past"], type.get_shape()[-1]) if settings["causal"] else None
-    masked = _masked(k, scores, mask, settings["scale"], visible)
-    e, total = exponentials(k, masked, len(op.scores_shape) - 1, type, visible)
-    body = _zero_for_nan if settings["nan_as_zero"] else first_over_second
-    return _weighted_mean(k, e, total, v, k.result_type(op), body)
+    p = _problem(op, {"n": op.scores_shape[-1]})
+    scores, last = _masked_scores(k, op, p, q, key, mask)
+    e, total = exponentials(k, scores, len(p.scores) - 1, tensor_type(scores), last)
+    return _divided(k, op, _products(k, p, e, v), total)
 
 
-def _scores(
-    k: KernelBuilder, q: SSAValue, key: SSAValue, type: Tensor, *, transposed: bool
+def _block(op: AttentionOp) -> int | None:
+    """The number of keys in a block, which divides that of all: a row's scores and exponentials in
+    a block, and its products with V in all, take the least room then."""
+    keys, depth = op.scores_shape[-1], shape_of(op.v)[-1]
+    if keys < MANY:
+        return None
+    most = max(2 * LEAST, numbers.isqrt(keys * depth))
+    dividing = [n for n in range(LEAST, most + 1) if keys % n == 0]
+    return min(dividing, key=lambda n: 2 * n + keys // n * depth, default=None)
+
+
+def _has_no_blocks(op: AttentionOp) -> str | None:
+    return "its keys are few, or have no blocks" if _block(op) is None else None
+
+
+@native(
+    AttentionOp,
+    "attention_by_keys",
+    NCHW,
+    elements=with_code("exp"),
+    applies=_has_no_blocks,
+)
+def attention_by_keys(
+    k: KernelBuilder,
+    op: AttentionOp,
+    q: SSAValue,
+    key: SSAValue,
+    v: SSAValue,
+    mask: SSAValue | None = None,
 ) -> SSAValue:
-    """+(Q[b.., m, k] * K[b.., n, k])."""
-    *batch, rows, columns = type.get_shape()
-    free = {**{f"b{i}": n for i, n in enumerate(batch)}, "m": rows, "n": columns}
-    inner: list[Form] = ["k", "n"] if transposed else ["n", "k"]
-    return k.contract(
-        "+",
-        free,
-        {"k": shape_of(q)[-1]},
-        [
-            (q, [*batch_forms(shape_of(q)[:-2], batch), "m", "k"]),
-            (key, [*batch_forms(shape_of(key)[:-2], batch), *inner]),
-        ],
-        (type, list(free)),
-        multiply,
-    )
+    """The keys in blocks c, each with its maxima X, exponentials E and their products with V. Then
+    W = exp(X - max X) along c, and +(W[b.., m, c] * P[b.., m, c, d]) over +(W[b.., m, c] * +E).
+
+    So few scores are between the products that they stay in cache. The last maximum and the sums
+    need not be carried from block to block: all blocks are alike, and any order of them is.
+    """
+    block = _block(op)
+    assert block is not None
+    p = _problem(op, {"c": op.scores_shape[-1] // block, "n": block})
+    key = _in_blocks(k, key, block, -1 if op.settings["transposed_k"] else -2)
+    v = _in_blocks(k, v, block, -2)
+    mask = None if mask is None else _in_blocks(k, mask, block, -1)
+    scores, last = _masked_scores(k, op, p, q, key, mask)
+    axis = len(p.scores) - 1
+    most = _finite(k, maxima(k, scores, axis))
+    e = shifted(k, scores, most, axis, tensor_type(scores), exp=True, last=last)
+    total, products = sums(k, e, axis), _products(k, p, e, v)
+    w = shifted(k, most, maxima(k, most, axis - 1), axis - 1, tensor_type(most), exp=True)
+    return _divided(k, op, _over_blocks(k, p, w, products), _over_blocks(k, p, w, total))
+
+
+def _in_blocks(k: KernelBuilder, value: SSAValue, block: int, axis: int) -> SSAValue:
+    """A view in which a dimension of all keys is blocks of keys."""
+    shape = [*shape_of(value)]
+    axis += len(shape)
+    inner = min(block, shape[axis])  # a mask may have one for all keys
+    return k.reshaped(value, [*shape[:axis], shape[axis] // inner, inner, *shape[axis + 1 :]])
+
+
+def _masked_scores(
+    k: KernelBuilder,
+    op: AttentionOp,
+    p: _Problem,
+    q: SSAValue,
+    key: SSAValue,
+    mask: SSAValue | None,
+) -> tuple[SSAValue, Linear | None]:
+    """scale * +(Q[b.., m, k] * K[b.., n, k]) + M, which is -inf where n is above the form that is
+    returned too."""
+    settings, keys = op.settings, [*p.keys]
+    type = inner_type(q, [*p.scores.values()])
+    inner = ["k", *keys] if settings["transposed_k"] else [*keys, "k"]
+    operands = [p.of_keys(q, "m", "k"), p.of_keys(key, *inner)]
+    depth, out = {"k": shape_of(q)[-1]}, (type, [*p.scores])
+    scores = k.contract("+", p.scores, depth, operands, out, multiply)
+    # past keys beyond the last are no more than all
+    past = min(settings["past"], op.scores_shape[-1]) if settings["causal"] else None
+    last = None if past is None else p.last(past)
+    return _masked(k, scores, mask, settings["scale"], last), last
 
 
 def _masked(
-    k: KernelBuilder, scores: SSAValue, mask: SSAValue | None, scale: float, past: int | None
+    k: KernelBuilder, scores: SSAValue, mask: SSAValue | None, scale: float, last: Linear | None
 ) -> SSAValue:
-    """scale * S + M; with ``past``, -inf beyond key m + past."""
-    *_, m, n = (f"d{d}" for d in range(len(shape_of(scores))))
+    """scale * S + M; -inf where the last index is above ``last``."""
 
     def body(s: Scalars, a: Args) -> SSAValue:
         scaled = s.op(arith.MulfOp(a[0], s.like(scale, a[0])))
         masked = scaled if mask is None else s.op(arith.AddfOp(scaled, a[1]))
-        return masked if past is None else s.up_to(n, m, past, masked, -numbers.inf)
+        if last is None:
+            return masked
+        return s.up_to(f"d{len(shape_of(scores)) - 1}", last, masked, -numbers.inf)
 
     return k.map([scores, *(() if mask is None else (mask,))], tensor_type(scores), body)
 
 
+def _finite(k: KernelBuilder, most: SSAValue) -> SSAValue:
+    """Maxima that are finite where all is -inf: the exponentials are 0 then."""
+
+    def body(s: Scalars, a: Args) -> SSAValue:
+        bits = element_of(a[0].type).bits
+        lowest = float(np.finfo(np.float64 if bits == 64 else np.float32).min)
+        return s.op(arith.MaximumfOp(a[0], s.like(lowest, a[0])))
+
+    return k.map([most], tensor_type(most), body)
+
+
+def _products(k: KernelBuilder, p: _Problem, e: SSAValue, v: SSAValue) -> SSAValue:
+    """+(E[b.., m, n] * V[b.., n, d]), of each block of keys."""
+    free = {**p.blocks, "d": shape_of(v)[-1]}
+    operands = [(e, [*p.scores]), p.of_keys(v, *p.keys, "d")]
+    type = inner_type(e, [*free.values()])
+    return k.contract("+", free, {"n": p.block}, operands, (type, [*free]), multiply)
+
+
+def _over_blocks(k: KernelBuilder, p: _Problem, w: SSAValue, x: SSAValue) -> SSAValue:
+    """+(W[b.., m, c] * X[b.., m, c, ..])."""
+    own = dict(zip(("d",), shape_of(x)[len(p.blocks) :], strict=False))
+    free = {**p.rows, **own}
+    type = inner_type(x, [*free.values()])
+    operands = [(w, [*p.blocks]), (x, [*p.blocks, *own])]
+    return k.contract("+", free, {"c": p.keys["c"]}, operands, (type, [*free]), multiply)
+
+
+def _divided(k: KernelBuilder, op: AttentionOp, products: SSAValue, total: SSAValue) -> SSAValue:
+    """The products over the sums of exponentials."""
+    body = _zero_for_nan if op.settings["nan_as_zero"] else first_over_second
+    free = {f"d{i}": n for i, n in enumerate(shape_of(products))}
+    operands = [(products, [*free]), (total, [*free][:-1])]
+    return k.contract("=", free, {}, operands, (k.result_type(op), [*free]), body)
+
+
 def _zero_for_nan(s: Scalars, a: Args) -> SSAValue:
-    """The first operand's element divided by the second's; 0 if the second is NaN, as in a fully
-    masked row."""
-    is_nan = s.op(arith.CmpfOp(a[1], a[1], "uno"))
-    return s.op(arith.SelectOp(is_nan, s.like(0, a[0]), first_over_second(s, a)))
-
-
-def _weighted_mean(
-    k: KernelBuilder, e: SSAValue, total: SSAValue, v: SSAValue, type: Tensor, body: Body
-) -> SSAValue:
-    """body(+(E[b.., m, n] * V[b.., n, d]), T[b.., m])."""
-    *batch, rows, columns = type.get_shape()
-    free = {**{f"b{i}": n for i, n in enumerate(batch)}, "m": rows, "d": columns}
-    row = list(free)[:-1]
-    product = k.contract(
-        "+",
-        free,
-        {"n": shape_of(v)[-2]},
-        [(e, [*row, "n"]), (v, [*batch_forms(shape_of(v)[:-2], batch), "n", "d"])],
-        (inner_type(e, type.get_shape()), list(free)),
-        multiply,
-    )
-    operands = [(product, list(free)), (total, row)]
-    return k.contract("=", free, {}, operands, (type, list(free)), body)
+    """The first operand's element divided by the second's; 0 if the second is NaN or 0, as in a
+    fully masked row."""
+    none = s.op(arith.CmpfOp(a[1], s.like(0, a[1]), "ueq"))
+    return s.op(arith.SelectOp(none, s.like(0, a[0]), first_over_second(s, a)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, SelectOp
+from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, MuliOp, SelectOp
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -60,15 +60,21 @@ class Scalars:
         """The value of an index of the statement."""
         return self.op(IndexOp(name))
 
-    def up_to(
-        self, name: str, shared: str, offset: int, value: SSAValue, beyond: float
-    ) -> SSAValue:
-        """A value where ``name <= shared + offset``, else a number. Loops that share the second
-        index leave out what lies beyond, where readers do not need it (`tile.reach`)."""
-        first, second = (self.op(IndexCastOp(self.index(x), i32)) for x in (name, shared))
-        last = self.op(AddiOp(second, self.constant(offset, i32)))
-        inside = self.op(CmpiOp(first, last, "sle"))
+    def up_to(self, name: str, last: Linear, value: SSAValue, beyond: float) -> SSAValue:
+        """A value where an index is at most ``last``, a form of others, else a number. Loops that
+        share those leave out what lies beyond, where readers do not need it (`tile.reach`)."""
+        bound = self.constant(last.constant, i32)
+        for other, factor in last.terms:
+            term = self._integer(other)
+            if factor != 1:
+                term = self.op(MuliOp(term, self.constant(factor, i32)))
+            bound = self.op(AddiOp(term, bound))
+        inside = self.op(CmpiOp(self._integer(name), bound, "sle"))
         return self.op(SelectOp(inside, value, self.like(beyond, value)))
+
+    def _integer(self, name: str) -> SSAValue:
+        """The value of an index in 32 bits, as vectors compare them."""
+        return self.op(IndexCastOp(self.index(name), i32))
 
     def extract(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> SSAValue:
         """The element of a tensor at computed coordinates, which are checked."""

@@ -14,6 +14,7 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import reduction
 from tessella.dialects.nn.core import Tensor, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
+from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATING, FLOATS, INTEGERS, NATIVE, SAME, Table, rows
 from tessella.kernels.elementwise import with_code
@@ -164,32 +165,39 @@ def _along(x: SSAValue, axis: int) -> tuple[dict[str, int], list[str]]:
     return free, [n for d, n in enumerate(names) if d != axis]
 
 
-def _shifted(
+def maxima(k: KernelBuilder, x: SSAValue, axis: int) -> SSAValue:
+    """The maxima along an axis."""
+    type = inner_type(x, kept_shape(x, [axis]))
+    return reduce_axes(k, ">", [x], [axis], type, first, keepdims=False)
+
+
+def sums(k: KernelBuilder, x: SSAValue, axis: int, body: Body = first) -> SSAValue:
+    """The sums along an axis."""
+    type = inner_type(x, kept_shape(x, [axis]))
+    return reduce_axes(k, "+", [x], [axis], type, body, keepdims=False)
+
+
+def shifted(
     k: KernelBuilder,
     x: SSAValue,
+    most: SSAValue,
     axis: int,
     type: Tensor,
     *,
     exp: bool,
-    visible: int | None = None,
+    last: Linear | None = None,
 ) -> SSAValue:
-    """x minus its maximum along the axis, exponentiated or not. With ``visible``, 0 where x is -inf
-    as it lies more than that beyond the diagonal of the axis and the one before."""
-    most = reduce_axes(
-        k, ">", [x], [axis], inner_type(x, kept_shape(x, [axis])), first, keepdims=False
-    )
+    """x minus a number for each point of the other axes, exponentiated or not; 0 where the index of
+    the axis, ``d0`` or so, is above ``last``."""
     free, kept = _along(x, axis)
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        shifted = s.op(arith.SubfOp(a[0], a[1]))
-        value = s.op(math.ExpOp(shifted)) if exp else shifted
-        if visible is None:
-            return value
-        return s.up_to(f"d{axis}", f"d{axis - 1}", visible, value, 0.0)
+        difference = s.op(arith.SubfOp(a[0], a[1]))
+        value = s.op(math.ExpOp(difference)) if exp else difference
+        return value if last is None else s.up_to(f"d{axis}", last, value, 0.0)
 
-    return k.contract(
-        "=", free, {}, [(x, list(free)), (most, list(kept))], (type, list(free)), body
-    )
+    operands = [(x, list(free)), (most, list(kept))]
+    return k.contract("=", free, {}, operands, (type, list(free)), body)
 
 
 def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -199,13 +207,12 @@ def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
 
 
 def exponentials(
-    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, visible: int | None = None
+    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, last: Linear | None = None
 ) -> tuple[SSAValue, SSAValue]:
-    """E = exp(X - max X) along one axis, and the sums of E. With ``visible``, X is -inf, and E is
-    0, more than that beyond the diagonal of the axis and the one before."""
-    e = _shifted(k, x, axis, type, exp=True, visible=visible)
-    kept = inner_type(e, kept_shape(e, [axis]))
-    return e, reduce_axes(k, "+", [e], [axis], kept, first, keepdims=False)
+    """E = exp(X - max X) along one axis, and the sums of E. X is -inf, and E is 0, where the index
+    of the axis is above ``last``."""
+    e = shifted(k, x, maxima(k, x, axis), axis, type, exp=True, last=last)
+    return e, sums(k, e, axis)
 
 
 @native(reduction.SoftmaxOp, "softmax", NCHW, elements=with_code("exp"))
@@ -222,22 +229,15 @@ def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
 def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SSAValue:
     """S = X - max X, then S - log(sum exp S), along one axis."""
     axis = op.settings["axis"]
-    shifted = _shifted(k, x, axis, k.result_type(op), exp=False)
-    total = reduce_axes(
-        k,
-        "+",
-        [shifted],
-        [axis],
-        inner_type(x, kept_shape(x, [axis])),
-        lambda s, a: s.op(math.ExpOp(a[0])),
-        keepdims=False,
-    )
+    type = k.result_type(op)
+    difference = shifted(k, x, maxima(k, x, axis), axis, type, exp=False)
+    total = sums(k, difference, axis, lambda s, a: s.op(math.ExpOp(a[0])))
     free, kept = _along(x, axis)
     return k.contract(
         "=",
         free,
         {},
-        [(shifted, list(free)), (total, list(kept))],
-        (k.result_type(op), list(free)),
+        [(difference, list(free)), (total, list(kept))],
+        (type, list(free)),
         lambda s, a: s.op(arith.SubfOp(a[0], s.op(math.LogOp(a[1])))),
     )

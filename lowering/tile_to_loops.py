@@ -41,6 +41,7 @@ from tessella.dialects.tile import (
     ScanOp,
     Schedule,
     SegmentOp,
+    SharedLoop,
     ViewOp,
     through_views,
 )
@@ -201,18 +202,29 @@ def _step(
         block = loop.extent // own.extent
         number = AffineExpr.dimension(0) // block
         bases[name] = Pos(emitter.apply(number, [value]) if block > 1 else value)
-    stops: dict[str, SSAValue] = {}
-    for name, reach in reaches(op).items():
-        last = bases[reach.shared] + shared_loops(op)[reach.shared].step
-        stops[name] = _ended(emitter, last, reach, flat.ranges[name])
+    stops = {
+        name: _ended(emitter, reach, bases, shared_loops(op), flat.ranges[name])
+        for name, reach in reaches(op).items()
+    }
     return Step(_starts(op, flat, emitter, bases), bases, stops)
 
 
-def _ended(emitter: Emitter, stop: Pos, reach: Reach, extent: Size) -> SSAValue:
-    """Where an index ends in a step that ends before a value of the shared index."""
-    assert stop.ssa is not None
-    end = reach.end(AffineExpr.dimension(0) + stop.constant)
-    return emitter.op(arith.MinSIOp(emitter.apply(end, [stop.ssa]), emitter.index(extent)))
+def _ended(
+    emitter: Emitter,
+    reach: Reach,
+    bases: Mapping[str, Pos],
+    loops: Mapping[str, SharedLoop],
+    extent: Size,
+) -> SSAValue:
+    """Where an index ends in a step that begins at these values of the shared indices."""
+    last, values = AffineExpr.constant(0), list[SSAValue]()
+    for name, factor in reach.last.terms:
+        base = bases[name] + (loops[name].step - 1 if factor > 0 else 0)
+        assert base.ssa is not None
+        last += (AffineExpr.dimension(len(values)) + base.constant) * factor
+        values.append(base.ssa)
+    end = emitter.apply(reach.end(last), values)
+    return emitter.op(arith.MinSIOp(end, emitter.index(extent)))
 
 
 def _starts(

@@ -13,8 +13,9 @@ what the statements mean, over their full ranges, stays as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i64
@@ -22,6 +23,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import ConstantOp
+from tessella.dialects.tile.access import Linear
+from tessella.dialects.tile.attributes import SharedLoop
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp, IndexOp, YieldOp
 
@@ -29,42 +32,50 @@ GRANULE = 128
 """Steps end at a multiple of so many values of an index, or at its end. Tiles divide it, so that
 all statements of a step end at the same value."""
 
+SAMPLED = 64
+"""Steps of a loop that a share is estimated from, at the most."""
+
 _AT_MOST = IntegerAttr(3, i64)
 """The predicate `sle`."""
 _NEUTRAL = {"+": 0.0, ">": -math.inf, "<": math.inf}
 """What does not change an aggregation."""
 
-
-Stop = TypeVar("Stop", int, AffineExpr)
+Value = TypeVar("Value", int, AffineExpr)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """An index counts only up to the value of a shared one plus an offset."""
+    """An index counts only up to a form of shared ones."""
 
-    shared: str
-    offset: int
+    last: Linear
 
     def share(self, op: ContractOp, name: str) -> float:
         """The share of an index's values that count, on the average over the steps."""
-        loop = shared_loops(op)[self.shared]
         extent = next(index.range for index in op.index_list if index.name == name)
-        stops = (min((i + 1) * loop.step, loop.extent) for i in range(loop.trips))
-        ends = [self.end(stop) for stop in stops]
-        return sum(min(extent, end) for end in ends) / (len(ends) * extent)
+        loops = shared_loops(op)
+        values = [[k * v for v in _lasts(loops[shared], k)] for shared, k in self.last.terms]
+        ends = [self.end(sum(each)) for each in product(*values)]
+        return sum(max(0, min(extent, end)) for end in ends) / (len(ends) * extent)
 
-    def end(self, stop: Stop) -> Stop:
-        """Where the index ends in a step that ends before a value of the shared index."""
-        return (stop + (self.offset + GRANULE - 1)) // GRANULE * GRANULE
+    def end(self, last: Value) -> Value:
+        """Where the index ends in a step in which the form without its constant is at most so
+        much."""
+        return (last + (self.last.constant + GRANULE)) // GRANULE * GRANULE
+
+
+def _lasts(loop: SharedLoop, factor: int) -> Iterator[int]:
+    """The value of a loop's index in each step, or in some of many, that a form is greatest at."""
+    for i in range(0, loop.trips, -(-loop.trips // SAMPLED)):
+        first = min(i * loop.step, loop.extent - loop.step)
+        yield first + (loop.step - 1 if factor > 0 else 0)
 
 
 @dataclass(frozen=True)
 class _Outside:
-    """What a statement writes where one index is beyond another plus an offset."""
+    """What a statement writes where an index is beyond a form of others."""
 
     index: str
-    beyond: str
-    offset: int
+    last: Linear
     fill: float
 
 
@@ -96,12 +107,22 @@ def _as_read(op: ContractOp, name: str) -> Reach | None:
             continue
         pairs = zip(writer.out_access, op.access_list[number], strict=True)
         read = {written.single: form.single for written, form in pairs}
-        shared = read.get(outside.beyond)
         loops = list(shared_loops(op))[: lives_within(value)]
-        if read.get(outside.index) == name and shared in loops:
-            assert shared is not None
-            return Reach(shared, outside.offset)
+        last = _renamed(outside.last, read)
+        if read.get(outside.index) == name and last is not None and _is_among(last, loops):
+            return Reach(last)
     return None
+
+
+def _renamed(form: Linear, names: Mapping[str | None, str | None]) -> Linear | None:
+    """A form of other indices; None where an index has no other name."""
+    found = [(names.get(name), k) for name, k in form.terms]
+    terms = tuple((name, k) for name, k in found if name is not None)
+    return Linear(terms, form.constant) if len(terms) == len(found) else None
+
+
+def _is_among(form: Linear, names: Collection[str]) -> bool:
+    return all(name in names for name, _ in form.terms)
 
 
 def _as_needed(op: ContractOp, name: str) -> Reach | None:
@@ -110,7 +131,7 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
     within = lives_within(op.res)
     if len(dims) != 1 or not within:
         return None
-    needed: list[Reach] = []
+    needed: list[Linear] = []
     for use in op.res.uses:
         reader = use.operation
         assert isinstance(reader, ContractOp)
@@ -120,12 +141,13 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
         reach = reaches(reader).get(form.single or "")
         if reach is None:
             return None
-        number = list(shared_loops(reader)).index(reach.shared)
-        if number >= within:
+        pairs = zip(shared_loops(reader), list(shared_loops(op))[:within], strict=False)
+        last = _renamed(reach.last, dict(pairs))
+        if last is None:
             return None
-        needed.append(Reach(list(shared_loops(op))[number], reach.offset))
-    shared = {reach.shared for reach in needed}
-    return Reach(shared.pop(), max(r.offset for r in needed)) if len(shared) == 1 else None
+        needed.append(last)
+    terms = {form.terms for form in needed}
+    return Reach(Linear(terms.pop(), max(f.constant for f in needed))) if len(terms) == 1 else None
 
 
 def _is_neutral(op: ContractOp, number: int, fill: float) -> bool:
@@ -144,17 +166,29 @@ def _outside(op: ContractOp) -> _Outside | None:
     last = block.last_op if block is not None else None
     select = _operands(last.value, "arith.select") if isinstance(last, YieldOp) else None
     compare = select and _operands(select[0], "arith.cmpi", predicate=_AT_MOST)
-    bound = compare and _operands(compare[1], "arith.addi")
-    if not (select and compare and bound):
+    if not (select and compare):
         return None
-    index, beyond, offset = _index(compare[0]), _index(bound[0]), _constant(bound[1])
-    fill = _constant(select[2])
+    index, bound, fill = _index(compare[0]), _form(compare[1]), _constant(select[2])
+    if index is None or bound is None or fill is None or not bound.terms:
+        return None
     plain = [form.single for form in op.out_access]
-    if not index or not beyond or offset is None or fill is None:
-        return None
-    if plain.count(index) != 1 or plain.count(beyond) != 1:
-        return None
-    return _Outside(index, beyond, int(offset), fill)
+    known = [index, *(name for name, _ in bound.terms)]
+    return _Outside(index, bound, fill) if all(plain.count(n) == 1 for n in known) else None
+
+
+def _form(value: SSAValue) -> Linear | None:
+    """An integer as a form of indices."""
+    if (number := _constant(value)) is not None:
+        return Linear((), int(number))
+    if (name := _index(value)) is not None:
+        return Linear.of(name)
+    if parts := _operands(value, "arith.addi"):
+        first, second = map(_form, parts)
+        return None if first is None or second is None else first + second
+    if parts := _operands(value, "arith.muli"):
+        first, factor = _form(parts[0]), _constant(parts[1])
+        return None if first is None or factor is None else first * int(factor)
+    return None
 
 
 def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[SSAValue] | None:

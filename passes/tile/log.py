@@ -39,7 +39,7 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
         yield f"  {reason(kernel, target)}"
         for name, reach in reaches(op).items():
             share = reach.share(op, name)
-            yield f"  {name} ends at {reach.shared} + {reach.offset}: {share:.0%} of it are run"
+            yield f"  {name} ends at {reach.last}: {share:.0%} of it are run"
     found = sorted(all_choices(op, kernel, target), key=lambda choice: choice.cycles)
     for choice in found[:SHOWN]:
         yield f"Computing cost for {_schedule(choice)}"

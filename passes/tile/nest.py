@@ -57,7 +57,7 @@ _Accessed = tuple[ContractOp, Sequence[Linear]]
 
 @dataclass(frozen=True)
 class _Class:
-    """An index of each statement, all of them the same loop."""
+    """An index of each of some statements, all of them the same loop."""
 
     extent: int
     names: Mapping[ContractOp, str]
@@ -79,22 +79,41 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
 
 
 def _share_all(kernel: KernelOp, target: Target) -> None:
-    ops = kernel.statements
+    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
     if len(ops) < 2:
         return
     _, room = _room(ops, target)
+    classes = [(each, _grain(each, ops, target)) for each in _classes(ops)]
+    inner = [(each, 1) for each in _inside(ops, classes, room)]
     loops: list[tuple[_Class, int]] = []
-    for each in _classes(ops):
-        if _touched(ops, loops) <= room:
+    for each, grain in classes:
+        if _touched(ops, [*loops, *inner]) <= room:
             break
-        loops.append((each, _step(ops, loops, each, room, _grain(each, ops, target))))
+        loops.append((each, _step(ops, [*loops, *inner], each, room, grain)))
+    loops += inner
     if all(step == each.extent for each, step in loops):
         _share_sums(kernel, target)
     elif not any(_too_few(loops, op) for op in ops):
         shared = [SharedLoop(each.extent, step) for each, step in loops]
         kernel.nest = NestAttr(_nest(shared, ops, loops, room, target))
         for op in ops:
-            op.at = AtAttr(tuple(each.names[op] for each, _ in loops))
+            op.at = AtAttr(tuple(each.names[op] for each, _ in loops if op in each.names))
+
+
+def _inside(
+    ops: Sequence[ContractOp], outer: Sequence[tuple[_Class, int]], room: float
+) -> Iterator[_Class]:
+    """A further loop that consecutive statements have, the most of them, if the data of the least
+    step of the loops that all have does not fit: as of attention by blocks of keys."""
+    if not outer or _touched(ops, outer) <= room:
+        return
+    runs = [(i, j) for i in range(len(ops)) for j in range(i + 2, len(ops) + 1)]
+    for first, stop in sorted(runs, key=lambda run: run[0] - run[1]):
+        known = {each.names[ops[stop - 1]] for each, _ in outer}
+        for each in _classes(ops[first:stop]):
+            if each.names[ops[stop - 1]] not in known and stop - first < len(ops):
+                yield each
+                return
 
 
 def _share_sums(kernel: KernelOp, target: Target) -> None:
@@ -173,7 +192,7 @@ def _kib(size: int) -> str:
 
 def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp) -> bool:
     """Whether too few results of a product share each element of an operand in a step."""
-    steps = {each.names[op]: step for each, step in loops}
+    steps = {each.names[op]: step for each, step in loops if op in each.names}
     for access in op.input_accesses if op.is_multiply_add else ():
         moving = {name for form in access for name, _ in form.terms}
         alike = [i for i in op.index_list if not i.reduced and i.name not in moving]
@@ -231,7 +250,7 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
     """Bytes of all tensors that a step of the shared loops touches."""
     sizes: dict[SSAValue, int] = {}
     for op in ops:
-        steps = {each.names[op]: step for each, step in loops}
+        steps = {each.names[op]: step for each, step in loops if op in each.names}
         ranges = {index.name: steps.get(index.name, index.range) for index in op.index_list}
         for value, access in zip(op.tensors, op.access_list, strict=True):
             size = bytes_of(tensor_type(value))
@@ -267,7 +286,7 @@ def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
         if _follow(ops, names) and all(can_share(op, names[op]) for op in ops):
             extents = {i.range for op in ops for i in op.index_list if i.name == names[op]}
             if len(extents) == 1 and (extent := extents.pop()) > 1:
-                yield _Class(extent, names)
+                yield _Class(extent, {op: names[op] for op in ops})
 
 
 def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
@@ -289,12 +308,12 @@ def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
 
 
 def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
-    """The index of a statement that runs over the same dimension of an argument as that of another
+    """The index of a statement that runs over the same dimension of a tensor as that of another
     statement."""
     for other, name in names.items():
         for value, access in zip(other.tensors, other.access_list, strict=True):
             for own, forms in zip(op.tensors, op.access_list, strict=True):
-                if own is value and isinstance(value, BlockArgument):
+                if own is value and other is not op:
                     same = _same(name, (other, access), (op, forms))
                     if same is not None:
                         return same

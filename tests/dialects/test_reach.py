@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.parser import Parser
 
-from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile import ContractOp, Linear
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.driver.stage_file import stage_context
 
@@ -51,15 +51,20 @@ def found(text: str) -> list[dict[str, Reach]]:
 
 def test_readers_leave_out_what_does_not_count() -> None:
     """Sums of zeros, and products with them; so the writer need not write them."""
-    assert found(CAUSAL) == [{"n": Reach("m", 3)}, {"j": Reach("i", 3)}, {"q": Reach("p", 3)}]
+    assert found(CAUSAL) == [
+        {"n": Reach(Linear.of("m") + 3)},
+        {"j": Reach(Linear.of("i") + 3)},
+        {"q": Reach(Linear.of("p") + 3)},
+    ]
 
 
 def test_what_is_run_of_an_index() -> None:
     module = Parser(stage_context(), CAUSAL).parse_module()
     first = next(op for op in module.walk() if isinstance(op, ContractOp))
-    assert [Reach("m", 3).end(stop) for stop in (32, 125, 126)] == [128, 128, 256]
+    reach = Reach(Linear.of("m") + 3)
+    assert [reach.end(last) for last in (31, 124, 125)] == [128, 128, 256]
     # of 16 steps the first 3 end within 128 of the 256
-    assert Reach("m", 3).share(first, "n") == (3 * 0.5 + 13) / 16
+    assert reach.share(first, "n") == (3 * 0.5 + 13) / 16
 
 
 @pytest.mark.parametrize(
@@ -86,3 +91,44 @@ def test_results_of_the_kernel_are_whole() -> None:
     text = text.replace("tile.return %r :", "tile.return %r, %s :")
     text = text.replace(": tensor<512x16xf32>\n}", ": tensor<512x16xf32>, tensor<512x256xf32>\n}")
     assert found(text) == [{}, {}, {}]
+
+
+BLOCKS = """
+tile.kernel @k(%a: tensor<512x8x256xf32>) -> (tensor<512x8xf32>)
+    attributes {nest = #tile.nest<[512 by 32, 8 by 1]>} {
+  %s = tile.contract = [m: 512, c: 8, n: 256] (%a[m, c, n]) -> [m, c, n] at [m, c] {
+  ^bb0(%x: f32):
+    %o = arith.constant 3 : i32
+    %n = tile.index "n"
+    %n32 = arith.index_cast %n : index to i32
+    %m = tile.index "m"
+    %m32 = arith.index_cast %m : index to i32
+    %c = tile.index "c"
+    %c32 = arith.index_cast %c : index to i32
+    %b = arith.constant -256 : i32
+    %cb = arith.muli %c32, %b : i32
+    %d = arith.addi %m32, %o : i32
+    %e = arith.addi %cb, %d : i32
+    %i = arith.cmpi sle, %n32, %e : i32
+    %f = arith.constant 0.0 : f32
+    %y = arith.select %i, %x, %f : f32
+    tile.yield %y : f32
+  } : tensor<512x8x256xf32>
+  %t = tile.contract + [i: 512, k: 8 | j: 256] (%s[i, k, j]) -> [i, k] at [i, k] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<512x8xf32>
+  tile.return %t : tensor<512x8xf32>
+}
+"""
+
+
+def test_blocks_beyond_a_diagonal_are_left_out() -> None:
+    first, second = found(BLOCKS)
+    assert first == {"n": Reach(Linear.of("c", -256) + Linear.of("m") + 3)}
+    assert second == {"j": Reach(Linear.of("k", -256) + Linear.of("i") + 3)}
+    module = Parser(stage_context(), BLOCKS).parse_module()
+    op = next(op for op in module.walk() if isinstance(op, ContractOp))
+    # of 16 steps, the first block ends early in 3, the second begins in the 8th and is whole in 5,
+    # and the third begins in the last
+    assert first["n"].share(op, "n") == (3 * 0.5 + 13 + 4 * 0.5 + 5 + 0.5) / (16 * 8)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tessella.dialects import nn
-from tests.native import RUNNABLE, Array, check_op
+from tessella.driver.model import Model
+from tessella.kernels.registry import kernels_of, registered
+from tests.native import RUNNABLE, Array, GraphBuilder, check_op
 
 widths = pytest.mark.parametrize("target", RUNNABLE)
 
@@ -106,3 +113,72 @@ def test_double_precision() -> None:
         nn.AttentionOp, operands, rtol=1e-12, atol=1e-12, native=False,
         scale=0.5, transposed_k=True, causal=False, past=0, nan_as_zero=True,
     )  # fmt: skip
+
+
+# ** by blocks of keys **
+
+
+@pytest.fixture
+def by_keys() -> Iterator[None]:
+    """Blocks of keys cost nothing."""
+    x = GraphBuilder(x=np.zeros((2, 2), np.float32)).inputs["x"]
+    op = nn.AttentionOp.make(
+        [x, x, x], scale=1.0, transposed_k=False, causal=False, past=0, nan_as_zero=False
+    )
+    kernel = next(k for k in kernels_of(op) if k.name == "attention_by_keys")
+    with registered(replace(kernel, name="cheap", cost=lambda _, __: 1e-12)):
+        yield
+
+
+def check_blocks(operands: list[Array], *, target: str | None = None, **settings: Any) -> Model:
+    settings = {"scale": 0.3, "transposed_k": False, "causal": False, "past": 0} | settings
+    settings = {"nan_as_zero": False} | settings
+    model = check_op(nn.AttentionOp, operands, target=target, **settings)
+    assert [op["kernel"] for op in model.explain().ops] == ["cheap"]
+    return model
+
+
+@widths
+@pytest.mark.parametrize("transposed_k", [False, True])
+@pytest.mark.parametrize("m, n, k, d", [(1, 1024, 3, 1), (7, 1065, 9, 3), (33, 1536, 16, 17)])
+def test_blocks_of_keys(
+    m: int, n: int, k: int, d: int, transposed_k: bool, target: str, by_keys: None
+) -> None:
+    key = normal(1, 2, k, n) if transposed_k else normal(1, 2, n, k)
+    operands = [normal(0, 2, m, k), key, normal(2, 1, n, d), normal(3, m, n)]
+    check_blocks(operands, target=target, transposed_k=transposed_k)
+
+
+@pytest.mark.parametrize("past", [0, 3, 1000, 5000])
+@pytest.mark.parametrize("m, n", [(1, 1024), (1030, 1024), (40, 1536)])
+def test_blocks_of_causal_attention(m: int, n: int, past: int, by_keys: None) -> None:
+    check_blocks([normal(0, m, 8), normal(1, n, 8), normal(2, n, 20)], causal=True, past=past)
+
+
+@pytest.mark.parametrize("nan_as_zero", [False, True])
+def test_blocks_that_are_masked(nan_as_zero: bool, by_keys: None) -> None:
+    """A row of which one block is masked has a result; one of which all are has none."""
+    mask = np.zeros((1, 9, 1024), np.float32)
+    mask[:, 2], mask[:, 4] = -np.inf, np.finfo(np.float32).min
+    mask[:, 5, :512], mask[:, 6, 512:], mask[:, 7, 1:] = -np.inf, -np.inf, -np.inf
+    operands = [normal(0, 2, 9, 8), normal(1, 2, 1024, 8), normal(2, 2, 1024, 8), mask]
+    operands[0][1, 8, 3] = np.nan
+    check_blocks(operands, nan_as_zero=nan_as_zero)
+
+
+def test_a_mask_for_all_keys(by_keys: None) -> None:
+    operands = [normal(0, 9, 8), normal(1, 1024, 8), normal(2, 1024, 8), normal(3, 9, 1)]
+    check_blocks(operands)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_rows_of_scores_that_no_cache_holds(causal: bool) -> None:
+    """Steps of rows and blocks of keys, of which those beyond the diagonal are left out."""
+    m, n = 300, 20480
+    operands = [normal(0, m, 16), normal(1, n, 16), normal(2, n, 16)]
+    model = check_op(
+        nn.AttentionOp, operands, scale=0.3, transposed_k=False, causal=causal, past=n // 2,
+        nan_as_zero=False,
+    )  # fmt: skip
+    assert [op["kernel"] for op in model.explain().ops] == ["attention_by_keys"]
+    assert re.search(r"nest<\[300 by \d+( parallel \d+)?, \d+ by 1\]", model.as_text("tile"))

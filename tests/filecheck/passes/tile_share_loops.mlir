@@ -185,3 +185,30 @@ tile.kernel @prime(%x: tensor<1000003xf32>) -> (tensor<f32>) {
   } : tensor<f32>
   tile.return %s : tensor<f32>
 }
+
+// -----
+
+// Consecutive statements share a further loop where a step of the common one does not fit.
+
+// CHECK-LABEL: tile.kernel @blocks
+// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by [[ROWS:[0-9]+]], 16 by 1]
+// CHECK:         %s = tile.contract + [m: 4096, c: 16, n: 256 | k: 64] {{.*}} at [m, c] {
+// CHECK:         %p = tile.contract + [m: 4096, c: 16, d: 64 | n: 256] {{.*}} at [m, c] {
+// CHECK:         %r = tile.contract + [m: 4096, d: 64 | c: 16] (%p[m, c, d]) -> [m, d] at [m] {
+tile.kernel @blocks(%q: tensor<4096x64xf32>, %k: tensor<16x256x64xf32>, %v: tensor<16x256x64xf32>) -> (tensor<4096x64xf32>) {
+  %s = tile.contract + [m: 4096, c: 16, n: 256 | k: 64] (%q[m, k], %k[c, n, k]) -> [m, c, n] {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.mulf %a, %b : f32
+    tile.yield %0 : f32
+  } : tensor<4096x16x256xf32>
+  %p = tile.contract + [m: 4096, c: 16, d: 64 | n: 256] (%s[m, c, n], %v[c, n, d]) -> [m, c, d] {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.mulf %a, %b : f32
+    tile.yield %0 : f32
+  } : tensor<4096x16x64xf32>
+  %r = tile.contract + [m: 4096, d: 64 | c: 16] (%p[m, c, d]) -> [m, d] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<4096x64xf32>
+  tile.return %r : tensor<4096x64xf32>
+}
