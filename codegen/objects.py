@@ -3,7 +3,7 @@ process, the rest in workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from time import perf_counter
@@ -97,9 +97,7 @@ class Compilation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
-            self._batch.give_up()
+        self._give_up()
 
     @property
     def names(self) -> Collection[str]:
@@ -130,11 +128,10 @@ class Compilation:
         self._missing[text] = name
         self._size += len(text)
         if self._executor is not None:
-            self._submit(text)
+            self._submit([text])
         elif not self._can_stay():
             self._executor = ThreadPoolExecutor(self._batch.size, "tessella-llvm")
-            for other in self._missing:
-                self._submit(other)
+            self._submit(self._missing)
 
     @property
     def work(self) -> float:
@@ -163,10 +160,22 @@ class Compilation:
         few = Compilation._here + len(self._missing) <= MODULES_HERE
         return few and self._size <= LITTLE and not self._batch.is_ready
 
-    def _submit(self, text: str) -> None:
+    def _submit(self, texts: Iterable[str]) -> None:
         assert self._executor is not None
-        submitted = self._executor.submit(self._batch.compile, self._missing[text], text)
-        self._futures[text] = submitted
+        try:
+            for text in texts:
+                submitted = self._executor.submit(self._batch.compile, self._missing[text], text)
+                self._futures[text] = submitted
+        except RuntimeError as error:  # the system refuses to start threads
+            workers.refuse(NoWorkersError(str(error)))
+            self._give_up()
+            self._executor, self._futures = None, {}
+            self._batch = Batch(workers.pool(), self._machine)
+
+    def _give_up(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._batch.give_up()
 
     def _compile_here(self, text: str) -> bytes:
         Compilation._here += 1

@@ -14,7 +14,6 @@ A weight is packed at compile time; other operands are copied by a kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +33,7 @@ from tessella.lowering.nn_to_tile import KernelTable, relayout
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
+from tessella.support.parallel import map_on_threads
 
 THREADS = 4
 """Threads that pack weights: memory serves no more at once."""
@@ -121,8 +121,7 @@ class _Packer:
         if sum(array.nbytes for array in needed.values()) < LARGE:
             packed = list(map(pack_one, keys))
         else:
-            with ThreadPoolExecutor(THREADS) as threads:
-                packed = list(threads.map(pack_one, keys))
+            packed = map_on_threads(pack_one, keys, THREADS)
         self.packed = dict(zip(keys, packed, strict=True))
 
     def _read_as_they_are(self) -> set[str]:

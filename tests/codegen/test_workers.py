@@ -234,6 +234,26 @@ def test_what_cannot_be_started(
     assert workers.pool().size == 0
 
 
+@pytest.mark.parametrize("started", [0, 1])
+def test_no_threads_can_be_started(
+    shared: Pool, monkeypatch: pytest.MonkeyPatch, started: int
+) -> None:
+    """As in a container whose limit of processes is reached: threads count, too."""
+    start, left = threading.Thread.start, [None] * started
+
+    def refuse(thread: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    texts = {"k": long(500), "l": long(400), "m": constant(1)}
+    made = objects.compile_modules(texts, native())
+    assert made.images["m"] == emit_object(constant(1), MACHINE)
+    assert workers.pool().size == 0
+
+
 def test_none_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.KNOBS, "workers", 0)
     monkeypatch.setattr(workers._SHARED, "_pool", None)
