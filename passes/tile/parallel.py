@@ -126,7 +126,7 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
             for op in kernel.body.block.ops
             if isinstance(op, ContractOp) and depth(op) > number
             for name, reach in reaches(op).items()
-            if reach.shared == list(shared_loops(op))[number]
+            if reach.last.coefficient(list(shared_loops(op))[number]) > 0
         ),
         default=1.0,
     )
