@@ -26,7 +26,7 @@ from tessella.frontends.functions import clean, isolate
 from tessella.runtime.elements import widened
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
-from tessella.support.errors import ShapeError
+from tessella.support.errors import ShapeError, TessellaError
 
 Array = npt.NDArray[Any]
 Values = Sequence[SSAValue]
@@ -122,27 +122,22 @@ class Emitter:
         step: Step,
         backward: Callable[[int], bool] = lambda sequence: False,
     ) -> Values:
-        """Run a step for each element of sequences, which have at least one.
+        """Run a step for each element of sequences.
 
         ``step`` emits the ops of a function of its own, which may read all values there are.
         ``backward`` says which sequences run from their last element to their first: those that are
         taken have the first numbers, those that are returned the next. Gives the last carried
         values, and the sequences that are returned. Raises ShapeError.
         """
-        elements = [tensor(tensor_type(x).element_type, shape_of(x)[1:]) for x in sequences]
-        body = Block(arg_types=[*(tensor_type(x) for x in first), *elements])
-        with self.inside(body):
-            carried, outputs = step(body.args[: len(first)], body.args[len(first) :])
-        for old, new in zip(first, carried, strict=True):
-            if new.type != old.type:
-                raise ShapeError(
-                    "a value that is carried from step to step changes its type",
-                    expected=str(old.type),
-                    found=str(new.type),
-                )
+        steps = _length(sequences)
+        body, carried, outputs = self._body(first, sequences, step)
+        if steps == 0:
+            types = [tensor_type(y) for y in outputs]
+            body.erase(safe_erase=False)
+            empty = (self.splat(0, (0, *t.get_shape()), dtype_of(t)) for t in types)
+            return [*first, *empty]
         body.add_op(ReturnOp(*carried, *outputs))
         others = isolate(body)
-        steps = shape_of(sequences[0])[0]
         stacked = [tensor(tensor_type(y).element_type, (steps, *shape_of(y))) for y in outputs]
         types = [*(tensor_type(x) for x in first), *stacked]
         name = f"{name}_{len(self.functions)}"
@@ -157,6 +152,21 @@ class Emitter:
             op.attributes["node"] = StringAttr(where)
         return self.append(op)
 
+    def _body(self, first: Values, sequences: Values, step: Step) -> tuple[Block, Values, Values]:
+        """A block with the ops of a step, the next carried values, and the elements."""
+        elements = [tensor(tensor_type(x).element_type, shape_of(x)[1:]) for x in sequences]
+        body = Block(arg_types=[*(tensor_type(x) for x in first), *elements])
+        try:
+            with self.inside(body):
+                carried, outputs = step(body.args[: len(first)], body.args[len(first) :])
+            for old, new in zip(first, carried, strict=True):
+                _check_carried(old, new)
+        except TessellaError:
+            # its ops use values of the program
+            body.erase(safe_erase=False)
+            raise
+        return body, carried, outputs
+
     def module(self, main: FuncOp) -> ModuleOp:
         """The finished program, without ops whose results are not used, functions that nothing
         runs, and weights that no op names."""
@@ -170,6 +180,24 @@ class Emitter:
         ops = (op for op in module.walk() if isinstance(op, nn.WeightOp))
         self.weights.keep({op.symbol.root_reference.data for op in ops})
         return module
+
+
+def _length(sequences: Values) -> int:
+    """How many elements each sequence has."""
+    lengths = {shape_of(x)[:1] for x in sequences}
+    if len(lengths) != 1 or lengths == {()}:
+        found = ", ".join(str(x.type) for x in sequences)
+        raise ShapeError("sequences differ in length, or have none", found=found)
+    return shape_of(sequences[0])[0]
+
+
+def _check_carried(old: SSAValue, new: SSAValue) -> None:
+    if new.type != old.type:
+        raise ShapeError(
+            "a value that is carried from step to step changes its type",
+            expected=str(old.type),
+            found=str(new.type),
+        )
 
 
 def _check_fits(value: float, dtype: np.dtype[Any]) -> None:

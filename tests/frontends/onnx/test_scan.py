@@ -86,6 +86,15 @@ def test_a_loop_in_a_loop() -> None:
     compare(proto, feeds)
 
 
+def test_no_steps() -> None:
+    """What is carried stays as it is; ONNX Runtime crashes."""
+    graph = body([*SUMS, *make(("Neg", "k0", "y0"))], 1, 1, 1)
+    proto, feeds = scan(graph, 0, scan_output_axes=[1])
+    for state, empty in (run(proto, feeds), tessella.compile(proto).run(None, feeds)):
+        np.testing.assert_array_equal(state, feeds["h0"])
+        assert (empty.shape, empty.dtype) == ((SIZE, 0), np.float32)
+
+
 @given(loops())
 @settings(max_examples=sampled(40), deadline=None)
 def test_random_loops(case: tuple[onnx.ModelProto, dict[str, Array]]) -> None:

@@ -35,6 +35,7 @@ LEFT_OUT = {
     "If": "the condition is known at import, so that one branch is the graph",
     "LRN": "onnx.reference leaves out the last channel of a window",
     "LinearAttention": "no oracle has it",
+    "Loop": "it has a graph of its own; tests/frontends/onnx/test_loop.py has some",
     "NonZero": "its operand is known at import, so that it is a constant",
     "OptionalGetElement": "of a tensor it is the identity, and ONNX Runtime has it for optionals",
     "OptionalHasElement": "of a tensor it is a constant, and ONNX Runtime has it for optionals",
