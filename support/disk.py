@@ -153,16 +153,18 @@ class Folder:
         if int(_name(key)[:2], 16) < 4 or size > self.most // 64:
             self.trim()
 
-    def trim(self, most: int | None = None) -> None:
-        """Remove the entries used longest ago until the others take no more than ``most``."""
+    def trim(self, most: int | None = None) -> int:
+        """Remove the entries used longest ago until the others take no more than ``most``. Returns
+        the number of those that the system keeps."""
         most = self.most if most is None else most
         files = sorted(self._files(), key=lambda file: file[1].st_mtime)
-        size = sum(status.st_size for _, status in files)
+        size, stayed = sum(status.st_size for _, status in files), 0
         for file, status in files:
             if size <= most:
                 break
-            _remove(file)
+            stayed += not _remove(file)
             size -= status.st_size
+        return stayed
 
     def usage(self) -> Usage:
         """How many entries there are, and what they take."""
@@ -242,6 +244,10 @@ def _write(file: Path, *parts: Buffer) -> None:
         raise
 
 
-def _remove(file: Path) -> None:
-    with contextlib.suppress(OSError):
-        file.unlink()
+def _remove(file: Path) -> bool:
+    """Whether a file is gone."""
+    try:
+        file.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

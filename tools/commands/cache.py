@@ -7,6 +7,7 @@ import argparse
 from tessella.codegen import kernel_cache
 from tessella.driver import kept_weights, program_cache
 from tessella.support import disk
+from tessella.support.errors import TessellaError
 
 FOLDERS = (
     kernel_cache.FOLDER,
@@ -34,8 +35,9 @@ def run(args: argparse.Namespace) -> int:
         print("there is no cache: TESSELLA_CACHE is off, or there is no home folder")
         return 0
     if args.action == "clear":
-        for folder in FOLDERS:
-            folder.trim(0)
+        stayed = sum(folder.trim(0) for folder in FOLDERS)
+        if stayed:
+            raise TessellaError(f"{stayed} entries cannot be removed", where=str(root))
     print(f"{root}  (TESSELLA_CACHE names another folder, or is off)")
     for folder in FOLDERS:
         usage = folder.usage()
