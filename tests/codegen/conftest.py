@@ -16,5 +16,5 @@ def target(request: pytest.FixtureRequest) -> Target:
 
 @pytest.fixture(params=[*RUNNABLE, *EMULATED], ids=lambda target: target.name)
 def any_target(request: pytest.FixtureRequest) -> Target:
-    """Those, and the ones that an emulator can run, which takes 0.1 s for each kernel."""
+    """Those, and the ones that an emulator can run."""
     return request.param

@@ -22,14 +22,14 @@ from tessella.codegen.llvm import optimize_and_emit
 from tessella.dialects.rt import CONTEXT_SLOTS, Rt
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
-from tests.codegen import emulator
+from tests.codegen import aarch64
 
 Array = npt.NDArray[Any]
 
 RUNNABLE = [t for t in TARGETS.values() if targets.can_run(t)]
 
 NEON = targets.get("neon")
-EMULATED = [NEON] if NEON not in RUNNABLE and emulator.available() else []
+EMULATED = [NEON] if NEON not in RUNNABLE and aarch64.AVAILABLE else []
 """Targets for which a kernel, but not a library, can be run."""
 
 DTYPES: dict[str, type[np.generic]] = {
@@ -87,12 +87,13 @@ def _linked(text: str, target: Target) -> Library:
 def call_text(text: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
     """Call the kernel `k` of an LLVM text on the arrays in place; the context after it."""
     context = np.zeros(CONTEXT_SLOTS, np.int64)
-    if not targets.can_run(target):
-        emulator.run(optimize_and_emit(text, target), [context, *arrays])
-        return context
-    library = _linked(text, target)
     pointers = [array.ctypes.data for array in (context, *arrays)]
     buffers = (ctypes.c_void_p * len(pointers))(*pointers)
+    if not targets.can_run(target):
+        cores = aarch64.Machine([optimize_and_emit(text, target)], seed=0)
+        cores.call(cores.functions["k"], ctypes.addressof(buffers), 0, 1)
+        return context
+    library = _linked(text, target)
     pointer, i64 = ctypes.c_void_p, ctypes.c_int64
     ctypes.CFUNCTYPE(None, pointer, i64, i64)(library.address("k"))(buffers, 0, 1)
     return context

@@ -1,15 +1,21 @@
-"""The text of the pool's code, for all targets."""
+"""The text of the pool's code, for all targets, and the code for AArch64 on emulated cores."""
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tessella.codegen import pool
 from tessella.codegen.llvm import assembly
+from tessella.runtime.arena import aligned
+from tessella.runtime.pool import LINE
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
+from tests.emulated import NEON, Cores
+from tests.native import Array
+from tests.runtime.pooled import COUNT, image, summed, sums
 
 TABLE = list(TARGETS.values())
 
@@ -34,3 +40,29 @@ def test_names_of_offsets_are_known() -> None:
     assert len(lines) == 3
     assert 8 * len(pool.pool.TABLE) <= pool.pool.LINE
     assert 8 * len((*pool.pool.RUN, *pool.pool.RUN_NUMBERS)) <= pool.pool.LINE
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_threads_of_aarch64_meet(threads: int) -> None:
+    """They start, run a segment together three times, and wait for each other in between."""
+    cores = Cores([image(NEON, "segment", sums(4))], seed=threads)
+    for start in range(3):
+        x = np.arange(COUNT) + start
+        np.testing.assert_array_equal(_run(cores, threads, x), summed(x, 4))
+
+
+def test_a_missing_barrier_of_aarch64_shows() -> None:
+    alone = sums(4).replace("call void @meet(ptr %context, i64 %threads)", "")
+    x = np.arange(COUNT)
+    found = _run(Cores([image(NEON, "segment", alone)], seed=0), 3, x)
+    assert (found != summed(x, 4)).any()
+
+
+def _run(cores: Cores, threads: int, x: Array) -> Array:
+    """What the segment makes of an array."""
+    team, y, arena = cores.team(threads), np.zeros_like(x), np.zeros_like(x)
+    contexts = aligned(threads * LINE, LINE)
+    inputs, outputs = (np.array([a.ctypes.data]) for a in (x, y))
+    pointers = [a.ctypes.data for a in (contexts, inputs, outputs, x, arena)]
+    team.run(team.address, cores.address("segment"), *pointers, threads)
+    return y

@@ -23,8 +23,10 @@ from tessella.passes import insert_barriers, tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.runtime.arena import Workspace
 from tessella.runtime.program import Program
+from tests import emulated
 from tests.frontends.onnx.models import model, value
 from tests.frontends.onnx.test_recurrent import GATES
+from tests.generators.nn_programs import Program as Drawn
 from tests.generators.nn_programs import programs
 from tests.generators.scans import body, loops, make, scan
 from tests.models import load_model, random_inputs
@@ -203,3 +205,21 @@ def test_a_missing_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compile_graph(graph, make_options()).program
     with pytest.raises(AssertionError):
         check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch)
+
+
+@pytest.mark.usefixtures("divide_all")
+@settings(
+    max_examples=sampled(40),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
+@given(drawn=programs(exact=True), seed=st.integers(0, 1000))
+def test_programs_for_aarch64(drawn: Drawn, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On emulated cores, which change after any number of instructions."""
+    arrays = list(drawn.inputs.values())
+    expected = compile_graph(drawn.graph(), make_options()).program.run(arrays)
+    with monkeypatch.context() as patch:
+        program = emulated.compiled(drawn.graph(), seed, patch)
+        for threads in (1, 2, 3):
+            for y, wanted in zip(program.run(arrays, threads), expected, strict=True):
+                np.testing.assert_array_equal(y, wanted, strict=True)

@@ -109,10 +109,12 @@ end:
 def compiled(bodies: Mapping[str, str]) -> Library:
     """Segments of these bodies, by name."""
     target = targets.native()
-    images = {
-        name: optimize_and_emit(_text(target, name, body), target) for name, body in bodies.items()
-    }
-    return link(images)
+    return link({name: image(target, name, body) for name, body in bodies.items()})
+
+
+def image(target: targets.Target, name: str, body: str) -> bytes:
+    """The object of a segment."""
+    return optimize_and_emit(_text(target, name, body), target)
 
 
 def _text(target: targets.Target, name: str, body: str) -> str:

@@ -1,0 +1,60 @@
+"""Programs for AArch64 on several emulated cores, with the code of the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+import pytest
+
+from tessella.codegen import pool
+from tessella.codegen.link import Library
+from tessella.codegen.llvm import Machine as Compiler
+from tessella.codegen.llvm import emit_object, optimize_and_emit
+from tessella.dialects.graph import Graph, main_function
+from tessella.driver import build
+from tessella.driver.options import make_options
+from tessella.runtime import program as runtime
+from tessella.runtime.pool import ENTER, GROW, LINE, POOL, TABLE, TEAM_BYTES, Team
+from tessella.runtime.program import Program
+from tessella.targets.table import TARGETS
+from tests.codegen.aarch64 import Machine
+
+NEON = TARGETS["neon"]
+
+
+class Cores(Machine):
+    """Cores with the pool's code and other objects, in place of a linked library."""
+
+    def __init__(self, images: Sequence[bytes], seed: int) -> None:
+        code = emit_object(pool.emit_pool(NEON), Compiler.of(NEON))
+        super().__init__([code, *images], seed)
+        self._team = self.take(TEAM_BYTES)
+        values = {name: self.functions.get(name, 0) for name in TABLE}
+        values |= {"cores": 2, "cpus": self.take(LINE)}
+        self.put(self._team, np.array([*values.values()], np.int64).tobytes())
+
+    def address(self, name: str) -> int:
+        """Where a function starts."""
+        return self.functions[name]
+
+    def team(self, threads: int) -> Team:
+        """In place of ``POOL.team``."""
+        self.call(self.functions[GROW], self._team, threads - 1)
+        return Team(threads, self._team, self.function(self.functions[ENTER]))
+
+    def function(self, address: int) -> Callable[..., None]:
+        """What runs a function, in place of one of C."""
+        return lambda *arguments: self.call(address, *arguments)
+
+
+def compiled(graph: Graph, seed: int, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program of a graph for AArch64, which runs on cores of its own."""
+    lowered = build.lower(graph, make_options(target="aarch64"), start=graph.stage)
+    cores = Cores([optimize_and_emit(text, NEON) for text in lowered.llvm().values()], seed)
+    monkeypatch.setattr(runtime, "_SEGMENT", cores.function)
+    monkeypatch.setattr(POOL, "team", cores.team)
+    main, weights = main_function(lowered.stages["loops"]), build._weight_table(lowered)
+    library = cast(Library, cores)
+    return build._Assembler(lowered, library, main, weights).program()
