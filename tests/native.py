@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tessella import targets
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import NnOp, type_of
+from tessella.dialects.nn.core import NnOp, tensor, tensor_type, type_of
+from tessella.dialects.nn.recurrent import ScanOp
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
+from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
 
 Array = npt.NDArray[Any]
@@ -36,12 +39,15 @@ class GraphBuilder:
     def __init__(self, **inputs: Array) -> None:
         self.weights = WeightStore()
         self.main = make_main(list(inputs), [type_of(a) for a in inputs.values()])
-        self.inputs: dict[str, SSAValue] = dict(zip(inputs, self.main.body.block.args, strict=True))
+        self.block = self.main.body.block
+        """Where ops are added: another one while a function is made."""
+        self.functions: list[FuncOp] = []
+        self.inputs: dict[str, SSAValue] = dict(zip(inputs, self.block.args, strict=True))
 
     def weight(self, array: Array, name: str = "w") -> SSAValue:
         """A weight."""
         op = WeightOp(self.weights.add(name, array), type_of(array))
-        self.main.body.block.add_op(op)
+        self.block.add_op(op)
         return op.res
 
     def op(
@@ -49,13 +55,37 @@ class GraphBuilder:
     ) -> SSAValue:
         """An op; its first result."""
         op = kind.make(operands, **settings)
-        self.main.body.block.add_op(op)
+        self.block.add_op(op)
         return op.results[0]
+
+    def scan(
+        self,
+        operands: Sequence[SSAValue],
+        loop: Loop,
+        body: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """A loop around a function with the ops of ``body``; its results."""
+        sequences = range(loop.carried, loop.carried + loop.scanned)
+        types = [tensor_type(value) for value in operands]
+        steps = types[loop.carried].get_shape()[0]
+        for i in sequences:
+            types[i] = tensor(types[i].element_type, types[i].get_shape()[1:])
+        outer, self.block = self.block, Block(arg_types=types)
+        results = body(self.block.args)
+        self.block.add_op(ReturnOp(*results))
+        given = [tensor_type(value) for value in results]
+        name, region = f"step_{len(self.functions)}", Region(self.block)
+        self.functions.append(FuncOp(name, (types, given), region))
+        self.block = outer
+        stacked = [tensor(t.element_type, (steps, *t.get_shape())) for t in given[loop.carried :]]
+        op = ScanOp(name, operands, [*given[: loop.carried], *stacked], loop)
+        self.block.add_op(op)
+        return op.results
 
     def graph(self, *results: SSAValue) -> Graph:
         """The finished program."""
         finish_main(self.main, [f"y{i}" for i in range(len(results))], results)
-        return Graph(ModuleOp([self.main]), self.weights)
+        return Graph(ModuleOp([*self.functions, self.main]), self.weights)
 
 
 class FixedSource:

@@ -19,7 +19,9 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp, PyValue, element_type, tensor
+from tessella.runtime.scan import Loop
 from tests.generators.choices import Choices
 from tests.native import Array, GraphBuilder
 
@@ -42,6 +44,11 @@ class Step:
     settings: Mapping[str, PyValue] = field(default_factory=dict[str, PyValue])
     array: Array | None = None
     """Of a weight; of a splat, any view that has its shape and its number."""
+    loop: Loop | None = None
+    body: Program | None = None
+    """Of a scan: what it runs."""
+    result: int = 0
+    """Of a scan: which of its results the step gives."""
 
 
 @dataclass
@@ -62,6 +69,10 @@ class Program:
             values.append(build(g, step, values))
         return g.graph(*(values[i] for i in self.results))
 
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Its results, by the interpreter."""
+        return interpret(self.graph(), dict(zip(self.inputs, arrays, strict=True)))
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
 
@@ -75,6 +86,8 @@ class Program:
                 else ""
             )
             settings = "".join(f", {k}={v}" for k, v in step.settings.items())
+            if step.body is not None:
+                settings += f" {step.loop}, result {step.result}, of" + repr(step.body)
             lines.append(
                 f"{step.kind.name} {', '.join(map(str, step.operands))}{array}{number}{settings}"
             )
@@ -91,20 +104,39 @@ def build(g: GraphBuilder, step: Step, values: Sequence[SSAValue]) -> SSAValue:
         assert step.array is not None
         type = tensor(element_type(step.array.dtype), step.array.shape)
         op = nn.SplatOp(step.array.flat[0].item(), type)
-        g.main.body.block.add_op(op)
+        g.block.add_op(op)
         return op.res
+    if step.body is not None and step.loop is not None:
+        body = step.body
+
+        def made(arguments: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            inner = list(arguments)
+            for each in body.steps:
+                inner.append(build(g, each, inner))
+            return [inner[i] for i in body.results]
+
+        return g.scan([values[i] for i in step.operands], step.loop, made)[step.result]
     return g.op(step.kind, [values[i] for i in step.operands], **step.settings)
 
 
 class Sketch(Choices):
     """A program that grows by steps, with the arrays that its values have for its inputs."""
 
-    def __init__(self, random: Random, dtype: DTypes, *, exact: bool) -> None:
+    def __init__(
+        self,
+        random: Random,
+        dtype: DTypes,
+        *,
+        exact: bool,
+        inputs: Mapping[str, Array] | None = None,
+    ) -> None:
         super().__init__(random)
         self.dtype = np.dtype(dtype)
         self.exact = exact
-        shapes = [self.shape() for _ in range(self.between(1, 2))]
-        self.program = Program({f"x{i}": self.numbers(shape) for i, shape in enumerate(shapes)})
+        if inputs is None:
+            shapes = [self.shape() for _ in range(self.between(1, 2))]
+            inputs = {f"x{i}": self.numbers(shape) for i, shape in enumerate(shapes)}
+        self.program = Program(dict(inputs))
         self.builder = GraphBuilder(**self.program.inputs)
         self.values: list[SSAValue] = list(self.builder.inputs.values())
         self.arrays: list[Array] = list(self.program.inputs.values())
@@ -154,12 +186,15 @@ class Sketch(Choices):
 
     def add(self, step: Step) -> int:
         value = build(self.builder, step, self.values)
+        arrays = [self.arrays[i] for i in step.operands]
         if step.array is not None:
             array = step.array
+        elif step.body is not None and step.loop is not None:
+            array = step.loop.run(step.body.run, arrays)[step.result]
         else:
             owner = value.owner
             assert isinstance(owner, NnOp)
-            array = owner.evaluate(*(self.arrays[i] for i in step.operands))[0]
+            array = owner.evaluate(*arrays)[0]
         self.program.steps.append(step)
         self.values.append(value)
         self.arrays.append(array)
@@ -476,6 +511,35 @@ def window(s: Sketch, kind: type[NnOp], x: int, rank: int, **settings: PyValue) 
     )
 
 
+# ** loops **
+
+
+def scan(s: Sketch) -> None:
+    """A loop that keeps its state small."""
+    x = s.pick(lambda a: a.ndim > 1 and 0 < a.shape[0] <= 9)
+    if x is None or not s.fits(s.most(x) * 64):
+        return
+    sequence = s.arrays[x]
+    shape = sequence.shape[1:]
+    h, other = s.pick(lambda a: a.shape == shape and np.abs(a).max() <= 8), s.pick()
+    operands = [s.constant(s.numbers(shape)) if h is None else h, x]
+    inputs = {"h": s.numbers(shape, 8), "x": np.abs(sequence).max(axis=0)}
+    if other is not None and s.coin():
+        operands.append(other)
+        inputs["y"] = s.arrays[other]
+    inner = Sketch(s.random, s.dtype, exact=s.exact, inputs=inputs)
+    for _ in range(s.between(1, 3)):
+        s.one_of(unary, binary, binary, clip, transpose, matmul, reduce)(inner)
+    found = inner.pick(lambda a: a.shape == shape)
+    assert found is not None
+    new = inner.op(s.one_of(nn.AddOp, nn.SubOp, nn.MaxOp), found, s.one_of(0, 1))
+    state, output = inner.op(nn.ClipOp, new, low=-8.0, high=8.0), inner.pick()
+    assert output is not None
+    inner.program.results = (state, output)
+    loop = Loop(1, 1, tuple(i for i in range(2) if s.coin()))
+    s.add(Step(nn.ScanOp, tuple(operands), body=inner.program, loop=loop, result=s.one_of(0, 1, 1)))
+
+
 # ** without native kernels **
 
 
@@ -540,5 +604,5 @@ EXACT_ON_FLOATS: Sequence[Drawer] = (
     unary, clip, binary, binary, where, transpose, transpose, reshape, slice_, concat, pad, repeat,
     gather, reduce, matmul, conv, conv, max_pool,
 )  # fmt: skip
-EXACT: Sequence[Drawer] = (*EXACT_ON_FLOATS, equal, neutral)
+EXACT: Sequence[Drawer] = (*EXACT_ON_FLOATS, equal, neutral, scan, scan)
 INEXACT: Sequence[Drawer] = (smooth, softmax, softmax, mean, average, layer_norm, divide)
