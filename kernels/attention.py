@@ -19,6 +19,7 @@ from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.linear import batch_forms, multiply
 from tessella.kernels.reduction import (
+    exponential,
     exponentials,
     first_over_second,
     inner_type,
@@ -139,9 +140,9 @@ def attention_by_keys(
     scores, last = _masked_scores(k, op, p, q, key, mask)
     axis = len(p.scores) - 1
     most = _finite(k, maxima(k, scores, axis))
-    e = shifted(k, scores, most, axis, tensor_type(scores), exp=True, last=last)
+    e = shifted(k, scores, most, axis, tensor_type(scores), exponential, last)
     total, products = sums(k, e, axis), _products(k, p, e, v)
-    w = shifted(k, most, maxima(k, most, axis - 1), axis - 1, tensor_type(most), exp=True)
+    w = shifted(k, most, maxima(k, most, axis - 1), axis - 1, tensor_type(most), exponential)
     return _divided(k, op, _over_blocks(k, p, w, products), _over_blocks(k, p, w, total))
 
 

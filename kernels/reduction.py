@@ -166,9 +166,15 @@ def _along(x: SSAValue, axis: int) -> tuple[dict[str, int], list[str]]:
 
 
 def maxima(k: KernelBuilder, x: SSAValue, axis: int) -> SSAValue:
-    """The maxima along an axis."""
+    """The greatest numbers along an axis: what is NaN makes its own exponential NaN, and so their
+    sum."""
     type = inner_type(x, kept_shape(x, [axis]))
-    return reduce_axes(k, ">", [x], [axis], type, first, keepdims=False)
+    return reduce_axes(k, ">", [x], [axis], type, _number, keepdims=False)
+
+
+def _number(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+    """-inf for NaN."""
+    return s.op(arith.MaxnumfOp(a[0], s.like(-numbers.inf, a[0])))
 
 
 def sums(k: KernelBuilder, x: SSAValue, axis: int, body: Body = first) -> SSAValue:
@@ -183,21 +189,24 @@ def shifted(
     most: SSAValue,
     axis: int,
     type: Tensor,
-    *,
-    exp: bool,
+    map: Body,
     last: Linear | None = None,
 ) -> SSAValue:
-    """x minus a number for each point of the other axes, exponentiated or not; 0 where the index of
-    the axis, ``d0`` or so, is above ``last``."""
+    """A map of x minus a number for each point of the other axes; 0 where the index of the axis,
+    ``d0`` or so, is above ``last``."""
     free, kept = _along(x, axis)
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        difference = s.op(arith.SubfOp(a[0], a[1]))
-        value = s.op(math.ExpOp(difference)) if exp else difference
+        value = map(s, [s.op(arith.SubfOp(a[0], a[1]))])
         return value if last is None else s.up_to(f"d{axis}", last, value, 0.0)
 
     operands = [(x, list(free)), (most, list(kept))]
     return k.contract("=", free, {}, operands, (type, list(free)), body)
+
+
+def exponential(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+    """exp of the first operand's element."""
+    return s.op(math.ExpOp(args[0]))
 
 
 def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -207,11 +216,15 @@ def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
 
 
 def exponentials(
-    k: KernelBuilder, x: SSAValue, axis: int, type: Tensor, last: Linear | None = None
+    k: KernelBuilder,
+    x: SSAValue,
+    axis: int,
+    type: Tensor,
+    last: Linear | None = None,
 ) -> tuple[SSAValue, SSAValue]:
     """E = exp(X - max X) along one axis, and the sums of E. X is -inf, and E is 0, where the index
     of the axis is above ``last``."""
-    e = shifted(k, x, maxima(k, x, axis), axis, type, exp=True, last=last)
+    e = shifted(k, x, maxima(k, x, axis), axis, type, exponential, last)
     return e, sums(k, e, axis)
 
 
@@ -230,8 +243,8 @@ def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SS
     """S = X - max X, then S - log(sum exp S), along one axis."""
     axis = op.settings["axis"]
     type = k.result_type(op)
-    difference = shifted(k, x, maxima(k, x, axis), axis, type, exp=False)
-    total = sums(k, difference, axis, lambda s, a: s.op(math.ExpOp(a[0])))
+    difference = shifted(k, x, maxima(k, x, axis), axis, type, first)
+    total = sums(k, difference, axis, exponential)
     free, kept = _along(x, axis)
     return k.contract(
         "=",

@@ -10,7 +10,7 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tessella.dialects.arith import element_of
+from tessella.dialects.arith import CmpfOp, SelectOp, element_of
 from tessella.dialects.elements import is_unsigned
 from tessella.dialects.nn.core import is_float, number
 from tessella.lowering.values import Emitter, Val
@@ -85,6 +85,12 @@ def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None
 def accumulate(e: Emitter, kind: str, total: SSAValue, value: SSAValue) -> SSAValue:
     """``total`` and one more value."""
     return e.op(_find(kind, element_of(total.type)).accumulate(total, value))
+
+
+def greater(e: Emitter, value: SSAValue, total: SSAValue) -> SSAValue:
+    """The value if it is greater than ``total``, which it is not if it is NaN."""
+    above = e.op(CmpfOp(value, total, "ogt"))
+    return e.op(SelectOp(above, value, total))
 
 
 def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:

@@ -95,9 +95,9 @@ class Bodies:
             raise InternalError("a body without tile.yield")
         return values[last.value]
 
-    def factors(
+    def operands(
         self,
-        product: arith.MulfOp,
+        last: Operation,
         block: Block,
         args: Sequence[Val],
         indices: Mapping[str, Pos],
@@ -105,9 +105,9 @@ class Bodies:
         vector: int,
         tail: int,
     ) -> list[Val]:
-        """The factors of the product that a body yields, which is not computed."""
-        values = self._values(block, args, indices, row, vector, tail, product)
-        return [values[factor] for factor in product.operands]
+        """The operands of the op whose result a body yields, which is not computed."""
+        values = self._values(block, args, indices, row, vector, tail, last)
+        return [values[operand] for operand in last.operands]
 
     def _values(
         self,

@@ -24,7 +24,7 @@ from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, YieldOp
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
-from tessella.lowering.aggregate import accumulate, horizontal, identity
+from tessella.lowering.aggregate import accumulate, greater, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.bounds import Bounds
@@ -510,6 +510,7 @@ class Statement:
         results = [Val(v, self.s.vector is not None) for v in sums]
         maps = self.op.is_map
         fused, product = self.op.is_multiply_add, self.op.summed_product
+        number = self.op.greatest_number
         self._prefetch(point)
         for row in rows:
             for u in range(point.vectors):
@@ -527,7 +528,14 @@ class Statement:
                 if product is not None:
                     old = results[slot].ssa
                     place = point.indices, row, u, tail
-                    new = self._fma(self.bodies.factors(product, block, args, *place), old)
+                    new = self._fma(self.bodies.operands(product, block, args, *place), old)
+                    results[slot] = self._kept(mask, new, old)
+                    continue
+                if number is not None:
+                    old = results[slot].ssa
+                    place = point.indices, row, u, tail
+                    x, _ = self.bodies.operands(number, block, args, *place)
+                    new = greater(self.e, self.e.spread(x), old)
                     results[slot] = self._kept(mask, new, old)
                     continue
                 value = self.bodies.run(block, args, point.indices, row, u, tail)

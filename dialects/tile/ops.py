@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    FloatAttr,
     IndexType,
     StringAttr,
     TensorType,
@@ -38,6 +40,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.arith import ConstantOp
 from tessella.dialects.assembly import parse_operand, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
@@ -278,6 +281,18 @@ class ContractOp(IRDLOperation):
         if self.aggregation.data != "+" or not isinstance(last, arith.MulfOp):
             return None
         return last if last.result.has_one_use() else None
+
+    @property
+    def greatest_number(self) -> arith.MaxnumfOp | None:
+        """What makes -inf of NaN, if the statement finds the greatest of numbers: one comparison is
+        enough then, where a maximum that keeps NaN takes two."""
+        last = yielded(self.combine.block).owner
+        if self.aggregation.data != ">" or not isinstance(last, arith.MaxnumfOp):
+            return None
+        least = last.rhs.owner
+        value = least.value if isinstance(least, ConstantOp) else None
+        is_least = isinstance(value, FloatAttr) and value.value.data == -math.inf
+        return last if is_least and last.result.has_one_use() else None
 
     def verify_(self) -> None:
         if self.aggregation.data not in AGGREGATIONS:

@@ -26,7 +26,7 @@ from tessella.dialects.arith import ConstantOp
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import SharedLoop
 from tessella.dialects.tile.nest import lives_within, shared_loops
-from tessella.dialects.tile.ops import ContractOp, IndexOp, YieldOp
+from tessella.dialects.tile.ops import ContractOp, IndexOp, YieldOp, yielded
 
 GRANULE = 128
 """Steps end at a multiple of so many values of an index, or at its end. Tiles divide it, so that
@@ -150,13 +150,13 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
     return Reach(Linear(terms.pop(), max(f.constant for f in needed))) if len(terms) == 1 else None
 
 
-def _is_neutral(op: ContractOp, number: int, fill: float) -> bool:
+def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
     """Whether points at which an operand has this value do not count."""
     if op.is_multiply_add:
         return fill == 0.0
-    last = op.combine.block.last_op
-    assert isinstance(last, YieldOp)
-    return last.value is op.combine.block.args[number] and fill == _NEUTRAL.get(op.aggregation.data)
+    number = op.greatest_number
+    value = yielded(op.combine.block) if number is None else number.lhs
+    return value is op.combine.block.args[operand] and fill == _NEUTRAL.get(op.aggregation.data)
 
 
 def _outside(op: ContractOp) -> _Outside | None:

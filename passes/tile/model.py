@@ -227,6 +227,8 @@ class Model:
         """Vector operations of a point and element."""
         if self.op.is_multiply_add:
             return 1.0
+        if self.op.greatest_number is not None:
+            return body_ops(self.op) - 1.0  # it is the aggregation; the other is its constant
         # a maximum that keeps NaN takes a comparison and a blend
         accumulate = {"=": 0.0, "+": 1.0, "*": 1.0}.get(self.op.aggregation.data, 3.0)
         fused = self.op.summed_product is not None
