@@ -13,6 +13,7 @@ threads there will be, and tiles stay whole, so results have the same bits for a
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +36,7 @@ from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
 from tessella.passes.tile.cost import kernel_cycles
-from tessella.passes.tile.parallel import modelled, parallel_index, parallel_nest, step_cycles
+from tessella.passes.tile.parallel import modelled, parallel_index, parallel_nest
 from tessella.targets import Target
 
 WAKES = 2
@@ -54,13 +55,11 @@ class TileParallelizePass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = targets.resolve(self.target)
         kernels = {k.sym_name.data: k for k in op.body.block.ops if isinstance(k, KernelOp)}
-        work = {
-            name: kernel_cycles(kernel, lambda op: step_cycles(op, target), target)
-            for name, kernel in kernels.items()
-        }
+        models = _Models(target)
+        work = {name: kernel_cycles(k, models.cycles, target) for name, k in kernels.items()}
         runs = [r for r in _runs(op) if _worth(r, work, target)]
         names = dict.fromkeys(name for r in runs for name in r)
-        divisions = {name: _division(kernels[name], target) for name in names}
+        divisions = {name: _division(kernels[name], models) for name in names}
         divided = {name: work[name] for name, division in divisions.items() if division.divides}
         for r in runs:
             if _worth(r, divided, target):
@@ -92,6 +91,19 @@ def _worth(runs: Mapping[str, int], work: Mapping[str, float], target: Target) -
     return cycles >= WAKES * target.wake_cycles
 
 
+class _Models:
+    """The models of statements, each made once."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.of = functools.cache(functools.partial(modelled, target=target))
+        self.cycles = functools.cache(self._cycles)
+
+    def _cycles(self, op: ContractOp) -> float:
+        """Of a statement under its schedule, in one step of its kernel's nest."""
+        return 0.0 if op.schedule is None else self.of(op).estimate(op.schedule.data).cycles
+
+
 @dataclass(frozen=True)
 class _Division:
     """What of a kernel is divided."""
@@ -115,12 +127,14 @@ class _Division:
             op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))
 
 
-def _division(kernel: KernelOp, target: Target) -> _Division:
-    nest = None if kernel.nest is None else parallel_nest(kernel, target)
+def _division(kernel: KernelOp, models: _Models) -> _Division:
+    nest = None
+    if kernel.nest is not None:
+        nest = parallel_nest(kernel, models.cycles, models.target)
     loops: dict[ContractOp, tuple[str, int]] = {}
     for op in kernel.statements:
         if op.schedule is not None and not depth(op):
-            parallel = parallel_index(modelled(op, target), op.schedule.data)
+            parallel = parallel_index(models.of(op), op.schedule.data)
             if parallel is not None:
                 loops[op] = parallel
     return _Division(kernel, nest, loops)

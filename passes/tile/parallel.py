@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from xdsl.ir import SSAValue
@@ -34,11 +34,6 @@ def modelled(op: ContractOp, target: Target) -> Model:
     return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
 
 
-def step_cycles(op: ContractOp, target: Target) -> float:
-    """The modelled cycles of a statement under its schedule, in one step of its kernel's nest."""
-    return 0.0 if op.schedule is None else modelled(op, target).estimate(op.schedule.data).cycles
-
-
 def parallel_index(model: Model, s: Schedule) -> tuple[str, int] | None:
     """The index of a statement to divide, and how much of it to give to a thread at a time; None if
     no index can be divided, or the statement is too small."""
@@ -50,13 +45,15 @@ def parallel_index(model: Model, s: Schedule) -> tuple[str, int] | None:
     return None if best is None else (best.name, _grain(model, best))
 
 
-def parallel_nest(kernel: KernelOp, target: Target) -> Nest | None:
+def parallel_nest(
+    kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target
+) -> Nest | None:
     """The nest of a kernel with the loop to divide: the outermost one that keeps the threads
-    busiest. None if the kernel is too small."""
+    busiest. None if the kernel is too small, by the cycles of statements in one step."""
     assert kernel.nest is not None
     nest = kernel.nest.data
     inside = (op for op in kernel.statements if depth(op))
-    if sum(step_cycles(op, target) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
+    if sum(cycles(op) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
         return None
     loops = [i for i, loop in enumerate(nest.loops) if loop.trips > 1 and can_divide(kernel, i)]
     best = max(loops, key=lambda i: _balance(kernel, i), default=None)
