@@ -61,6 +61,22 @@ def test_a_pass_of_a_plugin(model: str, capsys: Out) -> None:
     assert capsys.readouterr().out == Path("culprit/after.mlir").read_text()
 
 
+def test_a_pass_that_changes_a_weight(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    """The text of the program stays as it is."""
+
+    def scale(step: FoldConstantsPass, ctx: Context, op: ModuleOp) -> None:
+        weights = weights_of(ctx)
+        weights._arrays["b"] = weights["b"] * 2
+
+    monkeypatch.setattr(FoldConstantsPass, "apply", scale)
+    assert main(["bisect", model]) == 1
+    output = capsys.readouterr().out
+    assert "the pass 'fold-constants'" in output
+    assert "what it changed:\n  the values of the weight @b" in output
+
+
 @pytest.mark.usefixtures("breaker")
 def test_json(model: str, capsys: Out) -> None:
     assert main(["bisect", model, "--json", "--places", "host"]) == 1
@@ -163,6 +179,10 @@ def test_native_code_of_which_each_kernel_is_right(
         (["model.onnx", "--input", "q=zeros"], "the model has no 'q'"),
         (["nobody.onnx"], "nobody.onnx"),
         (["model.onnx", "--target", "nothing"], "there is no target 'nothing'"),
+        (["model.onnx", "--tolerance", "-1"], "expected a number from 0 on, found '-1'"),
+        (["model.onnx", "--tolerance", "nan"], "expected a number from 0 on, found 'nan'"),
+        (["model.onnx", "--lines", "-1"], "expected a whole number from 0 on, found '-1'"),
+        (["model.onnx", "--seed", "-1"], "expected a whole number from 0 on, found '-1'"),
     ],
 )
 def test_refusals(arguments: list[str], message: str, model: str, capsys: Out) -> None:

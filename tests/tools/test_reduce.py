@@ -221,3 +221,9 @@ def test_refusals(model: str, capsys: Out) -> None:
     main(["compile", model, "--to", "nn"])
     assert main(["reduce", "model.nn", "--check", "false"]) == 2
     assert "only ONNX models are reduced" in capsys.readouterr().err
+    assert main(["reduce", model, "--check", "false", "--match", "["]) == 2
+    assert "'[' is no regular expression" in capsys.readouterr().err
+    assert main(["reduce", model, "--check", "no-such-command {}"]) == 2
+    assert "the command cannot be run" in capsys.readouterr().err
+    assert main(["reduce", model, "--check", "false", "--time", "-1"]) == 2
+    assert "expected a number from 0 on" in capsys.readouterr().err

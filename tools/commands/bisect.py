@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tessella.tools.commands.shared import (
     add_options,
     add_threads,
     check_stage_ahead,
+    count,
     options_of,
 )
 from tessella.tools.ir_diff import ir_diff
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="output", metavar="FOLDER", help="write the program before and after the pass"
     )
     parser.add_argument(
-        "--lines", type=int, default=40, metavar="N", help="lines of what the pass changed (40)"
+        "--lines", type=count, default=40, metavar="N", help="lines of what the pass changed (40)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)
@@ -109,7 +110,7 @@ def _of_pass(culprit: Culprit, passes: int, lines: int) -> Mapping[str, object]:
     """What there is to say about a pass that changes a result."""
     step, plugin = culprit.after.step, culprit.after.plugin
     assert step is not None
-    changed = list(ir_diff(_text(culprit.before), _text(culprit.after)))
+    changed = [*ir_diff(_text(culprit.before), _text(culprit.after)), *_other_weights(culprit)]
     spec = str(step.pipeline_pass_spec())
     stage = culprit.after.graph.stage
     text = [
@@ -159,6 +160,15 @@ def _tell(state: State, wrong: str | None) -> None:
     """Progress: one line for each state that has been run."""
     name = "the beginning" if state.step is None else state.step.name
     print(f"after {name}: {'as before' if wrong is None else 'different'}", file=sys.stderr)
+
+
+def _other_weights(culprit: Culprit) -> Iterator[str]:
+    """The weights that have other values under the same name."""
+    before, after = culprit.before.graph.weights, culprit.after.graph.weights
+    for name in before:
+        old, new = before[name], after.get(name)
+        if new is not None and new is not old and new.tobytes() != old.tobytes():
+            yield f"the values of the weight @{name}"
 
 
 def _text(state: State) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from tessella.dialects.nn.core import Array
 from tessella.runtime.elements import element_of, widened
 from tessella.tools.commands.arrays import difference
+from tessella.tools.commands.shared import amount
 
 ROUNDING: Mapping[str, float] = {
     "f64": 1e-9,
@@ -26,7 +27,7 @@ def add_tolerance(parser: argparse.ArgumentParser) -> None:
     """How much values may differ."""
     parser.add_argument(
         "--tolerance",
-        type=float,
+        type=amount,
         metavar="T",
         help="how much floats may differ: T * (|expected| + the largest |expected|); by default "
         "1e-4 for float32, 1e-2 for float16, 5e-2 for bfloat16, 1e-9 for float64. Other elements "

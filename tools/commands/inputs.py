@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
 from tessella.tools.commands.arrays import make_array, read_array
-from tessella.tools.commands.shared import assignments, missing_shape, shapes_of
+from tessella.tools.commands.shared import assignments, count, missing_shape, shapes_of
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=@FILE.npy|randn|zeros|ones",
         help="an input; randn where not given",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (0)")
+    parser.add_argument("--seed", type=count, default=0, help="of random inputs (0)")
 
 
 def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:

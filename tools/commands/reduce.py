@@ -20,7 +20,7 @@ from tessella.driver.stage_file import replace_file
 from tessella.driver.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
-from tessella.tools.commands.shared import add_model, assignments, parse_shape
+from tessella.tools.commands.shared import add_model, amount, assignments, parse_shape, pattern
 
 if TYPE_CHECKING:
     import onnx
@@ -44,18 +44,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check", required=True, metavar="COMMAND", help="what fails on the model, and is to fail"
     )
     parser.add_argument(
-        "--match", metavar="REGEX", help="what the command's output has to contain, too"
+        "--match",
+        type=pattern,
+        metavar="REGEX",
+        help="what the command's output has to contain, too",
     )
     parser.add_argument(
         "-o", dest="output", metavar="FILE", help="where to write (MODEL's name with .reduced.onnx)"
     )
     parser.add_argument(
-        "--time", type=float, default=600, metavar="S", help="seconds until it ends (600)"
+        "--time", type=amount, default=600, metavar="S", help="seconds until it ends (600)"
     )
     parser.add_argument(
-        "--timeout", type=float, default=60, metavar="S", help="seconds that COMMAND may take (60)"
+        "--timeout", type=amount, default=60, metavar="S", help="seconds that COMMAND may take (60)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+_NOT_RUN = (126, 127)
+"""Exit codes by which sh says that there is no such command, or that it cannot be run."""
+
+_SHOWN = 200
+"""Characters of what it says."""
 
 
 class TimeOverError(Exception):
@@ -67,20 +77,22 @@ class Check:
     """Runs the command."""
 
     command: str
-    match: str | None
+    match: re.Pattern[str] | None
     timeout: float
     code: int | None = None
     """The exit code that a candidate has to give; None before the first run."""
     runs: int = field(default=0, init=False)
+    output: str = field(default="", init=False)
+    """What the last run said."""
 
     def run(self, path: Path) -> bool:
         """Whether the command fails as it should. The first run says how that is."""
         self.runs += 1
-        code, output = _run(self._line(path), self.timeout)
-        if self.match is not None and re.search(self.match, output) is None:
-            return False
+        code, self.output = _run(self._line(path), self.timeout)
         if self.code is None:
             self.code = code
+        if self.match is not None and self.match.search(self.output) is None:
+            return False
         return code not in (0, None) and code == self.code
 
     def _line(self, path: Path) -> str:
@@ -159,7 +171,13 @@ def _reduced(
         return True
 
     path.write_bytes(model.SerializeToString())
-    if not check.run(path):
+    fails_as_it_is = check.run(path)
+    if check.code in _NOT_RUN:
+        raise OptionError(
+            "the command cannot be run",
+            found=check.output.strip()[:_SHOWN] or f"exit code {check.code}",
+        )
+    if not fails_as_it_is:
         raise OptionError(
             "the command does not fail on the model as it is"
             if check.match is None

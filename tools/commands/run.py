@@ -26,6 +26,7 @@ from tessella.tools.commands.shared import (
     add_options,
     add_threads,
     add_time_passes,
+    amount,
     assignments,
     check_stage_ahead,
     options_of,
@@ -63,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=@FILE.npy",
         help="what an output must be; the exit code is 1 where it is not",
     )
-    parser.add_argument("--rtol", type=float, default=1e-4, help="relative tolerance (1e-4)")
-    parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (1e-5)")
+    parser.add_argument("--rtol", type=amount, default=1e-4, help="relative tolerance (1e-4)")
+    parser.add_argument("--atol", type=amount, default=1e-5, help="absolute tolerance (1e-5)")
     parser.add_argument(
         "--interpret",
         choices=INTERPRETED,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -28,6 +29,32 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=1x3x224x224",
         help="the shape of an input with symbolic dimensions",
     )
+
+
+def count(text: str) -> int:
+    """An argument that is a whole number, and not negative."""
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
+    return int(text)
+
+
+def amount(text: str) -> float:
+    """An argument that is a number, and not negative."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, found {text!r}")
+    return number
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """An argument that is a regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
