@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from tessella.dialects import rt
 from tessella.driver.explain_types import Barrier, Threads
@@ -18,7 +18,13 @@ def explain_threads(module: ModuleOp) -> Threads:
     ops = [op for segment in segments for op in segment.body.block.ops]
     calls = [kernels[op.callee_name] for op in ops if isinstance(op, rt.CallOp)]
     divided = sum(kernel.is_divided for kernel in calls)
-    return Threads(calls=len(calls), divided=divided, barriers=list(_barriers(ops, kernels)))
+    times = _times(segments)
+    barriers = [
+        barrier
+        for segment in segments
+        for barrier in _barriers(segment, kernels, times[segment.sym_name.data])
+    ]
+    return Threads(calls=len(calls), divided=divided, barriers=barriers)
 
 
 def lines(threads: Threads) -> Iterator[str]:
@@ -27,20 +33,37 @@ def lines(threads: Threads) -> Iterator[str]:
     yield f"threads divide {divided} of {calls} kernels, with {len(barriers)} barriers"
     for barrier in barriers:
         nodes = f" ({', '.join(barrier['nodes'])})" if barrier["nodes"] else ""
-        yield f"    before {barrier['before']}{nodes}"
+        times = f", {barrier['times']} times" if barrier["times"] > 1 else ""
+        yield f"    before {barrier['before']}{nodes}{times}"
 
 
-def _barriers(ops: list[Operation], kernels: Mapping[str, rt.KernelOp]) -> Iterator[Barrier]:
-    for op in ops:
+def _times(segments: Sequence[rt.SegmentOp]) -> Mapping[str, int]:
+    """How often each segment runs in a call."""
+    in_loops: Counter[str] = Counter()
+    times: dict[str, int] = {}
+    # those that run a segment stand below it
+    for segment in reversed(segments):
+        name = segment.sym_name.data
+        times[name] = in_loops[name] or 1
+        for op in segment.body.block.ops:
+            if isinstance(op, rt.ScanOp):
+                in_loops[op.callee_name] += times[name] * op.count
+    return times
+
+
+def _barriers(
+    segment: rt.SegmentOp, kernels: Mapping[str, rt.KernelOp], times: int
+) -> Iterator[Barrier]:
+    for op in segment.body.block.ops:
         if not isinstance(op, rt.BarrierOp):
             continue
         waiting = op.next_op
         while waiting is not None and not isinstance(waiting, rt.CallOp | rt.ScanOp):
             waiting = waiting.next_op
         if waiting is None:
-            yield Barrier(before="the end", nodes=[])
+            yield Barrier(before="the end", nodes=[], times=times)
             continue
         name = waiting.callee_name
         nodes = kernels[name].nodes if name in kernels else None
         names = [] if nodes is None else [node.data for node in nodes]
-        yield Barrier(before=name, nodes=names)
+        yield Barrier(before=name, nodes=names, times=times)

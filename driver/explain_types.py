@@ -83,6 +83,8 @@ class Barrier(TypedDict):
 
     before: str
     nodes: list[str]
+    times: int
+    """How often in a call: more than once in a loop."""
 
 
 class Threads(TypedDict):

@@ -37,3 +37,13 @@ def test_a_chain_of_row_wise_layers_has_none() -> None:
     assert found.threads is not None
     assert found.threads["divided"] == found.threads["calls"] > 0
     assert found.threads["barriers"] == []
+
+
+def test_barriers_in_loops_are_met_in_each_step() -> None:
+    found = explain(lowered_for(load_model("lstm_tagger")).stages)
+    assert found.threads is not None
+    times = [barrier["times"] for barrier in found.threads["barriers"]]
+    # two directions of two layers
+    assert times.count(128) == 2 * 4
+    assert times.count(1) == len(times) - 8 > 0
+    assert ", 128 times" in str(found)
