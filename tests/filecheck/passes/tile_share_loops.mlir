@@ -130,6 +130,26 @@ tile.kernel @columns(%x: tensor<4096x512xf32>) -> (tensor<4096x512xf32>) {
 
 // -----
 
+// More of them where each row lies in a page of its own.
+
+// CHECK-LABEL: tile.kernel @far_columns
+// CHECK-SAME:    attributes {nest = #tile.nest<[1024 by 128] prefetch 64{{( ahead 2)?}}>} {
+// CHECK-NEXT:    tile.contract + [j: 1024 | i: 4096] (%x[i, j]) -> [j] at [j] {
+tile.kernel @far_columns(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
+  %s = tile.contract + [j: 1024 | i: 4096] (%x[i, j]) -> [j] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<1024xf32>
+  %r = tile.contract = [p: 4096, q: 1024] (%x[p, q], %s[q]) -> [p, q] {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %b, %c : f32
+    tile.yield %d : f32
+  } : tensor<4096x1024xf32>
+  tile.return %r : tensor<4096x1024xf32>
+}
+
+// -----
+
 // A sum over the loop is one of blocks, in steps of one, and one over the blocks after the loop.
 
 // CHECK-LABEL: tile.kernel @gradient
