@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from xdsl.dialects import vector
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 from tessella.codegen.lltypes import I64, LLType, Value, constant, type_of
@@ -82,9 +84,9 @@ def _reduce_float_sum(w: Writer, kind: str, value: Value, start: Value | None) -
     return w.call(value.type.scalar, name, start or neutral, value, flags="reassoc ")
 
 
-def _reduce_extreme(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
-    result = reduce_minmax(w, kind, value)
-    return minmax(w, kind, start, result) if start else result
+def _reduce_extreme(w: Writer, kind: str, value: Value, start: Value | None, flags: str) -> Value:
+    result = reduce_minmax(w, kind, value, flags)
+    return minmax(w, kind, start, result, flags) if start else result
 
 
 def _reduce_integers(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
@@ -102,11 +104,18 @@ def _reduction(w: Writer, op: Operation) -> None:
     kind = attribute.data.value
     value = w.get(op, 0)
     start = w.get(op, 1) if len(op.operands) > 1 else None
-    if not value.type.is_float:
-        reduce = _reduce_integers
-    else:
-        reduce = _reduce_extreme if kind in MINMAX else _reduce_float_sum
+    if value.type.is_float and kind in MINMAX:
+        w.set(op, _reduce_extreme(w, kind, value, start, _no_nans(op)))
+        return
+    reduce = _reduce_float_sum if value.type.is_float else _reduce_integers
     w.set(op, reduce(w, kind, value, start))
+
+
+def _no_nans(op: Operation) -> str:
+    """The flag of LLVM if the op says that no operand is NaN."""
+    flags = op.properties.get("fastmath")
+    stated = isinstance(flags, FastMathFlagsAttr) and FastMathFlag.NO_NANS in flags.data
+    return "nnan " if stated else ""
 
 
 VECTOR: dict[type[Operation], Handler] = {

@@ -29,22 +29,22 @@ _REDUCTIONS = {
 """The intrinsic of Arm's reduction of a vector."""
 
 
-def minmax(w: Writer, kind: str, a: Value, b: Value) -> Value:
-    """The minimum or maximum of that kind."""
+def minmax(w: Writer, kind: str, a: Value, b: Value, flags: str = "") -> Value:
+    """The minimum or maximum of that kind; with the flag `nnan`, of no NaN."""
     name = f"llvm.{MINMAX[kind]}.{a.type.mangled}"
-    return w.call(a.type, name, a, b, flags="nsz ")
+    return w.call(a.type, name, a, b, flags=f"{flags}nsz ")
 
 
-def reduce_minmax(w: Writer, kind: str, value: Value) -> Value:
+def reduce_minmax(w: Writer, kind: str, value: Value, flags: str = "") -> Value:
     """The minimum or maximum of all lanes: by halves, for x86, where LLVM would write a chain."""
     if w.target.arch == "arm":
         name = f"llvm.vector.reduce.{_REDUCTIONS[kind]}.{value.type.mangled}"
         return w.call(value.type.scalar, name, value)
     while value.type.lanes > 1 and value.type.lanes % 2 == 0:
-        value = minmax(w, kind, *_halves(w, value))
+        value = minmax(w, kind, *_halves(w, value), flags)
     result = _lane(w, value, 0)
     for lane in range(1, value.type.lanes):
-        result = minmax(w, kind, result, _lane(w, value, lane))
+        result = minmax(w, kind, result, _lane(w, value, lane), flags)
     return result
 
 

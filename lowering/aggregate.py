@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, vector
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tessella.dialects.arith import CmpfOp, SelectOp, element_of
@@ -98,11 +100,25 @@ def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
     total = totals[0]
     for other in totals[1:]:
         total = accumulate(e, kind, total, other)
+    return _over_lanes(e, _find(kind, element_of(total.type)).lanes, total)
+
+
+def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:
+    """The greatest of several vectors of numbers, none of them NaN."""
+    total = totals[0]
+    for other in totals[1:]:
+        total = greater(e, other, total)
+    return _over_lanes(e, "maxnumf", total, FastMathFlagsAttr([FastMathFlag.NO_NANS]))
+
+
+def _over_lanes(
+    e: Emitter, kind: str, total: SSAValue, flags: FastMathFlagsAttr | None = None
+) -> SSAValue:
     element = element_of(total.type)
-    flag = vector.CombiningKindFlag(_find(kind, element).lanes)
+    kinds = vector.CombiningKindAttr(vector.CombiningKindFlag(kind))
     op = vector.ReductionOp.create(
         operands=[total],
         result_types=[element],
-        properties={"kind": vector.CombiningKindAttr(flag)},
+        properties={"kind": kinds} | ({"fastmath": flags} if flags is not None else {}),
     )
     return e.op(op)

@@ -24,7 +24,7 @@ from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, YieldOp
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
-from tessella.lowering.aggregate import accumulate, greater, horizontal, identity
+from tessella.lowering.aggregate import accumulate, greater, greatest, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.bounds import Bounds
@@ -248,12 +248,16 @@ class Statement:
             sums = self._reduce(self.s.reduction, point, start, point.rows)
             varying = self.s.vector is not None
             if self.reduces_lanes:
-                kind = self.op.aggregation.data
                 groups = [sums[i : i + count] for i in range(0, len(sums), count)]
-                sums = [horizontal(self.e, kind, group) for group in groups]
+                sums = [self._over_lanes(group) for group in groups]
                 varying = False
             values = [Val(v, varying) for v in sums]
         self._finish(point, values)
+
+    def _over_lanes(self, totals: Sequence[SSAValue]) -> SSAValue:
+        if self.op.greatest_number is not None:
+            return greatest(self.e, totals)
+        return horizontal(self.e, self.op.aggregation.data, totals)
 
     def _finish(self, point: Point, values: Sequence[Val]) -> None:
         for i, value in enumerate(values):
