@@ -54,7 +54,8 @@ TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
 convolutions' activations. Without blocks, 54 of all choices change: 31% more at most."""
 WINDOW_ROWS = (2, 4)
-"""Rows of a map's register tile that share what they load."""
+"""Rows of a map's register tile that share what they load: without them, a 5x5 filter by slices of
+2048x2048 takes 2.2 times as long, with 2 alone 1.6 times."""
 MAX_BOUNDARY_TILES = 6
 """Unrolled boundary tiles that a statement may have before others are preferred. They bound code:
 without it none of all choices changes, but a 1-D convolution of 64 channels with a filter of 65 on
