@@ -32,8 +32,8 @@ from tessella.passes.tile.rebuild import inputs_of, posts_of, read_indices
 from tessella.targets import Target
 
 PART = 0.25
-"""The share of the bytes saved that sums of blocks may write and read again, at the most. With none,
-the gradient of a logistic regression of 100000x100 takes 1.8 times as long."""
+"""The share of the bytes saved that sums of blocks may write and read again, at the most. With
+none, the gradient of a logistic regression of 100000x100 takes 1.8 times as long."""
 BLOCKS = (*range(64, 129), *range(63, 15, -1))
 """Into how many blocks a long sum may be divided, the best first: enough for many threads, and few
 to add up."""
