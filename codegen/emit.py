@@ -44,6 +44,11 @@ SEGMENT_HANDLERS: dict[str, Handler] = {op.name: handler for op, handler in SEGM
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 
 
+LONG = 1000
+"""Ops of a segment from which on LLVM leaves it as it is: its time for a function grows with the
+square of its length, and there is little but calls in it."""
+
+
 def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dict[str, str]:
     """The text of an LLVM module for every `rt.kernel` and `rt.segment`, by its name, except the
     ones named.
@@ -103,6 +108,8 @@ def emit_segment(segment: rt.SegmentOp, target: Target) -> str:
     find_private(entry, segment)
     bind_segment(w, segment)
     w.walk(segment.body.block)
+    is_long = len(segment.body.block.ops) > LONG
+    attributes = "noinline optnone #0" if is_long else "#0"
     return module_text(
         target,
         [
@@ -112,7 +119,7 @@ def emit_segment(segment: rt.SegmentOp, target: Target) -> str:
             f"  call void @{quote(name + BODY)}({BODY_PARAMETERS})",
             "  ret void",
             "}",
-            f"define void @{quote(name + BODY)}({BODY_PARAMETERS}) #0 {{",
+            f"define void @{quote(name + BODY)}({BODY_PARAMETERS}) {attributes} {{",
             "entry:",
             *w.lines,
             "  ret void",

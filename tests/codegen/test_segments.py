@@ -7,11 +7,11 @@ import ctypes
 import numpy as np
 import pytest
 
-from tessella.codegen.emit import emit
+from tessella.codegen.emit import LONG, emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.support.errors import InternalError, InvalidModelError
-from tessella.targets import Target, get
+from tessella.targets import Target, get, native
 from tests.codegen.harness import Array, parse
 
 SOURCE = """
@@ -75,6 +75,28 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     np.testing.assert_array_equal(p, b)
     np.testing.assert_array_equal(arena[32:132], a + w)
     assert context[1] == 7
+
+
+@pytest.mark.parametrize("calls", [10, LONG])
+def test_a_long_segment(calls: int) -> None:
+    """LLVM would take as long for it as the square of its length."""
+    pair = """  rt.call @add(%t, %v) outs(%u) threads(%i, %n)
+  rt.call @add(%u, %v) outs(%t) threads(%i, %n)
+"""
+    more = f"  %u = rt.arena 576 : memref<100xf32>\n{pair * (calls // 2)}"
+    module = parse(SOURCE.replace('  "memref.copy"', f'{more}  "memref.copy"'))
+    module.verify()
+    target = native()
+    texts = emit(module, target)
+    assert ("optnone" in texts["seg ment"]) == (calls == LONG)
+    library = link({name: optimize_and_emit(text, target) for name, text in texts.items()})
+    a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
+    arena, context = _aligned(256), np.zeros(16, np.int64)
+    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment"))
+    data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
+    run(context.ctypes.data, *data, 0, 1)
+    np.testing.assert_array_equal(arena[32:132], a + w + calls * v)
 
 
 SUMS = """
