@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -22,6 +23,7 @@ from tessella.frontends.onnx import OnnxSource
 from tessella.passes import insert_barriers, tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.runtime.arena import Workspace
+from tessella.runtime.pool import POOL
 from tessella.runtime.program import Program
 from tests import emulated
 from tests.frontends.onnx.models import model, value
@@ -34,6 +36,7 @@ from tests.native import RUNNABLE, Array, normal
 from tests.sampling import sampled, sized
 from tests.turns import take_turns
 
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 ORDERS = [(0, 1), (1, 0), (2, 1, 0), (3, 0, 4, 1, 2)]
 MODELS = sized(models.NAMES, {"squeezenet", "encoder_opset18"})
 ARRAYS = sized(list(CASES), {"distances-1000x1000x64", "logistic-gradient-100000x100"})
@@ -80,6 +83,14 @@ def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compile_graph(graph, make_options()).program
     assert any(getattr(step, "shared", False) for step in program.steps)
     check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch)
+
+
+def test_small_models_wake_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call takes no longer than on one thread."""
+    monkeypatch.setattr(POOL, "team", lambda threads: pytest.fail("the pool has been asked"))
+    model = tessella.compile(DIGITS, threads=2)
+    (image,) = model.inputs
+    model(np.zeros([d if isinstance(d, int) else 1 for d in image.shape], np.float32))
 
 
 @pytest.mark.parametrize("name", ARRAYS)
