@@ -27,14 +27,14 @@ def branch(call: Call) -> list[SSAValue | None]:
 
 
 UNROLLED = 64
-"""Steps that are put one behind the other at most, where they have to know their numbers."""
+"""Steps that are put one after the other at most, where they have to know their numbers."""
 
 
 @converts("Loop", 1, 25, note="trip count and condition known at import")
 def loop(call: Call) -> Sequence[SSAValue]:
     """The body, as often as the trip count says, with the number of the step. Where the body cannot
     be a function of all steps, as it slices by its number or makes its state grow, the steps are
-    put one behind the other, if they are few."""
+    put one after the other, if they are few."""
     body = _LoopBody(call, call.graph("body"))
     first = [call.operand(i) for i in range(2, len(call.inputs))]
     if call.optional(0) is None:
