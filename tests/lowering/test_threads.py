@@ -24,7 +24,7 @@ from tessella.passes import insert_barriers, tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.runtime.arena import Workspace
 from tessella.runtime.pool import POOL
-from tessella.runtime.program import Program
+from tessella.runtime.program import NativeStep, Program
 from tests import emulated
 from tests.frontends.onnx.models import model, value
 from tests.frontends.onnx.test_recurrent import GATES
@@ -137,7 +137,7 @@ def test_loops(
 
 
 def _layer(op: str, hidden: int) -> Program:
-    """A bidirectional layer, and the steps of its loops: three of them for a batch of two."""
+    """A bidirectional layer, for three steps and a batch of two."""
     shapes = {name: array.shape for name, array in _layer_inputs(op, hidden).items()}
     node = helper.make_node(op, list(shapes), ["Y"], hidden_size=hidden, direction="bidirectional")
     proto = model(
@@ -159,10 +159,15 @@ def _layer_inputs(op: str, hidden: int) -> dict[str, Array]:
 
 
 @pytest.mark.usefixtures("divide_all")
-@pytest.mark.parametrize("op", GATES)
-def test_recurrent_layers(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays = list(_layer_inputs(op, 70).values())
-    check_bits(_layer(op, 70), arrays, monkeypatch)
+@pytest.mark.parametrize("op, hidden", [*((op, 300) for op in GATES), ("GRU", 512)])
+def test_recurrent_layers(op: str, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the steps of a wide GRU, threads have memory of their own, if its weights are larger than
+    a cache."""
+    program = _layer(op, hidden)
+    (step,) = program.steps
+    assert isinstance(step, NativeStep)
+    assert step.shared
+    check_bits(program, list(_layer_inputs(op, hidden).values()), monkeypatch)
 
 
 @pytest.mark.usefixtures("divide_all")
