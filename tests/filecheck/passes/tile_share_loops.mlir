@@ -194,6 +194,24 @@ tile.kernel @long(%x: tensor<1000000xf32>) -> (tensor<f32>) {
 
 // -----
 
+// A sum that reads its index stays as it is: in a block, the index would count from the block's begin.
+
+// CHECK-LABEL: tile.kernel @counted
+// CHECK-NOT:     nest
+tile.kernel @counted(%x: tensor<1000000xf32>) -> (tensor<f32>) {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    %i = tile.index "i"
+    %n = arith.index_cast %i : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    %w = arith.mulf %a, %f : f32
+    tile.yield %w : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+
+// -----
+
 // One of a prime number of values stays as it is.
 
 // CHECK-LABEL: tile.kernel @prime

@@ -70,6 +70,16 @@ def test_windows_that_share_nothing_are_unrolled(target: Target) -> None:
     assert {s.unroll for s in schedules if s.rows is not None} == {4}
 
 
+def test_windows_that_share_loads_are_not_where_registers_are_full() -> None:
+    op = contraction(
+        "c: 64, y: 56, x: 56 | i: 3, j: 3",
+        [("[c, 2*y + i, 2*x + j]", "64x113x113")],
+        ("[c, y, x]", "64x56x56"),
+    )
+    schedules = [choice.schedule for choice in all_choices(op, kernel_of(op), TARGETS["avx512"])]
+    assert {s.unroll for s in schedules if s.rows is not None} == {1, 9}
+
+
 @every_target
 @pytest.mark.parametrize("layout, lanes", [("[0, 1]", True), ("[1, 0]", False)])
 def test_gathers_over_lanes_are_of_neighbours(target: Target, layout: str, lanes: bool) -> None:
