@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -85,12 +86,12 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
     if len(ops) < 2:
         return
     _, room = _room(ops, target)
-    classes = [(each, _grain(each, ops, target)) for each in _classes(ops)]
-    inner = [(each, 1) for each in _inside(ops, classes, room)]
+    inner = [(each, 1) for each in _inside(ops, room, target)]
     loops: list[tuple[_Class, int]] = []
-    for each, grain in classes:
+    for each in _classes(ops):
         if _touched(ops, [*loops, *inner]) <= room:
             break
+        grain = _grain(each, ops, target)
         loops.append((each, _step(ops, [*loops, *inner], each, room, grain)))
     loops += inner
     if all(step == each.extent for each, step in loops):
@@ -102,18 +103,19 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
             op.at = AtAttr(tuple(each.names[op] for each, _ in loops if op in each.names))
 
 
-def _inside(
-    ops: Sequence[ContractOp], outer: Sequence[tuple[_Class, int]], room: float
-) -> Iterator[_Class]:
-    """A further loop that consecutive statements have, the most of them, if the data of the least
-    step of the loops that all have does not fit: as of attention by blocks of keys."""
+def _inside(ops: Sequence[ContractOp], room: float, target: Target) -> Iterator[_Class]:
+    """A further loop that the statements from a product to another have, the most of them, if the
+    data of the least step of the loops that all have does not fit: as of attention by blocks of
+    keys."""
+    products = [i for i, op in enumerate(ops) if op.is_multiply_add]
+    runs = [(i, j + 1) for i, j in combinations(products, 2) if j + 1 - i < len(ops)]
+    outer = [(each, _grain(each, ops, target)) for each in _classes(ops)] if runs else []
     if not outer or _touched(ops, outer) <= room:
         return
-    runs = [(i, j) for i in range(len(ops)) for j in range(i + 2, len(ops) + 1)]
     for first, stop in sorted(runs, key=lambda run: run[0] - run[1]):
         known = {each.names[ops[stop - 1]] for each, _ in outer}
         for each in _classes(ops[first:stop]):
-            if each.names[ops[stop - 1]] not in known and stop - first < len(ops):
+            if each.names[ops[stop - 1]] not in known:
                 yield each
                 return
 
