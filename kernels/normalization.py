@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math as numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
@@ -151,29 +151,33 @@ def group_norm(
     scale: SSAValue,
     bias: SSAValue,
 ) -> SSAValue:
-    """Moments of each channel, and of these for each group; then a map."""
+    """Sums of each channel, and of these for each group; then a map."""
     settings, c = op.settings, _Channels(k, x, op.settings["groups"])
-    pixels = numbers.prod(shape_of(x)[2:])
-    total = c.sum([(x, c.every), (x, c.first)], lambda s, a: s.op(arith.SubfOp(a[0], a[1])))
-    mean = c.map(
-        [(total, c.each), (x, c.first)],
-        lambda s, a: s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], s.like(1 / pixels, a[0]))), a[1])),
-    )
-    mean = c.mean_of_group(mean)
-    squares = c.sum([(x, c.every), (mean, c.each)], _centred_square)
-    variance = c.mean_of_group(scaled(k, squares, 1 / pixels))
-    gain = c.map(
-        [(variance, c.each), (scale, c.each[1:])],
-        lambda s, a: s.op(arith.MulfOp(_inverse_root(s, a[0], settings["epsilon"]), a[1])),
-    )
+    factor = 1 / (c.count * numbers.prod(shape_of(x)[2:]))
+
+    def difference(s: Scalars, a: Args) -> SSAValue:
+        return s.op(arith.SubfOp(a[0], a[1]))
+
+    def mean_of(s: Scalars, a: Args) -> SSAValue:
+        return s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], s.like(factor, a[0]))), a[1]))
+
+    def gain_of(s: Scalars, a: Args) -> SSAValue:
+        variance = s.op(arith.MulfOp(a[0], s.like(factor, a[0])))
+        return s.op(arith.MulfOp(_inverse_root(s, variance, settings["epsilon"]), a[1]))
 
     def body(s: Scalars, a: Args) -> SSAValue:
-        centred = s.op(arith.SubfOp(a[0], a[1]))
-        return s.op(arith.AddfOp(s.op(arith.MulfOp(centred, a[2])), a[3]))
+        return s.op(arith.AddfOp(s.op(arith.MulfOp(difference(s, a), a[2])), a[3]))
 
+    total = c.of_group(c.sum([(x, c.every), (x, c.first)], difference))
+    mean = c.to_channels(c.map(c.groups, [(total, c.group), (x, c.first)], mean_of))
+    squares = c.of_group(c.sum([(x, c.every), (mean, c.each)], _centred_square))
+    gain = c.map(c.free, [(squares, c.group), (scale, c.each[1:])], gain_of)
     parameters = [(mean, c.each), (gain, c.each), (bias, c.each[1:])]
     free, out = {**c.free, **c.pixels}, (k.result_type(op), c.every)
     return k.contract("=", free, {}, [(x, c.every), *parameters], out, body)
+
+
+Inputs = Sequence[tuple[SSAValue, Sequence[Form]]]
 
 
 class _Channels:
@@ -182,46 +186,52 @@ class _Channels:
 
     def __init__(self, k: KernelBuilder, x: SSAValue, groups: int) -> None:
         images, channels, *spatial = shape_of(x)
-        self.builder, self.count = k, channels // groups
+        self.builder, self.x, self.count = k, x, channels // groups
         self.groups = {"n": images, "g": groups}
         self.free = {**self.groups, "k": self.count}
         self.pixels = {f"d{d}": size for d, size in enumerate(spatial, 2)}
-        channel = Linear.of("g", self.count) + Linear.of("k")
-        self.each: list[Form] = ["n", channel]
+        first = Linear.of("g", self.count)
+        self.group: list[Form] = list(self.groups)
+        self.each: list[Form] = ["n", first + Linear.of("k")]
         self.every: list[Form] = [*self.each, *self.pixels]
-        self.first: list[Form] = [*self.each, *[0] * len(spatial)]
-        self.type = inner_type(x, [images, channels])
-        self.group_type = inner_type(x, [images, groups])
+        self.first: list[Form] = ["n", first, *[0] * len(spatial)]
 
-    def sum(self, inputs: Sequence[tuple[SSAValue, Sequence[Form]]], body: Body) -> SSAValue:
+    def sum(self, inputs: Inputs, body: Body) -> SSAValue:
         """A sum over the pixels of each channel."""
-        out = self.type, self.each
-        return self.builder.contract("+", self.free, self.pixels, inputs, out, body)
+        return self._made("+", self.free, self.pixels, inputs, body)
 
-    def map(self, inputs: Sequence[tuple[SSAValue, Sequence[Form]]], body: Body) -> SSAValue:
-        """A value of each channel."""
-        return self.builder.contract("=", self.free, {}, inputs, (self.type, self.each), body)
+    def map(self, free: Mapping[str, int], inputs: Inputs, body: Body) -> SSAValue:
+        """A value of each group or channel."""
+        return self._made("=", free, {}, inputs, body)
 
-    def mean_of_group(self, value: SSAValue) -> SSAValue:
-        """The mean of a group's channels, for each of its channels. Differences to the first are
-        exact where they are close together."""
+    def of_group(self, sums: SSAValue) -> SSAValue:
+        """The sum over the channels of each group."""
+        if self.count == 1:
+            return sums
+        return self._made("+", self.groups, {"k": self.count}, [(sums, self.each)], _itself)
+
+    def to_channels(self, value: SSAValue) -> SSAValue:
+        """A value of each group for its channels: lanes over channels load it."""
         if self.count == 1:
             return value
-        k, first = self.builder, ["n", Linear.of("g", self.count)]
-        total = k.contract(
-            "+",
-            self.groups,
-            {"k": self.count},
-            [(value, self.each), (value, first)],
-            (self.group_type, list(self.groups)),
-            lambda s, a: s.op(arith.SubfOp(a[0], a[1])),
-        )
+        return self.map(self.free, [(value, self.group)], _itself)
 
-        def mean(s: Scalars, a: Args) -> SSAValue:
-            factor = s.like(1 / self.count, a[0])
-            return s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], factor)), a[1]))
+    def _made(
+        self,
+        aggregation: str,
+        free: Mapping[str, int],
+        reduced: Mapping[str, int],
+        inputs: Inputs,
+        body: Body,
+    ) -> SSAValue:
+        images, *sizes = free.values()
+        out = inner_type(self.x, [images, numbers.prod(sizes)])
+        forms = self.each if "k" in free else self.group
+        return self.builder.contract(aggregation, free, reduced, inputs, (out, forms), body)
 
-        return self.map([(total, list(self.groups)), (value, first)], mean)
+
+def _itself(s: Scalars, a: Args) -> SSAValue:
+    return a[0]
 
 
 @native(normalization.BatchNormOp, "batch_norm", elements=FLOATING)

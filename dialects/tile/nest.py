@@ -89,8 +89,14 @@ def memory_shape(value: SSAValue) -> list[Size]:
 def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None:
     """How long the blocks are that an index counts in a form, all others being within a block: 8
     for ``8*c + i`` if ``i`` has 8 values. None if it does not."""
-    length = form.coefficient(name)
-    low, high = form.substitute({name: Linear()}).bounds(ranges)
+    length, low, high = 0, form.constant, form.constant
+    for other, coefficient in form.terms:
+        if other == name:
+            length = coefficient
+        elif coefficient < 0:
+            low += coefficient * (ranges[other] - 1)
+        else:
+            high += coefficient * (ranges[other] - 1)
     return length if length > 0 and low >= 0 and high < length else None
 
 

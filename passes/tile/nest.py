@@ -82,7 +82,7 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
 
 
 def _share_all(kernel: KernelOp, target: Target) -> None:
-    ops = [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
+    ops = kernel.statements
     if len(ops) < 2:
         return
     _, room = _room(ops, target)
@@ -286,7 +286,7 @@ def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
     last = ops[-1]
     ranges = _ranges(last)
     for form in last.out_access:
-        if (found := counted(form, ranges)) is None:
+        if (found := counted(form, ranges)) is None or ranges[found[0]] == 1:
             continue
         names = {last: found[0]}
         if _follow(ops, names) and all(can_share(op, names[op]) for op in ops):
