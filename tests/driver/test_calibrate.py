@@ -96,8 +96,8 @@ def test_probes_outlive_their_compiler() -> None:
 
 def test_a_chain_is_slower_than_what_is_independent() -> None:
     probes = Probes(RUNNABLE[0])
-    independent = probes.flops().rate(0.01) / (2 * probes.target.lanes(32))
-    assert independent > 1.5 * probes.multiply_add_chain().rate(0.01)
+    independent = probes.flops().rate(0.2) / (2 * probes.target.lanes(32))
+    assert independent > 1.5 * probes.multiply_add_chain().rate(0.2)
 
 
 def test_a_foreign_target_cannot_be_measured() -> None:
