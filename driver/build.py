@@ -25,7 +25,7 @@ from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
-from tessella.dialects.rt import KernelOp, LaunchOp, SegmentOp, divided
+from tessella.dialects.rt import KernelOp, LaunchOp, divided
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
@@ -35,7 +35,7 @@ from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import After, PassRunner, check, nothing
 from tessella.driver.stages import IR_STAGES
 from tessella.kernels.registry import picked_kernel
-from tessella.passes.base import buffer_weights
+from tessella.passes.base import buffer_segments, buffer_weights
 from tessella.runtime import sharing
 from tessella.runtime.elements import full
 from tessella.runtime.program import (
@@ -230,9 +230,7 @@ class _Assembler:
         self.library = library
         self.module = lowered.stages["loops"]
         self.function = function
-        self.segments = {
-            op.sym_name.data: op for op in self.module.ops if isinstance(op, SegmentOp)
-        }
+        self.segments = {op.sym_name.data: op for op in buffer_segments(self.module)}
         self.divided = divided(self.module.body.block)
         self.numbers: dict[SSAValue, int] = {}
         self.table = weights

@@ -9,12 +9,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects import rt
 from tessella.driver.explain_types import Barrier, Threads
+from tessella.passes.base import buffer_segments
 
 
 def explain_threads(module: ModuleOp) -> Threads:
     """How the kernels of a program run on several threads."""
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, rt.KernelOp)}
-    segments = [op for op in module.ops if isinstance(op, rt.SegmentOp)]
+    segments = buffer_segments(module)
     ops = [op for segment in segments for op in segment.body.block.ops]
     calls = [kernels[op.callee_name] for op in ops if isinstance(op, rt.CallOp)]
     divided = sum(kernel.is_divided for kernel in calls)

@@ -40,11 +40,15 @@ def segments(module: ModuleOp) -> list[SegmentOp]:
     return [op for op in module.body.block.ops if isinstance(op, SegmentOp)]
 
 
+def buffer_segments(module: ModuleOp) -> list[rt.SegmentOp]:
+    """The native stretches of the program, on buffers."""
+    return [op for op in module.body.block.ops if isinstance(op, rt.SegmentOp)]
+
+
 def buffer_weights(module: ModuleOp) -> Iterator[rt.WeightOp]:
     """The weights of the segments on buffers, in order."""
-    for segment in module.body.block.ops:
-        if isinstance(segment, rt.SegmentOp):
-            yield from (op for op in segment.body.block.ops if isinstance(op, rt.WeightOp))
+    for segment in buffer_segments(module):
+        yield from (op for op in segment.body.block.ops if isinstance(op, rt.WeightOp))
 
 
 def is_constant(value: SSAValue) -> bool:

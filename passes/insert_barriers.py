@@ -14,8 +14,7 @@ segment that runs in a loop, kernels of a step wait for those of the step before
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -23,10 +22,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tessella.dialects.rt import BarrierOp, ScanOp, SegmentOp
+from tessella.dialects.rt import BarrierOp, SegmentOp
+from tessella.passes.base import buffer_segments
 from tessella.passes.hazards import Hazards
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.touched import Touched
+from tessella.passes.touched import Touched, loops_of
 from tessella.runtime.scan import Loop
 
 STEPS = 3
@@ -41,21 +41,10 @@ class InsertBarriersPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         touched, loops = Touched.by(op), loops_of(op)
-        for segment in op.body.block.ops:
-            if isinstance(segment, SegmentOp):
-                _insert(segment, touched, Hazards(), {})
-                for loop in loops.get(segment.sym_name.data, ()):
-                    _insert_in_loop(segment, touched, loop)
-
-
-def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
-    """The loops around segments, by the segment's name."""
-    loops: defaultdict[str, list[Loop]] = defaultdict(list)
-    for segment in (op for op in module.body.block.ops if isinstance(op, SegmentOp)):
-        for op in segment.body.block.ops:
-            if isinstance(op, ScanOp):
-                loops[op.callee_name].append(op.loop)
-    return loops
+        for segment in buffer_segments(op):
+            _insert(segment, touched, Hazards(), {})
+            for loop in loops.get(segment.sym_name.data, ()):
+                _insert_in_loop(segment, touched, loop)
 
 
 def _insert_in_loop(segment: SegmentOp, touched: Touched, loop: Loop) -> None:

@@ -42,10 +42,10 @@ from tessella.dialects.rt import (
     buffer_bytes,
 )
 from tessella.dialects.symbols import callee_of
-from tessella.passes.insert_barriers import loops_of
+from tessella.passes.base import buffer_segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.parts import joined
-from tessella.passes.touched import Touched
+from tessella.passes.touched import Touched, loops_of
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,8 @@ class PlanArenaPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         touched, loops = Touched.by(op), loops_of(op)
-        for segment in op.body.block.ops:
-            if isinstance(segment, SegmentOp):
-                _plan(segment, touched, repeats=segment.sym_name.data in loops)
+        for segment in buffer_segments(op):
+            _plan(segment, touched, repeats=segment.sym_name.data in loops)
 
 
 def _plan(segment: SegmentOp, touched: Touched, *, repeats: bool) -> None:

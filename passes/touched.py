@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,12 +19,13 @@ from tessella.dialects.rt import (
     Kind,
     Part,
     ScanOp,
-    SegmentOp,
     buffer_bytes,
     divided,
 )
+from tessella.passes.base import buffer_segments
 from tessella.passes.hazards import Use
 from tessella.passes.tile.parts import joined
+from tessella.runtime.scan import Loop
 
 Parts = Mapping[str, Sequence[Part]]
 """By the name of a kernel or a segment: what a thread touches of each of its buffers."""
@@ -46,7 +48,7 @@ class Touched:
         for kernel in (op for op in block.ops if isinstance(op, KernelOp)):
             parts[kernel.sym_name.data] = [kernel.part(i) for i in range(len(kernel.buffers))]
         # a segment stands above those that run it
-        for segment in (op for op in block.ops if isinstance(op, SegmentOp)):
+        for segment in buffer_segments(module):
             ops = segment.body.block.ops
             known = joined(use for op in ops for use in touched.uses_of(op))
             found = [known.get(buffer, ALONE) for buffer in segment.buffers]
@@ -88,6 +90,16 @@ class Touched:
             yield ANY if op.callee_name in self.divided else ALONE
         if op.private is not None:
             yield OWN
+
+
+def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
+    """The loops around segments, by the segment's name."""
+    loops: defaultdict[str, list[Loop]] = defaultdict(list)
+    for segment in buffer_segments(module):
+        for op in segment.body.block.ops:
+            if isinstance(op, ScanOp):
+                loops[op.callee_name].append(op.loop)
+    return loops
 
 
 def _of_all(part: Part, element: Attribute) -> Part:

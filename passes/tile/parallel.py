@@ -120,8 +120,8 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
     return min(
         (
             reach.share(op, name)
-            for op in kernel.body.block.ops
-            if isinstance(op, ContractOp) and depth(op) > number
+            for op in kernel.statements
+            if depth(op) > number
             for name, reach in reaches(op).items()
             if reach.last.coefficient(list(shared_loops(op))[number]) > 0
         ),

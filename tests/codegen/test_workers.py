@@ -20,6 +20,7 @@ from tessella.codegen.llvm import Machine, emit_object
 from tessella.codegen.workers import Batch, Pool, Worker
 from tessella.support.errors import InternalError, ResourceError
 from tessella.targets import get, native
+from tests.refusal import refuse_threads
 
 pytestmark = pytest.mark.usefixtures("compiled_anew")
 
@@ -239,15 +240,7 @@ def test_no_threads_can_be_started(
     shared: Pool, monkeypatch: pytest.MonkeyPatch, started: int
 ) -> None:
     """As in a container whose limit of processes is reached: threads count, too."""
-    start, left = threading.Thread.start, [None] * started
-
-    def refuse(thread: threading.Thread) -> None:
-        if not left:
-            raise RuntimeError("can't start new thread")
-        left.pop()
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    refuse_threads(monkeypatch, after=started)
     texts = {"k": long(500), "l": long(400), "m": constant(1)}
     made = objects.compile_modules(texts, native())
     assert made.images["m"] == emit_object(constant(1), MACHINE)

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from tessella.support.parallel import map_on_threads
+from tests.refusal import refuse_threads
 
 
 def test_results_are_in_order() -> None:
@@ -30,13 +31,5 @@ def test_an_error_is_raised(wrong: int) -> None:
 
 @pytest.mark.parametrize("started", [0, 1])
 def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch, started: int) -> None:
-    start, left = threading.Thread.start, [None] * started
-
-    def refuse(thread: threading.Thread) -> None:
-        if not left:
-            raise RuntimeError("can't start new thread")
-        left.pop()
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    refuse_threads(monkeypatch, after=started)
     assert map_on_threads(lambda x: x + 1, range(50), 4) == list(range(1, 51))
