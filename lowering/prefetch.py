@@ -177,7 +177,7 @@ def _places(
     tensor's shape, layout and bits, and which shared loop runs over each dimension."""
     value, forms, at = op.tensors[operand], op.access_list[operand], list(shared_loops(op))
     names = [form.single for form in forms]
-    ranges = {index.name: index.range for index in op.index_list}
+    ranges = op.ranges
     whole = all(
         ranges.get(name or "") == extent
         for name, extent in zip(names, shape_of(value), strict=True)

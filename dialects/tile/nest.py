@@ -37,7 +37,7 @@ def shared_loops(op: ContractOp) -> Mapping[str, SharedLoop]:
     nest = kernel.properties.get("nest") if kernel is not None else None
     if op.at is None or not isinstance(nest, NestAttr):
         return {}
-    ranges = {index.name: index.range for index in op.index_list}
+    ranges = op.ranges
     loops = zip(op.at.data, nest.data.loops, strict=False)
     return {name: loop.over(ranges[name]) for name, loop in loops}
 
@@ -111,7 +111,7 @@ def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
 def can_share(op: ContractOp, name: str) -> bool:
     """Whether a loop over a free index may be shared: each step writes a part of the output's that
     it counts, no access leaves its tensor, and constraints do not use it."""
-    ranges = {index.name: index.range for index in op.index_list}
+    ranges = op.ranges
     free = any(index.name == name and not index.reduced for index in op.index_list)
     inside = all(
         _stays(form, extent, ranges)
@@ -179,7 +179,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
                 f"tile.contract: expected an index for each of the outermost of the kernel's "
                 f"{len(loops)} shared loops, found [{', '.join(names)}]"
             )
-        ranges = {index.name: index.range for index in op.index_list}
+        ranges = op.ranges
         for name, loop in zip(names, loops, strict=False):
             if not loop.counts(ranges.get(name, 0)) or not can_share(op, name):
                 raise VerifyException(
@@ -220,7 +220,7 @@ def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
     """How many elements of each dimension a step of a shared loop accesses, where all steps
     together access each once; 0 where the loop does not move through a dimension."""
     name, loop = list(shared_loops(op).items())[number]
-    ranges = {index.name: index.range for index in op.index_list}
+    ranges = op.ranges
     parts: list[Size | None] = []
     for form in access:
         length = blocks_of(form, name, ranges) if form.coefficient(name) else 0

@@ -224,6 +224,11 @@ class ContractOp(IRDLOperation):
         return self.indices.data
 
     @property
+    def ranges(self) -> dict[str, Size]:
+        """The ranges of the indices by name."""
+        return {index.name: index.range for index in self.index_list}
+
+    @property
     def access_list(self) -> tuple[Access, ...]:
         return tuple(a.data for a in self.accesses)
 
@@ -375,7 +380,7 @@ class ContractOp(IRDLOperation):
 
     def _verify_scalars(self, block: Block) -> None:
         """A body computes with its own scalars; only `tile.extract` reads tensors."""
-        known = {index.name: index.range for index in self.index_list}
+        known = self.ranges
         for op in block.ops:
             if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
                 raise VerifyException(f"tile.contract: {op.name} does not belong into a body")

@@ -91,7 +91,7 @@ def split_indices(op: ContractOp) -> None:
 
 def _widths(op: ContractOp) -> Widths | str:
     """The indices to split, or the reason why no split helps."""
-    ranges = {index.name: index.range for index in op.index_list}
+    ranges = op.ranges
     found: dict[str, set[int]] = {}
     values = op.tensors
     for value, forms in zip(values, op.access_list, strict=True):

@@ -75,7 +75,7 @@ def _separate(consumer: ContractOp, producers: Sequence[ContractOp]) -> bool:
 
 def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
     """The consumer's indices as forms of the producer's, if it reads each element once."""
-    ranges = {i.name: i.range for i in consumer.index_list}
+    ranges = consumer.ranges
     read, written = consumer.input_accesses[operand], producer.out_access
     names: Renaming = {}
     for form, target, extent in zip(read, written, shape_of(producer.res), strict=True):

@@ -43,7 +43,7 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
 
 def _is_plain(op: ContractOp) -> bool:
     """Whether a statement is a map that could be computed at any point of its result."""
-    ranges = {i.name: i.range for i in op.index_list}
+    ranges = op.ranges
     return (
         op.is_map
         and op.init is None
@@ -73,9 +73,9 @@ def _separate(consumer: ContractOp, producer: ContractOp) -> bool:
 
 def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[str, Linear] | None:
     """The map's indices as forms of the consumer's, if each is a dimension of its result."""
-    if not _inside(read, producer.res, {i.name: i.range for i in consumer.index_list}):
+    if not _inside(read, producer.res, consumer.ranges):
         return None
-    ranges = {i.name: i.range for i in producer.index_list}
+    ranges = producer.ranges
     names: dict[str, Linear] = {}
     for form, target, extent in zip(producer.out_access, read, shape_of(producer.res), strict=True):
         if form.single is not None and form.single not in names and ranges[form.single] == extent:

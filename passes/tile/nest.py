@@ -35,7 +35,6 @@ from tessella.passes.tile.sums import (
     saved,
     streams,
 )
-from tessella.support.sizes import Size
 from tessella.targets import Target
 
 LEAST_ROWS = 8
@@ -237,7 +236,7 @@ def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
         type = tensor_type(value)
         if type.element_count() == largest and access:
             dim = layout_of(value).order(len(access))[-1].dim
-            found = counted(access[dim], _ranges(op))
+            found = counted(access[dim], op.ranges)
             if found is not None and found[0] == loop.names[op]:
                 row = bytes_of(type) * shape_of(value)[dim] // largest
                 far = row >= target.page and len(access) > 1
@@ -284,7 +283,7 @@ def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
     """The loops that all statements have, in the order of the last one's result, outermost
     first."""
     last = ops[-1]
-    ranges = _ranges(last)
+    ranges = last.ranges
     for form in last.out_access:
         if (found := counted(form, ranges)) is None or ranges[found[0]] == 1:
             continue
@@ -329,8 +328,7 @@ def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
 def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
     """The index of another access that counts the same blocks of a dimension as an index of one; if
     it is in one dimension of that."""
-    counts = ([counted(form, _ranges(op)) for form in access] for op, access in (of, other))
-    pairs = zip(*counts, strict=True)
+    pairs = zip(_counted(*of), _counted(*other), strict=True)
     found = [(mine, theirs) for mine, theirs in pairs if mine is not None and mine[0] == name]
     if len(found) != 1:
         return None
@@ -338,5 +336,6 @@ def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
     return theirs[0] if theirs is not None and theirs[1] == mine[1] else None
 
 
-def _ranges(op: ContractOp) -> dict[str, Size]:
-    return {index.name: index.range for index in op.index_list}
+def _counted(op: ContractOp, access: Sequence[Linear]) -> list[tuple[str, int] | None]:
+    ranges = op.ranges
+    return [counted(form, ranges) for form in access]

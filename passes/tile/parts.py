@@ -72,7 +72,7 @@ def _flattened(
     divided = next((item for item in shared_loops(op).items() if item[1].parallel), None)
     if divided is not None:
         name, loop = divided
-        ranges = {index.name: index.range for index in op.index_list}
+        ranges = op.ranges
         return _Shared(name, loop.extent, loop.parallel), ranges, flat.accesses
     flat = simplify(flat)
     parallel = op.schedule.data.parallel if op.schedule is not None else None

@@ -76,7 +76,7 @@ def _loops(ops: Sequence[ContractOp]) -> list[dict[ContractOp, str]]:
     loop_of: dict[tuple[ContractOp, str], set[tuple[ContractOp, str]]] = {}
     along: dict[tuple[SSAValue, int], tuple[ContractOp, str]] = {}
     for op in ops:
-        ranges = {index.name: index.range for index in op.index_list}
+        ranges = op.ranges
         for value, access in zip(op.tensors, op.access_list, strict=True):
             for dim, (form, extent) in enumerate(zip(access, shape_of(value), strict=True)):
                 if form.single is None or ranges[form.single] != extent or extent == 1:
@@ -141,7 +141,7 @@ def _fits(op: ContractOp, name: str) -> bool:
     """Whether steps can run a statement."""
     if not _is_reduced(op, name):
         return can_share(op, name)
-    ranges = {index.name: index.range for index in op.index_list}
+    ranges = op.ranges
     stays = all(
         low >= 0 and high < extent
         for value, access in zip(op.tensors, op.access_list, strict=True)

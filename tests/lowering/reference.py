@@ -35,7 +35,7 @@ _AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum
 @np.errstate(all="ignore")
 def run(op: ContractOp, arrays: Arrays, before: Array) -> Array:
     """The output of a statement, in memory that held something before."""
-    ranges = {index.name: index.range for index in op.index_list}
+    ranges = op.ranges
     free = _points({i.name: i.range for i in op.index_list if not i.reduced})
     points = _valid(op, _points(ranges))
     inputs = _elements(op.inputs, op.input_accesses, arrays, points)
