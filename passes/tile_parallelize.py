@@ -65,7 +65,7 @@ class TileParallelizePass(ProgramPass):
             if _worth(r, divided, target):
                 for name in r:
                     divisions[name].apply()
-        align(kernels, segments(op))
+        align(kernels, segments(op), work, target)
 
 
 def _runs(module: ModuleOp) -> list[Counter[str]]:

@@ -37,6 +37,7 @@ from tessella.dialects.rt.threads import (
     Part,
     PartAttr,
     ShareOp,
+    largest_share,
 )
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "aligned",
     "buffer_bytes",
     "divided",
+    "largest_share",
 ]
 
 Rt = Dialect(

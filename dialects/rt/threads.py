@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, i64
 from xdsl.ir import Data, SSAValue
@@ -25,6 +26,22 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+
+def largest_share(extent: int, grain: int, threads: int) -> int:
+    """The most of an extent that `rt.share` gives to one of so many threads."""
+    units, last = _units(extent, grain), _last(extent, grain)
+    starts = [min(thread * units // threads, last) * grain for thread in range(threads)]
+    return max(stop - start for start, stop in pairwise((*starts, extent)))
+
+
+def _units(extent: int, grain: int) -> int:
+    return -(-extent // grain)
+
+
+def _last(extent: int, grain: int) -> int:
+    whole, rest = divmod(extent, grain)
+    return max(0, whole - (1 if rest else 0))
 
 
 @irdl_op_definition
@@ -58,13 +75,12 @@ class ShareOp(IRDLOperation):
     @property
     def units(self) -> int:
         """How many grains there are, the last one perhaps in part."""
-        return -(-self.extent.value.data // self.grain.value.data)
+        return _units(self.extent.value.data, self.grain.value.data)
 
     @property
     def last(self) -> int:
         """The last grain at which a part can begin."""
-        whole, rest = divmod(self.extent.value.data, self.grain.value.data)
-        return max(0, whole - (1 if rest else 0))
+        return _last(self.extent.value.data, self.grain.value.data)
 
     def verify_(self) -> None:
         if self.extent.value.data < 0 or self.grain.value.data < 1:

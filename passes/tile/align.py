@@ -1,18 +1,18 @@
 """Kernels that hand rows to each other divide them alike, so that no thread has to wait.
 
 A kernel gives whole tiles to a thread at a time, so kernels with tiles of 8 and of 12 rows agree on
-24.
+24, unless the fewer pieces keep threads waiting for longer than a barrier would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.ir import OpResult
 
-from tessella.dialects.rt import Kind, Part
+from tessella.dialects.rt import Kind, Part, largest_share
 from tessella.dialects.tile import (
     CallOp,
     KernelOp,
@@ -21,25 +21,29 @@ from tessella.dialects.tile import (
     SegmentOp,
     through_views,
 )
+from tessella.passes.tile.parallel import THREADS
 from tessella.passes.tile.parts import joined, roots_of, uses
-
-UNITS = 8
-"""A loop is divided into at least so many pieces, so that few threads have about as much each."""
+from tessella.targets import Target
 
 Edge = tuple[str, Part, str, Part]
 """A kernel that writes a buffer, with what a thread touches of it, and one that reads it."""
 
 
-def align(kernels: Mapping[str, KernelOp], segments: Sequence[SegmentOp]) -> None:
-    """Let kernels divide the buffers between them into pieces of one size, where these are small
-    enough."""
+def align(
+    kernels: Mapping[str, KernelOp],
+    segments: Sequence[SegmentOp],
+    cycles: Mapping[str, float],
+    target: Target,
+) -> None:
+    """Let kernels, which take so many cycles on one thread, divide the buffers between them into
+    pieces of one size, where this takes less time than a barrier."""
     edges = list(dict.fromkeys(_edges(kernels, segments)))
-    factors = dict.fromkeys(kernels, 1)
+    pieces = _Pieces(dict.fromkeys(kernels, 1), cycles, target)
     changed = True
     while changed:
         # factors only grow, and are bounded
-        changed = sum(_agree(factors, edge) for edge in edges) > 0
-    for name, factor in factors.items():
+        changed = sum(pieces.agree(edge) for edge in edges) > 0
+    for name, factor in pieces.factors.items():
         if factor > 1:
             _scale(kernels[name], factor)
 
@@ -73,16 +77,34 @@ def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
     return arguments, [found.get(roots[value]) for value in kernel.returned.values]
 
 
-def _agree(factors: dict[str, int], edge: Edge) -> bool:
-    """Enlarge the pieces of two kernels to their common multiple. Returns whether one changed."""
-    writer, written, reader, read = edge
-    a, b = written.grain * factors[writer], read.grain * factors[reader]
-    common = a * b // gcd(a, b)
-    if a == b or common * UNITS > written.period:
-        return False
-    factors[writer] *= common // a
-    factors[reader] *= common // b
-    return True
+@dataclass(frozen=True)
+class _Pieces:
+    """How many times as much each kernel gives to a thread at a time."""
+
+    factors: dict[str, int]
+    cycles: Mapping[str, float]
+    target: Target
+
+    def agree(self, edge: Edge) -> bool:
+        """Enlarge the pieces of two kernels to their common multiple. Returns whether one
+        changed."""
+        writer, written, reader, read = edge
+        a, b = written.grain * self.factors[writer], read.grain * self.factors[reader]
+        common = a * b // gcd(a, b)
+        if a == b or common > written.period:
+            return False
+        longer = self._longer(writer, written, common) + self._longer(reader, read, common)
+        if longer > self.target.barrier_cycles:
+            return False
+        self.factors[writer] *= common // a
+        self.factors[reader] *= common // b
+        return True
+
+    def _longer(self, name: str, part: Part, grain: int) -> float:
+        """Cycles that a kernel takes longer with other pieces, on the average."""
+        now, whole = part.grain * self.factors[name], part.period
+        more = (largest_share(whole, grain, n) - largest_share(whole, now, n) for n in THREADS)
+        return self.cycles[name] * sum(more) / whole / len(THREADS)
 
 
 def _scale(kernel: KernelOp, factor: int) -> None:

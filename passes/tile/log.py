@@ -11,17 +11,15 @@ from tessella.dialects.tile.reach import reaches
 from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.model import Model, busy
+from tessella.passes.tile.model import Model
 from tessella.passes.tile.nest import reason
-from tessella.passes.tile.parallel import parallel_index
+from tessella.passes.tile.parallel import THREADS, busy, parallel_index
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
-from tessella.support.sizes import ceil_div
 from tessella.targets import Target
 
 SHOWN = 6
 """Candidates that are shown, the best first; the others are counted."""
-THREADS = (2, 4, 8)
 
 
 def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]:
@@ -63,8 +61,8 @@ def _threads(model: Model, s: Schedule) -> str:
     if divided is None:
         return "1"
     name, grain = divided
-    tiles = ceil_div(model.flat.ranges[name], grain)
-    shares = ", ".join(f"{n} are {busy(tiles, n):.0%} busy" for n in THREADS)
+    extent = model.flat.ranges[name]
+    shares = ", ".join(f"{n} are {busy(extent, grain, n):.0%} busy" for n in THREADS)
     return f"{name} by {grain}: {shares}"
 
 

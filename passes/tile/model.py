@@ -89,12 +89,6 @@ def overlapped(core: float, memory: float) -> float:
     return max(core, memory) + (1.0 - HIDDEN) * min(core, memory)
 
 
-def busy(trips: int, threads: int) -> float:
-    """The share of the time that threads are busy with a loop, as some get a step more than
-    others."""
-    return trips / (-(-trips // threads) * threads)
-
-
 @dataclass(frozen=True)
 class Loop:
     """A loop of the nest: an index, its number of iterations, and its step."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
+from tessella.dialects import rt
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
@@ -18,7 +19,7 @@ from tessella.dialects.tile.nest import can_divide, depth, shared_loops
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.cost import runs
-from tessella.passes.tile.model import Loop, Model, busy, overlapped
+from tessella.passes.tile.model import Loop, Model, overlapped
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -27,6 +28,12 @@ THREADS = (2, 4, 8, 16)
 WORTH = 2
 """A statement is divided if it takes as long as so many barriers. One that is not needs barriers
 too, where its neighbours are divided."""
+
+
+def busy(extent: int, grain: int, threads: int) -> float:
+    """The share of the time that threads are busy with a loop, as some get more of it than
+    others."""
+    return extent / (threads * rt.largest_share(extent, grain, threads))
 
 
 def modelled(op: ContractOp, target: Target) -> Model:
@@ -92,13 +99,13 @@ def _time(model: Model, core: float, loop: Loop) -> float:
     """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
     sizes = [a.size * max(1, element_of(v.type).bits // 8) for a, v in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
-    total = 0.0
+    extent, grain, total = model.flat.ranges[loop.name], _grain(model, loop), 0.0
     for threads in THREADS:
         memory = sum(
             size / model.target.bandwidth(size) / (threads if moves else 1)
             for size, moves in zip(sizes, moving, strict=True)
         )
-        total += overlapped(core / (threads * busy(loop.trips, threads)), memory)
+        total += overlapped(core / (threads * busy(extent, grain, threads)), memory)
     return total
 
 
@@ -109,9 +116,10 @@ def _operands(model: Model) -> Iterator[tuple[FlatAccess, SSAValue]]:
 def _balance(kernel: KernelOp, number: int) -> float:
     """The shares of the time that numbers of threads are busy with a shared loop, added up."""
     assert kernel.nest is not None
-    trips, mean = kernel.nest.data.loops[number].trips, _mean_reach(kernel, number)
+    loop, mean = kernel.nest.data.loops[number], _mean_reach(kernel, number)
     # where steps reach further and further, the last thread has more than the mean
-    return sum(busy(trips, n) * mean / (1 - (1 - mean) / n) for n in THREADS)
+    shares = ((n, busy(loop.extent, loop.step, n)) for n in THREADS)
+    return sum(share * mean / (1 - (1 - mean) / n) for n, share in shares)
 
 
 def _mean_reach(kernel: KernelOp, number: int) -> float:

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineMap
 from tessella.codegen.emit import emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.dialects.rt import KernelOp
+from tessella.dialects.rt import KernelOp, largest_share
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get
 from tests.codegen.harness import call, kernel_text, parse
@@ -59,6 +59,35 @@ def test_nested_loops_carry_values(target: Target, bounds: tuple[int, int, int])
     result = np.zeros(3, np.int64)
     call(LOOPS, target, np.array(bounds), result)
     assert result.tolist() == _looped(*bounds)
+
+
+SHARES = """
+rt.kernel @k(%f: memref<9xi64>, %s: memref<9xi64>) threads(%thread, %threads) {{
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %n = arith.constant {threads} : index
+  scf.for %i = %0 to %n step %1 {{
+    %first, %stop = rt.share {extent} by {grain} of %i, %n
+    %a = arith.index_cast %first : index to i64
+    %b = arith.index_cast %stop : index to i64
+    memref.store %a, %f[%i] : memref<9xi64>
+    memref.store %b, %s[%i] : memref<9xi64>
+  }}
+  rt.return
+}}"""
+
+
+@pytest.mark.parametrize("extent, grain", [(109, 2), (512, 48), (7, 7), (3, 8), (64, 1)])
+@pytest.mark.parametrize("threads", [1, 2, 5, 9])
+def test_shares_are_the_whole_and_their_largest_is_known(
+    target: Target, extent: int, grain: int, threads: int
+) -> None:
+    first, stop = np.zeros((2, 9), np.int64)
+    call(SHARES.format(extent=extent, grain=grain, threads=threads), target, first, stop)
+    firsts, stops = first[:threads].tolist(), stop[:threads].tolist()
+    assert [*firsts, extent] == [0, *stops]
+    sizes = [b - a for a, b in zip(firsts, stops, strict=True)]
+    assert max(sizes) == largest_share(extent, grain, threads)
 
 
 CONDITIONS = """

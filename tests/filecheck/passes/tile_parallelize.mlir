@@ -31,6 +31,37 @@ tile.segment @segment_0(%x: tensor<512x256xf32>, %w: tensor<256x64xf32>, %s: ten
 
 // -----
 
+// Fewer pieces may keep threads waiting for longer than a barrier would: of 216 rows by 24, one of two
+// threads gets 120.
+
+// CHECK-LABEL: tile.kernel @eights
+// CHECK:         parallel m 8>
+// CHECK-LABEL: tile.kernel @twelves
+// CHECK:         parallel m 12>
+tile.kernel @eights(%x: tensor<216x2560xf32>, %w: tensor<2560x32xf32>) -> (tensor<216x32xf32>) {
+  %y = tile.contract + [m: 216, n: 32 | k: 2560] (%x[m, k], %w[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 2 rows m 8 unroll 4> {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<216x32xf32>
+  tile.return %y : tensor<216x32xf32>
+}
+tile.kernel @twelves(%x: tensor<216x32xf32>, %w: tensor<32x32xf32>) -> (tensor<216x32xf32>) {
+  %y = tile.contract + [m: 216, n: 32 | k: 32] (%x[m, k], %w[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 2 rows m 12 unroll 4> {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<216x32xf32>
+  tile.return %y : tensor<216x32xf32>
+}
+tile.segment @segment_0(%x: tensor<216x2560xf32>, %w: tensor<2560x32xf32>, %v: tensor<32x32xf32>) -> (tensor<216x32xf32>) {
+  %a = tile.call @eights(%x, %w) : tensor<216x32xf32>
+  %y = tile.call @twelves(%a, %v) : tensor<216x32xf32>
+  tile.return %y : tensor<216x32xf32>
+}
+
+// -----
+
 // One row has only columns to divide. They are given away by whole tiles.
 
 // CHECK-LABEL: tile.kernel @vector
