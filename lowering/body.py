@@ -36,13 +36,11 @@ class Bodies:
         emitter: Emitter,
         schedule: Schedule,
         buffers: Mapping[SSAValue, SSAValue],
-        bases: Mapping[str, Pos],
         code: int = 0,
     ) -> None:
         self.e = emitter
         self.s = schedule
         self.buffers = buffers
-        self.bases = bases
         self.code = code
         self._cache: dict[Hashable, Val] = {}
         self._fused: dict[Block, Mapping[Operation, arith.MulfOp]] = {}
@@ -166,7 +164,7 @@ class Bodies:
         return Val(self.e.op(clone), varying)
 
     def _index(self, name: str, indices: Mapping[str, Pos], row: int, vector: int) -> Val:
-        pos = self.e.step(self.bases.get(name, Pos()), indices.get(name, Pos()), 1)
+        pos = indices.get(name, Pos())
         if name == self.s.rows:
             pos += row
         if name != self.s.vector:

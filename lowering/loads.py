@@ -267,6 +267,8 @@ class Loads:
 
     def _is_narrow(self, c: Constraint) -> bool:
         """Whether all values of a constraint, beyond the last lane too, are small integers."""
+        if any(name in self.flat.floating for name, _ in c.form.terms):
+            return False
         low, high = c.form.bounds(self.flat.ranges)
         beyond = self.s.width * max(abs(k) for _, k in c.form.terms)
         return max(-low, high, c.extent) + beyond < 1 << 31

@@ -76,7 +76,7 @@ class Statement:
         self.constraints = self.plan.constraints
         self.bounds = Bounds(emitter, self.constraints.bounds, flat.ranges, schedule.rows)
         self.reduces_lanes = self.plan.sums_lanes
-        self.bodies = Bodies(emitter, schedule, buffers, step.bases, code)
+        self.bodies = Bodies(emitter, schedule, buffers, code)
         self.loads = Loads(emitter, flat, schedule, self.plan, self.buffers, self.bodies)
         self.element = tensor_type(op.res).element_type
         last = op.combine.block.last_op
@@ -91,10 +91,13 @@ class Statement:
     # ** free indices **
 
     def _move(self, point: Point, name: str, value: Pos) -> Point:
+        """The point at a value of an index, which is counted from the step of shared loops."""
         offsets = tuple(
             self.e.step(offset, value, a.stride(name))
             for offset, a in zip(point.offsets, self.flat.accesses, strict=True)
         )
+        if name in self.flat.pinned and name in self.step.bases:
+            value = self.e.step(self.step.bases[name], value, 1)
         return replace(point, indices={**point.indices, name: value}, offsets=offsets)
 
     def _blocks(self, blocks: Sequence[tuple[str, int]], point: Point) -> None:

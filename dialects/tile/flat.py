@@ -87,6 +87,8 @@ class Flat:
     constraints: tuple[Constraint, ...]
     pinned: frozenset[str]
     """Indices whose values the body or a constraint reads: they keep their names."""
+    floating: frozenset[str] = frozenset()
+    """Indices of shared loops that a constraint uses: a step begins at any of their values."""
 
     @cached_property
     def ranges(self) -> dict[str, Size]:
@@ -109,7 +111,7 @@ class Flat:
         indices = tuple(Index(i.name, of(i.range), i.reduced) for i in self.indices)
         accesses = tuple(a.with_sizes(of) for a in self.accesses)
         constraints = tuple(Constraint(c.form, of(c.extent), c.operands) for c in self.constraints)
-        return Flat(indices, accesses, self.inputs, constraints, self.pinned)
+        return Flat(indices, accesses, self.inputs, constraints, self.pinned, self.floating)
 
 
 def layout_of(value: SSAValue) -> Layout:
@@ -210,11 +212,12 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
         flatten_access(forms, memory_shape(value), overrides.get(i, layout_of(value)), ranges)
         for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True))
     )
-    constraints = _constraints(op, ranges)
-    pinned = {name for c in constraints for name, _ in c.form.terms}
+    constraints = _constraints(op, op.ranges)
+    constrained = {name for c in constraints for name, _ in c.form.terms}
+    pinned, floating = constrained, frozenset(constrained & steps.keys())
     for region in (op.combine, op.post):
-        pinned |= {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
-    return Flat(indices, accesses, len(op.inputs), tuple(constraints), frozenset(pinned))
+        pinned = pinned | {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
+    return Flat(indices, accesses, len(op.inputs), tuple(constraints), frozenset(pinned), floating)
 
 
 def simplify(flat: Flat) -> Flat:

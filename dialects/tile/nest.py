@@ -110,34 +110,14 @@ def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
 
 def can_share(op: ContractOp, name: str) -> bool:
     """Whether a loop over a free index may be shared: each step writes a part of the output's that
-    it counts, no access leaves its tensor, and constraints do not use it."""
+    it counts."""
     ranges = op.ranges
     free = any(index.name == name and not index.reduced for index in op.index_list)
-    inside = all(
-        _stays(form, extent, ranges)
-        for value, access in zip(op.tensors, op.access_list, strict=True)
-        for form, extent in zip(access, shape_of(value), strict=True)
-        if form.coefficient(name)
-    )
-    constrained = any(form.coefficient(name) for form, _ in op.where_list)
     inner = [x for region in (op.combine, op.post) for x in region.walk()]
     elsewhere = any(
         isinstance(x, ExtractOp) and isinstance(x.source.owner, ContractOp) for x in inner
     )
-    return (
-        free
-        and _is_written_in_blocks(op, name, ranges)
-        and inside
-        and op.init is None
-        and not constrained
-        and not elsewhere
-    )
-
-
-def _stays(form: Linear, extent: Size, ranges: Mapping[str, Size]) -> bool:
-    """Whether an access stays inside a dimension."""
-    low, high = form.bounds(ranges)
-    return bool(low >= 0 and high < extent)
+    return free and _is_written_in_blocks(op, name, ranges) and op.init is None and not elsewhere
 
 
 def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size]) -> bool:

@@ -74,11 +74,14 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         names = {n for n, _ in c.form.terms}
         reduced = names & set(flat.reduced)
         plain = names - reduced - {schedule.rows}
+        floating = names & flat.floating & {schedule.rows, schedule.vector}
         positive = all(k > 0 for _, k in c.form.terms)
         # an index whose loop is unrolled has no bounds, and the other way round
         unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
         vectors = schedule.vector in names and schedule.vector in flat.free
-        if vectors and names - reduced == {schedule.vector} and len(reduced) < 2 and positive:
+        if floating:
+            masks.append(c)
+        elif vectors and names - reduced == {schedule.vector} and len(reduced) < 2 and positive:
             lanes.append(c)
         elif schedule.vector in names or len(reduced) != 1 or not positive:
             masks.append(c)

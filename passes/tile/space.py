@@ -315,7 +315,8 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
         if not (transposed or reaches):
             yield from ((1, name) for name in window_rows(op, flat, vector))
         return
-    names = [n for n in flat.free if n not in (vector, *reaches) and flat.ranges[n] > 1]
+    others = (n for n in flat.free if n not in (vector, *reaches, *flat.floating))
+    names = [n for n in others if flat.ranges[n] > 1]
     names.sort(key=lambda n: abs(flat.out.stride(n)))
     whole = most <= VECTORS[0] and tiles_end(reaches, vector, most * lanes)
     if not names and whole and most not in counts:

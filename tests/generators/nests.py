@@ -44,9 +44,10 @@ ADD = {"i32": "arith.addi", "f64": "arith.addf"}
 SUBTRACT = {"i32": "arith.subi", "f64": "arith.subf"}
 SPACES = (
     ("rc", ""), ("rc", ""), ("r", ""), ("r", "c"), ("r", "c"), ("b", "l"), ("bc", "l"),
-    ("b", "lc"), ("c", "b"), ("", "b"), ("c", "r"), ("", "rc"),
+    ("b", "lc"), ("c", "b"), ("", "b"), ("c", "r"), ("", "rc"), ("rc", "w"), ("r", "w"),
+    ("rc", "w"), ("r", "wc"),
 )  # fmt: skip
-"""Free and reduced indices: rows, columns, blocks of rows, and the rows of a block."""
+"""Free and reduced indices: rows, columns, blocks of rows, the rows of a block, and of a window."""
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,20 @@ class _Sketch(Choices):
         free, reduced = self.one_of(*SPACES)
         rows = {"r"} if "l" in reduced else set[str]()
         fitting = [n for n, dims in self.tensors.items() if {*dims} <= {*free, *reduced, *rows}]
-        moving = [n for n in fitting if {*self.tensors[n]} & {*reduced, *rows}]
+        if "w" in reduced:
+            moving = [n for n in fitting if "r" in self.tensors[n]]
+        else:
+            moving = [n for n in fitting if {*self.tensors[n]} & {*reduced, *rows}]
         if not fitting or (reduced and not moving):
             return
         operands = [self.one_of(*(moving or fitting)[::-1]), self.one_of(*fitting[::-1])]
-        forms = {"r": f"{self.length}*b + l" if rows else "r", "c": "c", "b": "b"}
+        window, shift = self.between(1, 4), self.between(-2, 3)
+        row = f"r + w - {shift}".replace("- -", "+ ") if "w" in reduced else "r"
+        forms = {"r": f"{self.length}*b + l" if rows else row, "c": "c", "b": "b"}
         accesses = ", ".join(
             f"%{name}[{', '.join(forms[dim] for dim in self.tensors[name])}]" for name in operands
         )
-        extents = {**self.extents, "l": self.length}
+        extents = {**self.extents, "l": self.length, "w": window}
         space = " | ".join(
             ", ".join(f"{i}: {extents[i]}" for i in names) for names in (free, reduced)
         )
