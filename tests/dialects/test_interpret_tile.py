@@ -26,7 +26,8 @@ from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import DTYPES, converted, widened
 from tessella.support.errors import ExecutionError
-from tests.generators.nn_programs import Program, programs
+from tests.generators.nn_programs import programs
+from tests.generators.nn_sketch import Program
 from tests.generators.tile_statements import statement
 from tests.lowering import reference
 from tests.models import load_fixture, random_inputs, run_onnxruntime

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.generators.nn_programs import Program, programs
+from tests.generators.nn_programs import programs
+from tests.generators.nn_sketch import Program
 from tests.native import RUNNABLE, check
 from tests.sampling import sampled
 

@@ -28,8 +28,8 @@ from tessella.runtime.program import NativeStep, Program
 from tests import emulated
 from tests.frontends.onnx.models import model, value
 from tests.frontends.onnx.test_recurrent import GATES
-from tests.generators.nn_programs import Program as Drawn
 from tests.generators.nn_programs import programs
+from tests.generators.nn_sketch import Program as Drawn
 from tests.generators.scans import body, loops, make, scan
 from tests.models import load_model, random_inputs
 from tests.native import RUNNABLE, Array, normal

@@ -20,7 +20,8 @@ from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.pick_kernels import PickKernelsPass
-from tests.generators.nn_programs import Program, programs
+from tests.generators.nn_programs import programs
+from tests.generators.nn_sketch import Program
 from tests.native import Array
 from tests.passes.harness import apply
 from tests.sampling import sampled

@@ -19,7 +19,8 @@ from tessella.dialects.tile.functions import weight_of
 from tessella.driver.build import StagedProgram, lower
 from tessella.driver.options import make_options
 from tessella.passes.tile.plan import Access, plan_accesses
-from tests.generators.nn_programs import Program, programs
+from tests.generators.nn_programs import programs
+from tests.generators.nn_sketch import Program
 from tests.sampling import sampled
 
 Statement = tuple[ContractOp, Schedule, Flat]
