@@ -34,7 +34,7 @@ from tessella.lowering.prefetch import HALVES, Ahead, reads_apart
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
-from tessella.support.sizes import Size, at_most
+from tessella.support.sizes import Size, at_most, ceil_div, known
 
 FEW = 0.75
 """The share of the rows that interior tiles run, from which on those of the boundary are few. It
@@ -476,20 +476,31 @@ class Statement:
 
     # ** panels **
 
-    def _line(self, point: Point) -> Pos:
-        """Another line for each register tile that shares a panel, so that together they ask for
-        all of the next one."""
+    @cached_property
+    def _inside_panel(self) -> Mapping[str, int]:
+        """The loops that run the register tiles of a panel, with their steps."""
         inside = self.s.order[self.s.order.index(self.s.vector or "") + 1 :]
+        return {name: self.s.row_tile if name == self.s.rows else 1 for name in inside}
+
+    @cached_property
+    def _asked(self) -> int:
+        """How many of the lines of a point each register tile of a panel asks for."""
+        tiles = prod(ceil_div(self.flat.ranges[n], step) for n, step in self._inside_panel.items())
+        return known(ceil_div(self.s.vectors, tiles))
+
+    def _line(self, point: Point) -> Pos:
+        """Other lines for each register tile that shares a panel, so that together they ask for all
+        of the next one."""
         number, values = AffineExpr.constant(0), list[SSAValue]()
-        for name in inside:
+        for name, step in self._inside_panel.items():
             pos = point.indices[name]
             if pos.ssa is not None:
-                step = self.s.row_tile if name == self.s.rows else 1
                 number += AffineExpr.dimension(len(values)) // step
                 values.append(pos.ssa)
         if not values:
             return Pos()
-        return Pos(self.e.apply(number % self.s.vectors, values))
+        groups = ceil_div(self.s.vectors, self._asked)
+        return Pos(self.e.apply(number % groups * self._asked, values))
 
     def _prefetch(self, point: Point) -> None:
         if point.line is None or self.s.vector is None:
@@ -498,8 +509,9 @@ class Statement:
             if plan.is_panel:
                 stride = self.flat.accesses[operand].stride(self.s.vector)
                 next_panel = point.offsets[operand] + self.s.width * stride
-                pos = self.e.step(next_panel, point.line, self.s.lanes)
-                self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
+                for line in range(self._asked):
+                    pos = self.e.step(next_panel, point.line + line, self.s.lanes)
+                    self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
 
     def _ask(self, point: Point, row: int, u: int) -> None:
         """Ask for the lines that other statements, or the next step, need at this vector."""

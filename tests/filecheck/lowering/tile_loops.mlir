@@ -235,3 +235,23 @@ tile.kernel @sum(%a: tensor<512xf32>) -> (tensor<f32>) {
   } : tensor<f32>
   tile.return %s : tensor<f32>
 }
+
+// -----
+
+// Two register tiles share a panel of four vectors: each asks for two lines of the next one.
+
+// CHECK-LABEL: rt.kernel @panels
+// CHECK:         affine.apply affine_map<(d0) -> ((((d0 floordiv 4) mod 2) * 2))>
+// CHECK:         rt.prefetch %b
+// CHECK:         rt.prefetch %b
+// CHECK-NOT:     rt.prefetch
+// CHECK:         rt.return
+#panels = #place.at<x86, f32, packed<[1 floordiv 32, 0, 1 mod 32]>>
+tile.kernel @panels(%a: tensor<8x16xf32>, %b: tensor<16x64xf32, #panels>) -> (tensor<8x64xf32>) {
+  %s = tile.contract + [i: 8, j: 64 | k: 16] (%a[i, k], %b[k, j]) -> [i, j] schedule #tile.schedule<[j, i] reduce [k] vector j 8 by 4 rows i 4 prefetch> {
+  ^bb0(%x: f32, %y: f32):
+    %q = arith.mulf %x, %y : f32
+    tile.yield %q : f32
+  } : tensor<8x64xf32>
+  tile.return %s : tensor<8x64xf32>
+}
