@@ -18,6 +18,7 @@ from tessella.dialects.layout import Layout, pack
 from tessella.dialects.nn.core import dtype_of
 from tessella.dialects.rt import KernelOp
 from tessella.runtime.arena import aligned
+from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT_SLOTS
 from tessella.targets import Target
 
@@ -70,7 +71,7 @@ class Kernel:
     def __init__(self, code: Code, buffers: Sequence[Array]) -> None:
         self.buffers = list(buffers)
         self._context = np.zeros(CONTEXT_SLOTS, np.int64)
-        self._library = link({code.name: code.image})
+        self._library = Library(link({code.name: code.image}))
         addresses = [array.ctypes.data for array in (self._context, *buffers)]
         self._pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         self._function = _CALL(self._library.address(code.name))

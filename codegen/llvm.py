@@ -164,35 +164,3 @@ def _excerpt(text: str, message: str) -> str | None:
     first = max(0, line - 1 - _SHOWN_AROUND)
     shown = enumerate(lines[first : line + _SHOWN_AROUND], first + 1)
     return "\n" + "\n".join(f"{'>' if n == line else ' '}{n:5} {t}" for n, t in shown)
-
-
-class Linked:
-    """Objects in memory and the addresses of their symbols. Freed with the last reference."""
-
-    def __init__(self, objects: Sequence[bytes], symbols: Sequence[str]) -> None:
-        """Link. Raises InternalError for a symbol that neither objects nor the process have."""
-        initialize()
-        builder = _binding.JITLibraryBuilder()
-        for image in objects:
-            builder.add_object_img(image)
-        for symbol in symbols:
-            builder.export_symbol(symbol)
-        builder.add_current_process()
-        # An engine of its own: a shared one keeps something of every library that it ever held.
-        engine = _binding.create_lljit_compiler(use_jit_link=True)
-        try:
-            self._tracker = builder.link(engine, "objects")
-        except RuntimeError as error:
-            raise InternalError(
-                f"cannot link the objects: {error}", hint="LLVM names the symbol on stderr"
-            ) from error
-        # After the tracker, so that it goes after it too.
-        self._engine = engine
-
-    def __getitem__(self, symbol: str) -> int:
-        return int(self._tracker[symbol])
-
-    def close(self) -> None:
-        """Free the code. None of its functions may be called afterwards."""
-        self._tracker.close()
-        self._engine.close()

@@ -12,7 +12,7 @@ from typing import Self
 
 from tessella.codegen import kernel_cache, workers
 from tessella.codegen.llvm import Machine, emit_object
-from tessella.codegen.symbols import linked_names, named, nameless
+from tessella.codegen.symbols import linked_names, nameless
 from tessella.codegen.workers import Batch, NoWorkersError
 from tessella.targets import Target
 
@@ -41,8 +41,8 @@ def prepare() -> None:
 class Objects:
     """Compiled modules, which call one another."""
 
-    images: Mapping[str, bytes]
-    """By the name of the module."""
+    files: Mapping[str, bytes]
+    """By the name of the module; equal ones are one."""
     symbols: Mapping[str, str]
     """Under which the function of each module is linked."""
 
@@ -151,8 +151,8 @@ class Compilation:
         for text in self._missing:
             if text not in self._images:
                 self._keep(text, self._compile_here(text), done)
-        images = {name: self._images[text] for name, text in self._texts.items()}
-        return Objects({n: named(i, self._symbols[n]) for n, i in images.items()}, self._symbols)
+        files = {name: self._images[text] for name, text in self._texts.items()}
+        return Objects(files, self._symbols)
 
     def _can_stay(self) -> bool:
         if self._batch.size == 0:

@@ -20,10 +20,10 @@ its lowest set bit, and waits for them in the end. A barrier is that of Hensgen,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from string import Template
 
-from tessella import targets
 from tessella.codegen import kernel_cache
 from tessella.codegen.llvm import Machine, emit_object
 from tessella.codegen.module_text import module_text
@@ -40,6 +40,9 @@ and to be woken, so that waiting costs at most about twice what the better of th
 IN_A_RUN = 1_000_000
 """Nanoseconds that a thread looks for others in a run, where its core has nothing better to do, and
 gives turns to those that have. It sleeps if the others are likely to have no core."""
+
+NAME = "tessella.pool"
+"""The module among those that a program is linked from."""
 
 _PAUSE = {"x86": "@llvm.x86.sse2.pause()", "arm": "@llvm.aarch64.isb(i32 15)"}
 _FUTEX, _GETTID = {"x86": 202, "arm": 98}, {"x86": 186, "arm": 178}
@@ -66,9 +69,9 @@ _CONSTANTS: Mapping[str, object] = {
 }
 
 
-def image() -> bytes:
-    """The object for this machine: compiled once, and kept on disk."""
-    target = targets.native()
+@functools.cache
+def pool_object(target: Target) -> bytes:
+    """The object for a target: compiled once, and kept on disk."""
     text, machine = emit_pool(target), Machine.of(target)
     found = kernel_cache.get(text, machine)
     if found is None:

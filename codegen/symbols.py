@@ -3,7 +3,7 @@
     define void @"conv_relu_12"(...)    ->    define void @"tessella.function..."(...)
 
 A module is compiled with PLACEHOLDER as its name, so that equal kernels are compiled once, whatever
-program they are from. In the object, a name of the same length then takes its place.
+program they are from. Linking puts the name in its place.
 """
 
 from __future__ import annotations
@@ -41,8 +41,3 @@ def nameless(name: str, text: str, linked: Mapping[str, str] | None = None) -> s
 
 def _escaped(name: str) -> str:
     return quote(name)[1:-1]
-
-
-def named(image: bytes, symbol: str) -> bytes:
-    """The object of such a module, under the name of ``symbol``."""
-    return image.replace(PLACEHOLDER.encode(), symbol.encode())

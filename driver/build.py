@@ -12,11 +12,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from tessella import targets
-from tessella.codegen import perf_map
+from tessella.codegen import pool
 from tessella.codegen.emit import emit, emit_kernel
-from tessella.codegen.link import Library, link
+from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly
-from tessella.codegen.objects import Compilation, Objects, prepare
+from tessella.codegen.objects import Compilation, prepare
 from tessella.dialects import tile
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
@@ -36,8 +36,9 @@ from tessella.driver.run_passes import After, PassRunner, check, nothing
 from tessella.driver.stages import IR_STAGES
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_segments, buffer_weights
-from tessella.runtime import sharing
+from tessella.runtime import perf_map, sharing
 from tessella.runtime.elements import full
+from tessella.runtime.image import Library
 from tessella.runtime.program import (
     Constant,
     HostStep,
@@ -136,11 +137,10 @@ def _before(stage: str) -> str:
 
 @dataclass(frozen=True)
 class Built:
-    """A program, the stages that it went through, and the objects that it is linked from."""
+    """A program, and the stages that it went through."""
 
     program: Program
     lowered: StagedProgram
-    objects: Objects
 
 
 def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) -> Built:
@@ -176,12 +176,17 @@ def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) 
         objects = compilation.objects(done)
     timings[LLVM_WORK] = compilation.work
     with timings.of("link"):
-        library = link(objects.images, objects.symbols)
-        if KNOBS.perf:
-            perf_map.write(library, objects.images, lowered.nodes)
+        files = {**objects.files, **_pool(lowered)}
+        library = Library(link(files, objects.symbols, lowered.nodes))
         weights = _weight_table(lowered)
         program = _Assembler(lowered, library, main_function(module), weights).program()
-    return Built(program, lowered, objects)
+    return Built(program, lowered)
+
+
+def _pool(lowered: StagedProgram) -> Mapping[str, bytes]:
+    """The object of the pool, where threads can share a segment."""
+    several = divided(lowered.stages["loops"].body.block)
+    return {pool.NAME: pool.pool_object(lowered.target)} if several else {}
 
 
 def _weight_table(lowered: StagedProgram) -> list[Array]:
@@ -205,7 +210,7 @@ def as_text(lowered: StagedProgram, stage: str) -> str:
     if stage == "llvm":
         return "\n".join(texts.values())
     return "\n".join(
-        f"# {perf_map.label(name, lowered.nodes)}\n{assembly(text, lowered.target)}"
+        f"# {perf_map.label(name, lowered.nodes.get(name, ()))}\n{assembly(text, lowered.target)}"
         for name, text in texts.items()
     )
 
@@ -269,7 +274,7 @@ class _Assembler:
             constants=constants,
             weights=sharing.packed(self.weights),
             nodes=self._nodes(),
-            keep=self.library,
+            code=self.library,
         )
 
     def _step(self, op: Operation, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
@@ -311,10 +316,9 @@ class _Assembler:
         specs = tuple(
             TensorSpec(shape_of(r), dtype_of(tensor_type(r).element_type)) for r in op.res
         )
-        address = self.library.address(name)
         segment, shared = self.segments[name], name in self.divided
         sizes = segment.arena_size, segment.private_size
-        return NativeStep(name, address, sizes[0], inputs, outputs, specs, shared, sizes[1])
+        return NativeStep(name, sizes[0], inputs, outputs, specs, shared, sizes[1])
 
     def _nodes(self) -> dict[int, list[str]]:
         return {

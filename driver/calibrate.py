@@ -24,6 +24,7 @@ from tessella.codegen.probes import (
     result_bytes,
 )
 from tessella.runtime.arena import ALIGNMENT, aligned
+from tessella.runtime.image import Library
 from tessella.support.errors import OptionError
 from tessella.targets import Target, can_run, machine, measured
 
@@ -81,7 +82,7 @@ class Probes:
             raise OptionError(f"this machine cannot run code for {target.name}")
         self.target = target
         objects = compile_modules(probe_texts(target), target)
-        self._library = link(objects.images, objects.symbols)
+        self._library = Library(link(objects.files, objects.symbols))
 
     def flops(self) -> Probe:
         """Independent multiply-adds on vectors of f32; in floating-point operations."""

@@ -345,7 +345,7 @@ class Model(Compiled):
             built = compile_graph(graph, options, self._progress)
             timings.update(built.lowered.timings)
             with timings.of("store"):
-                program_cache.store(key, built.program, built.objects)
+                program_cache.store(key, built.program)
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()

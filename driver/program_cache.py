@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tessella import targets
 from tessella.codegen import llvm
-from tessella.codegen.link import link
 from tessella.driver import kept_weights
 from tessella.driver.options import Options
 from tessella.runtime import stored
@@ -24,9 +22,6 @@ from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
 from tessella.support.knobs import KNOBS
-
-if TYPE_CHECKING:
-    from tessella.codegen.objects import Objects
 
 FOLDER = Folder("programs", 15 / 64)
 
@@ -58,17 +53,17 @@ def fetch(key: str | None) -> Program | None:
     """The program, if it is on disk."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
     try:
-        return None if data is None else stored.restore(data, link, kept_weights.find)
+        return None if data is None else stored.restore(data, kept_weights.find)
     except kept_weights.MissingError:
         return None
 
 
-def store(key: str | None, program: Program, objects: Objects) -> None:
+def store(key: str | None, program: Program) -> None:
     """Keep a program for later, if it can be."""
     if key is None:
         return
     try:
-        parts = stored.dump(program, objects.images, objects.symbols, kept_weights.keep)
+        parts = stored.dump(program, kept_weights.keep)
     except stored.NotStorableError:
         return
     FOLDER.put(key, *parts)
@@ -96,8 +91,7 @@ def store_signature(model: str, signature: Signature) -> None:
 
 
 def _can_be_kept() -> bool:
-    anew = KNOBS.debug_passes or KNOBS.perf
-    return FOLDER.path() is not None and not anew and not _has_plugins()
+    return FOLDER.path() is not None and not KNOBS.debug_passes and not _has_plugins()
 
 
 def _has_plugins() -> bool:

@@ -1,8 +1,9 @@
 """The threads that run programs with their callers: one pool in a process, for all of them.
 
-Its code is native (``codegen.pool``). Its threads never touch Python. They wait for a run, take
-part in it, and wait again: for a while in a loop, then asleep. They live as long as the process,
-and so do their code and the memory that they wait in: the interpreter may end during a run.
+Its code is native (``codegen.pool``), and a part of each program that threads can share. Its
+threads never touch Python. They wait for a run, take part in it, and wait again: for a while in a
+loop, then asleep. They live as long as the process, and so do their code and the memory that they
+wait in: the interpreter may end during a run.
 
 A team is one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair
 of cache lines that is fetched together:
@@ -93,31 +94,26 @@ class Pool:
 
     def __init__(self) -> None:
         self._lock = fork.Lock()
-        self._load: Callable[[], Code] | None = None
         self._code: Code | None = None
         self._teams: dict[int, Team] = {}
         self._address = 0
         self._kept: list[ctypes.Array[ctypes.c_char]] = []
 
-    def provide(self, load: Callable[[], Code]) -> None:
-        """Tell where the code of the pool comes from, when there is need for it."""
-        self._load = self._load or load
-
-    def team(self, count: int) -> Team | None:
-        """A team of so many threads; its first call starts those that are missing. None where this
-        system can have no pool."""
-        return self._teams.get(count) or self._made(count)
+    def team(self, count: int, code: Code) -> Team | None:
+        """A team of so many threads; its first call starts those that are missing, in the code of
+        the first program that asks. None where this system can have no pool."""
+        return self._teams.get(count) or self._made(count, code)
 
     def forget(self) -> None:
         """Have no threads, as in the child of a fork."""
         self._teams, self._address, self._kept = {}, 0, []
 
-    def _made(self, count: int) -> Team | None:
-        if not _is_supported() or self._load is None:
+    def _made(self, count: int, code: Code) -> Team | None:
+        if not _is_supported():
             return None
         with self._lock:
             if self._code is None:
-                self._code = _immortal(self._load())
+                self._code = _immortal(code)
             if not self._address:
                 self._address = self._new_address()
             # one call, as an interrupt may come between any two

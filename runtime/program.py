@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from tessella.runtime import host
 from tessella.runtime.arena import Workspace, address, aligned
+from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
-from tessella.support.errors import ExecutionError, ResourceError
+from tessella.support.errors import ExecutionError, InternalError, ResourceError
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class NativeStep:
     the three in the middle are arrays of pointers."""
 
     name: str
-    address: int
+    """Of the segment in the program's code."""
     arena_bytes: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -110,8 +111,8 @@ class Program:
     """The bytes of each, aligned to 64 (``sharing``); segments read them by their slots."""
     nodes: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
     """The nodes whose check fails with a code."""
-    keep: object = None
-    """What owns the code that the steps' addresses point to."""
+    code: Library | None = None
+    """The segments, and the code of the pool if threads can share one."""
     workspaces: deque[Workspace] = field(default_factory=deque[Workspace])
     """Memory for calls, which other programs may use as well."""
 
@@ -150,7 +151,7 @@ class Program:
         except IndexError:
             frame = _Frame(self)
         try:
-            team = POOL.team(threads) if threads > 1 and self._is_shared else None
+            team = POOL.team(threads, self.library) if threads > 1 and self._is_shared else None
             for step in frame.steps(workspace, team):
                 step.run(values)
             results = [values[i] for i in self.results]
@@ -160,6 +161,13 @@ class Program:
         finally:
             self._frames.append(frame)
             self.workspaces.append(workspace)
+
+    @property
+    def library(self) -> Library:
+        """The code. Raises InternalError for a program that has none."""
+        if self.code is None:
+            raise InternalError("a program with segments has no code")
+        return self.code
 
     def _owned(
         self, results: Sequence[Array], inputs: Sequence[Array], workspace: Workspace
@@ -214,7 +222,8 @@ class _Frame:
             case NativeStep():
                 call = _NativeCall(step, self._program.nodes, self._contexts, workspace)
                 weights = ctypes.addressof(self._weights)
-                call.bind(weights, arena, self._team if step.shared else None)
+                segment = self._program.library.address(step.name)
+                call.bind(segment, weights, arena, self._team if step.shared else None)
                 return call
             case HostStep():
                 return _HostCall(step)
@@ -243,15 +252,15 @@ class _NativeCall:
         """Of the first thread."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
 
-    def bind(self, weights: int, arena: int, team: Team | None) -> None:
-        """Run it on these weights, in this arena, on a team or alone."""
+    def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
+        """Run the segment at an address on these weights, in this arena, on a team or alone."""
         contexts, inputs = ctypes.addressof(self.context), ctypes.addressof(self.pointers)
         outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
         arguments = (contexts, inputs, outputs, weights, arena)
         if team is None:
-            self.segment = functools.partial(_SEGMENT(self.step.address), *arguments, 0, 1)
+            self.segment = functools.partial(_SEGMENT(segment), *arguments, 0, 1)
         else:
-            start = team.address, self.step.address
+            start = team.address, segment
             self.segment = functools.partial(team.run, *start, *arguments, team.threads)
 
     def run(self, values: list[Any]) -> None:

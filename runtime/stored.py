@@ -1,7 +1,7 @@
 """A program as bytes, from which it is made again without the compiler.
 
 The length of a text in 8 bytes; the text, JSON; then, each at a multiple of 64 bytes after it, the
-arrays and objects that the text names by where they are. Large arrays are elsewhere: the text has
+arrays and the image that the text names by where they are. Large arrays are elsewhere: the text has
 their names. The bytes hold native code, and nothing is checked here: whoever stores them must make
 sure that they are unchanged.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tessella.runtime import sharing
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.elements import dtype_name, dtype_named
+from tessella.runtime.image import Function, Image, Library
 from tessella.runtime.program import (
     Constant,
     HostStep,
@@ -36,20 +37,8 @@ Part = tuple[int, int]
 LENGTH = 8
 
 
-class Code(Protocol):
-    """Linked code."""
-
-    def address(self, name: str) -> int:
-        """Where a function starts."""
-        ...
-
-
 class NotStorableError(Exception):
     """A program with something in it that has no form in JSON."""
-
-
-Link = Callable[[Mapping[str, bytes], Mapping[str, str]], Code]
-"""Links objects, with the symbol of each, both by the function's name."""
 
 
 Keep = Callable[[Array], str]
@@ -83,21 +72,17 @@ class _Parts:
         return self.keep(array), array.size
 
 
-def dump(
-    program: Program, images: Mapping[str, bytes], symbols: Mapping[str, str], keep: Keep
-) -> Sequence[bytes | memoryview]:
+def dump(program: Program, keep: Keep) -> Sequence[bytes | memoryview]:
     """The bytes, in parts. Raises NotStorableError."""
     parts = _Parts(keep)
-    text = {
-        **_program(program, parts),
-        "code": [[name, symbols[name], parts.add(image)] for name, image in images.items()],
-    }
+    code = None if program.code is None else _image(program.code.image, parts)
+    text = {**_program(program, parts), "code": code}
     head = json.dumps(text).encode()
     head += b" " * (-(LENGTH + len(head)) % ALIGNMENT)
     return [len(head).to_bytes(LENGTH), head, *parts.buffers]
 
 
-def restore(data: memoryview, link: Link, find: Find) -> Program:
+def restore(data: memoryview, find: Find) -> Program:
     """The program that ``dump`` was given. The bytes start at a multiple of ``ALIGNMENT``, and the
     program owns them from now on. Raises what ``find`` raises."""
     end = LENGTH + int.from_bytes(data[:LENGTH])
@@ -106,8 +91,7 @@ def restore(data: memoryview, link: Link, find: Find) -> Program:
     def part(at: Part) -> memoryview:
         return data[end + at[0] : end + at[0] + at[1]]
 
-    images = {name: bytes(part(at)) for name, _, at in text["code"]}
-    code = link(images, {name: symbol for name, symbol, _ in text["code"]})
+    code = None if text["code"] is None else Library(_restored_image(text["code"], part))
     return _restored_program(text, code, _Pieces(part, find))
 
 
@@ -138,7 +122,7 @@ def _program(program: Program, parts: _Parts) -> dict[str, Any]:
     }
 
 
-def _restored_program(entry: Mapping[str, Any], code: Code, pieces: _Pieces) -> Program:
+def _restored_program(entry: Mapping[str, Any], code: Library | None, pieces: _Pieces) -> Program:
     return Program(
         inputs=entry["inputs"],
         steps=tuple(_restored(step, code, pieces) for step in entry["steps"]),
@@ -146,8 +130,21 @@ def _restored_program(entry: Mapping[str, Any], code: Code, pieces: _Pieces) -> 
         constants={int(i): _restored_constant(c) for i, c in entry["constants"].items()},
         weights=pieces.weights(entry["weights"]),
         nodes={int(number): names for number, names in entry["nodes"].items()},
-        keep=code,
+        code=code,
     )
+
+
+def _image(image: Image, parts: _Parts) -> dict[str, Any]:
+    return {
+        "functions": image.functions,
+        "imports": image.imports,
+        "at": parts.add(image.code),
+    }
+
+
+def _restored_image(entry: Mapping[str, Any], part: Callable[[Part], memoryview]) -> Image:
+    functions = {name: Function(*function) for name, function in entry["functions"].items()}
+    return Image(part(entry["at"]), functions, entry["imports"])
 
 
 def _step(step: Step, parts: _Parts) -> dict[str, Any]:
@@ -178,7 +175,7 @@ def _step(step: Step, parts: _Parts) -> dict[str, Any]:
     }
 
 
-def _restored(entry: Mapping[str, Any], code: Code, pieces: _Pieces) -> Step:
+def _restored(entry: Mapping[str, Any], code: Library | None, pieces: _Pieces) -> Step:
     inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
     if "body" in entry:
         carried, scanned, backward = entry["loop"]
@@ -187,8 +184,7 @@ def _restored(entry: Mapping[str, Any], code: Code, pieces: _Pieces) -> Step:
     if "segment" in entry:
         specs = tuple(map(_restored_spec, entry["specs"]))
         name, (arena, private) = entry["segment"], entry["arena"]
-        address, shared = code.address(name), entry["shared"]
-        return NativeStep(name, address, arena, inputs, outputs, specs, shared, private)
+        return NativeStep(name, arena, inputs, outputs, specs, entry["shared"], private)
     settings = {name: _restored_value(value) for name, value in entry["settings"].items()}
     named = entry["dtypes"]
     dtypes = None if named is None else tuple(map(dtype_named, named))

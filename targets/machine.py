@@ -21,10 +21,10 @@ KNOB = "TESSELLA_TARGET"
 _ARCHS = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}
 _TRIPLES = {
     ("x86", "Linux"): "x86_64-unknown-linux-gnu",
-    ("x86", "Darwin"): "x86_64-apple-darwin",
-    ("x86", "Windows"): "x86_64-pc-windows-msvc",
+    ("x86", "Darwin"): "x86_64-apple-darwin-elf",
+    ("x86", "Windows"): "x86_64-pc-windows-msvc-elf",
     ("arm", "Linux"): "aarch64-unknown-linux-gnu",
-    ("arm", "Darwin"): "arm64-apple-darwin",
+    ("arm", "Darwin"): "arm64-apple-darwin-elf",
 }
 _V2_FLAGS = frozenset("cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2".split())
 _V3_FLAGS = _V2_FLAGS | frozenset("avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split())

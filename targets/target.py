@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_X86_LAYOUT = "p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
-_ARM_LAYOUT = "p270:32:32-p271:32:32-p272:64:64"
+_POINTERS = "p270:32:32-p271:32:32-p272:64:64"
 _DATA_LAYOUTS = {
-    ("x86", "linux"): f"e-m:e-{_X86_LAYOUT}",
-    ("x86", "darwin"): f"e-m:o-{_X86_LAYOUT}",
-    ("x86", "windows"): f"e-m:w-{_X86_LAYOUT}",
-    ("arm", "linux"): f"e-m:e-{_ARM_LAYOUT}-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
-    ("arm", "darwin"): f"e-m:o-{_ARM_LAYOUT}-i64:64-i128:128-n32:64-S128-Fn32",
+    "x86": f"e-m:e-{_POINTERS}-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+    "arm": f"e-m:e-{_POINTERS}-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
 }
-"""LLVM's data layout by (arch, system): what its TargetMachine for the triple reports."""
+"""LLVM's data layout: what its TargetMachine reports. All systems have objects of one format."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +23,7 @@ class Target:
     """The target part of a place: `x86` or `arm`."""
 
     triple: str
+    """LLVM's name of the machine and the system. Objects are ELF on all systems."""
     cpu: str
     """LLVM's name of the instruction set level, not of a product: `x86-64-v4`."""
 
@@ -123,14 +120,9 @@ class Target:
         return 16 if self.cpu == "x86-64-v4" else 0
 
     @property
-    def system(self) -> str:
-        """The operating system's part of the triple: `linux`, `darwin` or `windows`."""
-        return next((s for s in ("darwin", "windows") if s in self.triple), "linux")
-
-    @property
     def data_layout(self) -> str:
-        """LLVM's data layout string of the triple."""
-        return _DATA_LAYOUTS[self.arch, self.system]
+        """LLVM's data layout string."""
+        return _DATA_LAYOUTS[self.arch]
 
     @property
     def feature_string(self) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import numpy as np
 import pytest
 
 from tessella.codegen import pool
-from tessella.codegen.link import Library
-from tessella.codegen.llvm import Machine as Compiler
-from tessella.codegen.llvm import emit_object, optimize_and_emit
+from tessella.codegen.link import link
+from tessella.codegen.llvm import optimize_and_emit
 from tessella.dialects.graph import Graph, main_function
 from tessella.driver import build
 from tessella.driver.options import make_options
 from tessella.runtime import program as runtime
+from tessella.runtime.image import Library
 from tessella.runtime.pool import ENTER, GROW, LINE, POOL, TABLE, TEAM_BYTES, Team
 from tessella.runtime.program import Program
 from tessella.targets.table import TARGETS
@@ -25,11 +25,10 @@ NEON = TARGETS["neon"]
 
 
 class Cores(Machine):
-    """Cores with the pool's code and other objects, in place of a linked library."""
+    """Cores with the pool's code and other objects, in place of a library."""
 
-    def __init__(self, images: Sequence[bytes], seed: int) -> None:
-        code = emit_object(pool.emit_pool(NEON), Compiler.of(NEON))
-        super().__init__([code, *images], seed)
+    def __init__(self, objects: Mapping[str, bytes], seed: int) -> None:
+        super().__init__(link({**objects, pool.NAME: pool.pool_object(NEON)}), seed)
         self._team = self.take(TEAM_BYTES)
         values = {name: self.functions.get(name, 0) for name in TABLE}
         values |= {"cores": 2, "cpus": self.take(LINE)}
@@ -39,7 +38,7 @@ class Cores(Machine):
         """Where a function starts."""
         return self.functions[name]
 
-    def team(self, threads: int) -> Team:
+    def team(self, threads: int, code: object) -> Team:
         """In place of ``POOL.team``."""
         self.call(self.functions[GROW], self._team, threads - 1)
         return Team(threads, self._team, self.function(self.functions[ENTER]))
@@ -52,7 +51,8 @@ class Cores(Machine):
 def compiled(graph: Graph, seed: int, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program of a graph for AArch64, which runs on cores of its own."""
     lowered = build.lower(graph, make_options(target="aarch64"), start=graph.stage)
-    cores = Cores([optimize_and_emit(text, NEON) for text in lowered.llvm().values()], seed)
+    texts = lowered.llvm().items()
+    cores = Cores({name: optimize_and_emit(text, NEON) for name, text in texts}, seed)
     monkeypatch.setattr(runtime, "_SEGMENT", cores.function)
     monkeypatch.setattr(POOL, "team", cores.team)
     main, weights = main_function(lowered.stages["loops"]), build._weight_table(lowered)

@@ -19,6 +19,7 @@ from tessella.dialects.nn.core import NnOp, tensor, tensor_type, type_of
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
+from tessella.runtime.image import Image, Library
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
 
@@ -156,3 +157,15 @@ def check_op(
         return g.graph(g.op(kind, values, **settings))
 
     return check(make, inputs, target=target, rtol=rtol, atol=atol, native=native)
+
+
+class Placed(Library):
+    """Code that is somewhere already: every function is at one address."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(Image(b"", {}, {}))
+        self._at = at
+
+    def address(self, name: str) -> int:
+        """The address."""
+        return self._at

@@ -29,7 +29,7 @@ class Turns:
         self._turn = 0
         """How many turns have ended."""
 
-    def team(self, threads: int) -> Team:
+    def team(self, threads: int, code: object) -> Team:
         """In place of ``POOL.team``."""
         assert threads == len(self.order)
         return Team(threads, 0, self._run)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.codegen.elf import Symbol, sections, symbols
+from tessella.runtime.image import Image
 
 AVAILABLE = importlib.util.find_spec("unicorn") is not None
 BASE, SIZE = 0x1000_0000, 16 << 20
@@ -29,11 +29,9 @@ RET, END = 0xD65F03C0, BASE
 LONGEST = 400
 """Instructions of a turn at most."""
 
-_PAGE = 0xFFF
+_PAGE = 4096
 _NEAR = 1 << 20
 """Memory of this process is mapped in pieces of so many bytes."""
-_LDST_SCALES = {278: 0, 284: 1, 285: 2, 286: 3, 299: 4}
-"""By the kind of a relocation of a load or store: the shift of its offset."""
 
 System = Callable[["Thread", Sequence[int]], int]
 
@@ -73,6 +71,11 @@ class Thread:
     def argument(self, number: int) -> int:
         return self.uc.reg_read(self._register(f"X{number}"))
 
+    @property
+    def result(self) -> int:
+        """What the function has returned, if it is a number."""
+        return ctypes.c_int64(self.argument(0)).value
+
     def _call(self, uc: Any, address: int, size: int, data: object) -> None:
         """A function of the system is a return, before which Python runs."""
         function = list(self.machine.system.values())[(address - self.machine.system_at) // 4]
@@ -102,9 +105,9 @@ def _ranges() -> list[range]:
 
 
 class Machine:
-    """Memory, the code of some objects, and threads."""
+    """Memory, an image, and threads."""
 
-    def __init__(self, images: Sequence[bytes], seed: int) -> None:
+    def __init__(self, image: Image, seed: int) -> None:
         self.unicorn: Any = pytest.importorskip("unicorn")
         self.registers: Any = importlib.import_module("unicorn.arm64_const")
         self._random = random.Random(seed)
@@ -112,6 +115,8 @@ class Machine:
         self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self._free = BASE + mmap.PAGESIZE
         self._nanoseconds = 0
+        self.returned = 0
+        """By the last function that was called."""
         self.threads: list[Thread] = []
         self.stacks: list[int] = []
         """Those of threads that are over."""
@@ -126,9 +131,7 @@ class Machine:
         for i in range(len(self.system)):
             self.put(self.system_at + 4 * i, struct.pack("<I", RET))
         self.functions = {name: self.system_function(name) for name in self.system}
-        placed = [(image, self._place(image)) for image in images]
-        for image, places in placed:
-            self._relocate_all(image, places)
+        self._load(image)
 
     def take(self, size: int) -> int:
         """The address of so many zeros, in lines of their own."""
@@ -152,6 +155,7 @@ class Machine:
             self._random.choice(self.threads).turn(self._random.randint(1, LONGEST))
         self.threads.remove(caller)
         self.stacks.append(caller.stack)
+        self.returned = caller.result
 
     def host(self, address: int) -> int:
         """Where memory is that the cores have at an address."""
@@ -180,48 +184,14 @@ class Machine:
         self._started(arguments[2], [arguments[3]])
         return 0
 
-    # ** linking **
-
-    def _place(self, image: bytes) -> Mapping[int, int]:
-        """Where the sections of an object are, by number."""
-        parts = sections(image)
-        places = {i: self.take(part.size) for i, part in enumerate(parts) if part.is_loaded}
-        for i, place in places.items():
-            self.put(place, parts[i].data)
-        for symbol in symbols(image):
-            if symbol.section in places and symbol.name:
-                self.functions[symbol.name] = places[symbol.section] + symbol.value
-        return places
-
-    def _relocate_all(self, image: bytes, places: Mapping[int, int]) -> None:
-        names = symbols(image)
-        for part in sections(image):
-            if part.info in places:
-                for at, kind, symbol, addend in part.relocations:
-                    target = self._target(names[symbol], places) + addend
-                    self._relocate(places[part.info] + at, kind, target)
-
-    def _target(self, symbol: Symbol, places: Mapping[int, int]) -> int:
-        if symbol.section in places:
-            return places[symbol.section] + symbol.value
-        return self.functions[symbol.name]
-
-    def _relocate(self, at: int, kind: int, target: int) -> None:
-        """ELF for the Arm 64-bit architecture, 5.7."""
-        (word,) = struct.unpack("<I", self.get(at, 4))
-        if kind == 257:
-            self.put(at, struct.pack("<Q", target))
-            return
-        if kind in (282, 283):
-            word |= (target - at) >> 2 & 0x3FFFFFF
-        elif kind == 275:
-            pages = (target >> 12) - (at >> 12)
-            word |= (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
-        elif kind == 277:
-            word |= (target & _PAGE) << 10
-        else:
-            word |= (target & _PAGE) >> _LDST_SCALES[kind] << 10
-        self.put(at, struct.pack("<I", word))
+    def _load(self, image: Image) -> None:
+        start = self.take(len(image.code) + _PAGE)
+        start += -start % _PAGE
+        self.put(start, bytes(image.code))
+        for name, at in image.imports.items():
+            self.put(start + at, struct.pack("<Q", self.functions[name]))
+        for name, function in image.functions.items():
+            self.functions[name] = start + function.offset
 
 
 def _copy(thread: Thread, arguments: Sequence[int]) -> int:

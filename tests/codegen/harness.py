@@ -17,9 +17,10 @@ from xdsl.parser import Parser
 
 from tessella import targets
 from tessella.codegen.emit import emit
-from tessella.codegen.link import Library, link
+from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.dialects.rt import CONTEXT_SLOTS, Rt
+from tessella.runtime.image import Library
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.codegen import aarch64
@@ -81,7 +82,7 @@ def call(source: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
 
 @functools.lru_cache(maxsize=8)
 def _linked(text: str, target: Target) -> Library:
-    return link({"k": optimize_and_emit(text, target)})
+    return Library(link({"k": optimize_and_emit(text, target)}))
 
 
 def call_text(text: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
@@ -90,7 +91,7 @@ def call_text(text: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64
     pointers = [array.ctypes.data for array in (context, *arrays)]
     buffers = (ctypes.c_void_p * len(pointers))(*pointers)
     if not targets.can_run(target):
-        cores = aarch64.Machine([optimize_and_emit(text, target)], seed=0)
+        cores = aarch64.Machine(link({"k": optimize_and_emit(text, target)}), seed=0)
         cores.call(cores.functions["k"], ctypes.addressof(buffers), 0, 1)
         return context
     library = _linked(text, target)

@@ -13,6 +13,7 @@ from tessella.codegen.emit import emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.dialects.rt import KernelOp, largest_share
+from tessella.runtime.image import Library
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get
 from tests.codegen.harness import call, kernel_text, parse
@@ -251,7 +252,7 @@ def test_any_name_can_be_a_symbol(target: Target, name: str) -> None:
     assert isinstance(function, KernelOp)
     function.properties["sym_name"] = type(function.sym_name)(name)
     text = emit(module, target)[name]
-    assert link({name: optimize_and_emit(text, target)}).address(name)
+    assert Library(link({name: optimize_and_emit(text, target)})).address(name)
 
 
 def test_arguments_do_not_alias_and_vectors_are_wide() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly, data_layout, optimize_and_emit, optimized_text, version
 from tessella.support.errors import InternalError
 from tessella.targets import Target, get
+from tessella.targets.machine import _TRIPLES
 from tessella.targets.table import TARGETS
 from tests.codegen.elf import undefined_symbols
 from tests.codegen.harness import Case, elementwise_source, kernel_text
@@ -34,7 +37,16 @@ def test_text_that_parses_but_is_wrong_is_refused() -> None:
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
 def test_data_layouts_are_those_of_llvm(target: Target) -> None:
-    assert target.data_layout == data_layout(target)
+    triples = [triple for (arch, _), triple in _TRIPLES.items() if arch == target.arch]
+    for triple in {target.triple, *triples}:
+        assert target.data_layout == data_layout(replace(target, triple=triple))
+
+
+@pytest.mark.parametrize("triple", _TRIPLES.values())
+def test_objects_are_of_one_format_on_all_systems(triple: str) -> None:
+    target = replace(get("neon" if triple.startswith("a") else "avx2"), triple=triple)
+    image = link({"k": optimize_and_emit(kernel_text(SUM, target), target)})
+    assert set(image.functions) == {"k"}
 
 
 def test_version_names_both() -> None:

@@ -45,7 +45,7 @@ def test_names_of_offsets_are_known() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 def test_threads_of_aarch64_meet(threads: int) -> None:
     """They start, run a segment together three times, and wait for each other in between."""
-    cores = Cores([image(NEON, "segment", sums(4))], seed=threads)
+    cores = Cores({"segment": image(NEON, "segment", sums(4))}, seed=threads)
     for start in range(3):
         x = np.arange(COUNT) + start
         np.testing.assert_array_equal(_run(cores, threads, x), summed(x, 4))
@@ -54,13 +54,13 @@ def test_threads_of_aarch64_meet(threads: int) -> None:
 def test_a_missing_barrier_of_aarch64_shows() -> None:
     alone = sums(4).replace("call void @meet(ptr %context, i64 %threads)", "")
     x = np.arange(COUNT)
-    found = _run(Cores([image(NEON, "segment", alone)], seed=0), 3, x)
+    found = _run(Cores({"segment": image(NEON, "segment", alone)}, seed=0), 3, x)
     assert (found != summed(x, 4)).any()
 
 
 def _run(cores: Cores, threads: int, x: Array) -> Array:
     """What the segment makes of an array."""
-    team, y, arena = cores.team(threads), np.zeros_like(x), np.zeros_like(x)
+    team, y, arena = cores.team(threads, cores), np.zeros_like(x), np.zeros_like(x)
     contexts = aligned(threads * LINE, LINE)
     inputs, outputs = (np.array([a.ctypes.data]) for a in (x, y))
     pointers = [a.ctypes.data for a in (contexts, inputs, outputs, x, arena)]

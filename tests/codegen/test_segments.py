@@ -10,6 +10,7 @@ import pytest
 from tessella.codegen.emit import LONG, emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
+from tessella.runtime.image import Library
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get, native
 from tests.codegen.harness import Array, parse
@@ -62,7 +63,7 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     module = parse(SOURCE)
     module.verify()
     texts = emit(module, target)
-    library = link({name: optimize_and_emit(text, target) for name, text in texts.items()})
+    library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     rng = np.random.default_rng(0)
     a, b, v, w = (rng.normal(size=100).astype(np.float32) for _ in range(4))
     arena, context = _aligned(256), np.zeros(16, np.int64)
@@ -89,7 +90,7 @@ def test_a_long_segment(calls: int) -> None:
     target = native()
     texts = emit(module, target)
     assert ("optnone" in texts["seg ment"]) == (calls == LONG)
-    library = link({name: optimize_and_emit(text, target) for name, text in texts.items()})
+    library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     pointer, i64 = ctypes.c_void_p, ctypes.c_int64
@@ -136,7 +137,7 @@ def test_a_segment_runs_in_a_loop(steps: int, backward: tuple[int, ...]) -> None
     module.verify()
     target = get("avx2")
     texts = emit(module, target)
-    library = link({name: optimize_and_emit(text, target) for name, text in texts.items()})
+    library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     h, x, b = (np.arange(n, dtype=np.float32) for n in (4, 4 * steps, 4))
     k, y, arena = np.zeros(4, np.float32), np.zeros(4 * steps, np.float32), _aligned(48)
     pointer, i64 = ctypes.c_void_p, ctypes.c_int64

@@ -100,7 +100,7 @@ def wait_for_busy(pool: Pool) -> Worker:
 def test_objects_are_those_of_this_process(shared: Pool) -> None:
     texts = {f"k{i}": constant(i) for i in range(5)}
     made = objects.compile_modules(texts, native())
-    assert made.images == {name: emit_object(text, MACHINE) for name, text in texts.items()}
+    assert made.files == {name: emit_object(text, MACHINE) for name, text in texts.items()}
     assert 1 <= len(shared._idle) <= 2
 
 
@@ -179,7 +179,7 @@ def test_a_worker_that_is_killed_in_the_midst(shared: Pool) -> None:
     first = wait_for_busy(shared)
     first.kill()
     work.join()
-    assert made[0].images["k"] == emit_object(text, MACHINE)
+    assert made[0].files["k"] == emit_object(text, MACHINE)
     assert not is_there(first.pid)
 
 
@@ -231,7 +231,7 @@ def test_what_cannot_be_started(
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
     made = objects.compile_modules({f"k{i}": constant(i) for i in range(3)}, native())
-    assert made.images["k1"] == emit_object(constant(1), MACHINE)
+    assert made.files["k1"] == emit_object(constant(1), MACHINE)
     assert workers.pool().size == 0
 
 
@@ -243,7 +243,7 @@ def test_no_threads_can_be_started(
     refuse_threads(monkeypatch, after=started)
     texts = {"k": long(500), "l": long(400), "m": constant(1)}
     made = objects.compile_modules(texts, native())
-    assert made.images["m"] == emit_object(constant(1), MACHINE)
+    assert made.files["m"] == emit_object(constant(1), MACHINE)
     assert workers.pool().size == 0
 
 
@@ -251,7 +251,7 @@ def test_none_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.KNOBS, "workers", 0)
     monkeypatch.setattr(workers._SHARED, "_pool", None)
     texts = {"k": long(500), "l": constant(1)}
-    assert set(objects.compile_modules(texts, native()).images) == {"k", "l"}
+    assert set(objects.compile_modules(texts, native()).files) == {"k", "l"}
     assert workers.pool().size == 0
 
 

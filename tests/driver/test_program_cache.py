@@ -348,10 +348,9 @@ def test_settings_come_back() -> None:
         elsewhere[name := f"array {len(elsewhere)}"] = array
         return name
 
-    data = memoryview(b"".join(stored.dump(program, {}, {}, keep)))
+    data = memoryview(b"".join(stored.dump(program, keep)))
     again = stored.restore(
         data,
-        lambda images, symbols: None,  # pyright: ignore
         lambda wanted: [elsewhere[name][:size] for name, size in wanted],
     )
     assert [array.nbytes for array in elsewhere.values()] == [arrays[0].nbytes]
@@ -367,7 +366,7 @@ def test_settings_come_back() -> None:
 def test_what_has_no_form_is_not_stored() -> None:
     step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
     with pytest.raises(stored.NotStorableError):
-        stored.dump(Program(1, (step,), (1,), {}, []), {}, {}, lambda array: "")
+        stored.dump(Program(1, (step,), (1,), {}, []), lambda array: "")
 
 
 def test_the_next_process_does_without_the_compiler(cache: Path, tmp_path: Path) -> None:

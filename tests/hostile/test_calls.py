@@ -29,6 +29,7 @@ from tessella.support.errors import (
 from tests.frontends.onnx.models import model as make_model
 from tests.frontends.onnx.models import value
 from tests.hostile.models import W, X, Y, mixed, one
+from tests.native import Placed
 
 Array = npt.NDArray[Any]
 Call = Callable[[], Any]
@@ -287,8 +288,10 @@ def test_native_steps_read_constants_as_whole_arrays(monkeypatch: pytest.MonkeyP
     """A constant of equal elements is one element with strides of 0, which native code ignores."""
     seen: list[Array] = []
     splat = Constant(0, TensorSpec((4, 8), np.dtype(np.float32)))
-    step = NativeStep("s", 0, 0, (0,), (), ())
-    program = Program(0, (step,), (), {0: splat}, packed([np.full(1, 2, np.float32)]))
+    step = NativeStep("s", 0, (0,), (), ())
+    program = Program(
+        0, (step,), (), {0: splat}, packed([np.full(1, 2, np.float32)]), code=Placed(0)
+    )
     monkeypatch.setattr("tessella.runtime.program._NativeCall.run", lambda _, v: seen.extend(v))
     program.run([])
     assert seen[0].flags.c_contiguous

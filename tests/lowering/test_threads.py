@@ -87,7 +87,7 @@ def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_small_models_wake_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no longer than on one thread."""
-    monkeypatch.setattr(POOL, "team", lambda threads: pytest.fail("the pool has been asked"))
+    monkeypatch.setattr(POOL, "team", lambda threads, code: pytest.fail("the pool has been asked"))
     model = tessella.compile(DIGITS, threads=2)
     (image,) = model.inputs
     model(np.zeros([d if isinstance(d, int) else 1 for d in image.shape], np.float32))

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from tessella import targets
-from tessella.codegen.link import Library, link
+from tessella.codegen import pool
+from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.codegen.module_text import module_text
+from tessella.runtime.image import Library
 from tessella.runtime.program import NativeStep, Program, TensorSpec
 
 COUNT = 4096
@@ -109,7 +111,8 @@ end:
 def compiled(bodies: Mapping[str, str]) -> Library:
     """Segments of these bodies, by name."""
     target = targets.native()
-    return link({name: image(target, name, body) for name, body in bodies.items()})
+    objects = {name: image(target, name, body) for name, body in bodies.items()}
+    return Library(link({**objects, pool.NAME: pool.pool_object(target)}))
 
 
 def image(target: targets.Target, name: str, body: str) -> bytes:
@@ -125,10 +128,7 @@ def _text(target: targets.Target, name: str, body: str) -> str:
 def program(library: Library, *names: str, shared: bool = True) -> Program:
     """A program that runs segments one after another, each on the output of the one before."""
     spec = TensorSpec((COUNT,), np.dtype(np.int64))
-    steps = [
-        NativeStep(n, library.address(n), 8 * COUNT, (i,), (i + 1,), (spec,), shared)
-        for i, n in enumerate(names)
-    ]
+    steps = [NativeStep(n, 8 * COUNT, (i,), (i + 1,), (spec,), shared) for i, n in enumerate(names)]
     return Program(1, tuple(steps), (len(steps),), {}, [], {4: ["four"], 6: ["six"]}, library)
 
 

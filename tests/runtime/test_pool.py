@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tessella.codegen.link import Library
+from tessella.runtime.image import Library
 from tessella.support.errors import ExecutionError
 from tests.runtime.pooled import CHECK, COUNT, compiled, program, summed, sums
 

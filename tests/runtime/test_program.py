@@ -15,6 +15,7 @@ from tessella.runtime.program import (
     TensorSpec,
 )
 from tessella.runtime.sharing import packed
+from tests.native import Placed
 
 
 def reshaped(*constants: np.ndarray) -> Program:
@@ -56,7 +57,7 @@ def test_native_code_gets_all_elements_of_a_splat() -> None:
     spec = TensorSpec((2, 3), np.dtype(np.float32))
     # the bytes after the element are another weight
     weights = packed([np.full(1, 3, np.float32), np.arange(64, dtype=np.float32)])
-    step = NativeStep("copy", entry, 0, (0,), (1,), (spec,))
-    program = Program(0, (step,), (1,), {0: Constant(0, spec)}, weights, keep=function)
+    step = NativeStep("copy", 0, (0,), (1,), (spec,))
+    program = Program(0, (step,), (1,), {0: Constant(0, spec)}, weights, code=Placed(entry))
     (y,) = program.run([])
     np.testing.assert_array_equal(y, np.full((2, 3), 3, np.float32))

@@ -1,0 +1,129 @@
+"""What the linker reads of a relocatable object: ELF64, little-endian, with addends.
+
+The layout is that of the System V ABI, chapters 4 ("Object Files") and "ELF-64 Object File Format".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tessella.support.errors import InternalError
+
+X86_64, AARCH64 = 62, 183
+"""Machines."""
+
+_HEADER = struct.Struct("<6s12xH20xQ10xHHH")
+"""Magic, class and order; the machine; where section headers begin, the size of one, how many there
+are, and which one has their names."""
+_SECTION = struct.Struct("<IIQ8xQQIIQ8x")
+_SYMBOL = struct.Struct("<IBxHQQ")
+_RELOCATION = struct.Struct("<QIIq")
+_MAGIC = b"\x7fELF\x02\x01"
+
+_SYMBOLS, _RELOCATIONS = 2, 4
+"""Kinds of sections."""
+_WRITABLE, _LOADED, _EXECUTABLE = 1, 2, 4
+"""Flags of sections."""
+_LOCAL, _FUNCTION = 0, 2
+
+
+class Section(NamedTuple):
+    """A part of an object."""
+
+    name: str
+    kind: int
+    flags: int
+    data: memoryview
+    link: int
+    info: int
+    alignment: int
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is in memory when code runs. How to unwind frames is not needed there."""
+        return bool(self.flags & _LOADED) and self.name != ".eh_frame"
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it holds instructions."""
+        return bool(self.flags & _EXECUTABLE)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it holds variables."""
+        return bool(self.flags & _WRITABLE)
+
+
+class Symbol(NamedTuple):
+    """A name for a place in a section; in section 0 if another object defines it."""
+
+    name: str
+    section: int
+    value: int
+    size: int
+    is_exported: bool
+    """Whether it is a function that others may call."""
+
+
+class Relocation(NamedTuple):
+    """A place in a section that depends on where things lie."""
+
+    offset: int
+    kind: int
+    symbol: int
+    addend: int
+
+
+@dataclass(frozen=True)
+class Object:
+    """A relocatable object."""
+
+    machine: int
+    sections: Sequence[Section]
+    symbols: Sequence[Symbol]
+    relocations: Mapping[int, Sequence[Relocation]]
+    """By the section that they are in."""
+
+
+def read(data: bytes) -> Object:
+    """An object that LLVM has made. Raises InternalError for another format."""
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise InternalError("code is linked from ELF64 objects", found=repr(data[:6]))
+    _, machine, start, step, count, names = _HEADER.unpack_from(data)
+    headers = [_SECTION.unpack_from(data, start + i * step) for i in range(count)]
+    view = memoryview(data)
+    texts = data[headers[names][3] :]
+    sections = [
+        Section(_text(texts, name), kind, flags, view[at : at + size], link, info, alignment)
+        for name, kind, flags, at, size, link, info, alignment in headers
+    ]
+    table = next((section for section in sections if section.kind == _SYMBOLS), None)
+    relocations = {
+        section.info: _relocations(section.data)
+        for section in sections
+        if section.kind == _RELOCATIONS
+    }
+    symbols = () if table is None else _symbols(table, bytes(sections[table.link].data))
+    return Object(machine, sections, symbols, relocations)
+
+
+def _relocations(data: memoryview) -> list[Relocation]:
+    return [Relocation(*relocation) for relocation in _RELOCATION.iter_unpack(data)]
+
+
+def _symbols(table: Section, texts: bytes) -> list[Symbol]:
+    return [
+        Symbol(_text(texts, name), section, value, size, _is_exported(info))
+        for name, info, section, value, size in _SYMBOL.iter_unpack(table.data)
+    ]
+
+
+def _is_exported(info: int) -> bool:
+    return info >> 4 != _LOCAL and info & 15 == _FUNCTION
+
+
+def _text(texts: bytes, start: int) -> str:
+    return texts[start : texts.index(b"\0", start)].decode()
