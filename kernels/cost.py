@@ -16,15 +16,6 @@ from tessella.targets import Target
 Cost = Callable[[Any, Target], float]
 """``cost(op, target)``: seconds of one call on the machine that ``target`` describes."""
 
-HOST_CALL = 5e-6
-"""Seconds to call a NumPy kernel and make its result; `nn.add` on scalars takes 2.5 us."""
-HOST_ELEMENTS = 1e9
-"""Elements that NumPy computes in a second; on one core of a Xeon (Sapphire Rapids), `nn.add` made
-4.6e9, `nn.max_pool` 1.5e9, `nn.softmax` 0.1e9."""
-HOST_PRODUCTS = 2e10
-"""Multiply-adds of a contraction that NumPy computes in a second; there, `nn.conv` made 1.9e10 and
-`nn.matmul` of large matrices 8.4e10."""
-
 SHUFFLING = 0.5
 """Cycles to change the order of an element, beside moving it: 64 shuffles transpose a square of
 16x16, and stores that lie in two lines take as long again."""
@@ -60,10 +51,3 @@ def copying(op: NnOp, target: Target) -> float:
 def no_cost(op: NnOp, target: Target) -> float:
     """A view of memory costs nothing."""
     return 0.0
-
-
-def host_seconds(op: NnOp, target: Target) -> float:
-    """Seconds of an op's NumPy kernel: its call, its arithmetic, and its memory."""
-    rate = HOST_PRODUCTS if op.contracted else HOST_ELEMENTS
-    read, written = (sum(map(bytes_of, values)) for values in (op.operands, op.results))
-    return HOST_CALL + op.operations / rate + moving(read, written, target)

@@ -29,8 +29,9 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import PlaceAttr
-from tessella.kernels.cost import Cost, host_seconds
+from tessella.kernels.cost import Cost
 from tessella.kernels.elements import SAME, Elements, Table, elements_of
+from tessella.kernels.host_cost import host_seconds
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError

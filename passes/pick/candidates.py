@@ -107,11 +107,11 @@ class Candidates:
     rejected: Sequence[Rejection]
 
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
-        """The kernels with their places: one that runs in any layout is there in each that is in
-        play at its device."""
+        """The kernels with their places, those of places named earlier first: one that runs in any
+        layout is there in each that is in play at its device."""
         ranked = _has_layouts(op)
         result: list[Candidate] = []
-        for site, rank in self.ranks.items():
+        for site, rank in sorted(self.ranks.items(), key=lambda entry: entry[1]):
             shared = layouts.get(site.device, ()) if ranked else ()
             orders = (site.layout,) if site.layout else shared or (NCHW,)
             result += [candidate(site, op, order, self.step, rank) for order in orders]

@@ -21,7 +21,7 @@ from tessella import kernels, targets
 from tessella.dialects import nn
 from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.layout import BLOCKED, IMAGE, NCHW, NHWC, Layout
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import PlaceAttr, RelayoutOp, parse_place
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compile import compile_source
@@ -219,6 +219,20 @@ def test_costs_that_kernels_state_count_as_they_are() -> None:
         assert conv.kernel == "nhwc"
 
 
+@pytest.mark.parametrize("first, second", [(NCHW, NHWC), (NHWC, NCHW)])
+def test_of_equal_costs_the_earlier_place_wins(first: Layout, second: Layout) -> None:
+    both = Kernel("both", nn.ConvOp, "x86", (NCHW, NHWC), cost=constant_cost(1e-12))
+    with registered(both):
+        g = GraphBuilder(x=sample(0, 1, 8, 1, 1))
+        graph = g.graph(
+            g.op(nn.ConvOp, [g.inputs["x"], g.weight(sample(1, 8, 8, 1, 1))], **POINTWISE)
+        )
+        (conv,) = pick(graph, f"x86/f32/{first}", f"x86/f32/{second}")
+    assert conv.kernel == "both"
+    assert conv.places is not None
+    assert conv.places[0].layout == first
+
+
 # ** precision **
 
 
@@ -392,6 +406,33 @@ def test_the_host_runs_the_kernel_that_was_picked(width: int, kernel: str, sign:
     assert (entry["kernel"], entry["fallback"]) == (kernel, "host")
     x = sample(0, 3, width)
     np.testing.assert_allclose(model(x), sign * np.cumsum(x, 1), rtol=1e-6)
+
+
+def by_width(at_16: float, at_1024: float) -> Callable[[Any, Any], float]:
+    return lambda op, target: {16: at_16, 1024: at_1024}[shape_of(op.operands[0])[1]]
+
+
+def test_two_kernels_of_the_host_serve_one_op_each_where_it_costs_less() -> None:
+    fits = [("short", by_width(1e-9, 1.0)), ("long", by_width(1.0, 1e-9))]
+    kernels_of_sums = [
+        Kernel(name, nn.CumsumOp, "host", (NCHW,), cost=cost, function="nn.cumsum")
+        for name, cost in fits
+    ]
+    settings = {"axis": 1, "exclusive": False, "reverse": False}
+
+    def make() -> Graph:
+        g = GraphBuilder(x=sample(0, 3, 16), y=sample(1, 3, 1024))
+        return g.graph(*(g.op(nn.CumsumOp, [v], **settings) for v in g.inputs.values()))
+
+    with registered(*kernels_of_sums):
+        picked = {strategy: pick(make(), strategy=strategy) for strategy in ("cost", "grade")}
+        model = compile_source(FixedSource(make))
+        explained = [entry["kernel"] for entry in model.explain().ops]
+        results = model(sample(0, 3, 16), sample(1, 3, 1024))
+    assert [op.kernel for op in picked["cost"]] == explained == ["short", "long"]
+    assert {op.kernel for op in picked["grade"]} == {"short"}  # the one registered first
+    for result, x in zip(results, (sample(0, 3, 16), sample(1, 3, 1024)), strict=True):
+        np.testing.assert_allclose(result, np.cumsum(x, 1), rtol=1e-4, atol=1e-4)
 
 
 # ** the kernel on an op **

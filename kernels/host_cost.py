@@ -1,0 +1,191 @@
+"""What NumPy kernels cost: the interpreter's calls, their arithmetic, and their memory.
+
+Work is counted in cycles, which differ less between machines than seconds; what depends on vectors
+or on the BLAS is derived from the target. ``bench/host.py`` compares the estimates with times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import AnyFloat
+
+from tessella.dialects.nn.attention import AttentionOp
+from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
+from tessella.kernels.cost import bytes_of, moving
+from tessella.targets import Target
+
+START = 8000
+"""Cycles until a NumPy kernel runs and its result is in the program's table."""
+CALL = 4000
+"""Cycles of one call into NumPy, from Python."""
+PADDING = 15
+"""Calls that ``np.pad`` makes."""
+PRODUCT_RATE = 0.5
+"""The share of the peak that the BLAS of NumPy reaches with large matrices."""
+OWN_LOOP = 5.0
+"""Cycles of a multiply-add in NumPy's own loops, which compute integers, and where a product has a
+single summand."""
+SMOOTH = 28.0
+"""Cycles that exp of a vector of f64 takes, with the casts from and to f32."""
+FAULT = 1500
+"""Cycles until a fresh page of memory is there, zeroed."""
+FRESH = 32 << 20
+"""Bytes from which on an array is always fresh memory: the allocator's largest threshold."""
+
+Cycles = Callable[[NnOp, Target], float]
+"""``cycles(op, target)`` of a NumPy kernel's calls and arithmetic."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The calls and the arithmetic of a kernel that sweeps over arrays."""
+
+    calls: float = 1
+    cycles: float = 0.3
+    """For each of the op's operations, from and to the caches."""
+    temporaries: int = 0
+    """Bytes of temporary arrays for each operation."""
+
+    def __call__(self, op: NnOp, target: Target) -> float:
+        return self.calls * CALL + self.cycles * op.operations + self.faults(op.operations, target)
+
+    def faults(self, operations: int, target: Target) -> float:
+        """Cycles until the fresh pages of the temporary arrays are there."""
+        size = self.temporaries * operations
+        return FAULT * size / target.page if size >= FRESH else 0.0
+
+
+@dataclass(frozen=True)
+class Smooth(Work):
+    """Work in f64 whose arithmetic is that of so many vectors of f64."""
+
+    calls: float = 3
+    cycles: float = 1.0
+    """In those of an exp."""
+    temporaries: int = 16
+
+    def __call__(self, op: NnOp, target: Target) -> float:
+        each = self.cycles * SMOOTH / target.lanes(64)
+        return Work(self.calls, each, self.temporaries)(op, target)
+
+
+@dataclass(frozen=True)
+class Windows(Work):
+    """Work that sweeps over the result once for each position of a window."""
+
+    padded: int = 1
+    """Arrays that are padded."""
+
+    def __call__(self, op: NnOp, target: Target) -> float:
+        positions = math.prod(_window(op))
+        calls = PADDING * self.padded + self.calls * positions
+        return Work(calls, self.cycles)(op, target)
+
+
+def _window(op: NnOp) -> tuple[int, ...]:
+    """The extents of the window that an op moves over its operand."""
+    settings = op.settings
+    return settings["kernel_shape"] if "kernel_shape" in settings else shape_of(op.operands[1])[2:]
+
+
+def _product(op: NnOp, target: Target) -> float:
+    return 2 * CALL + op.operations * _multiply_add(op, _summands(op), target)
+
+
+def _convolution(op: NnOp, target: Target) -> float:
+    """A product and a sum for each position of the window."""
+    positions = math.prod(_window(op))
+    swept = positions * math.prod(shape_of(op.results[0]))
+    calls = PADDING + 6 + 4.5 * positions
+    summands = shape_of(op.operands[0])[1] // op.settings["groups"]
+    return calls * CALL + swept + op.operations * _multiply_add(op, summands, target)
+
+
+def _attention(op: NnOp, target: Target) -> float:
+    assert isinstance(op, AttentionOp)
+    scores = math.prod(op.scores_shape)
+    softmax = 12 * CALL + 1.5 * scores * SMOOTH * 2 / target.lanes(64)
+    summands = shape_of(op.q)[-1]
+    return softmax + op.operations * _multiply_add(op, summands, target)
+
+
+def _summands(op: NnOp) -> int:
+    return next((shape_of(op.operands[i])[dim] for i, dim in op.contracted.items()), 1)
+
+
+def _multiply_add(op: NnOp, summands: int, target: Target) -> float:
+    """Cycles of one multiply-add of a product."""
+    element = tensor_type(op.results[0]).element_type
+    if not isinstance(element, AnyFloat) or summands == 1:
+        return OWN_LOOP
+    bits = max(32, element.bitwidth)  # narrower floats are widened
+    return 1 / (PRODUCT_RATE * target.fma_ports * target.lanes(bits))
+
+
+def _sort(op: NnOp, target: Target) -> float:
+    extent: int = shape_of(op.operands[0])[op.settings["axis"]]
+    return Work(9, 11 * math.log2(max(2, extent)))(op, target)
+
+
+def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
+    """Work for each index, which touches so many lines of memory."""
+
+    def estimate(op: NnOp, target: Target) -> float:
+        size = bytes_of(op.operands[0])
+        missed = lines * target.cache_line / target.bandwidth(size) if target.is_far(size) else 0.0
+        count = math.prod(shape_of(op.operands[1]))
+        return calls * CALL + count * (cycles + missed)
+
+    return estimate
+
+
+PLAIN = Work()
+REDUCED = Work(2, 1.8)
+NORMALIZED = Work(12, 11.0, 40)
+BY_ELEMENT = Work(4, 200.0)
+"""A call of Python for each element."""
+
+HOST_CYCLES: Mapping[str, Cycles] = {
+    **dict.fromkeys(("nn.relu", "nn.clip", "nn.sqrt"), Work(1, 1.1)),
+    **dict.fromkeys(("nn.exp", "nn.log", "nn.sin", "nn.cos"), Smooth()),
+    **dict.fromkeys(("nn.tanh", "nn.tan", "nn.asin", "nn.acos", "nn.atan"), Smooth(cycles=1.2)),
+    **dict.fromkeys(("nn.sinh", "nn.cosh", "nn.asinh", "nn.acosh", "nn.atanh"), Smooth(cycles=2)),
+    **dict.fromkeys(("nn.sigmoid", "nn.silu", "nn.softplus"), Smooth(5, 1.5, 32)),
+    "nn.gelu_tanh": Smooth(10, 3, 64),
+    **dict.fromkeys(("nn.erf", "nn.gelu"), BY_ELEMENT),
+    "nn.pow": Work(1, 7.0),
+    **dict.fromkeys(("nn.mod", "nn.fmod"), Work(1, 24.0)),
+    **dict.fromkeys(("nn.reduce_sum", "nn.reduce_prod", "nn.reduce_mean"), REDUCED),
+    **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), REDUCED),
+    **dict.fromkeys(("nn.arg_max", "nn.arg_min"), Work(2, 0.7)),
+    **dict.fromkeys(("nn.softmax", "nn.log_softmax"), Smooth(7, 3.0, 40)),
+    **dict.fromkeys(("nn.layer_norm", "nn.rms_norm", "nn.group_norm"), NORMALIZED),
+    "nn.batch_norm": Work(8, 6.0, 32),
+    "nn.lrn": Work(14, 16.0, 40),
+    "nn.cumsum": Work(3, 13.0, 8),
+    "nn.transpose": Work(1, 1.5),
+    **dict.fromkeys(("nn.gather", "nn.gather_nd"), _by_index(5, 10.0, 0)),
+    "nn.gather_elements": _by_index(7, 16.0, 3),
+    **dict.fromkeys(("nn.scatter_elements", "nn.scatter_nd"), _by_index(8, 44.0, 6)),
+    "nn.topk": _sort,
+    "nn.max_pool": Windows(4, 3.0),
+    "nn.avg_pool": Windows(7, 6.0, padded=3),
+    **dict.fromkeys(("nn.matmul", "nn.fc"), _product),
+    **dict.fromkeys(("nn.conv", "nn.conv_transpose"), _convolution),
+    "nn.attention": _attention,
+    "nn.pad": Work(PADDING),
+    "nn.resize": Work(20, 12.0, 24),
+}
+"""By the name of the op; others are ``PLAIN``."""
+
+
+def host_seconds(op: NnOp, target: Target) -> float:
+    """Seconds of an op's NumPy kernel."""
+    cycles = START + HOST_CYCLES.get(op.name, PLAIN)(op, target)
+    written = sum(map(bytes_of, op.results))
+    read = sum(map(bytes_of, op.operands))
+    hidden = PLAIN.cycles * op.operations / (target.ghz * 1e9)  # loads overlap with arithmetic
+    return cycles / (target.ghz * 1e9) + max(0.0, moving(read, written, target) - hidden)
