@@ -286,8 +286,9 @@ class _Assembler:
             case NnOp():
                 return self._host(op, inputs, outputs)
             case CastOp():
-                dtype = dtype_of(op.res.type)
-                return HostStep("nn.cast", op.name, inputs, outputs, {"to": dtype}, (dtype,))
+                spec = _spec(op.res)
+                to = {"to": spec.dtype}
+                return HostStep("nn.cast", op.name, inputs, outputs, to, (spec,))
             case _:
                 raise InternalError(f"{op.name} is no step of a program")
 
@@ -299,8 +300,8 @@ class _Assembler:
 
     def _host(self, op: NnOp, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> HostStep:
         function = picked_kernel(op).function or op.name
-        dtypes = tuple(map(dtype_of, op.result_types))
-        return HostStep(function, op.node, inputs, outputs, op.settings, dtypes)
+        specs = tuple(map(_spec, op.results))
+        return HostStep(function, op.node, inputs, outputs, op.settings, specs)
 
     def _constant(self, value: SSAValue, array: Array) -> Constant:
         self.weights.append(array)
@@ -313,9 +314,7 @@ class _Assembler:
         self, op: LaunchOp, inputs: tuple[int, ...], outputs: tuple[int, ...]
     ) -> NativeStep:
         name = op.callee_name
-        specs = tuple(
-            TensorSpec(shape_of(r), dtype_of(tensor_type(r).element_type)) for r in op.res
-        )
+        specs = tuple(map(_spec, op.res))
         segment, shared = self.segments[name], name in self.divided
         sizes = segment.arena_size, segment.private_size
         return NativeStep(name, sizes[0], inputs, outputs, specs, shared, sizes[1])
@@ -326,3 +325,7 @@ class _Assembler:
             for op in self.module.ops
             if isinstance(op, KernelOp) and op.code is not None and op.nodes is not None
         }
+
+
+def _spec(value: SSAValue) -> TensorSpec:
+    return TensorSpec(shape_of(value), dtype_of(tensor_type(value).element_type))

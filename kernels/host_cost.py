@@ -126,7 +126,8 @@ def _multiply_add(op: NnOp, summands: int, target: Target) -> float:
 
 
 def _sort(op: NnOp, target: Target) -> float:
-    extent: int = shape_of(op.operands[0])[op.settings["axis"]]
+    axis: int = op.settings["axis"]
+    extent = shape_of(op.operands[0])[axis]
     return Work(9, 11 * math.log2(max(2, extent)))(op, target)
 
 

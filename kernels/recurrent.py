@@ -12,8 +12,8 @@ from tessella.kernels.registry import (
     LOOP_KERNEL,
     Kernel,
     generated_limits,
+    is_called,
     register,
-    runs_on_host,
 )
 from tessella.targets import Target
 
@@ -24,9 +24,9 @@ def _why_not_native(op: ScanOp) -> str | None:
     if function is None:
         return f"the program has no function @{op.body_name}"
     inner = (found for found in function.walk() if isinstance(found, NnOp))
-    slow = next((found for found in inner if runs_on_host(found)), None)
+    slow = next((found for found in inner if is_called(found)), None)
     if slow is not None:
-        return f"{slow.name} in @{op.body_name} runs in NumPy"
+        return f"{slow.name} in @{op.body_name} runs outside of native code"
     foreign = (element_of(value.type) for value in (*op.operands, *op.results))
     stored = next((element.name for element in foreign if not element.is_native), None)
     return f"there is no native code of {stored}" if stored else generated_limits(op)

@@ -13,14 +13,15 @@ and printed, but not built:
     register(Kernel("image", nn.ConvOp, "opencl", (IMAGE,), rows(["f16"]), cost=on_the_gpu))
 
 Every op has a kernel `host`, its NumPy semantics, without a declaration. ``@host`` adds another
-NumPy kernel beside it.
+NumPy kernel beside it. ``@called`` adds a Python function at the places of generated kernels, such
+as a call of a library's function (``runtime.library``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -88,11 +89,22 @@ class Kernel:
     is a place at the kernel's device. What is `any` in one is as the operand is, which is so never
     converted, and as the kernel's place says for a result."""
     function: str | None = None
-    """The name of a NumPy kernel in ``runtime.host.KERNELS``; None is the op's own."""
+    """The name in ``runtime.host.KERNELS`` of the Python function that computes it, on arrays that
+    are row-major; on the host None is the op's own."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
             raise InternalError(f"the kernel {self.name} of {self.op.name} has no cost")
+        if self.function is not None and (self.lower is not None or self.layouts != (NCHW,)):
+            raise InternalError(
+                f"the kernel {self.name} of {self.op.name} calls {self.function}",
+                expected="the layout nchw alone, and no lowering",
+            )
+
+    @property
+    def is_called(self) -> bool:
+        """Whether it is a Python function, which a program calls between its native segments."""
+        return self.device == "host" or self.function is not None
 
     def runs_on(self, device: str) -> bool:
         """Whether the kernel serves places of a device."""
@@ -215,9 +227,9 @@ def picked_kernel(op: NnOp) -> Kernel:
     )
 
 
-def runs_on_host(op: NnOp) -> bool:
-    """Whether an op was picked a NumPy kernel."""
-    return op.kernel is not None and picked_kernel(op).device == "host"
+def is_called(op: NnOp) -> bool:
+    """Whether the kernel that an op was picked is a Python function, such as NumPy's."""
+    return op.kernel is not None and picked_kernel(op).is_called
 
 
 def why_misplaced(op: NnOp) -> str | None:
@@ -293,10 +305,32 @@ def host(
 ) -> Callable[[HostKernel], HostKernel]:
     """Register a further NumPy kernel of an op: a function of the operands as arrays, None for one
     that is absent, with the op's properties as keyword arguments."""
+    return _function(Kernel(name, op, "host", (NCHW,), None, applies, cost), always)
+
+
+def called(
+    op: type[NnOp],
+    name: str,
+    *,
+    cost: Cost,
+    elements: Table = SAME,
+    applies: Predicate = always,
+) -> Callable[[HostKernel], HostKernel]:
+    """Register a function like that of ``host`` as a rival of generated kernels: at the CPU's
+    places, row-major, with its own cost. The results have the types of the op's; arrays of equal
+    elements may have strides of 0."""
+    return _function(Kernel(name, op, CPU, (NCHW,), elements, applies, cost), generated_limits)
+
+
+def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostKernel]:
+    """Declare a Python function as a kernel, which also has these limits."""
+
+    def applies(op: Any) -> str | None:
+        return limits(op) or kernel.applies(op)
 
     def declare(function: HostKernel) -> HostKernel:
-        key = f"{op.name}/{name}"
-        register(Kernel(name, op, "host", (NCHW,), None, applies, cost, function=key))
+        key = f"{kernel.op.name}/{kernel.name}"
+        register(replace(kernel, applies=applies, function=key))
         return host_function(key)(function)
 
     return declare

@@ -47,7 +47,7 @@ from tessella.dialects.nn.normalization import LayerNormOp, RmsNormOp
 from tessella.dialects.nn.reduction import LogSoftmaxOp, ReduceOp, SoftmaxOp
 from tessella.dialects.place import place_of
 from tessella.kernels.movement import common_digits
-from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, runs_on_host
+from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 
@@ -255,7 +255,7 @@ def _is_fusable(op: object) -> bool:
         isinstance(op, NnOp)
         and not isinstance(op, ConstantOp)
         and op.kernel not in (None, *NOT_FUSED)
-        and not runs_on_host(op)
+        and not is_called(op)
         and len(op.results) == 1
     )
 

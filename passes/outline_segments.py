@@ -37,7 +37,7 @@ from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.tile import ReturnOp as TileReturnOp
 from tessella.dialects.tile import SegmentOp
-from tessella.kernels.registry import LOOP_KERNEL, runs_on_host
+from tessella.kernels.registry import LOOP_KERNEL, is_called
 from tessella.passes.base import find_function, functions
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InternalError, InvalidModelError
@@ -82,7 +82,7 @@ def _become_segment(function: FuncOp) -> None:
 def _is_native(op: Operation) -> bool:
     if isinstance(op, CastOp):
         return 0 not in shape_of(op.res)
-    return not (isinstance(op, CopyOp) or (isinstance(op, NnOp) and runs_on_host(op)))
+    return not (isinstance(op, CopyOp) or (isinstance(op, NnOp) and is_called(op)))
 
 
 def _stretches(function: FuncOp) -> list[list[Operation]]:

@@ -22,7 +22,7 @@ from tessella.runtime.arena import Workspace, address, aligned
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
-from tessella.support.errors import ExecutionError, InternalError, ResourceError
+from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class NativeStep:
 
 @dataclass(frozen=True)
 class HostStep:
-    """Run a NumPy kernel."""
+    """Call a NumPy kernel, or another Python function that computes with arrays."""
 
     kernel: str
     """Its name in ``host.KERNELS``."""
@@ -82,8 +82,8 @@ class HostStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     settings: Mapping[str, Any]
-    dtypes: tuple[np.dtype[Any], ...] | None = None
-    """Of the outputs; None where they are those of the kernel's results."""
+    specs: tuple[TensorSpec, ...] | None = None
+    """Of the outputs, which others rely on; None where any are right."""
 
 
 @dataclass(frozen=True)
@@ -325,12 +325,28 @@ def _contexts(threads: int) -> Array:
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
+    dtypes = None if step.specs is None else [spec.dtype for spec in step.specs]
     try:
-        return host.run(step.kernel, inputs, step.settings, step.dtypes)
+        results = host.run(step.kernel, inputs, step.settings, dtypes)
     except ExecutionError as error:
         raise ExecutionError(
             error.what, where=f"node {step.node!r}", expected=error.expected, found=error.found
         ) from error
+    except (TessellaError, MemoryError):
+        raise
+    except Exception as error:  # the function may be another's
+        raise ExecutionError(
+            f"the kernel {step.kernel!r} raised {type(error).__name__}: {error}",
+            where=f"node {step.node!r}",
+        ) from error
+    if step.specs is not None and [r.shape for r in results] != [s.shape for s in step.specs]:
+        raise ExecutionError(
+            f"the kernel {step.kernel!r} returns other shapes than it must",
+            where=f"node {step.node!r}",
+            expected=", ".join(str(spec.shape) for spec in step.specs),
+            found=", ".join(str(result.shape) for result in results),
+        )
+    return results
 
 
 def _distinct(numbers: Sequence[int]) -> bool:

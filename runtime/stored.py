@@ -171,7 +171,7 @@ def _step(step: Step, parts: _Parts) -> dict[str, Any]:
         "inputs": step.inputs,
         "outputs": step.outputs,
         "settings": {name: _value(value) for name, value in step.settings.items()},
-        "dtypes": None if step.dtypes is None else list(map(dtype_name, step.dtypes)),
+        "specs": None if step.specs is None else list(map(_spec, step.specs)),
     }
 
 
@@ -186,9 +186,9 @@ def _restored(entry: Mapping[str, Any], code: Library | None, pieces: _Pieces) -
         name, (arena, private) = entry["segment"], entry["arena"]
         return NativeStep(name, arena, inputs, outputs, specs, entry["shared"], private)
     settings = {name: _restored_value(value) for name, value in entry["settings"].items()}
-    named = entry["dtypes"]
-    dtypes = None if named is None else tuple(map(dtype_named, named))
-    return HostStep(entry["kernel"], entry["node"], inputs, outputs, settings, dtypes)
+    named = entry["specs"]
+    specs = None if named is None else tuple(map(_restored_spec, named))
+    return HostStep(entry["kernel"], entry["node"], inputs, outputs, settings, specs)
 
 
 def _spec(spec: TensorSpec) -> tuple[tuple[int, ...], str]:

@@ -92,6 +92,10 @@ class UnboundedIndexError(TessellaError):
         )
 
 
+class LibraryError(TessellaError):
+    """A shared library or a function of it that is not there, or that cannot be called so."""
+
+
 class PluginError(TessellaError):
     """An installed package that adds to tessella is broken; the message names its entry point."""
 

@@ -204,7 +204,6 @@ def _costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
 
 def _fuses(producer: Candidate, consumer: Candidate) -> bool:
     in_registers = all(
-        c.place.device.data != "host" and c.kernel.name not in NOT_FUSED
-        for c in (producer, consumer)
+        not c.kernel.is_called and c.kernel.name not in NOT_FUSED for c in (producer, consumer)
     )
     return in_registers and producer.place == consumer.place

@@ -337,7 +337,7 @@ def test_settings_come_back() -> None:
         "g": (1, (2.5,), ()),
         "h": np.dtype(np.float16),
     }
-    step = HostStep("nn.abs", "node", (0,), (1,), settings, (np.dtype(np.int8),))
+    step = HostStep("nn.abs", "node", (0,), (1,), settings, (TensorSpec((2,), np.dtype(np.int8)),))
     strided = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
     arrays = [np.arange(stored.LARGE // 8), strided, np.array(True), np.zeros((0, 2), np.float64)]
     constants = {i: Constant(i, TensorSpec(arrays[i].shape, arrays[i].dtype)) for i in (1, 2, 3)}

@@ -137,3 +137,32 @@ def test_the_numbers(places: str, model: onnx.ModelProto, site: Path, tmp_path: 
     for stage in STAGES:
         found = np.load(tmp_path / f"{stage}.npy")
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+PRODUCTS = """
+import numpy as np
+from acme import blas
+
+rng = np.random.default_rng(0)
+print(blas.SGEMM is not None)
+for found in (blas.SGEMM, None):
+    blas.SGEMM = found
+    for m, k, n in ((1, 1, 1), (3, 8, 16), (37, 5, 29), (128, 64, 1)):
+        a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+        np.testing.assert_allclose(blas.product(a, b, transpose_b=False), a @ b, rtol=1e-5)
+        turned = np.ascontiguousarray(b.T)
+        np.testing.assert_allclose(blas.product(a, turned, transpose_b=True), a @ b, rtol=1e-5)
+"""
+
+
+def test_its_product_is_a_function_of_a_library(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "products.py").write_text(PRODUCTS)
+    assert run(site, tmp_path, "products").stdout in ("True\n", "False\n")
+
+
+@pytest.mark.usefixtures("model")
+def test_its_product_is_a_rival(site: Path, tmp_path: Path) -> None:
+    command = ("tessella.tools.cli", "explain", "model.onnx", "--json", "--places", "x86/f32")
+    explained = json.loads(run(site, tmp_path, *command).stdout)
+    rejected = next(e["rejected"] for e in explained["ops"] if e["node"] == "y")
+    assert "acme-blas" in {entry["kernel"] for entry in rejected}
