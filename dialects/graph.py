@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
-from tessella.dialects.nn.core import Tensor, dtype_of, shape_of
+from tessella.dialects.nn.core import Array, Tensor, dtype_of, shape_of
 from tessella.dialects.rt import KernelOp
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import ValueInfo
@@ -33,7 +33,7 @@ class Graph:
 
 
 class Source(Protocol):
-    """The source of a program: a signature, and a graph for each concrete set of input shapes."""
+    """The source of programs: a signature, and a graph for what is known of the inputs."""
 
     @property
     def inputs(self) -> Sequence[ValueInfo]: ...
@@ -43,12 +43,19 @@ class Source(Protocol):
 
     @property
     def fingerprint(self) -> str | None:
-        """A key of everything that the program depends on except the shapes of inputs, equal in all
-        processes; None if there is no such key."""
+        """A key of everything that the program depends on except the shapes and values of inputs,
+        equal in all processes; None if there is no such key."""
         ...
 
-    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-        """The program for these input shapes (every input is named). Raises TessellaError."""
+    def graph(
+        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
+        """The program for these input shapes (every input is named), and these values of some
+        inputs, which it does not take: they are constants in it.
+
+        Raises UnknownValueError, with all their names at once, where it needs the values of other
+        inputs; else TessellaError.
+        """
         ...
 
 

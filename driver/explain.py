@@ -7,7 +7,7 @@ The `placed` stage says what was picked and how; the candidates that were not ar
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -23,7 +23,7 @@ from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.driver.explain_pick import Explainer
-from tessella.driver.explain_table import page, table
+from tessella.driver.explain_table import headline_of_values, page, table
 from tessella.driver.explain_threads import explain_threads, lines
 from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick, Threads
 from tessella.kernels.cost import bytes_of
@@ -48,33 +48,41 @@ class Explanation:
     """What is missing from the explanation, if anything."""
     threads: Threads | None = None
     """How kernels are divided between threads; None where the program was not lowered so far."""
+    values: Sequence[str] = ()
+    """The values of inputs that the program was made for, as shapes depend on them."""
 
     def json(self) -> str:
-        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads"}``, and
-        ``"note"`` where there is one. Costs are in seconds."""
+        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values"}``,
+        and ``"note"`` where there is one. Costs are in seconds."""
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
-        return json.dumps({**parts, "pick": self.pick, "threads": self.threads, **note}, indent=2)
+        more = {"pick": self.pick, "threads": self.threads, "values": list(self.values)}
+        return json.dumps({**parts, **more, **note}, indent=2)
 
     def __str__(self) -> str:
         text = table(self.ops, self.conversions, self.fusions, self.pick)
         if self.threads is not None:
             text += ["", *lines(self.threads)]
+        if self.values:
+            text += ["", headline_of_values(self.values)]
         return "\n".join([self.note, *text] if self.note else text)
 
     def _repr_html_(self) -> str:
-        return page(self.ops, self.conversions, self.fusions, self.pick, self.note)
+        notes = [self.note, headline_of_values(self.values)]
+        return page(self.ops, self.conversions, self.fusions, self.pick, notes)
 
 
-def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
-    """The explanation of a program from what it was at its stages.
+def explain(stages: Mapping[str, ModuleOp], values: Sequence[str] = ()) -> Explanation:
+    """The explanation of a program from what it was at its stages, and from the values of inputs
+    that it was made for.
 
     Without the `placed` stage, kernels are all that is known: an entry for each node of each.
     """
     if "placed" not in stages:
         stage = next(iter(stages))
         note = DERIVED.format(stage=stage)
-        return Explanation(list(_kernels(stages[stage])), note=note, threads=_threads(stages))
+        entries = list(_kernels(stages[stage]))
+        return Explanation(entries, note=note, threads=_threads(stages), values=values)
     module = stages["placed"]
     main = main_function(module)
     others = [function for function in functions(module) if function is not main]
@@ -86,6 +94,7 @@ def explain(stages: Mapping[str, ModuleOp]) -> Explanation:
         [fusion for e in explainers for fusion in _fusions(e.function)],
         explainers[0].pick,
         threads=_threads(stages),
+        values=values,
     )
 
 

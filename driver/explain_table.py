@@ -28,6 +28,11 @@ def headline(pick: Pick | None) -> str:
     return f"kernels picked by {pick['strategy']}{exact}, for {pick['target']}, at {places}"
 
 
+def headline_of_values(values: Sequence[str]) -> str:
+    """The values of inputs that the program was made for, in a line."""
+    return f"made for {'; '.join(values)}: shapes depend on this" if values else ""
+
+
 def table(
     ops: Sequence[Entry],
     conversions: Sequence[Conversion],
@@ -50,10 +55,10 @@ def page(
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
     pick: Pick | None,
-    note: str,
+    notes: Sequence[str],
 ) -> str:
     """The HTML; why others were not picked opens under each op's kernel."""
-    parts = [f"<p>{escape(text)}</p>" for text in (note, headline(pick)) if text]
+    parts = [f"<p>{escape(text)}</p>" for text in (*notes, headline(pick)) if text]
     rows = [_html_cells(_op_row(entry), list(_reasons(entry["rejected"]))) for entry in ops]
     parts.append(_html_table(OPS, rows))
     for title, header, listed in _further(ops, conversions, fusions):

@@ -6,13 +6,14 @@ import gc
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.driver import program_cache
+from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.options import Options
@@ -22,7 +23,7 @@ from tessella.runtime.elements import dtype_name, dtype_named, tagged
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support.copies import Compiled
-from tessella.support.errors import InputError, InternalError, ShapeError
+from tessella.support.errors import InputError, InternalError, ShapeError, UnknownValueError
 from tessella.support.logs import info
 from tessella.support.memory import give_back
 
@@ -39,8 +40,8 @@ Shapes = tuple[tuple[int, ...], ...]
 """Of the inputs, in order."""
 
 MAX_EXECUTABLES = 8
-"""Concrete sets of shapes that a model keeps programs for. The least recently used one is
-dropped."""
+"""Concrete sets of shapes, and of values on which shapes depend, that a model keeps programs for.
+The least recently used one is dropped."""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
@@ -49,10 +50,19 @@ _HINT = (
 )
 
 
+class Key(NamedTuple):
+    """What a program is made for."""
+
+    shapes: Shapes
+    values: tuple[Value, ...]
+    """Of the inputs whose values shapes depend on. The program does not take these inputs."""
+
+
 @dataclass
 class Executable:
-    """The program for one concrete set of input shapes."""
+    """A program, and what it is made for."""
 
+    key: Key
     program: Program
     timings: Mapping[str, float]
     """Seconds that each step of its compilation took."""
@@ -73,7 +83,14 @@ class Executable:
         """Made on demand: the candidates that were not picked are found again."""
         from tessella.driver.explain import explain
 
-        return explain(self.lowered.stages)
+        return explain(self.lowered.stages, [str(value) for value in self.key.values])
+
+    def run(self, arrays: Sequence[Array], threads: int) -> list[Array]:
+        """The outputs for all inputs of the model."""
+        if self.key.values:
+            known = {value.index for value in self.key.values}
+            arrays = [array for i, array in enumerate(arrays) if i not in known]
+        return self.program.run(arrays, threads)
 
     def forget(self) -> None:
         """Keep no stages, which take more memory than the program."""
@@ -126,7 +143,11 @@ def _fits(shape: Sequence[object], wanted: tuple[int | str, ...]) -> bool:
 
 
 class Model(Compiled):
-    """A signature, whose dimensions may be symbolic, and a bounded table of executables."""
+    """A signature, whose dimensions may be symbolic, and a bounded table of executables.
+
+    A program is made for concrete shapes of the inputs, and for the values of those inputs on whose
+    values shapes depend.
+    """
 
     def __init__(self, source: Source, options: Options, progress: Progress = quiet) -> None:
         self._source: Source | None = source
@@ -139,13 +160,22 @@ class Model(Compiled):
         self._signatures = [_Signature(i.name, dtype_named(i.dtype), i.shape) for i in self.inputs]
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
         self._in_calls = CompilesInCalls(expected=1)
-        self._known: set[Shapes] = set()
-        """The shapes that programs were compiled for."""
+        self._by_value = ByValue(self.inputs)
+        self._known: set[int] = set()
+        """The hashes of what programs were compiled for."""
         if not self._symbolic:
-            self._executable(
-                tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
-            )
-            # there will be no other shapes: the packed weights are the only ones to keep
+            self._compile_ahead()
+
+    def _compile_ahead(self) -> None:
+        """Compile the one program that a model has; one that depends on values waits for them."""
+        shapes = tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
+        try:
+            self._executable(shapes, [None] * len(shapes))
+        except UnknownValueError:
+            if not self._by_value.indices:
+                raise
+        else:
+            # there will be no other program: the packed weights are the only ones to keep
             self._source = None
 
     def run(
@@ -165,10 +195,11 @@ class Model(Compiled):
         arrays = [self._checked(signature, feeds) for signature in self._signatures]
         if len(feeds) != len(arrays):
             raise self._wrong_names(feeds)
-        key = tuple([a.shape for a in arrays])
+        shapes = tuple([a.shape for a in arrays])
         if self._symbolic:
-            self._check_symbols(key)
-        results = self._executable(key, in_call=True).program.run(arrays, self._options.threads)
+            self._check_symbols(shapes)
+        executable = self._executable(shapes, arrays, in_call=True)
+        results = executable.run(arrays, self._options.threads)
         if output_names is None:
             return results
         return [results[i] for i in self._positions(output_names)]
@@ -192,15 +223,22 @@ class Model(Compiled):
         results = self.run(None, feeds)
         return results[0] if len(results) == 1 else results
 
-    def prepare(self, shapes: Mapping[str, Sequence[int]]) -> None:
+    def prepare(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        values: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> None:
         """Compile for shapes of inputs by name, so that no call has to. Inputs without symbolic
-        dimensions may be left out.
+        dimensions may be left out. ``values`` are those of inputs on whose values shapes depend,
+        which need no shapes.
 
-        Raises InputError for wrong names or shapes.
+        Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
+        arrays = self._converted(values or {})
         known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
         fixed = {i.name: known[i.name] for i in self.inputs if len(known[i.name]) == len(i.shape)}
-        named: dict[str, Sequence[int]] = {**fixed, **shapes}
+        given = {name: array.shape for name, array in arrays.items()}
+        named: dict[str, Sequence[int]] = {**fixed, **given, **shapes}
         if named.keys() != {info.name for info in self.inputs}:
             raise self._wrong_names(named)
         key = tuple(tuple(named[info.name]) for info in self.inputs)
@@ -212,7 +250,13 @@ class Model(Compiled):
                     found=str(shape),
                 )
         self._check_symbols(key)
-        self._executable(key)
+        self._executable(key, [arrays.get(info.name) for info in self.inputs])
+
+    def _converted(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        signatures = {signature.name: signature for signature in self._signatures}
+        if not values.keys() <= signatures.keys():
+            raise self._wrong_names(values)
+        return {name: signatures[name].convert(value) for name, value in values.items()}
 
     def get_inputs(self) -> tuple[ValueInfo, ...]:
         """Name, shape and type of each input."""
@@ -242,7 +286,7 @@ class Model(Compiled):
         latest = self._programs.latest()
         if latest is None:
             raise ShapeError(
-                "the model has symbolic dimensions and was not called yet", hint="call it once"
+                "the model's shapes vary, and it was not called yet", hint="call it once"
             )
         return latest
 
@@ -287,10 +331,18 @@ class Model(Compiled):
                         found=str(size),
                     )
 
-    def _executable(self, key: Shapes, *, in_call: bool = False) -> Executable:
-        return self._programs.get(key, lambda: self._made(key, in_call))
+    def _executable(
+        self, shapes: Shapes, arrays: Sequence[Array | None], *, in_call: bool = False
+    ) -> Executable:
+        """The program for these shapes, and the values that it depends on among the arrays."""
+        while True:
+            key = Key(shapes, self._by_value.values(arrays) if self._by_value.indices else ())
+            try:
+                return self._programs.get(key, partial(self._made, key, in_call))
+            except UnknownValueError as error:
+                self._by_value.learn(error)
 
-    def _made(self, key: Shapes, in_call: bool) -> Executable:
+    def _made(self, key: Key, in_call: bool) -> Executable:
         latest = self._programs.latest()
         executable = self._compile(key)
         if latest is not None:
@@ -299,34 +351,38 @@ class Model(Compiled):
         self._tell(key, executable.timings, in_call)
         return executable
 
-    def _tell(self, shapes: Shapes, timings: Mapping[str, float], in_call: bool) -> None:
+    def _tell(self, key: Key, timings: Mapping[str, float], in_call: bool) -> None:
         """Log how a program was made."""
+        valued = {value.name: str(value) for value in key.values}
         text = ", ".join(
-            f"{i.name} {list(shape)}" for i, shape in zip(self.inputs, shapes, strict=True)
+            valued.get(i.name, f"{i.name} {list(shape)}")
+            for i, shape in zip(self.inputs, key.shapes, strict=True)
         )
         seconds = total(timings)
         if "fetch" in timings:
             info("compile", "a program for %s was found on disk, in %.3f s", text, seconds)
         elif in_call:
-            known = shapes in self._known
-            why = _DROPPED if known else f"its inputs have new shapes: {text}"
+            known = hash(key) in self._known
+            new = "values, on which shapes depend" if key.values else "shapes"
+            why = _DROPPED if known else f"its inputs have new {new}: {text}"
             self._in_calls.tell("a model", seconds, why, _HINT)
         else:
             info("compile", "a model was compiled for %s, in %.2f s", text, seconds)
-        self._known.add(shapes)
+        self._known.add(hash(key))
 
-    def _compile(self, shapes: Shapes) -> Executable:
+    def _compile(self, key: Key) -> Executable:
         source, options = self._source, self._options
         if source is None:
-            raise InternalError(f"the model was compiled for other shapes than {shapes}")
-        named = {info.name: s for info, s in zip(self.inputs, shapes, strict=True)}
-        key = program_cache.key(source.fingerprint, shapes, options)
+            raise InternalError(f"the model was compiled for other shapes than {key.shapes}")
+        shapes = {info.name: s for info, s in zip(self.inputs, key.shapes, strict=True)}
+        values = {value.name: value.array for value in key.values}
+        kept = program_cache.key(source.fingerprint, key, options)
 
         def lowered_again() -> StagedProgram:
             from tessella.driver.build import lower
 
             with memory_to_compile():
-                graph = source.graph(named)
+                graph = source.graph(shapes, values)
                 lowered = lower(graph, options, start=graph.stage)
             lowered.weights.keep(set())
             return lowered
@@ -334,21 +390,22 @@ class Model(Compiled):
         with memory_to_compile():
             timings = Timings()
             with timings.of("fetch"):
-                program = program_cache.fetch(key)
+                program = program_cache.fetch(kept)
             if program is not None:
-                return Executable(program, timings, lowered_again)
+                return Executable(key, program, timings, lowered_again)
             from tessella.driver.build import compile_graph
 
             timings = Timings()
             with timings.of("import"):
-                graph = source.graph(named)
+                graph = source.graph(shapes, values)
             built = compile_graph(graph, options, self._progress)
             timings.update(built.lowered.timings)
             with timings.of("store"):
-                program_cache.store(key, built.program)
+                program_cache.store(kept, built.program)
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()
-        # the source of a static model is not kept, and nor are its stages forgotten
-        again = lowered_again if self._symbolic else lambda: lowered
-        return Executable(built.program, timings, again, lowered)
+        # the source of a model with one program is not kept, and nor are its stages forgotten
+        varies = self._symbolic or key.values
+        again = lowered_again if varies else lambda: lowered
+        return Executable(key, built.program, timings, again, lowered)

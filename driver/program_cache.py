@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -27,8 +27,6 @@ FOLDER = Folder("programs", 15 / 64)
 
 SIGNATURES = Folder("signatures", 1 / 64)
 
-Shapes = Sequence[tuple[int, ...]]
-
 
 @dataclass(frozen=True)
 class Signature:
@@ -38,15 +36,17 @@ class Signature:
     outputs: Sequence[ValueInfo]
     files: Sequence[str]
     """The other files that hold tensors of it, relative to its own."""
+    by_value: Sequence[str] = ()
+    """Inputs on whose values shapes are known to depend."""
 
 
-def key(model: str | None, shapes: Shapes, options: Options) -> str | None:
-    """Names the program of a model, which ``model`` names, for shapes of its inputs; None where
-    none is to be kept: what plugins and debug passes do can change at any time."""
+def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
+    """Names the program of a model, which ``model`` names, by what it is made for; None where none
+    is to be kept: what plugins and debug passes do can change at any time."""
     if model is None or not _can_be_kept():
         return None
     target = targets.resolve(options.target)
-    return json.dumps([model, shapes, repr(options), repr(target), _versions()])
+    return json.dumps([model, repr(made_for), repr(options), repr(target), _versions()])
 
 
 def fetch(key: str | None) -> Program | None:
@@ -74,11 +74,11 @@ def fetch_signature(model: str) -> Signature | None:
     data = SIGNATURES.get(f"{model} {_versions()}") if _can_be_kept() else None
     if data is None:
         return None
-    *values, files = json.loads(data)
+    *values, files, by_value = json.loads(data)
     inputs, outputs = (
         [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in infos] for infos in values
     )
-    return Signature(inputs, outputs, files)
+    return Signature(inputs, outputs, files, by_value)
 
 
 def store_signature(model: str, signature: Signature) -> None:
@@ -86,7 +86,8 @@ def store_signature(model: str, signature: Signature) -> None:
     if _can_be_kept():
         values = signature.inputs, signature.outputs
         listed = [[[i.name, i.dtype, i.shape] for i in infos] for infos in values]
-        data = json.dumps([*listed, list(signature.files)]).encode()
+        known = [list(signature.files), list(signature.by_value)]
+        data = json.dumps([*listed, *known]).encode()
         SIGNATURES.put(f"{model} {_versions()}", data)
 
 

@@ -110,7 +110,9 @@ class StageSource:
         self.outputs: list[ValueInfo]
         self.inputs, self.outputs = signature(self._graph.module)
 
-    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    def graph(
+        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
         """The program. Raises ShapeError for shapes other than those it was lowered for."""
         known = {info.name: info.shape for info in self.inputs}
         if dict(shapes) != known:

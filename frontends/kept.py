@@ -6,19 +6,23 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tessella.driver import program_cache
 from tessella.runtime.signature import ValueInfo
 from tessella.support import disk
-from tessella.support.errors import InvalidModelError
+from tessella.support.errors import InvalidModelError, UnknownValueError
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph
     from tessella.frontends.onnx import OnnxSource
+
+Array = npt.NDArray[Any]
 
 _LARGEST = 2**31 - 1
 """The most bytes that a model may have here. Larger ones are left to the importer, which refuses
@@ -39,19 +43,37 @@ class KeptSource:
         signature = self._signature(own)
         self.inputs: Sequence[ValueInfo] = signature.inputs
         self.outputs: Sequence[ValueInfo] = signature.outputs
-        self._files = signature.files
+        self._kept = signature
+        """What is known of the model without reading it."""
+        self._own = own
         self.fingerprint = self._with_files(own)
         """None if there is no cache, or nothing identifies the model."""
         if self.fingerprint is None:
             self._opened()
 
-    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-        """The program for these shapes of the inputs. Raises TessellaError."""
-        source = self._opened()
-        if not any(isinstance(size, str) for info in self.inputs for size in info.shape):
-            # there will be no other shapes: its weights take as much memory as the program's
+    def graph(
+        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
+        """The program for these shapes of the inputs, and values of some. See ``Source``."""
+        missing = [name for name in self._kept.by_value if name not in (values or {})]
+        if missing:
+            raise UnknownValueError("a value on which shapes depend", missing)
+        try:
+            graph = self._opened().graph(shapes, values)
+        except UnknownValueError as error:
+            self._learn(error.names)
+            raise
+        if not values and not any(isinstance(d, str) for info in self.inputs for d in info.shape):
+            # there will be no other program: its weights take as much memory as the program's
             self._source = None
-        return source.graph(shapes)
+        return graph
+
+    def _learn(self, names: Sequence[str]) -> None:
+        """Keep the names of inputs on whose values shapes depend."""
+        known = tuple(dict.fromkeys([*self._kept.by_value, *names]))
+        if self._own is not None and known != tuple(self._kept.by_value):
+            self._kept = replace(self._kept, by_value=known)
+            program_cache.store_signature(self._own, self._kept)
 
     def _signature(self, own: str | None) -> program_cache.Signature:
         known = None if own is None else program_cache.fetch_signature(own)
@@ -73,11 +95,11 @@ class KeptSource:
 
     def _with_files(self, own: str | None) -> str | None:
         """What the model's own bytes and those of its other files identify."""
-        if own is None or not self._files or not isinstance(self._model, str | os.PathLike):
+        if own is None or not self._kept.files or not isinstance(self._model, str | os.PathLike):
             return own
         digest = hashlib.sha256(own.encode())
         try:
-            for name in self._files:
+            for name in self._kept.files:
                 digest.update(_digest_of(Path(os.fsdecode(self._model)).parent / name))
         except (OSError, ValueError):
             return None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tessella.dialects.graph import Graph, ValueInfo, signature
+from tessella.dialects.nn.core import Array
 from tessella.dialects.printing import to_text
 from tessella.driver import build
 from tessella.driver.compiling import memory_to_compile
@@ -47,7 +48,9 @@ class FixedSource:
         self.outputs: Sequence[ValueInfo]
         self.inputs, self.outputs = signature(graph.module)
 
-    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    def graph(
+        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
         """The program; its shapes are known already."""
         graph, self._graph = self._graph, None
         if graph is None:

@@ -39,6 +39,38 @@ class ShapeError(TessellaError):
     """Shapes or element types that do not fit together, or a shape that cannot be known."""
 
 
+class UnknownValueError(ShapeError):
+    """Something that a program is specialised on, such as a shape, depends on the values of inputs
+    that are not known.
+
+    ``value`` says what it is, and ``names`` are these inputs: none where it is not they that
+    determine it. ``is_computed`` is whether it is computed from floating-point tensors, whose
+    values hardly ever return.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        names: Sequence[str],
+        *,
+        where: str | None = None,
+        is_computed: bool = False,
+    ) -> None:
+        self.value = what
+        self.names = tuple(names)
+        self.is_computed = is_computed
+        shown = ", ".join(map(repr, names))
+        fixed = ", ".join(f"{name!r}: ..." for name in names)
+        fix = f"fix it: tessella.compile(..., constants={{{fixed}}})"
+        super().__init__(
+            f"{what} has to be known when the model is imported",
+            where=where,
+            expected="a value that constants and the shapes of inputs determine",
+            found=f"one that depends on the values of {shown or 'inputs'}",
+            hint=f"{fix}; on the command line: --value {names[0]}=.." if names else None,
+        )
+
+
 class InputError(TessellaError):
     """A call with wrong names, shapes, element types or number of arrays."""
 

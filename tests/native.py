@@ -101,7 +101,9 @@ class FixedSource:
         self.outputs: Sequence[ValueInfo] = outputs
         self.stage = "nn"
 
-    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    def graph(
+        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
         return self._make()
 
 

@@ -14,6 +14,7 @@ import onnx
 
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
+from tessella.driver.by_value import specialised
 from tessella.driver.explain import Explanation
 from tessella.driver.model import Model
 from tessella.driver.options import Options
@@ -169,8 +170,7 @@ class NumPy:
     def values(self, names: Sequence[str]) -> Arrays:
         """See ``Oracle``."""
         source = open_source(self._graph.with_outputs(names))
-        program = source.graph({name: array.shape for name, array in self._feeds.items()})
-        found = interpret(program, self._feeds)
+        found = interpret(*specialised(source, self._feeds))
         return dict(zip((info.name for info in source.outputs), found, strict=True))
 
 

@@ -15,25 +15,18 @@ from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.frontends.onnx.build import Array, Builder, arguments_read
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import converted, widened
-from tessella.support.errors import InvalidModelError, ShapeError, Unsupported, UnsupportedError
+from tessella.support.errors import (
+    InvalidModelError,
+    ShapeError,
+    UnknownValueError,
+    Unsupported,
+    UnsupportedError,
+)
 
 
-class UnknownValueError(ShapeError):
-    """A value that must be known when the model is imported is not known."""
-
-    def __init__(self, call: Call, what: str, names: Sequence[str]) -> None:
-        shown = ", ".join(map(repr, names))
-        fixed = ", ".join(f"{name!r}: ..." for name in names)
-        give = f"fix its value: tessella.compile(..., constants={{{fixed}}})" if names else None
-        super().__init__(
-            f"{what} has to be known when the model is imported",
-            where=call.node.where,
-            expected="a value that constants and the shapes of inputs determine",
-            found=f"one that depends on the values of {shown or 'inputs'}",
-            hint=give,
-        )
-        self.inputs = tuple(names)
-        """The model's inputs that it depends on."""
+def _is_data(value: SSAValue) -> bool:
+    """Whether a value is a floating-point tensor, and no scalar."""
+    return bool(shape_of(value)) and dtype_of(value.type).kind not in "iub"
 
 
 def front_axis(axis: int, rank: int) -> int:
@@ -155,7 +148,7 @@ class Call:
     # values known at import
 
     def static(self, index: int, what: str) -> Array:
-        """The elements of an operand. Raises ShapeError where constants do not determine them."""
+        """The elements of an operand. Raises UnknownValueError where they are not known."""
         value = self.operand(index)
         array = self.build.static(value)
         if array is None:
@@ -164,9 +157,10 @@ class Call:
 
     def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
         """The error for a value that is not known at import."""
-        read = (a for a in arguments_read(value) if a.block is self.build.root)
+        read = [a for a in arguments_read(value) if a.block is self.build.root]
         names = [self.input_names[argument.index] for argument in read]
-        return UnknownValueError(self, what, names)
+        computed = any(a is not value and _is_data(a) for a in read)
+        return UnknownValueError(what, names, where=self.node.where, is_computed=computed)
 
     def static_ints(self, index: int, what: str) -> tuple[int, ...]:
         """The elements of an integer operand of any shape."""

@@ -21,6 +21,7 @@ from tessella.support.errors import (
     InternalError,
     InvalidModelError,
     TessellaError,
+    UnknownValueError,
     Unsupported,
     UnsupportedError,
 )
@@ -82,20 +83,29 @@ class Conversion:
         self._build = build
         self._input_names = input_names
         self._issues: list[Unsupported] = []
+        self._unknown: list[UnknownValueError] = []
         self._calls = Calls()
 
     def run(
         self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
     ) -> list[SSAValue]:
-        """The values of the graph's outputs. Raises UnsupportedError, which lists all issues."""
+        """The values of the graph's outputs.
+
+        Raises UnsupportedError, which lists all issues, and UnknownValueError, which has all inputs
+        whose values are needed.
+        """
         graph = self._model.graph
         scope = Scope(self._build, self._model.opsets, {**graph.tensors, **constants})
         for name, value in arguments.items():
             scope[name] = value
         results = self._graph(graph, scope)
         found = [value for value in results if value is not None]
-        if self._issues or len(found) < len(results):
+        if self._issues:
             raise UnsupportedError(list(dict.fromkeys(self._issues)))
+        if self._unknown:
+            names = dict.fromkeys(name for error in self._unknown for name in error.names)
+            first = self._unknown[0]
+            raise UnknownValueError(first.value, list(names), where=first.where)
         return found
 
     def _graph(self, graph: Graph, scope: Scope) -> list[SSAValue | None]:
@@ -149,6 +159,11 @@ class Conversion:
             results = convert(call)
         except UnsupportedError as error:
             self._issues += error.issues
+            return ()
+        except UnknownValueError as error:
+            if not error.names or error.is_computed:
+                raise
+            self._unknown.append(error)
             return ()
         return [results] if isinstance(results, SSAValue) else results
 

@@ -1,8 +1,9 @@
-"""A model as a source of programs: one `nn` graph for each set of input shapes."""
+"""A model as a source of programs: an `nn` graph for what is known of its inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,12 @@ from tessella.frontends.onnx.model import DTYPES, Tensor, Value
 from tessella.frontends.onnx.tensors import UNDEFINED
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import dtype_name, tagged
-from tessella.support.errors import InputError, ShapeError, UnsupportedError
+from tessella.support.errors import (
+    InputError,
+    ShapeError,
+    UnknownValueError,
+    UnsupportedError,
+)
 
 MAX_BYTES = 16 << 30
 """The largest tensor that a model may have by default, in bytes."""
@@ -48,9 +54,7 @@ class OnnxSource:
             raise UnsupportedError(issues)
         self._max_bytes = max_bytes
         values = {value.name: value for value in self._model.graph.free_inputs}
-        self._constants = {
-            name: _constant(name, values, array) for name, array in (constants or {}).items()
-        }
+        self._constants = _constants(values.values(), constants or {})
         self._inputs = [value for name, value in values.items() if name not in self._constants]
 
     @property
@@ -62,19 +66,22 @@ class OnnxSource:
     def outputs(self) -> list[ValueInfo]:
         """The outputs as the model declares them; unknown dimensions are symbols.
 
-        Where a shape or type is not declared and the shapes of the inputs are known, the model is
-        imported; else the shape is the one symbol ``name:*``.
+        Where a shape or type is not declared and the shapes of the inputs determine it, the model
+        is imported; else the shape is the one symbol ``name:*``.
         """
         values = self._model.graph.outputs
         shapes = {info.name: info.shape for info in self.inputs}
         undeclared = any(value.shape is None or value.type == UNDEFINED for value in values)
         if undeclared and not any(isinstance(d, str) for shape in shapes.values() for d in shape):
             known = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
-            return signature(self.graph(known).module)[1]
+            with suppress(UnknownValueError):
+                return signature(self.graph(known).module)[1]
         return [_info(value) for value in values]
 
-    def graph(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-        """The program for these shapes of the inputs.
+    def graph(
+        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
+        """The program for these shapes of the inputs, and values of some of them. See ``Source``.
 
         Raises UnsupportedError with everything that is not supported for these shapes, ShapeError
         for shapes that do not fit or cannot be known, ResourceError for a tensor that is too large.
@@ -83,13 +90,15 @@ class OnnxSource:
         for value in self._inputs:
             dtype, where = DTYPES[value.type], f"input {value.name!r}"
             check_size(sizes[value.name], dtype, self._max_bytes, where)
-        names = [value.name for value in self._inputs]
-        types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in self._inputs]
+        constants = self._constants | _constants(self._inputs, values or {})
+        inputs = [value for value in self._inputs if value.name not in constants]
+        names = [value.name for value in inputs]
+        types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in inputs]
         func = make_main(names, types)
         build = Builder(func.body.block, self._max_bytes)
         arguments = dict(zip(names, func.body.block.args, strict=True))
         conversion = Conversion(self._model, build, names)
-        results = conversion.run(arguments, self._constants)
+        results = conversion.run(arguments, constants)
         finish_main(func, [value.name for value in self._model.graph.outputs], results)
         return Graph(build.module(func), build.weights)
 
@@ -130,6 +139,11 @@ def _matched(value: Value, shape: tuple[int, ...], symbols: dict[str, int]) -> t
             found=str(list(shape)),
         )
     return shape
+
+
+def _constants(inputs: Iterable[Value], given: Mapping[str, npt.ArrayLike]) -> dict[str, Tensor]:
+    values = {value.name: value for value in inputs}
+    return {name: _constant(name, values, array) for name, array in given.items()}
 
 
 def _constant(name: str, values: Mapping[str, Value], given: npt.ArrayLike) -> Tensor:

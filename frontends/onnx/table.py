@@ -29,9 +29,11 @@ supported. Values of `float16` and `bfloat16` are computed in `float32` and roun
 Arrays of `bfloat16` are those of the package `ml_dtypes`, or of `uint16` with a tag
 (`np.dtype([("bf16", "u2")])`), as which results come: `y.view(ml_dtypes.bfloat16)`.
 
-"Known at import" means determined by constants and the shapes of inputs. If it depends on the
-values of an input, `tessella.compile(model, constants={{"shape": np.array([6])}})` fixes them; the
-compiled model then does not have that input.
+"Known at import" means determined by constants, the shapes of inputs, and the values of inputs that
+hold no more than 4096 elements: for each value of such an input, a call compiles a program of its
+own, and a model keeps the last eight. Values that are computed from floating-point tensors are not
+known. `tessella.compile(model, constants={{"shape": np.array([6])}})` fixes a value that never
+changes; the compiled model then does not have that input.
 
 ## Ops that are converted
 

@@ -34,7 +34,7 @@ def test_constants_fix_the_values_of_inputs() -> None:
 
 def test_a_shape_that_is_not_known_tells_of_constants() -> None:
     with pytest.raises(ShapeError) as caught:
-        tessella.compile(reshaping())
+        tessella.compile(reshaping()).prepare({})
     assert "tessella.compile(..., constants={'shape': ...})" in str(caught.value)
 
 

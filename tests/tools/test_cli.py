@@ -419,3 +419,45 @@ def test_run_does_not_go_back(model: str, capsys: Out) -> None:
     assert main(["run", "model.tile", "--interpret", "tile"]) == 0
     assert main(["run", "model.tile", "--interpret", "nn"]) == 2
     assert "past the stage 'nn' already" in capsys.readouterr().err
+
+
+# ** values on which shapes depend **
+
+
+@pytest.fixture
+def reshaping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model that reshapes 2x3 numbers to an input's value."""
+    monkeypatch.chdir(tmp_path)
+    types = [("x", onnx.TensorProto.FLOAT, [2, 3]), ("shape", onnx.TensorProto.INT64, [2])]
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "reshaping",
+        [helper.make_tensor_value_info(*each) for each in types],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["a", "b"])],
+    )
+    onnx.save(helper.make_model(graph, ir_version=10), "m.onnx")
+    return "m.onnx"
+
+
+def test_the_value_of_an_input(reshaping: str, capsys: Out) -> None:
+    assert main(["check", reshaping]) == 0
+    assert "not checked: shapes, which depend on the values of 'shape'" in capsys.readouterr().out
+    assert main(["check", reshaping, "--value", "shape=3,2"]) == 0
+    assert capsys.readouterr().out == "supported\n"
+    assert main(["compile", reshaping, "--to", "nn", "-o", "-"]) == 2
+    assert "--value shape=" in capsys.readouterr().err
+    np.save("shape.npy", np.array([3, -1]))
+    for given in ("3,2", "@shape.npy"):
+        assert main(["compile", reshaping, "--to", "nn", "--value", f"shape={given}"]) == 0
+        y = tessella.compile("m.nn")(np.arange(6, dtype=np.float32).reshape(2, 3))
+        np.testing.assert_array_equal(y, np.arange(6).reshape(3, 2))
+    assert main(["explain", reshaping, "--value", "shape=6,1"]) == 0
+    assert main(["explain", reshaping, "--value", "shape=6,q"]) == 2
+    assert "cannot read --value shape=6,q" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("interpreted", [[], ["--interpret", "nn"]])
+def test_an_input_that_is_fed_is_known(reshaping: str, interpreted: list[str], capsys: Out) -> None:
+    np.save("shape.npy", np.array([3, -1]))
+    assert main(["run", reshaping, "--input", "shape=@shape.npy", *interpreted]) == 0
+    assert "[3, 2]" in capsys.readouterr().out

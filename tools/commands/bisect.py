@@ -14,6 +14,7 @@ from tessella.dialects.nn.core import Array
 from tessella.dialects.printing import to_text
 from tessella.driver import bisect
 from tessella.driver.bisect import Culprit, State
+from tessella.driver.by_value import specialised
 from tessella.driver.model import Model
 from tessella.driver.single_kernels import WrongKernel, wrong_kernel
 from tessella.driver.stage_file import save_stage
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     """0 where nothing changes a result beyond rounding, else 1."""
     source, options = open_source(args.model), options_of(args)
     feeds = feeds_of(source.inputs, args)
-    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    graph, feeds = specialised(source, feeds)
     check_stage_ahead(graph, bisect.LAST)
     found = bisect.states(graph, options)
     expected = interpret(found[0].graph, feeds)

@@ -10,13 +10,14 @@ from dataclasses import asdict
 from tessella.driver.stage_file import load_stage
 from tessella.driver.stages import stage_of
 from tessella.frontends.compile import open_source
-from tessella.support.errors import Unsupported, UnsupportedError
-from tessella.tools.commands.shared import add_model, shapes_of
+from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
+from tessella.tools.commands.shared import add_model, add_values, shapes_of, values_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model(parser)
+    add_values(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -25,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises TessellaError for what is no model, and for shapes that do not fit together.
     """
-    issues, unknown = _checked(args.model, args.shape)
+    issues, unknown = _checked(args)
     if args.json:
         listed = [asdict(issue) for issue in issues]
         print(json.dumps({"supported": not issues, "issues": listed}, indent=2))
@@ -33,30 +34,35 @@ def run(args: argparse.Namespace) -> int:
         print(f"{len(issues)} unsupported {'thing' if len(issues) == 1 else 'things'}:")
         print(*(f"  {issue}" for issue in issues), sep="\n")
     elif unknown:
-        print(
-            f"supported; not checked: shapes, as {_listed(unknown)} symbolic dimensions (--shape)"
-        )
+        print(f"supported; not checked: shapes, {unknown}")
     else:
         print("supported")
     return int(bool(issues))
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names))
-    return f"{shown} {'has' if len(names) == 1 else 'have'}"
-
-
-def _checked(path: str, shapes: Sequence[str]) -> tuple[Sequence[Unsupported], Sequence[str]]:
-    """What is not supported; and the inputs without which shapes cannot be checked."""
-    if stage_of(path) is not None:
-        load_stage(path)
-        return (), ()
+def _checked(args: argparse.Namespace) -> tuple[Sequence[Unsupported], str]:
+    """What is not supported; and why shapes cannot be checked, if they cannot."""
+    if stage_of(args.model) is not None:
+        load_stage(args.model)
+        return (), ""
     try:
-        source = open_source(path)
-        known = shapes_of(source.inputs, shapes)
-        unknown = [info.name for info in source.inputs if info.name not in known]
-        if not unknown:
-            source.graph(known)
+        source = open_source(args.model)
+        values = values_of(source.inputs, args.value)
+        known = shapes_of(source.inputs, args.shape)
+        known |= {name: value.shape for name, value in values.items()}
+        symbolic = [info.name for info in source.inputs if info.name not in known]
+        if symbolic:
+            has = "has" if len(symbolic) == 1 else "have"
+            return (), f"as {_listed(symbolic)} {has} symbolic dimensions (--shape)"
+        source.graph(known, values)
     except UnsupportedError as error:
-        return error.issues, ()
-    return (), unknown
+        return error.issues, ""
+    except UnknownValueError as error:
+        if not error.names:
+            raise
+        return (), f"which depend on the values of {_listed(error.names)} (--value)"
+    return (), ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -15,6 +15,7 @@ from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_time_passes,
+    add_values,
     check_stage_ahead,
     open_graph,
     options_of,
@@ -32,6 +33,7 @@ EPILOG = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model(parser)
+    add_values(parser)
     parser.add_argument("--to", choices=STAGES, default="tile", help="the stage (tile)")
     parser.add_argument(
         "-o",
@@ -49,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if Path(output).resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
     options = options_of(args)
-    graph = open_graph(open_source(args.model), args.shape)
+    graph = open_graph(open_source(args.model), args)
     check_stage_ahead(graph, args.to)
     stop = min(args.to, IR_STAGES[-1], key=STAGES.index)
     with shown(wanted=not args.verbose) as progress:

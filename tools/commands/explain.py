@@ -10,12 +10,19 @@ from tessella.driver.explain import explain
 from tessella.driver.explain_tiles import explain_tiles
 from tessella.driver.stages import IR_STAGES
 from tessella.frontends.compile import open_source
-from tessella.tools.commands.shared import add_model, add_options, open_graph, options_of
+from tessella.tools.commands.shared import (
+    add_model,
+    add_options,
+    add_values,
+    open_graph,
+    options_of,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model(parser)
+    add_values(parser)
     add_options(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--json", action="store_true", help="print JSON")
@@ -35,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation; no code is generated."""
-    graph = open_graph(open_source(args.model), args.shape)
+    graph = open_graph(open_source(args.model), args)
     if args.tiles is not None:
         for line in explain_tiles(graph, options_of(args), args.tiles):
             print(line)

@@ -9,6 +9,7 @@ from tessella.dialects.graph import Graph, Source
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.driver.build import lower
+from tessella.driver.by_value import specialised
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
 from tessella.driver.stages import IR_STAGES
@@ -117,11 +118,11 @@ def _interpreted(
     source: Source, feeds: Mapping[str, Array], args: argparse.Namespace, progress: Progress
 ) -> tuple[Sequence[Array], Mapping[str, float]]:
     """What NumPy makes of a stage, and how long it took to get there."""
-    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    graph, taken = specialised(source, feeds)
     stage: str = args.interpret
     check_stage_ahead(graph, stage)
     lowered = lower(graph, options_of(args), start=graph.stage, stop=stage, progress=progress)
-    return interpret(Graph(lowered.stages[stage], lowered.weights, stage), feeds), lowered.timings
+    return interpret(Graph(lowered.stages[stage], lowered.weights, stage), taken), lowered.timings
 
 
 def _files(option: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:

@@ -7,11 +7,16 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from tessella.dialects.graph import Graph, Source, ValueInfo
+from tessella.dialects.nn.core import Array
 from tessella.driver.options import Options, make_options
 from tessella.driver.stages import STAGES
 from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES
+from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
+from tessella.tools.commands.arrays import read_array
 from tessella.tools.time_report import time_report
 
 Shape = tuple[int, ...]
@@ -28,6 +33,17 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=1x3x224x224",
         help="the shape of an input with symbolic dimensions",
+    )
+
+
+def add_values(parser: argparse.ArgumentParser) -> None:
+    """The values of inputs on which shapes depend."""
+    parser.add_argument(
+        "--value",
+        action="append",
+        default=[],
+        metavar="NAME=2,3|@FILE.npy",
+        help="the value of an input on which shapes depend; the program does not take this input",
     )
 
 
@@ -163,13 +179,40 @@ def missing_shape(info: ValueInfo) -> InputError:
     )
 
 
-def open_graph(source: Source, options: Iterable[str]) -> Graph:
-    """The program for the shapes on the command line. Raises InputError where one is missing."""
-    shapes = shapes_of(source.inputs, options)
+def values_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Array]:
+    """The values given by ``--value``. Raises OptionError."""
+    infos = {info.name: info for info in inputs}
+    given = assignments("--value", options, list(infos))
+    return {name: _parse_value(infos[name], text) for name, text in given.items()}
+
+
+def _parse_value(info: ValueInfo, text: str) -> Array:
+    """The array of an .npy file, or of numbers as many as the input has elements."""
+    if text.startswith("@"):
+        return read_array(text[1:])
+    dtype = dtype_named(info.dtype)
+    number = int if dtype.kind in "iu" else float
+    try:
+        numbers = np.array([number(each) for each in text.split(",")])
+        shape = () if not info.shape else (-1, *(d for d in info.shape[1:] if isinstance(d, int)))
+        return converted(numbers.reshape(shape), dtype)
+    except (ValueError, OverflowError) as error:
+        raise OptionError(
+            f"cannot read --value {info.name}={text}",
+            expected=f"numbers such as 2,3 that make {info.dtype}{list(info.shape)}, or @FILE.npy",
+        ) from error
+
+
+def open_graph(source: Source, args: argparse.Namespace) -> Graph:
+    """The program for the shapes and values on the command line. Raises InputError where a shape is
+    missing."""
+    values = values_of(source.inputs, args.value)
+    shapes = shapes_of(source.inputs, args.shape)
+    shapes |= {name: value.shape for name, value in values.items()}
     for info in source.inputs:
         if info.name not in shapes:
             raise missing_shape(info)
-    return source.graph(shapes)
+    return source.graph(shapes, values)
 
 
 def check_stage_ahead(graph: Graph, stage: str) -> None:

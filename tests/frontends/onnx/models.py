@@ -11,6 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tessella.dialects.interpret import interpret
+from tessella.driver.by_value import specialised
 from tessella.frontends.onnx import OnnxSource
 
 Array = npt.NDArray[Any]
@@ -65,6 +66,6 @@ def one_node(
 def run(proto: onnx.ModelProto, feeds: Mapping[str, Array], **options: Any) -> list[Array]:
     """The outputs of the imported model, by the interpreter."""
     source = OnnxSource(proto, **options)
-    graph = source.graph({info.name: feeds[info.name].shape for info in source.inputs})
+    graph, taken = specialised(source, {info.name: feeds[info.name] for info in source.inputs})
     graph.module.verify()
-    return interpret(graph, {info.name: feeds[info.name] for info in source.inputs})
+    return interpret(graph, taken)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from onnx.backend.test.case.test_case import TestCase
 
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
+from tessella.driver.by_value import specialised
 from tessella.frontends.onnx import OnnxSource
-from tessella.frontends.onnx.call import UnknownValueError
 from tessella.runtime.elements import element_of, tagged, widened
 from tessella.support.errors import TessellaError, UnsupportedError
 
@@ -46,21 +46,9 @@ def run_case(case: TestCase) -> Outcome:
     return Outcome(case.name, "wrong", problem) if problem else Outcome(case.name, "passed")
 
 
-def built(model: onnx.ModelProto, feeds: dict[str, Array]) -> tuple[Graph, dict[str, Array]]:
-    """The graph for these inputs, and those that are still inputs.
-
-    An input whose values a shape depends on becomes a constant.
-    """
-    constants: dict[str, Array] = {}
-    while True:
-        source = OnnxSource(model, constants=constants)
-        shapes = {value.name: _shape(feeds[value.name]) for value in source.inputs}
-        try:
-            return source.graph(shapes), {name: feeds[name] for name in shapes}
-        except UnknownValueError as error:
-            if not error.inputs:
-                raise
-            constants |= {name: feeds[name] for name in error.inputs}
+def built(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Graph, Mapping[str, Array]]:
+    """The graph for these inputs, and those that are still inputs."""
+    return specialised(OnnxSource(model), feeds)
 
 
 def _run(
@@ -129,7 +117,3 @@ def _read(path: Path) -> Any:
     except Exception:
         # a sequence or an optional
         return []
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    return value.shape if isinstance(value, np.ndarray) else ()

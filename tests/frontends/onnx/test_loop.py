@@ -133,12 +133,12 @@ def test_what_is_wrong_is_said(
         tessella.compile(proto)
 
 
-def test_a_trip_count_that_is_an_input_is_unknown() -> None:
-    proto, _ = loop([*GO, *STEP])
+@pytest.mark.parametrize("trips", [3, 0])
+def test_the_trip_count_may_be_an_input(trips: int) -> None:
+    proto, feeds = loop([*GO, *STEP])
     del proto.graph.initializer[0]
     proto.graph.input.append(value("trips", [], np.int64))
-    with pytest.raises(ShapeError, match="the trip count of Loop"):
-        tessella.compile(proto)
+    compare(proto, {**feeds, "trips": np.array(trips)})
 
 
 def scan_of_batch(

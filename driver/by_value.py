@@ -1,0 +1,113 @@
+"""Inputs whose values a program is specialised on, as shapes depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime.elements import dtype_name
+from tessella.runtime.signature import ValueInfo
+from tessella.support.errors import ResourceError, UnknownValueError
+
+if TYPE_CHECKING:
+    from tessella.dialects.graph import Graph, Source
+
+Array = npt.NDArray[Any]
+
+MAX_ELEMENTS = 4096
+"""Elements of the largest input that programs are specialised on by value."""
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Value:
+    """The value of an input. Equal values have equal bytes."""
+
+    index: int
+    """The input's."""
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    data: bytes
+
+    @property
+    def array(self) -> Array:
+        """The value, not to be written to."""
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+
+    def __str__(self) -> str:
+        count = prod(self.shape)
+        if dtype_name(self.dtype) == "bfloat16" or count > _SHOWN:
+            return f"{self.name} of {dtype_name(self.dtype)}{list(self.shape)}"
+        return f"{self.name} = {self.array.tolist()}"
+
+
+class ByValue:
+    """The inputs of a model that matter by value: those that compiling it asked for so far."""
+
+    def __init__(self, inputs: Sequence[ValueInfo]) -> None:
+        self._inputs = inputs
+        self.indices: tuple[int, ...] = ()
+
+    def values(self, arrays: Sequence[Array | None]) -> tuple[Value, ...]:
+        """What programs are specialised on, for these arrays; None is one that is not known.
+
+        Raises ResourceError for one that is too large, UnknownValueError for one that is not known.
+        """
+        missing = [self._inputs[i].name for i in self.indices if arrays[i] is None]
+        if missing:
+            raise UnknownValueError("a value on which shapes depend", missing)
+        known = [(i, array) for i in self.indices if (array := arrays[i]) is not None]
+        return tuple(_value(i, self._inputs[i].name, array) for i, array in known)
+
+    def learn(self, error: UnknownValueError) -> None:
+        """Add the inputs that an error asks for. Raises it where it asks for none that is new, or
+        for data, and ResourceError for an input that is too large in any case."""
+        if error.is_computed:
+            raise error
+        asked = [i for i, info in enumerate(self._inputs) if info.name in error.names]
+        found = tuple(sorted({*self.indices, *asked}))
+        if found == self.indices:
+            raise error
+        for info in (self._inputs[i] for i in asked):
+            sizes = [size for size in info.shape if isinstance(size, int)]
+            if len(sizes) == len(info.shape):
+                _check_size(info.name, sizes)
+        self.indices = found
+
+
+def specialised(source: Source, feeds: Mapping[str, Array]) -> tuple[Graph, Mapping[str, Array]]:
+    """The program of a source for these inputs, and those of them that it takes. Raises
+    TessellaError."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    by_value = ByValue(source.inputs)
+    while True:
+        values = {v.name: v.array for v in by_value.values([feeds[i.name] for i in source.inputs])}
+        try:
+            graph = source.graph(shapes, values)
+        except UnknownValueError as error:
+            by_value.learn(error)
+        else:
+            return graph, {name: a for name, a in feeds.items() if name not in values}
+
+
+def _value(index: int, name: str, array: Array) -> Value:
+    _check_size(name, array.shape)
+    return Value(index, name, array.dtype, array.shape, array.tobytes())
+
+
+def _check_size(name: str, shape: Sequence[int]) -> None:
+    if prod(shape) > MAX_ELEMENTS:
+        raise ResourceError(
+            "an input is too large to compile a program for its value, on which shapes depend",
+            where=f"input {name!r}",
+            expected=f"at most {MAX_ELEMENTS} elements",
+            found=str(prod(shape)),
+            hint=f"if it never changes: tessella.compile(..., constants={{{name!r}: ...}})",
+        )
