@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from tessella.driver import program_cache
@@ -18,10 +17,10 @@ from tessella.driver.compiling import Progress, Timings, memory_to_compile, quie
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
+from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
-from tessella.runtime.elements import dtype_name, dtype_named, tagged
+from tessella.runtime.model import Shapes, fits
 from tessella.runtime.program import Program
-from tessella.runtime.signature import ValueInfo
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, InternalError, ShapeError, UnknownValueError
 from tessella.support.logs import info
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 # the compiler is imported where it is needed: a program that is found on disk does without
 
 Array = npt.NDArray[Any]
-
-Shapes = tuple[tuple[int, ...], ...]
-"""Of the inputs, in order."""
 
 MAX_EXECUTABLES = 8
 """Concrete sets of shapes, and of values on which shapes depend, that a model keeps programs for.
@@ -100,49 +96,7 @@ class Executable:
             gc.collect()  # they are one large cycle
 
 
-@dataclass(frozen=True)
-class _Signature:
-    """The specification of an input."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int | str, ...]
-
-    def convert(self, value: npt.ArrayLike) -> Array:
-        """The value as a contiguous array. Raises InputError where it does not fit."""
-        dtype = dtype_name(self.dtype)
-        try:
-            array = tagged(np.asarray(value))
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"input {self.name!r} is not an array: {error}",
-                expected=f"{dtype} {self.shape}",
-            ) from error
-        if array.dtype != self.dtype:
-            raise InputError(
-                f"input {self.name!r} has the wrong element type",
-                expected=dtype,
-                found=dtype_name(array.dtype),
-                hint=f"pass x.astype({dtype!r})",
-            )
-        if not _fits(array.shape, self.shape):
-            raise InputError(
-                f"input {self.name!r} has the wrong shape",
-                expected=str(self.shape),
-                found=str(array.shape),
-            )
-        return np.require(array, requirements=["C", "A"])
-
-
-def _fits(shape: Sequence[object], wanted: tuple[int | str, ...]) -> bool:
-    """Whether a shape has these sizes. A symbol stands for any size."""
-    return len(shape) == len(wanted) and all(
-        (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
-        for want, have in zip(wanted, shape, strict=True)
-    )
-
-
-class Model(Compiled):
+class Model(runnable.Model, Compiled):
     """A signature, whose dimensions may be symbolic, and a bounded table of executables.
 
     A program is made for concrete shapes of the inputs, and for the values of those inputs on whose
@@ -150,15 +104,12 @@ class Model(Compiled):
     """
 
     def __init__(self, source: Source, options: Options, progress: Progress = quiet) -> None:
+        super().__init__(source.inputs, source.outputs, options.threads)
         self._source: Source | None = source
         self._options = options
         self._progress = progress
         self._programs: ProgramTable[Executable] = ProgramTable(MAX_EXECUTABLES)
         self._workspaces: deque[Workspace] = deque()
-        self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
-        self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
-        self._signatures = [_Signature(i.name, dtype_named(i.dtype), i.shape) for i in self.inputs]
-        self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
         self._in_calls = CompilesInCalls(expected=1)
         self._by_value = ByValue(self.inputs)
         self._known: set[int] = set()
@@ -177,51 +128,6 @@ class Model(Compiled):
         else:
             # there will be no other program: the packed weights are the only ones to keep
             self._source = None
-
-    def run(
-        self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
-    ) -> list[Array]:
-        """The outputs of these names (all of them for None), for inputs by name.
-
-        Raises InputError for wrong names, shapes or element types.
-        """
-        if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InputError(
-                "inputs must be given by name",
-                expected="a dictionary of arrays",
-                found=type(feeds).__name__,
-                hint="model(x) takes them in order",
-            )
-        arrays = [self._checked(signature, feeds) for signature in self._signatures]
-        if len(feeds) != len(arrays):
-            raise self._wrong_names(feeds)
-        shapes = tuple([a.shape for a in arrays])
-        if self._symbolic:
-            self._check_symbols(shapes)
-        executable = self._executable(shapes, arrays, in_call=True)
-        results = executable.run(arrays, self._options.threads)
-        if output_names is None:
-            return results
-        return [results[i] for i in self._positions(output_names)]
-
-    def _wrong_names(self, feeds: Mapping[str, npt.ArrayLike]) -> InputError:
-        return InputError(
-            "the names of the inputs are wrong",
-            expected=", ".join(info.name for info in self.inputs) or "none",
-            found=", ".join(map(str, feeds)) or "none",
-        )
-
-    def __call__(self, *arrays: npt.ArrayLike) -> Any:
-        """The output for inputs in order; a list where there are several outputs."""
-        if len(arrays) != len(self.inputs):
-            raise InputError(
-                "wrong number of inputs",
-                expected=f"{len(self.inputs)}: {', '.join(i.name for i in self.inputs)}",
-                found=str(len(arrays)),
-            )
-        feeds = {info.name: a for info, a in zip(self.inputs, arrays, strict=True)}
-        results = self.run(None, feeds)
-        return results[0] if len(results) == 1 else results
 
     def prepare(
         self,
@@ -243,7 +149,7 @@ class Model(Compiled):
             raise self._wrong_names(named)
         key = tuple(tuple(named[info.name]) for info in self.inputs)
         for signature, shape in zip(self.inputs, key, strict=True):
-            if not _fits(shape, signature.shape):
+            if not fits(shape, signature.shape):
                 raise InputError(
                     f"the shape does not fit the input {signature.name!r}",
                     expected=str(signature.shape),
@@ -251,20 +157,6 @@ class Model(Compiled):
                 )
         self._check_symbols(key)
         self._executable(key, [arrays.get(info.name) for info in self.inputs])
-
-    def _converted(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-        signatures = {signature.name: signature for signature in self._signatures}
-        if not values.keys() <= signatures.keys():
-            raise self._wrong_names(values)
-        return {name: signatures[name].convert(value) for name, value in values.items()}
-
-    def get_inputs(self) -> tuple[ValueInfo, ...]:
-        """Name, shape and type of each input."""
-        return self.inputs
-
-    def get_outputs(self) -> tuple[ValueInfo, ...]:
-        """Name, shape and type of each output."""
-        return self.outputs
 
     def as_text(self, stage: str = "nn") -> str:
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
@@ -290,46 +182,8 @@ class Model(Compiled):
             )
         return latest
 
-    def _positions(self, names: Sequence[str]) -> list[int]:
-        known = [info.name for info in self.outputs]
-        is_list = isinstance(names, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
-        if isinstance(names, str) or not is_list:
-            raise InputError(
-                "outputs must be given as a list of names",
-                expected=f"some of {', '.join(known)}; None for all",
-                found=repr(names),
-            )
-        wrong = [n for n in names if n not in known]
-        if wrong:
-            raise InputError(f"no output {', '.join(map(repr, wrong))}", expected=", ".join(known))
-        return [known.index(n) for n in names]
-
-    def _checked(self, signature: _Signature, feeds: Mapping[str, npt.ArrayLike]) -> Array:
-        name, dtype, shape = signature.name, signature.dtype, signature.shape
-        if name not in feeds:
-            raise self._wrong_names(feeds)
-        array = feeds[name]
-        if (
-            type(array) is np.ndarray
-            and array.dtype == dtype
-            and array.shape == shape
-            and array.flags.carray
-        ):
-            return array
-        return signature.convert(array)
-
-    def _check_symbols(self, shapes: Shapes) -> None:
-        """A symbol stands for one size in all inputs."""
-        sizes: dict[str, int] = {}
-        for known, shape in zip(self.inputs, shapes, strict=True):
-            for symbol, size in zip(known.shape, shape, strict=True):
-                if isinstance(symbol, str) and sizes.setdefault(symbol, size) != size:
-                    raise InputError(
-                        f"the dimension {symbol!r} has two sizes",
-                        where=f"input {known.name!r}",
-                        expected=str(sizes[symbol]),
-                        found=str(size),
-                    )
+    def _results(self, shapes: Shapes, arrays: Sequence[Array]) -> list[Array]:
+        return self._executable(shapes, arrays, in_call=True).run(arrays, self.threads)
 
     def _executable(
         self, shapes: Shapes, arrays: Sequence[Array | None], *, in_call: bool = False
