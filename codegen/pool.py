@@ -9,6 +9,9 @@ thread sleeps. `wait` looks at it, first all the time, then with turns for other
 and after a while sleeps. The sleeper says so before it looks again, the other one looks for a
 sleeper after it has written, and both orders are sequentially consistent: nobody sleeps for ever.
 
+A brief run is not worth waking threads for, unless another one follows at once: it leaves those
+that sleep asleep if they would be so, too, had they taken part in the one before.
+
 A thread that slept is kept off the core of the one that wakes it: systems like to wake a thread
 where its waker is, in the hope that this one sleeps soon, and move it only milliseconds later.
 
@@ -58,6 +61,7 @@ _CONSTANTS: Mapping[str, object] = {
     "monotonic": 1,
     "setmask": 2,
     "taken": pool.TAKEN,
+    "left": pool.LEFT,
     "boxes": pool.BOXES,
     "line": pool.LINE,
     "thread": pool.BOXES_OF_A_THREAD * pool.LINE,
@@ -449,7 +453,7 @@ end:
 
 _ENTRY = """
 define void @"$enter"(ptr %team, ptr %segment, ptr %contexts, ptr %inputs, ptr %outputs,
-                      ptr %weights, ptr %arena, i64 %wanted) #0 {
+                      ptr %weights, ptr %arena, i64 %wanted, i64 %brief) #0 {
 entry:
   %at = call ptr @at(ptr %team, i64 $team_size)
   %size = load atomic i64, ptr %at acquire, align 8
@@ -461,7 +465,10 @@ look:
   %flag = call ptr @at(ptr %team, i64 $taken)
   %others = load atomic i64, ptr %flag monotonic, align 8
   %free = icmp eq i64 %others, 0
-  br i1 %free, label %take, label %alone
+  br i1 %free, label %unused, label %alone
+unused:
+  %rest = call i1 @rest(ptr %team, i64 %brief)
+  br i1 %rest, label %leave, label %take
 take:
   %pair = cmpxchg ptr %flag, i64 0, i64 1 acquire monotonic, align 8
   %ours = extractvalue { i64, i1 } %pair, 1
@@ -486,6 +493,32 @@ alone:
   call void %segment(ptr %contexts, ptr %inputs, ptr %outputs, ptr %weights, ptr %arena,
                      i64 0, i64 1)
   ret void
+leave:
+  call void %segment(ptr %contexts, ptr %inputs, ptr %outputs, ptr %weights, ptr %arena,
+                     i64 0, i64 1)
+  %left = call ptr @at(ptr %team, i64 $left)
+  %time = call i64 @now(ptr %team)
+  store atomic i64 %time, ptr %left monotonic, align 8
+  ret void
+}
+define internal i1 @rest(ptr %team, i64 %brief) #0 {
+entry:
+  %start = call ptr @box(ptr %team, i64 1, i64 $start)
+  %asleep = call ptr @at(ptr %start, i64 8)
+  %sleeps = load atomic i64, ptr %asleep monotonic, align 8
+  %both = and i64 %sleeps, %brief
+  %may = icmp ne i64 %both, 0
+  br i1 %may, label %since, label %end
+since:
+  %left = call ptr @at(ptr %team, i64 $left)
+  %before = load atomic i64, ptr %left monotonic, align 8
+  %time = call i64 @now(ptr %team)
+  %pause = sub i64 %time, %before
+  %long = icmp sgt i64 %pause, $between
+  br label %end
+end:
+  %result = phi i1 [ false, %entry ], [ %long, %since ]
+  ret i1 %result
 }
 """
 

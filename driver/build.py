@@ -317,7 +317,8 @@ class _Assembler:
         specs = tuple(map(_spec, op.res))
         segment, shared = self.segments[name], name in self.divided
         sizes = segment.arena_size, segment.private_size
-        return NativeStep(name, sizes[0], inputs, outputs, specs, shared, sizes[1])
+        brief = segment.brief is not None
+        return NativeStep(name, sizes[0], inputs, outputs, specs, shared, sizes[1], brief)
 
     def _nodes(self) -> dict[int, list[str]]:
         return {

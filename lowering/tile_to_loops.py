@@ -249,6 +249,7 @@ class _Segment:
         arguments, self.results = segment.body.block.args, segment.returned.values
         types = ([buffer_type(v) for v in group] for group in (arguments, self.results))
         self.new = rt.SegmentOp(segment.sym_name.data, *types)
+        self.new.brief = segment.brief
         self.block = self.new.body.block
         self.buffers: dict[SSAValue, SSAValue] = dict(zip(arguments, self.new.inputs, strict=True))
         self.direct = self._direct_outputs()

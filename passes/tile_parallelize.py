@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 
 from tessella import targets
 from tessella.dialects.tile import (
@@ -30,6 +30,7 @@ from tessella.dialects.tile import (
     NestAttr,
     ScanOp,
     ScheduleAttr,
+    SegmentOp,
 )
 from tessella.dialects.tile.nest import depth
 from tessella.passes.base import segments
@@ -42,6 +43,9 @@ from tessella.targets import Target
 WAKES = 2
 """A segment is divided if what can be divided takes as long as it takes to wake so many threads:
 with two threads it saves half of this time."""
+BRIEF = 10
+"""A segment is brief if it takes as long as it takes to wake fewer threads: what waking one of them
+saves is then little, or less than nothing where the system takes longer."""
 
 
 @dataclass(frozen=True)
@@ -57,22 +61,27 @@ class TileParallelizePass(ProgramPass):
         kernels = {k.sym_name.data: k for k in op.body.block.ops if isinstance(k, KernelOp)}
         models = _Models(target)
         work = {name: kernel_cycles(k, models.cycles, target) for name, k in kernels.items()}
-        runs = [r for r in _runs(op) if _worth(r, work, target)]
-        names = dict.fromkeys(name for r in runs for name in r)
+        runs = {
+            s: r for s, r in _runs(op).items() if _cycles(r, work) >= WAKES * target.wake_cycles
+        }
+        names = dict.fromkeys(name for r in runs.values() for name in r)
         divisions = {name: _division(kernels[name], models) for name in names}
         divided = {name: work[name] for name, division in divisions.items() if division.divides}
-        for r in runs:
-            if _worth(r, divided, target):
+        for segment, r in runs.items():
+            if _cycles(r, divided) >= WAKES * target.wake_cycles:
+                is_brief = _cycles(r, work) < BRIEF * target.wake_cycles
+                segment.brief = UnitAttr() if is_brief else None
                 for name in r:
                     divisions[name].apply()
         align(kernels, segments(op), work, target)
 
 
-def _runs(module: ModuleOp) -> list[Counter[str]]:
+def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
     """How often each segment that no loop runs calls each kernel, in loops too."""
     found: dict[str, Counter[str]] = {}
     inside: set[str] = set()
-    for segment in segments(module):
+    every = segments(module)
+    for segment in every:
         found[segment.sym_name.data] = runs = Counter[str]()
         for op in segment.body.block.ops:
             if isinstance(op, CallOp):
@@ -82,13 +91,13 @@ def _runs(module: ModuleOp) -> list[Counter[str]]:
                 inside.add(op.callee_name)
                 for name, count in found[op.callee_name].items():
                     runs[name] += op.steps * count
-    return [runs for name, runs in found.items() if name not in inside]
+    names = {segment: segment.sym_name.data for segment in every}
+    return {segment: found[name] for segment, name in names.items() if name not in inside}
 
 
-def _worth(runs: Mapping[str, int], work: Mapping[str, float], target: Target) -> bool:
-    """Whether so much work takes longer than to wake a thread."""
-    cycles = sum(work.get(name, 0) * count for name, count in runs.items())
-    return cycles >= WAKES * target.wake_cycles
+def _cycles(runs: Mapping[str, int], work: Mapping[str, float]) -> float:
+    """Of the runs of kernels."""
+    return sum(work.get(name, 0) * count for name, count in runs.items())
 
 
 class _Models:

@@ -11,7 +11,7 @@ of cache lines that is fetched together:
 | line | holds |
 |---|---|
 | 0 | the table: functions of the system, what threads are made with, how many there are |
-| 1 | whether a run goes on |
+| 1 | whether a run goes on, and when the last one was over that left threads asleep |
 | 2 | the run: the segment, its arguments, the number of threads |
 | 3.. | the boxes of each thread: start, done, and one for each round of a barrier |
 
@@ -52,7 +52,7 @@ CONTEXT = ("status", "barrier", "team", "thread", "threads", "phase")
 """The slots of a context that are in use."""
 CONTEXT_SLOTS = LINE // 8
 
-TAKEN, JOB, BOXES = LINE, 2 * LINE, 3 * LINE
+TAKEN, LEFT, JOB, BOXES = LINE, LINE + 8, 2 * LINE, 3 * LINE
 START, DONE, ROUNDS = 0, 1, 2
 BOXES_OF_A_THREAD = ROUNDS + (MOST - 1).bit_length()
 TEAM_BYTES = BOXES + MOST * BOXES_OF_A_THREAD * LINE
@@ -66,7 +66,7 @@ _FAULTS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSY
 _DETACHED = 1
 
 _GROW = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-_ENTER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7, ctypes.c_int64)
+_ENTER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7, ctypes.c_int64, ctypes.c_int64)
 
 
 class Code(Protocol):
@@ -84,9 +84,10 @@ class Team:
     threads: int
     address: int
     run: Callable[..., None]
-    """``run(team, segment, contexts, inputs, outputs, weights, arena, threads)`` runs a segment on
-    the threads, or on its caller alone where others use them. ``contexts`` has 128 bytes for each
-    thread. The status of the first becomes the smallest that is not 0."""
+    """``run(team, segment, contexts, inputs, outputs, weights, arena, threads, brief)`` runs a
+    segment on the threads, or on its caller alone where others use them, or where they sleep and it
+    is brief. ``contexts`` has 128 bytes for each thread. The status of the first becomes the
+    smallest that is not 0."""
 
 
 class Pool:

@@ -70,6 +70,8 @@ class NativeStep:
     """Whether several threads run it together. Otherwise it is run as thread 0 of 1."""
     private_bytes: int = 0
     """Of the arena of each thread, after the one that they share."""
+    brief: bool = False
+    """Whether it takes about as long as waking threads does: those that sleep are left asleep."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,8 @@ class _NativeCall:
             self.segment = functools.partial(_SEGMENT(segment), *arguments, 0, 1)
         else:
             start = team.address, segment
-            self.segment = functools.partial(team.run, *start, *arguments, team.threads)
+            numbers = team.threads, self.step.brief
+            self.segment = functools.partial(team.run, *start, *arguments, *numbers)
 
     def run(self, values: list[Any]) -> None:
         """Read the inputs among the values, and put the outputs there."""

@@ -160,7 +160,7 @@ def _step(step: Step, parts: _Parts) -> dict[str, Any]:
         return {
             "segment": step.name,
             "arena": [step.arena_bytes, step.private_bytes],
-            "shared": step.shared,
+            "shared": [step.shared, step.brief],
             "inputs": step.inputs,
             "outputs": step.outputs,
             "specs": specs,
@@ -184,7 +184,8 @@ def _restored(entry: Mapping[str, Any], code: Library | None, pieces: _Pieces) -
     if "segment" in entry:
         specs = tuple(map(_restored_spec, entry["specs"]))
         name, (arena, private) = entry["segment"], entry["arena"]
-        return NativeStep(name, arena, inputs, outputs, specs, entry["shared"], private)
+        shared, brief = entry["shared"]
+        return NativeStep(name, arena, inputs, outputs, specs, shared, private, brief)
     settings = {name: _restored_value(value) for name, value in entry["settings"].items()}
     named = entry["specs"]
     specs = None if named is None else tuple(map(_restored_spec, named))

@@ -44,6 +44,7 @@ class Turns:
         weights: int,
         arena: int,
         threads: int,
+        brief: int,
     ) -> None:
         function = _SEGMENT(segment)
         numbers = {contexts + thread * LINE: thread for thread in range(threads)}

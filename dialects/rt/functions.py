@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     SymbolRefAttr,
+    UnitAttr,
     i32,
     i64,
 )
@@ -260,6 +261,8 @@ class SegmentOp(_Function):
     """The size of the arena; `plan-arena` chooses it."""
     private_bytes = opt_prop_def(IntegerAttr[I64])
     """The size of the memory after the arena that each thread has for itself."""
+    brief = opt_prop_def(UnitAttr)
+    """It takes about as long as waking threads does: those that sleep are left asleep."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs")
 

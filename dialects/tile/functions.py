@@ -256,6 +256,8 @@ class SegmentOp(_Function):
     """A native stretch of the program, run by `rt.launch`: weights, ops, calls and views."""
 
     name = "tile.segment"
+    brief = opt_prop_def(UnitAttr)
+    """It takes about as long as waking threads does: those that sleep are left asleep."""
 
     def __init__(self, name: str, type: FunctionType, body: Region) -> None:
         super().__init__(

@@ -64,5 +64,5 @@ def _run(cores: Cores, threads: int, x: Array) -> Array:
     contexts = aligned(threads * LINE, LINE)
     inputs, outputs = (np.array([a.ctypes.data]) for a in (x, y))
     pointers = [a.ctypes.data for a in (contexts, inputs, outputs, x, arena)]
-    team.run(team.address, cores.address("segment"), *pointers, threads)
+    team.run(team.address, cores.address("segment"), *pointers, threads, 0)
     return y

@@ -125,10 +125,13 @@ def _text(target: targets.Target, name: str, body: str) -> str:
     return module_text(target, [head, *body.splitlines(), *_BARRIER.splitlines()])
 
 
-def program(library: Library, *names: str, shared: bool = True) -> Program:
+def program(library: Library, *names: str, shared: bool = True, brief: bool = False) -> Program:
     """A program that runs segments one after another, each on the output of the one before."""
     spec = TensorSpec((COUNT,), np.dtype(np.int64))
-    steps = [NativeStep(n, 8 * COUNT, (i,), (i + 1,), (spec,), shared) for i, n in enumerate(names)]
+    steps = [
+        NativeStep(n, 8 * COUNT, (i,), (i + 1,), (spec,), shared, brief=brief)
+        for i, n in enumerate(names)
+    ]
     return Program(1, tuple(steps), (len(steps),), {}, [], {4: ["four"], 6: ["six"]}, library)
 
 

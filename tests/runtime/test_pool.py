@@ -80,6 +80,26 @@ def test_callers_that_come_at_once(library: Library, request: pytest.FixtureRequ
     assert not wrong
 
 
+def test_a_brief_step_leaves_those_that_sleep_asleep(library: Library) -> None:
+    """It runs alone after a pause, and with the others where one follows another at once."""
+    brief, zeros = program(library, "check", brief=True), np.zeros(COUNT, np.int64)
+    program(library, "check").run([zeros], 4)
+    # a busy machine may keep the caller from following at once
+    for _ in range(200):
+        time.sleep(0.01)
+        first, *_, last = [brief.run([zeros], 4)[0][0] for _ in range(5)]
+        if (first, last) == (1, 4):
+            return
+    pytest.fail("not once alone and then together")
+
+
+def test_a_step_that_is_not_brief_wakes_the_others(library: Library) -> None:
+    long, zeros = program(library, "check"), np.zeros(COUNT, np.int64)
+    for _ in range(5):
+        time.sleep(0.01)
+        assert long.run([zeros], 4)[0][0] == 4
+
+
 def test_the_threads_have_names(library: Library) -> None:
     program(library, "few").run([X], 3)
     names = {(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}

@@ -287,7 +287,7 @@ tile.kernel @layout(%a: tensor<1x2x3x5xf32, #nhwc>) -> (tensor<1x2x3x5xf32>) {
 // CHECK-NEXT:    memref.store %{{.*}}, %e[
 // CHECK:         memref.load %r[
 // CHECK-NEXT:    memref.store %{{.*}}, %e[
-// CHECK-LABEL: rt.segment @segment_0(%{{.*}}: memref<4xf32>) outs(%b: memref<4xf32>) threads(%thread, %threads) {
+// CHECK-LABEL: rt.segment @segment_0(%{{.*}}: memref<4xf32>) outs(%b: memref<4xf32>) threads(%thread, %threads) attributes {brief} {
 // CHECK-NEXT:    %[[T0:.*]] = memref.alloc() : memref<4xf32>
 // CHECK-NEXT:    %[[T1:.*]] = memref.alloc() : memref<4xf32>
 // CHECK-NEXT:    rt.call @parts(%{{.*}}) outs(%[[T0]]) scratch(%[[T1]]) threads(%thread, %threads)
@@ -310,7 +310,7 @@ tile.kernel @parts(%a: tensor<4xf32>) -> (tensor<4xf32>) {
   } : tensor<4xf32>
   tile.return %t : tensor<4xf32>
 }
-tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>) {
+tile.segment @segment_0(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {brief} {
   %a = tile.call @parts(%x) : tensor<4xf32>
   %b = tile.call @parts(%a) : tensor<4xf32>
   tile.return %b : tensor<4xf32>

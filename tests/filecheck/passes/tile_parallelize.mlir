@@ -1,12 +1,14 @@
 // RUN: tessella-opt %s -p 'tile-parallelize{target=avx512}' --split-input-file | filecheck %s
 
 // A product with many rows divides these, so many at a time that the next kernel, which goes through
-// rows one by one, can divide them alike.
+// rows one by one, can divide them alike. Together they take a little longer than waking a thread.
 
 // CHECK-LABEL: tile.kernel @product
 // CHECK:         rows m 8 unroll 4 parallel m 8>
 // CHECK-LABEL: tile.kernel @scale
 // CHECK:         vector n 16 by 4 parallel m 8>
+// CHECK-LABEL: tile.segment @segment_0
+// CHECK-SAME:    attributes {brief}
 tile.kernel @product(%x: tensor<512x256xf32>, %w: tensor<256x64xf32>) -> (tensor<512x64xf32>) {
   %y = tile.contract + [m: 512, n: 64 | k: 256] (%x[m, k], %w[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 2 rows m 8 unroll 4> {
   ^bb0(%a: f32, %b: f32):
@@ -66,6 +68,8 @@ tile.segment @segment_0(%x: tensor<216x2560xf32>, %w: tensor<2560x32xf32>, %v: t
 
 // CHECK-LABEL: tile.kernel @vector
 // CHECK:         parallel n 64>
+// CHECK-LABEL: tile.segment @segment_0
+// CHECK-NOT:     brief
 tile.kernel @vector(%x: tensor<4096xf32>, %w: tensor<4096x4096xf32>) -> (tensor<4096xf32>) {
   %y = tile.contract + [n: 4096 | k: 4096] (%x[k], %w[k, n]) -> [n] schedule #tile.schedule<[n] reduce [k] vector n 16 by 4 unroll 4> {
   ^bb0(%a: f32, %b: f32):
