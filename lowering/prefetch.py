@@ -140,7 +140,7 @@ def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
         for number, (value, access) in enumerate(
             zip(part.op.tensors, part.flat.accesses, strict=True)
         ):
-            span = access.stride(name) * loop.step
+            span = access.stride(name) * loop.advance
             if isinstance(value, BlockArgument) and span:
                 found.setdefault(value, []).append(_Read(part, number, span))
     return found
@@ -178,7 +178,7 @@ def _places(
     value, forms, at = op.tensors[operand], op.access_list[operand], list(shared_loops(op))
     names = [form.single for form in forms]
     ranges = op.ranges
-    whole = all(
+    whole = all(at.window is None for at in op.at_list) and all(
         ranges.get(name or "") == extent
         for name, extent in zip(names, shape_of(value), strict=True)
     )

@@ -24,7 +24,6 @@ from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, OpResult, SSAValue
-from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import rt
@@ -41,19 +40,17 @@ from tessella.dialects.tile import (
     ScanOp,
     Schedule,
     SegmentOp,
-    SharedLoop,
     ViewOp,
     through_views,
 )
 from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
-from tessella.dialects.tile.nest import depth, lives_within, memory_shape, shared_loops
-from tessella.dialects.tile.reach import Reach, reaches
+from tessella.dialects.tile.nest import depth, memory_shape
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.pieces import Piece, check_results, pieces
-from tessella.lowering.point import Step
 from tessella.lowering.prefetch import Part, asked, streamed
 from tessella.lowering.statement import Statement
-from tessella.lowering.values import Emitter, Pos
+from tessella.lowering.steps import step_of
+from tessella.lowering.values import Emitter
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
@@ -173,7 +170,7 @@ class _Statements:
         kernel, buffers, emitter = self.kernel, self.buffers, self.emitter
         number = kernel.code.value.data if kernel.code is not None else 0
         nest = kernel.nest.data if kernel.nest is not None and steps else Nest(())
-        parts = [Part(op, flat := flatten(op), _step(op, flat, emitter, nest, steps)) for op in ops]
+        parts = [Part(op, flat := flatten(op), step_of(op, flat, emitter, steps)) for op in ops]
         ahead = asked(parts, nest, buffers, emitter)
         for part in parts:
             op, flat, step = part.op, simplify(part.flat), part.step
@@ -191,53 +188,6 @@ def _schedule(op: ContractOp, flat: Flat) -> Schedule:
         raise InvalidModelError("a statement has no schedule", hint="tile-schedule gives it one")
     check_schedule(op, flat, op.schedule.data)
     return op.schedule.data
-
-
-def _step(
-    op: ContractOp, flat: Flat, emitter: Emitter, nest: Nest, steps: Sequence[SSAValue]
-) -> Step:
-    """A step of the shared loops, which begins at these values of their indices."""
-    bases: dict[str, Pos] = {}
-    for (name, own), loop, value in zip(shared_loops(op).items(), nest.loops, steps, strict=False):
-        block = loop.extent // own.extent
-        number = AffineExpr.dimension(0) // block
-        bases[name] = Pos(emitter.apply(number, [value]) if block > 1 else value)
-    stops = {
-        name: _ended(emitter, reach, bases, shared_loops(op), flat.ranges[name])
-        for name, reach in reaches(op).items()
-    }
-    return Step(_starts(op, flat, emitter, bases), bases, stops)
-
-
-def _ended(
-    emitter: Emitter,
-    reach: Reach,
-    bases: Mapping[str, Pos],
-    loops: Mapping[str, SharedLoop],
-    extent: Size,
-) -> SSAValue:
-    """Where an index ends in a step that begins at these values of the shared indices."""
-    last, values = AffineExpr.constant(0), list[SSAValue]()
-    for name, factor in reach.last.terms:
-        base = bases[name] + (loops[name].step - 1 if factor > 0 else 0)
-        assert base.ssa is not None
-        last += (AffineExpr.dimension(len(values)) + base.constant) * factor
-        values.append(base.ssa)
-    end = emitter.apply(reach.end(last), values)
-    return emitter.op(arith.MinSIOp(end, emitter.index(extent)))
-
-
-def _starts(
-    op: ContractOp, flat: Flat, emitter: Emitter, bases: Mapping[str, Pos]
-) -> tuple[Pos, ...]:
-    """The offsets of the operands and the result in a step of the shared loops."""
-    starts: list[Pos] = []
-    for value, access in zip(op.tensors, flat.accesses, strict=True):
-        start = Pos(None, access.offset)
-        for name, base in list(bases.items())[lives_within(value) :]:
-            start = emitter.step(start, base, access.stride(name))
-        starts.append(start)
-    return tuple(starts)
 
 
 class _Segment:

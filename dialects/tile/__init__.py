@@ -5,6 +5,7 @@ from xdsl.ir import Dialect
 from tessella.dialects.tile.access import Access, Linear, access
 from tessella.dialects.tile.attributes import (
     AccessAttr,
+    At,
     AtAttr,
     Index,
     IndicesAttr,
@@ -14,6 +15,7 @@ from tessella.dialects.tile.attributes import (
     ScheduleAttr,
     SharedLoop,
     WhereAttr,
+    Window,
 )
 from tessella.dialects.tile.functions import (
     CONSTANT,
@@ -46,6 +48,7 @@ __all__ = [
     "PACKED",
     "Access",
     "AccessAttr",
+    "At",
     "AtAttr",
     "CallOp",
     "ContractOp",
@@ -67,6 +70,7 @@ __all__ = [
     "Tile",
     "ViewOp",
     "WhereAttr",
+    "Window",
     "YieldOp",
     "access",
     "check_order",

@@ -122,11 +122,6 @@ class SharedLoop:
         have whole blocks."""
         return range > 0 and self.extent % range == 0 and self.step % (self.extent // range) == 0
 
-    def over(self, range: Size) -> SharedLoop:
-        """The loop in values of an index that counts it."""
-        block = self.extent // range
-        return SharedLoop(range, self.step // block, self.parallel // block)
-
 
 @dataclass(frozen=True)
 class Nest:
@@ -183,22 +178,61 @@ def _loop(loop: SharedLoop) -> str:
     return f"{loop.extent} by {loop.step}{parallel}"
 
 
+@dataclass(frozen=True)
+class Window:
+    """The values of an index that statements of a step of a shared loop read: ``size`` of them from
+    ``scale * step + offset`` on, where ``step`` is the loop's first value in the step; moved into
+    the index's range where they begin before it or end after it."""
+
+    scale: int
+    offset: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{Linear.of('step', self.scale) + self.offset} by {self.size}"
+
+
+@dataclass(frozen=True)
+class At:
+    """An index that a shared loop runs over. Without a window it counts the loop's values, or
+    blocks of them."""
+
+    name: str
+    window: Window | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.window is None else f"{self.name}: {self.window}"
+
+
 @irdl_attr_definition
-class AtAttr(Data[tuple[str, ...]]):
-    """The indices of a statement that its kernel's shared loops run over: `[b, m]`."""
+class AtAttr(Data[tuple[At, ...]]):
+    """The indices of a statement that its kernel's shared loops run over: `[b, m]`, or with windows
+    `[b, y: 2*step - 1 by 5]`."""
 
     name = "tile.at"
 
+    @staticmethod
+    def of(*names: str) -> AtAttr:
+        """Indices that count the loops."""
+        return AtAttr(tuple(map(At, names)))
+
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[str, ...]:
-        return tuple(
-            parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: parser.parse_identifier(" an index")
-            )
-        )
+    def parse_parameter(cls, parser: AttrParser) -> tuple[At, ...]:
+        def at() -> At:
+            name = parser.parse_identifier(" an index")
+            if parser.parse_optional_punctuation(":") is None:
+                return At(name)
+            form = parse_linear(parser)
+            if any(n != "step" for n, _ in form.terms):
+                parser.raise_error(f"expected a form of the step, found {form}")
+            parser.parse_keyword("by")
+            size = parser.parse_integer(allow_negative=False)
+            return At(name, Window(form.coefficient("step"), form.constant, size))
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, at))
 
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"[{', '.join(self.data)}]")
+        printer.print_string(f"[{', '.join(map(str, self.data))}]")
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile.attributes import NestAttr
-from tessella.dialects.tile.nest import check_nest
+from tessella.dialects.tile.check_nest import check_nest
 from tessella.dialects.tile.ops import ContractOp
 
 CONSTANT = "tile.constant"

@@ -14,37 +14,98 @@ each block, which steps make, and then one over the blocks:
 
     %p = tile.contract + [c: 64, j: 8 | i: 64] (%x[64*c + i, j]) -> [c, j] at [c] ...
     %s = tile.contract + [j: 8 | c: 64] (%p[c, j]) -> [j] ...
+
+A statement whose result lives within a step may run more of an index than others count, as its
+readers look at neighbours. What two steps need is then computed in both:
+
+    %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10] ...
+    %d = tile.contract + [y: 56, x: 56 | i: 3] (%t[y + i - 1, x]) -> [y, x] at [y] ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.nn.core import shape_of
-from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.attributes import NestAttr, SharedLoop
+from tessella.dialects.tile.access import Linear
+from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.ops import ContractOp, ExtractOp
 from tessella.support.sizes import Size
 
 
-def shared_loops(op: ContractOp) -> Mapping[str, SharedLoop]:
-    """The shared loops of a statement, by index, in values of the index."""
+@dataclass(frozen=True)
+class Steps:
+    """The values of an index that the steps of a shared loop run."""
+
+    loop: SharedLoop
+    extent: Size
+    """The index's range."""
+    window: Window | None = None
+
+    @property
+    def block(self) -> int:
+        """How many of the loop's values are one of an index without a window."""
+        return 1 if self.window is not None else max(1, self.loop.extent // self.extent)
+
+    @property
+    def step(self) -> int:
+        """How many values a step runs."""
+        return self.loop.step // self.block if self.window is None else self.window.size
+
+    @property
+    def advance(self) -> int:
+        """By how many values the next step begins later, within the range."""
+        scale = 1 if self.window is None else self.window.scale
+        return scale * self.loop.step // self.block
+
+    @property
+    def trips(self) -> int:
+        return self.loop.trips
+
+    @property
+    def parallel(self) -> int:
+        """How many values threads are given at a time; 0 for a loop that each runs as a whole."""
+        return self.loop.parallel // self.block
+
+    @property
+    def offset(self) -> int:
+        return 0 if self.window is None else self.window.offset
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether a window begins before the index's range in some step, or ends after it."""
+        if self.window is None:
+            return False
+        last = self.window.scale * (self.loop.extent - self.loop.step) + self.window.offset
+        return min(self.offset, last) < 0 or max(self.offset, last) > self.extent - self.step
+
+    def first(self, number: int) -> int:
+        """The first value in a step."""
+        start = min(number * self.loop.step, self.loop.extent - self.loop.step)
+        if self.window is None:
+            return start // self.block
+        first = self.window.scale * start + self.window.offset
+        return min(max(first, 0), self.extent - self.step)
+
+
+def shared_loops(op: ContractOp) -> Mapping[str, Steps]:
+    """The shared loops of a statement, by index."""
     kernel = op.parent_op()
     nest = kernel.properties.get("nest") if kernel is not None else None
     if op.at is None or not isinstance(nest, NestAttr):
         return {}
     ranges = op.ranges
-    loops = zip(op.at.data, nest.data.loops, strict=False)
-    return {name: loop.over(ranges[name]) for name, loop in loops}
+    loops = zip(op.at_list, nest.data.loops, strict=False)
+    return {at.name: Steps(loop, ranges[at.name], at.window) for at, loop in loops}
 
 
 def depth(op: Operation | None) -> int:
     """How many of its kernel's shared loops a statement is in."""
-    return len(op.at.data) if isinstance(op, ContractOp) and op.at is not None else 0
+    return len(op.at_list) if isinstance(op, ContractOp) else 0
 
 
 def steps(op: ContractOp) -> int:
@@ -139,70 +200,3 @@ def can_divide(kernel: Operation, number: int) -> bool:
     return min(map(depth, inside), default=0) > number and all(
         within == 0 or within > number for within in common
     )
-
-
-def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
-    """Raise VerifyException if a kernel's statements cannot share its loops."""
-    loops = nest.data.loops if nest is not None else ()
-    for loop in loops:
-        if not 1 <= loop.step <= loop.extent:
-            raise VerifyException(
-                f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
-            )
-    _check_parallel(kernel, loops)
-    for op in kernel.regions[0].block.ops:
-        if not isinstance(op, ContractOp):
-            continue
-        names = op.at.data if op.at is not None else ()
-        if len(names) > len(loops) or len(set(names)) != len(names):
-            raise VerifyException(
-                f"tile.contract: expected an index for each of the outermost of the kernel's "
-                f"{len(loops)} shared loops, found [{', '.join(names)}]"
-            )
-        ranges = op.ranges
-        for name, loop in zip(names, loops, strict=False):
-            if not loop.counts(ranges.get(name, 0)) or not can_share(op, name):
-                raise VerifyException(
-                    f"tile.contract: the loop over {name} cannot be one of {loop.extent} by "
-                    f"{loop.step} that is shared"
-                )
-        _check_reads(op)
-
-
-def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
-    """Check that at most one loop is divided between threads, in whole steps, and can be."""
-    divided = [(i, loop) for i, loop in enumerate(loops) if loop.parallel]
-    if len(divided) > 1:
-        raise VerifyException("tile.kernel: two shared loops are divided between threads")
-    for number, loop in divided:
-        if loop.parallel % loop.step or not can_divide(kernel, number):
-            raise VerifyException(
-                f"tile.kernel: the shared loop of {loop.extent} by {loop.step} cannot be divided "
-                f"between threads by {loop.parallel}"
-            )
-
-
-def _check_reads(op: ContractOp) -> None:
-    """Check that what other statements of the step write is read by the same step."""
-    for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
-        writer = value.owner
-        common = common_depth(writer, op) if isinstance(writer, ContractOp) else 0
-        for number in range(common):
-            assert isinstance(writer, ContractOp)
-            if _parts(writer, writer.out_access, number) != _parts(op, access, number):
-                name = list(shared_loops(op))[number]
-                raise VerifyException(
-                    f"tile.contract: {name} reads what another step of a shared loop writes"
-                )
-
-
-def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
-    """How many elements of each dimension a step of a shared loop accesses, where all steps
-    together access each once; 0 where the loop does not move through a dimension."""
-    name, loop = list(shared_loops(op).items())[number]
-    ranges = op.ranges
-    parts: list[Size | None] = []
-    for form in access:
-        length = blocks_of(form, name, ranges) if form.coefficient(name) else 0
-        parts.append(None if length is None else length * loop.step)
-    return parts

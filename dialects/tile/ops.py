@@ -49,6 +49,7 @@ from tessella.dialects.tile.access import Access, Linear, parse_access, print_ac
 from tessella.dialects.tile.attributes import (
     AGGREGATIONS,
     AccessAttr,
+    At,
     AtAttr,
     Index,
     IndicesAttr,
@@ -227,6 +228,11 @@ class ContractOp(IRDLOperation):
     def ranges(self) -> dict[str, Size]:
         """The ranges of the indices by name."""
         return {index.name: index.range for index in self.index_list}
+
+    @property
+    def at_list(self) -> tuple[At, ...]:
+        """The indices that shared loops run over, the outermost first."""
+        return self.at.data if self.at is not None else ()
 
     @property
     def access_list(self) -> tuple[Access, ...]:
@@ -498,7 +504,7 @@ class ContractOp(IRDLOperation):
             where=where,
             init=init,
             default=default,
-            at=AtAttr(at) if isinstance(at, tuple) else at,
+            at=AtAttr(at) if at is not None else None,
             schedule=schedule,
         )
         if attributes is not None:

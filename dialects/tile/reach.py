@@ -24,8 +24,7 @@ from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import ConstantOp
 from tessella.dialects.tile.access import Linear
-from tessella.dialects.tile.attributes import SharedLoop
-from tessella.dialects.tile.nest import lives_within, shared_loops
+from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp, IndexOp, YieldOp, yielded
 
 GRANULE = 128
@@ -63,11 +62,10 @@ class Reach:
         return (last + (self.last.constant + GRANULE)) // GRANULE * GRANULE
 
 
-def _lasts(loop: SharedLoop, factor: int) -> Iterator[int]:
+def _lasts(loop: Steps, factor: int) -> Iterator[int]:
     """The value of a loop's index in each step, or in some of many, that a form is greatest at."""
     for i in range(0, loop.trips, -(-loop.trips // SAMPLED)):
-        first = min(i * loop.step, loop.extent - loop.step)
-        yield first + (loop.step - 1 if factor > 0 else 0)
+        yield loop.first(i) + (loop.step - 1 if factor > 0 else 0)
 
 
 @dataclass(frozen=True)
@@ -136,6 +134,8 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
         reader = use.operation
         assert isinstance(reader, ContractOp)
         if use.index >= len(reader.access_list) - 1:  # it goes on writing the tensor
+            return None
+        if any(at.window is not None for each in (op, reader) for at in each.at_list):
             return None
         form = reader.access_list[use.index][dims[0]]
         reach = reaches(reader).get(form.single or "")

@@ -32,7 +32,8 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
         yield str(table)
     loops = shared_loops(op).items()
     if loops:
-        shared = ", ".join(f"{name} of {loop.extent} by {loop.step}" for name, loop in loops)
+        ats = zip(op.at_list, loops, strict=True)
+        shared = ", ".join(f"{at} of {loop.extent} by {loop.step}" for at, (_, loop) in ats)
         yield f"One of {steps(op)} steps of shared loops: {shared}"
         yield f"  {reason(kernel, target)}"
         for name, reach in reaches(op).items():

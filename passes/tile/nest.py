@@ -99,7 +99,7 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
         shared = [SharedLoop(each.extent, step) for each, step in loops]
         kernel.nest = NestAttr(_nest(shared, ops, loops, room, target))
         for op in ops:
-            op.at = AtAttr(tuple(each.names[op] for each, _ in loops if op in each.names))
+            op.at = AtAttr.of(*(each.names[op] for each, _ in loops if op in each.names))
 
 
 def _inside(ops: Sequence[ContractOp], room: float, target: Target) -> Iterator[_Class]:

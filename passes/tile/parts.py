@@ -23,6 +23,8 @@ class _Shared:
     name: str
     extent: Size
     grain: int
+    exact: bool = True
+    """Whether each thread keeps to values of its own."""
 
 
 def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
@@ -73,7 +75,8 @@ def _flattened(
     if divided is not None:
         name, loop = divided
         ranges = op.ranges
-        return _Shared(name, loop.extent, loop.parallel), ranges, flat.accesses
+        own = loop.window is None
+        return _Shared(name, loop.extent, loop.parallel, own), ranges, flat.accesses
     flat = simplify(flat)
     parallel = op.schedule.data.parallel if op.schedule is not None else None
     if parallel is None:
@@ -92,7 +95,7 @@ def _part(
     if lives_within(value):
         return OWN
     step = access.stride(shared.name)
-    if access.lanes or step <= 0:
+    if access.lanes or step <= 0 or not shared.exact:
         return ANY
     period, inside = step * shared.extent, access.offset
     for name, stride in access.strides.items():

@@ -212,7 +212,7 @@ def in_blocks(kernel: KernelOp, stream: Stream, block: int) -> None:
     steps: list[Operation] = []
     for op in stream.inside:
         part = made[op][0] if op in made else op
-        part.at = AtAttr((part.index_list[0].name if op in made else stream.names[op],))
+        part.at = AtAttr.of(part.index_list[0].name if op in made else stream.names[op])
         steps.append(part)
     after = [
         made[op][1] if isinstance(op, ContractOp) and op in made else op for op in stream.after

@@ -7,11 +7,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.printing import to_text
-from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile import At, AtAttr, ContractOp, KernelOp, Window
 from tessella.dialects.tile.flat import flatten
-from tessella.dialects.tile.nest import memory_shape, steps
+from tessella.dialects.tile.nest import memory_shape, shared_loops, steps
+from tessella.dialects.tile.windows import infer_windows
 from tessella.dialects.verify import verify
-from tessella.driver.located import LocatedParser
+from tessella.driver.located import LocatedParser, Problem
 from tessella.driver.stage_file import stage_context
 
 CENTERED = """
@@ -121,3 +122,58 @@ tile.kernel @windows(%x: tensor<6xf32>) -> (tensor<6xf32>)
     (constraint,) = flat.constraints
     assert (str(constraint.form), constraint.extent) == ("i + w - 1", 6)
     assert flat.floating == {"i"}
+
+
+NEIGHBOURS = """
+tile.kernel @neighbours(%x: tensor<6x8xf32>) -> (tensor<6x8xf32>)
+  attributes {nest = #tile.nest<[6 by 2]>} {
+  %t = tile.contract = [i: 6, j: 8] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<6x8xf32>
+  %r = tile.contract + [p: 6, q: 8 | w: 3] (%t[p + w - 1, q]) -> [p, q] at [p] {
+  ^bb0(%b: f32):
+    tile.yield %b : f32
+  } : tensor<6x8xf32>
+  tile.return %r : tensor<6x8xf32>
+}
+"""
+
+
+def test_a_window_of_a_step() -> None:
+    kernel = kernel_of(NEIGHBOURS)
+    first, _ = kernel.statements
+    assert memory_shape(first.res) == [4, 8]
+    (own,) = shared_loops(first).values()
+    assert [own.first(i) for i in range(own.trips)] == [0, 1, 2]
+    assert "at [i: step - 1 by 4] {" in to_text(kernel)
+    first.at = AtAttr.of("i")
+    infer_windows(kernel.statements)
+    assert first.at == AtAttr((At("i", Window(1, -1, 4)),))
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("i: step - 1 by 4", "i: step - 1 by 3", "p reads what another step"),
+        ("i: step - 1 by 4", "i: step by 4", "p reads what another step"),
+        ("i: step - 1 by 4", "i: 2*step - 1 by 4", "p reads what another step"),
+        ("i: step - 1 by 4", "i", "p reads what another step"),
+        ("i: step - 1 by 4", "i: step - 1 by 7", "over i: step - 1 by 7 cannot be one of 6 by 2"),
+        ("i: step - 1 by 4", "i: step - 1 by 0", "over i: step - 1 by 0 cannot be one of 6 by 2"),
+        ("i: step - 1 by 4", "i: 3 by 4", "over i: 3 by 4 cannot be one of 6 by 2"),
+        ("at [p]", "at [p: step - 1 by 4]", "over p: step - 1 by 4 cannot be one of 6 by 2"),
+    ],
+)
+def test_windows_that_do_not_fit(old: str, new: str, message: str) -> None:
+    assert old in NEIGHBOURS
+    with pytest.raises(VerifyException) as caught:
+        kernel_of(NEIGHBOURS.replace(old, new))
+    assert message in str(caught.value)
+
+
+def test_a_window_is_a_form_of_the_step() -> None:
+    text = NEIGHBOURS.replace("step - 1", "j")
+    found = LocatedParser(stage_context(), f"builtin.module {{{text}}}", "text").parse()
+    assert isinstance(found, Problem)
+    assert found.message == "expected a form of the step, found j"

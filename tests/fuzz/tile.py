@@ -13,7 +13,7 @@ from tessella import targets
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
 from tests.fuzz.fuzzer import TARGETS, Fuzzer
-from tests.generators.nests import Nested, nested
+from tests.generators.nests import Nested, nested, with_windows
 from tests.generators.schedules import Fences, Prepared, prepare
 from tests.generators.tile_programs import Sketch, sketch
 from tests.generators.tile_statements import statement
@@ -81,10 +81,15 @@ def save_statement(prepared: Prepared, folder: Path) -> None:
 
 # ** nests **
 
+WINDOWS = 0.4
+"""The share of nests in which statements read neighbours of what others write."""
+
 
 def draw_nest(random: Random) -> Nested:
     """A kernel whose statements share loops."""
-    return nested(random, targets.get(random.choice(TARGETS)))
+    target = targets.get(random.choice(TARGETS))
+    made = with_windows(random, target) if random.random() < WINDOWS else None
+    return made or nested(random, target)
 
 
 def check_nest(made: Nested) -> str:

@@ -5,6 +5,7 @@ A statement runs over rows, columns, or blocks of rows. Sums of integers are exa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -27,7 +28,8 @@ from tessella.dialects.tile import (
     ScheduleAttr,
     SharedLoop,
 )
-from tessella.dialects.tile.nest import check_nest
+from tessella.dialects.tile.check_nest import check_nest
+from tessella.dialects.tile.windows import infer_windows
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile.sums import in_blocks, streams
@@ -45,9 +47,14 @@ SUBTRACT = {"i32": "arith.subi", "f64": "arith.subf"}
 SPACES = (
     ("rc", ""), ("rc", ""), ("r", ""), ("r", "c"), ("r", "c"), ("b", "l"), ("bc", "l"),
     ("b", "lc"), ("c", "b"), ("", "b"), ("c", "r"), ("", "rc"), ("rc", "w"), ("r", "w"),
-    ("rc", "w"), ("r", "wc"),
+    ("rc", "w"), ("r", "wc"), ("vc", "w"), ("v", "w"), ("hc", "w"), ("h", "w"), ("vc", ""),
+    ("hc", ""),
 )  # fmt: skip
-"""Free and reduced indices: rows, columns, blocks of rows, the rows of a block, and of a window."""
+"""Free and reduced indices: rows, columns, blocks of rows, the rows of a block, and of a window. Of
+all rows, there are those at which windows have room, and every other one."""
+ROWS = "rvh"
+DRAWN = 12
+"""Kernels, of which one in seven has windows."""
 
 
 @dataclass(frozen=True)
@@ -68,20 +75,24 @@ class Nested:
     def check(self) -> None:
         """Assert that the kernel's code gives what its statements mean, and writes nothing else."""
         fences = Fences()
-        for found, wanted in zip(self._run(fences), self.wanted, strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        self.check_on(fences.place)
         fences.check()
 
-    def _run(self, fences: Fences) -> list[Array]:
+    def check_on(self, place: Callable[[Array], Array]) -> None:
+        """Assert that the code gives what the statements mean, on memory of its own."""
+        for found, wanted in zip(self._run(place), self.wanted, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+    def _run(self, place: Callable[[Array], Array]) -> list[Array]:
         """The results of the kernel's code."""
         loops = self.module.clone()
         ConvertTileToLoopsPass().apply(CompileContext(), loops)
         loops.verify()
         returned = [_empty(value) for value in self.kernel.returned.values]
-        results = [fences.place(array.reshape(-1)) for array in returned]
+        results = [place(array.reshape(-1)) for array in returned]
         (code,) = (op for op in loops.walk() if isinstance(op, rt.KernelOp))
-        scratch = [fences.place(_flat(value)) for value in code.scratch]
-        arguments = [fences.place(array.reshape(-1)) for array in self.arrays]
+        scratch = [place(_flat(value)) for value in code.scratch]
+        arguments = [place(array.reshape(-1)) for array in self.arrays]
         text = emit(loops, self.target)["k"]
         context = call_text(text, self.target, *arguments, *results, *scratch)
         assert not context.any(), "a check failed"
@@ -110,8 +121,10 @@ def _flat(value: SSAValue) -> Array:
 class _Sketch(Choices):
     """A kernel that grows statement by statement."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, in_turn: bool = False) -> None:
         super().__init__(random)
+        self.in_turn = in_turn
+        """Whether each statement reads the one before it, and windows are many."""
         self.element = self.one_of(*ADD)
         self.length = self.one_of(*LENGTHS)
         self.blocks = self.between(1, 6)
@@ -122,7 +135,9 @@ class _Sketch(Choices):
 
     @property
     def extents(self) -> dict[str, int]:
-        return {"r": self.length * self.blocks, "c": self.columns, "b": self.blocks}
+        rows = self.length * self.blocks
+        every = {"r": rows, "v": max(1, rows - 2), "h": -(-rows // 2)}
+        return {**every, "c": self.columns, "b": self.blocks}
 
     def type(self, dims: str) -> str:
         extents = "".join(f"{self.extents[dim]}x" for dim in dims)
@@ -130,19 +145,26 @@ class _Sketch(Choices):
 
     def statement(self) -> None:
         """One more statement, on two of the tensors that there are."""
-        free, reduced = self.one_of(*SPACES)
-        rows = {"r"} if "l" in reduced else set[str]()
+        in_windows = [space for space in SPACES if "w" in space[1]]
+        free, reduced = self.one_of(*(in_windows if self.in_turn and self.chance(70) else SPACES))
+        below = self.one_of(*ROWS) if "w" in reduced else "r"
+        rows = {below} if {*"lw"} & {*reduced} else set[str]()
         fitting = [n for n, dims in self.tensors.items() if {*dims} <= {*free, *reduced, *rows}]
+        moving = [n for n in fitting if {*self.tensors[n]} & ({*reduced, *rows} - {"w"})]
         if "w" in reduced:
-            moving = [n for n in fitting if "r" in self.tensors[n]]
-        else:
-            moving = [n for n in fitting if {*self.tensors[n]} & {*reduced, *rows}]
+            moving = [n for n in fitting if below in self.tensors[n]]
         if not fitting or (reduced and not moving):
             return
         operands = [self.one_of(*(moving or fitting)[::-1]), self.one_of(*fitting[::-1])]
+        if self.in_turn:
+            operands[0] = (moving or fitting)[-1]
         window, shift = self.between(1, 4), self.between(-2, 3)
-        row = f"r + w - {shift}".replace("- -", "+ ") if "w" in reduced else "r"
-        forms = {"r": f"{self.length}*b + l" if rows else row, "c": "c", "b": "b"}
+        forms = {name: name for name in self.extents}
+        if "w" in reduced:
+            scale = "2*" if free[0] == "h" != below else ""
+            forms[below] = f"{scale}{free[0]} + w - {shift}".replace("- -", "+ ")
+        elif rows:
+            forms["r"] = f"{self.length}*b + l"
         accesses = ", ".join(
             f"%{name}[{', '.join(forms[dim] for dim in self.tensors[name])}]" for name in operands
         )
@@ -163,7 +185,8 @@ class _Sketch(Choices):
     def text(self) -> str:
         """The kernel. It returns its last result, and others by chance."""
         made = [name for name in self.tensors if name not in ("x", "y", "z")]
-        returned = [name for name in made if name == made[-1] or self.chance(20)]
+        few = 0 if self.in_turn else 20
+        returned = [name for name in made if name == made[-1] or self.chance(few)]
         types = ", ".join(self.type(self.tensors[name]) for name in returned)
         values = ", ".join(f"%{name}" for name in returned)
         arguments = ", ".join(f"%{n}: {self.type(self.tensors[n])}" for n in ("x", "y", "z"))
@@ -182,7 +205,7 @@ class _Sketch(Choices):
 
     def share(self, kernel: KernelOp) -> None:
         """Let statements share loops, as many as they may, or fewer."""
-        dims = self.one_of("r", "r", "r", "c", "rc", "cr")
+        dims = self.one_of("r", "r", "r", "c", "rc", "cr", "v", "h", "hc", "cv")
         loops: list[SharedLoop] = []
         for dim in dims:
             extent = self.extents[dim]
@@ -190,21 +213,25 @@ class _Sketch(Choices):
             loops.append(SharedLoop(extent, block * self.between(1, extent // block)))
         prefetch, ahead = self.one_of((0, 1), (64, 1), (64, 2))
         kernel.nest = NestAttr(Nest(tuple(loops), prefetch, ahead))
-        for op in kernel.body.block.ops:
-            if isinstance(op, ContractOp):
-                self._place(op, kernel, dims)
+        for op in kernel.statements[:: self.one_of(1, -1, -1)]:
+            self._place(op, kernel, dims)
 
     def _place(self, op: ContractOp, kernel: KernelOp, dims: str) -> None:
         free = [index.name for index in op.index_list if not index.reduced]
+        rows = [name for name in free if name in ROWS]
         names = ["b" if dim == "r" and "b" in free else dim for dim in dims]
+        names = [rows[0] if name in ROWS and rows else name for name in names]
         for depth in range(self.one_of(*[len(names)] * 4, *range(len(names))), 0, -1):
-            op.at = AtAttr(tuple(names[:depth]))
+            op.at = AtAttr.of(*names[:depth])
             try:
+                if {*names[:depth]} <= {*free}:
+                    infer_windows(kernel.statements)
                 check_nest(kernel, kernel.nest)
             except VerifyException:
                 op.at = None
                 continue
             return
+        infer_windows(kernel.statements)
 
 
 def nested(random: Random, target: Target) -> Nested:
@@ -228,6 +255,18 @@ def with_sums_in_steps(random: Random, target: Target) -> Nested | None:
     in_blocks(made.kernel, stream, block)
     made.kernel.nest = NestAttr(Nest((SharedLoop(stream.extent, block),)))
     return _scheduled(made, random)
+
+
+def with_windows(random: Random, target: Target) -> Nested | None:
+    """A kernel, some of whose statements read neighbours of what others write in a step; None if
+    there are none in what is drawn."""
+    for _ in range(DRAWN):
+        sketch = _Sketch(random, in_turn=True)
+        made = _parsed(sketch, target)
+        sketch.share(made.kernel)
+        if any(at.window is not None for op in made.kernel.statements for at in op.at_list):
+            return _scheduled(made, random)
+    return None
 
 
 def _parsed(sketch: _Sketch, target: Target) -> Nested:

@@ -21,13 +21,14 @@ from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.runtime.program import TensorSpec
 from tests.codegen.harness import RUNNABLE as EVERY_WIDTH
 from tests.frontends.tile import points
+from tests.generators.nests import with_windows
 from tests.generators.schedules import prepare
 from tests.generators.tile_statements import statement
 from tests.lowering.guarded import Case, Memory, compare, conv, matmul, normal, pool
 from tests.native import Array
 from tests.sampling import sample, sampled
 
-STATEMENTS = 40
+STATEMENTS, NESTS = 40, 20
 ROW_MAJOR = ("x86/f32/nchw", "x86")
 
 
@@ -166,9 +167,27 @@ class Drawn:
         return f"statement {self.seed}"
 
 
+@dataclass(frozen=True)
+class DrawnNest:
+    """Random statements of a step that read neighbours of what others write."""
+
+    seed: int
+
+    def run(self, target: str) -> None:
+        """Compare with what the statements mean, on guarded memory."""
+        made = with_windows(Random(self.seed), targets.get(target))
+        for memory in (Memory(at_end=True), Memory(at_end=False)):
+            if made is not None:
+                made.check_on(memory.copy)
+                memory.check()
+
+    def __str__(self) -> str:
+        return f"nest {self.seed}"
+
+
 def main(target: str) -> None:
     """Run all; what is running is the last line."""
-    drawn = map(Drawn, range(sampled(STATEMENTS)))
+    drawn = [*map(Drawn, range(sampled(STATEMENTS))), *map(DrawnNest, range(sampled(NESTS)))]
     fixed = [*windows(), *movements(), *products(), *reductions(), *TEXTS]
     for case in (*sample(fixed, [t.name for t in EVERY_WIDTH].index(target)), *drawn):
         print(case, flush=True)

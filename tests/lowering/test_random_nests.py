@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tessella.targets import Target
 from tests.codegen.harness import RUNNABLE
-from tests.generators.nests import nested, with_sums_in_steps
+from tests.generators.nests import nested, with_sums_in_steps, with_windows
 from tests.sampling import sampled
 
 every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
@@ -32,6 +32,17 @@ def test_any_nest(target: Target, random: Random) -> None:
 @given(random=randoms)
 def test_sums_over_a_shared_loop(target: Target, random: Random) -> None:
     made = with_sums_in_steps(random, target)
+    assume(made is not None)
+    assert made is not None
+    note(str(made.module))
+    made.check()
+
+
+@every_target
+@settings(quick, max_examples=sampled(60), deadline=None)
+@given(random=randoms)
+def test_windows_of_what_a_step_writes(target: Target, random: Random) -> None:
+    made = with_windows(random, target)
     assume(made is not None)
     assert made is not None
     note(str(made.module))

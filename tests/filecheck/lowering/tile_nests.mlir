@@ -158,3 +158,29 @@ tile.kernel @gradient(%x: tensor<100x32xf32>, %w: tensor<32xf32>) -> (tensor<32x
   } : tensor<32xf32>
   tile.return %t : tensor<32xf32>
 }
+
+// -----
+
+// Two rows of sums need four rows of the map before. The windows move into the range at its ends, so
+// the sums read from their own row minus that of the window.
+
+// CHECK-LABEL: rt.kernel @neighbours
+// CHECK-SAME:    scratch(%t: memref<64xf32>)
+// CHECK:         scf.for %step
+// CHECK:           %[[ROW:.*]] = affine.apply affine_map<(d0) -> ((d0 + -1))> (%step)
+// CHECK-NEXT:      %[[LOW:.*]] = arith.maxsi %[[ROW]]
+// CHECK-NEXT:      %[[FIRST:.*]] = arith.minsi %[[LOW]]
+// CHECK:           affine.apply affine_map<(d0, d1) -> ((d0 + (d1 * -16)))>
+// CHECK:           scf.for %p
+// CHECK:             scf.for %w
+tile.kernel @neighbours(%x: tensor<6x16xf32>) -> (tensor<6x16xf32>) attributes {nest = #tile.nest<[6 by 2]>} {
+  %t = tile.contract = [i: 6, j: 16] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] schedule #tile.schedule<[i_j] reduce [] vector i_j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<6x16xf32>
+  %r = tile.contract + [p: 6, q: 16 | w: 3] (%t[p + w - 1, q]) -> [p, q] at [p] schedule #tile.schedule<[p, q] reduce [w] vector q 16 by 1> {
+  ^bb0(%b: f32):
+    tile.yield %b : f32
+  } : tensor<6x16xf32>
+  tile.return %r : tensor<6x16xf32>
+}

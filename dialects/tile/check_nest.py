@@ -1,0 +1,82 @@
+"""Checks that the statements of a kernel can share its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.tile.attributes import At, NestAttr, SharedLoop
+from tessella.dialects.tile.nest import (
+    can_divide,
+    can_share,
+    common_depth,
+    lives_within,
+    shared_loops,
+)
+from tessella.dialects.tile.ops import ContractOp
+from tessella.dialects.tile.windows import reads_own
+
+
+def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
+    """Raise VerifyException if a kernel's statements cannot share its loops."""
+    loops = nest.data.loops if nest is not None else ()
+    for loop in loops:
+        if not 1 <= loop.step <= loop.extent:
+            raise VerifyException(
+                f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
+            )
+    _check_parallel(kernel, loops)
+    for op in kernel.regions[0].block.ops:
+        if not isinstance(op, ContractOp):
+            continue
+        ats = op.at_list
+        names = [at.name for at in ats]
+        if len(names) > len(loops) or len(set(names)) != len(names):
+            raise VerifyException(
+                f"tile.contract: expected an index for each of the outermost of the kernel's "
+                f"{len(loops)} shared loops, found [{', '.join(names)}]"
+            )
+        for number, (at, loop) in enumerate(zip(ats, loops, strict=False)):
+            if not _fits(op, number, at, loop) or not can_share(op, at.name):
+                raise VerifyException(
+                    f"tile.contract: the loop over {at} cannot be one of {loop.extent} by "
+                    f"{loop.step} that is shared"
+                )
+        _check_reads(op)
+
+
+def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
+    """Whether an index counts a loop, or has a window of what lives within a step."""
+    extent = op.ranges.get(at.name, 0)
+    if at.window is None:
+        return loop.counts(extent)
+    return at.window.scale > 0 and 0 < at.window.size <= extent and lives_within(op.res) > number
+
+
+def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
+    """Check that at most one loop is divided between threads, in whole steps, and can be."""
+    divided = [(i, loop) for i, loop in enumerate(loops) if loop.parallel]
+    if len(divided) > 1:
+        raise VerifyException("tile.kernel: two shared loops are divided between threads")
+    for number, loop in divided:
+        if loop.parallel % loop.step or not can_divide(kernel, number):
+            raise VerifyException(
+                f"tile.kernel: the shared loop of {loop.extent} by {loop.step} cannot be divided "
+                f"between threads by {loop.parallel}"
+            )
+
+
+def _check_reads(op: ContractOp) -> None:
+    """Check that what other statements of the step write is read by the same step."""
+    for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
+        writer = value.owner
+        if not isinstance(writer, ContractOp):
+            continue
+        for number in range(common_depth(writer, op)):
+            if not reads_own(writer, op, access, number):
+                name = list(shared_loops(op))[number]
+                raise VerifyException(
+                    f"tile.contract: {name} reads what another step of a shared loop writes"
+                )

@@ -1,0 +1,150 @@
+"""What a step of shared loops needs of a tensor that another statement of the step writes.
+
+    %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10] ...
+    %d = tile.contract + [y: 56, x: 56 | i: 3] (%t[y + i - 1, x]) -> [y, x] at [y] ...
+
+Under `nest = #tile.nest<[56 by 8]>`, 8 rows of the second statement need 10 of the first one's. As
+windows move into the range, the first step runs rows 0 to 9, the last one rows 46 to 55.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.place import place_of
+from tessella.dialects.tile.access import Access, Linear
+from tessella.dialects.tile.attributes import At, AtAttr, Window
+from tessella.dialects.tile.nest import Steps, blocks_of, lives_within, shared_loops
+from tessella.dialects.tile.ops import ContractOp
+from tessella.support.sizes import Size
+
+
+@dataclass(frozen=True)
+class Need:
+    """The elements that a step reads of the dimension that a shared loop moves through: from
+    ``factor * first + low`` to ``factor * last + high``, for the values that it runs."""
+
+    dim: int
+    factor: int
+    low: Size
+    high: Size
+    block: int
+    """How many elements the writer has for each value that it runs."""
+
+
+def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> Need | None:
+    """What a step of a reader needs of a tensor; None if that is no window of one dimension."""
+    moved, _ = _nth(writer, number)
+    name, _ = _nth(reader, number)
+    dim = next(d for d, form in enumerate(writer.out_access) if form.coefficient(moved))
+    factor = access[dim].coefficient(name)
+    elsewhere = any(form.coefficient(name) for d, form in enumerate(access) if d != dim)
+    if factor <= 0 or elsewhere or _is_split(writer, dim):
+        return None
+    low, high = access[dim].substitute({name: Linear()}).bounds(reader.ranges)
+    return Need(dim, factor, low, high, writer.out_access[dim].coefficient(moved))
+
+
+def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> bool:
+    """Whether each step of a shared loop reads only what it writes itself."""
+    if _reads_same(writer, reader, access, number):
+        return True
+    need = needed(writer, reader, access, number)
+    if lives_within(writer.res) <= number or need is None:
+        return False
+    (_, theirs), (_, own) = _nth(writer, number), _nth(reader, number)
+    return _covers(theirs, own, need, shape_of(writer.res)[need.dim])
+
+
+@cache
+def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
+    """Whether each step writes all that it needs of a dimension."""
+    for number in range(own.trips):
+        first, start = own.first(number), theirs.first(number) * need.block
+        low = max(0, need.factor * first + need.low)
+        stop = min(extent, need.factor * (first + own.step - 1) + need.high + 1)
+        if low < stop and not start <= low < stop <= start + theirs.step * need.block:
+            return False
+    return True
+
+
+def infer_windows(statements: list[ContractOp]) -> None:
+    """Give statements the windows that those after them need, where they share loops."""
+    for op in reversed(statements):
+        ats = op.at_list
+        if ats:
+            windows = (_window(op, number) for number in range(len(ats)))
+            op.at = AtAttr(tuple(At(at.name, w) for at, w in zip(ats, windows, strict=True)))
+
+
+def _window(op: ContractOp, number: int) -> Window | None:
+    """The window of a statement in a shared loop that its readers need; None if it counts the loop
+    as they do, or none is what they need."""
+    readers = list(_readers(op))
+    if lives_within(op.res) <= number or not readers:
+        return None
+    name, own = _nth(op, number)
+    if own.loop.counts(own.extent) and all(_reads_same(op, *each, number) for each in readers):
+        return None
+    found = [_asked(op, *each, number) for each in readers]
+    known = [each for each in found if each is not None]
+    scales = {scale for scale, _, _ in known}
+    block = next(form.coefficient(name) for form in op.out_access if form.coefficient(name))
+    if len(known) < len(found) or len(scales) > 1 or (scale := scales.pop()) % block:
+        return None
+    first = min(first for _, first, _ in known) // block
+    stop = -(-max(stop for _, _, stop in known) // block)
+    return Window(scale // block, first, min(stop - first, own.extent))
+
+
+def _readers(op: ContractOp) -> Iterator[tuple[ContractOp, Access]]:
+    for use in op.res.uses:
+        if isinstance(use.operation, ContractOp):
+            yield use.operation, use.operation.access_list[use.index]
+
+
+def _asked(
+    writer: ContractOp, reader: ContractOp, access: Access, number: int
+) -> tuple[int, int, int] | None:
+    """By how many elements a reader's steps move for each value of the loop, and where the first
+    one begins and ends."""
+    need = needed(writer, reader, access, number)
+    _, own = _nth(reader, number)
+    if need is None or need.factor % own.block:
+        return None
+    scale = need.factor // own.block * (1 if own.window is None else own.window.scale)
+    last = need.factor * (own.offset + own.step - 1) + need.high
+    return scale, need.factor * own.offset + need.low, last + 1
+
+
+def _nth(op: ContractOp, number: int) -> tuple[str, Steps]:
+    return list(shared_loops(op).items())[number]
+
+
+def _reads_same(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> bool:
+    """Whether a step reads as much of each dimension as it writes, and steps share nothing."""
+    written = _parts(writer, writer.out_access, number)
+    return None not in written and written == _parts(reader, access, number)
+
+
+def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
+    """How many elements of each dimension a step of a shared loop accesses, where all steps
+    together access each once; 0 where the loop does not move through a dimension."""
+    name, loop = _nth(op, number)
+    ranges = op.ranges
+    parts: list[Size | None] = []
+    for form in access:
+        length = blocks_of(form, name, ranges) if form.coefficient(name) else 0
+        once = length is not None and (length == 0 or loop.window is None)
+        parts.append(length * loop.step if once and length is not None else None)
+    return parts
+
+
+def _is_split(op: ContractOp, dim: int) -> bool:
+    """Whether the layout of a result splits a dimension."""
+    place, rank = place_of(op.res.type), len(shape_of(op.res))
+    pieces = place.layout.order(rank) if place is not None else ()
+    return sum(piece.dim == dim for piece in pieces) > 1

@@ -1,0 +1,109 @@
+"""Where a statement is in the loops that its kernel's statements share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from tessella.dialects.tile import Access, ContractOp
+from tessella.dialects.tile.flat import Flat, FlatAccess
+from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
+from tessella.dialects.tile.reach import Reach, reaches
+from tessella.dialects.tile.windows import needed
+from tessella.lowering.point import Step
+from tessella.lowering.values import Emitter, Pos
+from tessella.support.sizes import Size
+
+
+def step_of(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]) -> Step:
+    """A step of the shared loops, which begins at these values of their indices."""
+    loops = zip(shared_loops(op).items(), steps, strict=False)
+    bases = {name: _first(own, emitter, value) for (name, own), value in loops}
+    stops = {
+        name: _ended(emitter, reach, bases, shared_loops(op), flat.ranges[name])
+        for name, reach in reaches(op).items()
+    }
+    return Step(_starts(op, flat, emitter, bases, steps), bases, stops)
+
+
+def _first(own: Steps, emitter: Emitter, step: SSAValue) -> Pos:
+    """The first value of an index in a step."""
+    if own.window is None:
+        number = AffineExpr.dimension(0) // own.block
+        return Pos(emitter.apply(number, [step]) if own.block > 1 else step)
+    start = emitter.step(Pos(None, own.window.offset), Pos(step), own.window.scale)
+    if not own.is_moved:
+        return start
+    return emitter.min(emitter.max(start, Pos()), Pos(None, own.extent - own.step))
+
+
+def _ended(
+    emitter: Emitter,
+    reach: Reach,
+    bases: Mapping[str, Pos],
+    loops: Mapping[str, Steps],
+    extent: Size,
+) -> SSAValue:
+    """Where an index ends in a step that begins at these values of the shared indices."""
+    last, values = AffineExpr.constant(0), list[SSAValue]()
+    for name, factor in reach.last.terms:
+        base = bases[name] + (loops[name].step - 1 if factor > 0 else 0)
+        assert base.ssa is not None
+        last += (AffineExpr.dimension(len(values)) + base.constant) * factor
+        values.append(base.ssa)
+    end = emitter.apply(reach.end(last), values)
+    return emitter.op(arith.MinSIOp(end, emitter.index(extent)))
+
+
+def _starts(
+    op: ContractOp,
+    flat: Flat,
+    emitter: Emitter,
+    bases: Mapping[str, Pos],
+    steps: Sequence[SSAValue],
+) -> tuple[Pos, ...]:
+    """The offsets of the operands and the result in a step of the shared loops."""
+    starts: list[Pos] = []
+    for value, forms, access in zip(op.tensors, op.access_list, flat.accesses, strict=True):
+        start, within, writer = Pos(None, access.offset), lives_within(value), value.owner
+        for number, (name, base) in enumerate(bases.items()):
+            if number >= within:
+                start = emitter.step(start, base, access.stride(name))
+            elif isinstance(writer, ContractOp) and writer is not op:
+                ahead = _Ahead(writer, op, forms, number)
+                start = ahead.moved(start, access, base, steps[number], emitter)
+        starts.append(start)
+    return tuple(starts)
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """How far a reader's step begins behind what another statement has written in it."""
+
+    writer: ContractOp
+    reader: ContractOp
+    access: Access
+    number: int
+    """Of the shared loop."""
+
+    def moved(
+        self, start: Pos, flat: FlatAccess, base: Pos, step: SSAValue, emitter: Emitter
+    ) -> Pos:
+        """A position in the tensor, of which only what the step has written is in memory."""
+        (_, theirs), (name, own) = (
+            list(shared_loops(op).items())[self.number] for op in (self.writer, self.reader)
+        )
+        need = needed(self.writer, self.reader, self.access, self.number)
+        if need is None or (theirs.window is None and own.window is None):
+            return start
+        stride = flat.stride(name)
+        written = stride // need.factor * need.block
+        together = stride * own.advance == written * theirs.advance
+        if together and not (own.is_moved or theirs.is_moved):
+            return start + (stride * own.offset - written * theirs.offset)
+        start = emitter.step(start, base, stride)
+        return emitter.step(start, _first(theirs, emitter, step), -written)
