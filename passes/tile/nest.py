@@ -7,6 +7,7 @@ still in cache when they are read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -66,9 +67,9 @@ class _Class:
 
 
 def share_loops(kernel: KernelOp, target: Target) -> None:
-    """Let the statements of a kernel share the loops that all of them have, if the tensors between
-    them do not fit into a cache; else one that some sum over, if that saves much. A long sum is one
-    of blocks, which are a loop of their own.
+    """Let the statements of a kernel share the loops that all of them have, if what they hand on to
+    each other does not fit into the nearest cache, nor all that they touch into one; else one that
+    some sum over, if that saves much. A long sum is one of blocks, which are a loop of their own.
 
     A step prefetches the inputs of a later one if they come from far away.
     """
@@ -83,6 +84,9 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
 def _share_all(kernel: KernelOp, target: Target) -> None:
     ops = kernel.statements
     if len(ops) < 2:
+        return
+    if _handed_on(ops) <= target.l1:
+        _share_sums(kernel, target)
         return
     _, room = _room(ops, target)
     inner = [(each, 1) for each in _inside(ops, room, target)]
@@ -243,6 +247,13 @@ def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
                 line = target.cache_line * largest // bytes_of(type)
                 grain = max(grain, (FAR_COLUMNS if far else COLUMNS) * line // found[1])
     return grain
+
+
+def _handed_on(ops: Sequence[ContractOp]) -> int:
+    """Bytes of the tensors that several statements touch, which one may leave to the next in a
+    cache."""
+    count = Counter(value for op in ops for value in set(op.tensors))
+    return sum(bytes_of(tensor_type(value)) for value, n in count.items() if n > 1)
 
 
 def _shared(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:

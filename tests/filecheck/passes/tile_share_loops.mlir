@@ -40,6 +40,27 @@ tile.kernel @small(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>) {
 
 // -----
 
+// Nor does it where what statements hand on to each other fits: the weights of a recurrent layer are read once, by one
+// statement alone.
+
+// CHECK-LABEL: tile.kernel @gates
+// CHECK-NOT:     nest
+tile.kernel @gates(%h: tensor<1x1024xf32>, %z: tensor<1x1024xf32>, %w: tensor<1024x1024xf32>) -> (tensor<1x1024xf32>) {
+  %k = tile.contract + [m: 1, n: 1024 | k: 1024] (%h[m, k], %w[k, n]) -> [m, n] {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<1x1024xf32>
+  %r = tile.contract = [p: 1, q: 1024] (%k[p, q], %z[p, q]) -> [p, q] {
+  ^bb0(%c: f32, %d: f32):
+    %e = arith.mulf %c, %d : f32
+    tile.yield %e : f32
+  } : tensor<1x1024xf32>
+  tile.return %r : tensor<1x1024xf32>
+}
+
+// -----
+
 // A statement that reads the rows as columns shares no loop.
 
 // CHECK-LABEL: tile.kernel @turned
