@@ -149,9 +149,15 @@ def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) ->
     if not targets.can_run(target):
         raise OptionError(
             f"this machine cannot run code for {target.name}",
-            hint="inspect it with as_text(), or compile with target='native'",
+            hint="inspect it with as_text(), or compile with target='native'; `tessella compile -o "
+            "FILE.tsl` writes code for other machines",
         )
-    with Compilation(target) as compilation:
+    return build(graph, options, progress)
+
+
+def build(graph: Graph, options: Options, progress: Progress = quiet) -> Built:
+    """The program of a graph on any machine. The graph's weights are used up."""
+    with Compilation(targets.resolve(options.target)) as compilation:
         lowered = lower(
             graph, options, start=graph.stage, progress=progress, compilation=compilation
         )

@@ -40,7 +40,8 @@ def find(wanted: Sequence[tuple[str, int]]) -> list[Array]:
     for name, size in sizes.items():
         found[name] = sharing.named[name] = _read(name, block[end : end + size])
         end += -(-size // ALIGNMENT) * ALIGNMENT
-    return [array for name, _ in wanted if (array := found[name]) is not None]
+    arrays = [array for name, _ in wanted if (array := found[name]) is not None]
+    return sharing.adopted(arrays)
 
 
 def _read(name: str, room: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
-from tessella.driver import program_cache
+from tessella.driver import program_cache, ship
 from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
+from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
+from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.model import Shapes, fits
 from tessella.runtime.program import Program
 from tessella.support.copies import Compiled
@@ -158,6 +161,28 @@ class Model(runnable.Model, Compiled):
         self._check_symbols(key)
         self._executable(key, [arrays.get(info.name) for info in self.inputs])
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the programs that there are as an artifact, which `tessella.load` runs without the
+        compiler: for this kind of machine, and the shapes that were asked for so far. `tessella
+        compile` writes artifacts for other machines.
+
+        Raises ShapeError if there is no program yet: `prepare` makes one.
+        """
+        self._latest()
+        found = self._programs.made()
+        made = [self._stored(e.key, e.program, e.explanation) for e in found]
+        loaded.write(path, ship.parts(self.inputs, self.outputs, made))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._latest()
+        made = [self._stored(e.key, e.program) for e in self._programs.made()]
+        data = b"".join(ship.parts(self.inputs, self.outputs, made))
+        return loaded.from_bytes, (data, self.threads)
+
+    def _stored(self, key: Key, program: Program, explanation: Explanation | None = None) -> Stored:
+        values = {value.index: value.data for value in key.values}
+        return ship.compiled(key.shapes, values, program, self._options, explanation)
+
     def as_text(self, stage: str = "nn") -> str:
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
         from tessella.driver.build import as_text
@@ -255,7 +280,8 @@ class Model(runnable.Model, Compiled):
             built = compile_graph(graph, options, self._progress)
             timings.update(built.lowered.timings)
             with timings.of("store"):
-                program_cache.store(kept, built.program)
+                made = self._stored(key, built.program)
+                program_cache.store(kept, self.inputs, self.outputs, made)
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()

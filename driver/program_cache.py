@@ -15,9 +15,10 @@ from tessella import targets
 from tessella.codegen import llvm
 from tessella.driver import kept_weights
 from tessella.driver.options import Options
-from tessella.runtime import stored
 from tessella.runtime.arena import aligned
+from tessella.runtime.artifact import Artifact, Compiled, dump
 from tessella.runtime.program import Program
+from tessella.runtime.records import NotStorableError
 from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
@@ -52,19 +53,24 @@ def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
 def fetch(key: str | None) -> Program | None:
     """The program, if it is on disk."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
+    if data is None:
+        return None
     try:
-        return None if data is None else stored.restore(data, kept_weights.find)
+        found = Artifact(data, kept_weights.find)
     except kept_weights.MissingError:
         return None
+    return found.program(found.manifest.programs[0])
 
 
-def store(key: str | None, program: Program) -> None:
-    """Keep a program for later, if it can be."""
+def store(
+    key: str | None, inputs: Sequence[ValueInfo], outputs: Sequence[ValueInfo], made: Compiled
+) -> None:
+    """Keep a program of a model with this signature for later, if it can be."""
     if key is None:
         return
     try:
-        parts = stored.dump(program, kept_weights.keep)
-    except stored.NotStorableError:
+        parts = dump(inputs, outputs, [made], "", kept_weights.keep)
+    except NotStorableError:
         return
     FOLDER.put(key, *parts)
 

@@ -53,9 +53,14 @@ class ProgramTable(Generic[V]):
 
     def latest(self) -> V | None:
         """The last program that was asked for and is made."""
+        made = self.made()
+        return made[-1] if made else None
+
+    def made(self) -> list[V]:
+        """All programs that are made, those last that were asked for last."""
         with self._lock:
-            made = (entry.value for entry in reversed(self._entries.values()))
-            return next((value for value in made if value is not None), None)
+            values = [entry.value for entry in self._entries.values()]
+        return [value for value in values if value is not None]
 
     def _entry(self, key: Hashable) -> _Entry[V]:
         with self._lock:

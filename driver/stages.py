@@ -9,6 +9,9 @@ STAGES = ("nn", "placed", "tile", "loops", "llvm", "asm")
 IR_STAGES = STAGES[:4]
 """The stages that load again from text."""
 
+ARTIFACT = ".tsl"
+"""The extension of artifacts."""
+
 
 def stage_of(path: str | os.PathLike[str]) -> str | None:
     """The stage that a file holds by its extension; None for other files."""

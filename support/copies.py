@@ -1,14 +1,15 @@
-"""What is compiled cannot leave its process."""
+"""What is compiled is not copied."""
 
 from __future__ import annotations
 
-from typing import NoReturn, Self
+from typing import Any, Self
 
 from tessella.support.errors import OptionError
 
 
 class Compiled:
-    """A copy is the thing itself, as nothing that a caller sees of it changes; none is pickled."""
+    """A copy is the thing itself, as nothing that a caller sees of it changes. None is pickled, but
+    for those that say how."""
 
     def __copy__(self) -> Self:
         return self
@@ -16,9 +17,9 @@ class Compiled:
     def __deepcopy__(self, _: object) -> Self:
         return self
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> tuple[Any, ...]:
         raise OptionError(
             "what is compiled cannot be pickled: its code is of this process",
             found=repr(self),
-            hint="compile it where it is used; of a model, `tessella compile` writes a stage",
+            hint="compile it where it is used; models can be pickled",
         )

@@ -39,6 +39,9 @@ DEFAULT_BOUND = 4 << 30
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
+_OWN = 0o600
+"""The rights of an entry."""
+
 _STALE = 3600.0
 """Seconds after which nobody writes such a file any more."""
 
@@ -145,7 +148,7 @@ class Folder:
         if file is None or size > self.most // 2 or not self._is_ours(file.parent):
             return
         try:
-            _write(file, _header(key, content), *content)
+            write(file, _OWN, _header(key, content), *content)
         except OSError as error:
             _log.info("the cache cannot be written to: %s", error)
             return
@@ -231,12 +234,13 @@ def _mark_used(stream: io.BufferedReader) -> None:
             os.utime(stream.fileno())
 
 
-def _write(file: Path, *parts: Buffer) -> None:
-    """Write a file that appears as a whole. Raises OSError, and leaves nothing behind then."""
+def write(file: Path, mode: int, *parts: Buffer) -> None:
+    """Write a file that appears as a whole, with these rights as far as the process grants them.
+    Raises OSError, and leaves nothing behind then."""
     part = file.with_name(f"{file.name}.{secrets.token_hex(8)}{_PART}")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(part, flags, 0o600), "wb") as stream:
+        with open(os.open(part, flags, mode), "wb") as stream:
             stream.writelines(parts)
         os.replace(part, file)
     except BaseException:

@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tessella
+from tests.hostile.models import X, mixed
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tessella"
@@ -147,3 +150,23 @@ def test_the_wheel_imports(wheel: Path, tmp_path: Path) -> None:
 def test_running_a_compiled_model_needs_numpy_only() -> None:
     known = import_all(ROOT / "src")
     assert import_all(ROOT / "src", "support", "targets", "runtime") - known <= {"numpy"}
+
+
+def test_an_artifact_runs_where_only_numpy_is_installed(wheel: Path, tmp_path: Path) -> None:
+    """In a new environment, with what is in the wheel."""
+    model = tessella.compile(mixed())
+    model.save(tmp_path / "m.tsl")
+    venv.create(tmp_path / "new", symlinks=True)
+    [packages] = (tmp_path / "new" / "lib").glob("python*/site-packages")
+    for folder in Path(np.__file__).parents[1].glob("numpy*"):
+        (packages / folder.name).symlink_to(folder)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    np.save(tmp_path / "x.npy", X)
+    program = (
+        "import importlib.util, numpy as np, tessella\n"
+        "assert not any(map(importlib.util.find_spec, ('xdsl', 'llvmlite', 'onnx')))\n"
+        "np.save('y.npy', tessella.load('m.tsl')(np.load('x.npy')))\n"
+    )
+    run(str(tmp_path / "new" / "bin" / "python"), "-I", "-c", program, cwd=tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), model(X))

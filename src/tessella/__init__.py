@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tessella.frontends.trace import *  # noqa: F403 (its names are those of _TRACED)
     from tessella.frontends.trace import Spec as Spec
     from tessella.frontends.trace import jit as jit
+    from tessella.runtime.loaded import load as load
     from tessella.support.errors import TessellaError as TessellaError
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ _TRACED = """
 
 _NAMES = {
     "compile": "tessella.frontends.compile",
+    "load": "tessella.runtime.loaded",
     "Model": "tessella.driver.model",
     "ops": "tessella.frontends.eager",
     "TileProgram": "tessella.frontends.tile",
@@ -48,7 +50,7 @@ _NAMES = {
 }
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
-__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit", "tile"]
+__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit", "load", "tile"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,9 +17,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tessella
 from tessella.driver import build, program_cache
-from tessella.runtime import sharing, stored
+from tessella.runtime import sharing
+from tessella.runtime.arena import aligned
+from tessella.runtime.artifact import LARGE, Artifact, Compiled, dump
 from tessella.runtime.program import Constant, HostStep, Program, TensorSpec
+from tessella.runtime.records import NotStorableError
 from tessella.runtime.sharing import packed
+from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InvalidModelError
 from tests.hostile.models import X, Y, mixed
 
@@ -337,22 +341,23 @@ def test_settings_come_back() -> None:
         "g": (1, (2.5,), ()),
         "h": np.dtype(np.float16),
     }
-    step = HostStep("nn.abs", "node", (0,), (1,), settings, (TensorSpec((2,), np.dtype(np.int8)),))
+    step = HostStep("nn.abs", "node", (0,), (4,), settings, (TensorSpec((2,), np.dtype(np.int8)),))
     strided = np.arange(12, dtype=np.int16).reshape(3, 4)[:, ::2]
-    arrays = [np.arange(stored.LARGE // 8), strided, np.array(True), np.zeros((0, 2), np.float64)]
+    arrays = [np.arange(LARGE // 8), strided, np.array(True), np.zeros((0, 2), np.float64)]
     constants = {i: Constant(i, TensorSpec(arrays[i].shape, arrays[i].dtype)) for i in (1, 2, 3)}
-    program = Program(1, (step,), (1,), constants, packed([*arrays]), {3: ["n"]})
+    program = Program(1, (step,), (4,), constants, packed([*arrays]), {3: ("n",)})
     elsewhere: dict[str, Array] = {}
 
     def keep(array: Array) -> str:
         elsewhere[name := f"array {len(elsewhere)}"] = array
         return name
 
-    data = memoryview(b"".join(stored.dump(program, keep)))
-    again = stored.restore(
-        data,
-        lambda wanted: [elsewhere[name][:size] for name, size in wanted],
-    )
+    info = ValueInfo("x", "float32", (2,))
+    parts = dump([info], [info], [Compiled("avx2", (), [(2,)], program)], "", keep)
+    data = aligned(sum(len(part) for part in parts))
+    data[:] = np.frombuffer(b"".join(parts), np.uint8)
+    found = Artifact(data.data, lambda wanted: [elsewhere[name][:size] for name, size in wanted])
+    again = found.program(found.manifest.programs[0])
     assert [array.nbytes for array in elsewhere.values()] == [arrays[0].nbytes]
     assert again.steps == program.steps
     assert repr(again.steps) == repr(program.steps)
@@ -365,8 +370,9 @@ def test_settings_come_back() -> None:
 
 def test_what_has_no_form_is_not_stored() -> None:
     step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
-    with pytest.raises(stored.NotStorableError):
-        stored.dump(Program(1, (step,), (1,), {}, []), lambda array: "")
+    made = Compiled("avx2", (), [()], Program(1, (step,), (1,), {}, []))
+    with pytest.raises(NotStorableError, match="object"):
+        dump([], [], [made], "")
 
 
 def test_the_next_process_does_without_the_compiler(cache: Path, tmp_path: Path) -> None:

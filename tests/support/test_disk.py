@@ -164,7 +164,7 @@ def test_a_disk_that_cannot_be_written_to(folder: Folder, monkeypatch: pytest.Mo
     def refuse(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(disk, "_write", refuse)
+    monkeypatch.setattr(disk, "write", refuse)
     monkeypatch.setattr(os, "utime", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)
     monkeypatch.setattr(disk, "_FRESH", -10.0)

@@ -22,6 +22,7 @@ from tessella.support.knobs import KNOBS
 from tessella.tools import cli
 from tessella.tools.cli import COMMANDS, main
 from tessella.tools.commands.arrays import difference
+from tests.generators.artifact_damage import unpacked
 
 Out = pytest.CaptureFixture[str]
 
@@ -304,6 +305,33 @@ def test_explain(model: str, capsys: Out) -> None:
 def test_explain_another_machine(model: str, capsys: Out) -> None:
     assert main(["explain", model, "--target", "aarch64"]) == 0
     assert "arm/f32" in capsys.readouterr().out
+
+
+def test_compile_to_an_artifact(model: str, capsys: Out) -> None:
+    """For this machine and another one. It runs, is whole, and says so until it is damaged."""
+    assert main(["run", model, "--output", "y=@y.npy"]) == 0
+    assert main(["compile", model, "-o", "m.tsl", "--target", "native,sse,neon"]) == 0
+    assert capsys.readouterr().out.endswith("wrote m.tsl\n")
+    assert main(["run", "m.tsl", "--expected", "y=@y.npy"]) == 0
+    assert main(["check", "m.tsl"]) == 0
+    data = bytearray(Path("m.tsl").read_bytes())
+    manifest, blobs = unpacked(bytes(data))
+    _, _, offset = manifest["weights"][0]
+    data[len(data) - len(blobs) + offset] ^= 255
+    Path("m.tsl").write_bytes(data)
+    assert main(["check", "m.tsl"]) == 2
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_an_artifact_for_several_shapes(models: Path, capsys: Out) -> None:
+    path = str(models / "open.onnx")
+    assert main(["compile", path, "-o", "m.tsl"]) == 2
+    assert "--shape" in capsys.readouterr().err
+    assert main(["compile", path, "-o", "m.tsl", "--shape", "x=2x4", "--shape", "x=3x4"]) == 0
+    for rows in (2, 3):
+        assert main(["run", "m.tsl", "--shape", f"x={rows}x4"]) == 0
+    assert main(["run", "m.tsl", "--shape", "x=5x4"]) == 2
+    assert "x [2, 4] or x [3, 4]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("stage", IR_STAGES)

@@ -1,4 +1,5 @@
-"""`tessella check`: everything in a model that is not supported, at once."""
+"""`tessella check`: everything in a model that is not supported, at once; whether an artifact is
+whole."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from tessella.driver.stage_file import load_stage
-from tessella.driver.stages import stage_of
+from tessella.driver.stages import ARTIFACT, stage_of
 from tessella.frontends.compile import open_source
+from tessella.runtime.loaded import load
 from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
 from tessella.tools.commands.shared import add_model, add_values, shapes_of, values_of
 
@@ -24,8 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 for a model that is supported, 1 where something is not.
 
-    Raises TessellaError for what is no model, and for shapes that do not fit together.
+    Raises TessellaError for what is no model, for shapes that do not fit together, and for an
+    artifact that is damaged.
     """
+    if Path(args.model).suffix == ARTIFACT:
+        load(args.model).check()
+        print("whole")
+        return 0
     issues, unknown = _checked(args)
     if args.json:
         listed = [asdict(issue) for issue in issues]

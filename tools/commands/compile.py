@@ -1,15 +1,19 @@
-"""`tessella compile`: lower a model to a stage, and write that. Nothing is run."""
+"""`tessella compile`: write a model as an artifact, or at a stage. Nothing is run."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from tessella.driver.build import StagedProgram, as_text, lower
+from tessella.driver.ship import ship
 from tessella.driver.stage_file import save_stage, weights_path
-from tessella.driver.stages import IR_STAGES, STAGES
+from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
 from tessella.frontends.compile import open_source
+from tessella.runtime import loaded
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import (
     add_model,
@@ -17,13 +21,18 @@ from tessella.tools.commands.shared import (
     add_time_passes,
     add_values,
     check_stage_ahead,
+    missing_shape,
     open_graph,
     options_of,
     print_times,
+    shapes_of,
+    values_of,
 )
 from tessella.tools.progress import shown
 
 EPILOG = """\
+  tessella compile model.onnx -o model.tsl --target avx512,avx2,neon --shape x=1x3x224x224
+                                                       what tessella.load runs, for three machines
   tessella compile model.onnx --to nn                 model.nn, and model.weights beside it
   tessella compile model.onnx --to asm --target avx2 -o -
   tessella compile model.onnx --to loops --time-passes -vv
@@ -39,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         dest="output",
         metavar="FILE",
-        help="where to write; - for standard output; MODEL's name with the stage as extension",
+        help="where to write; - for standard output; MODEL's name with the stage as extension. One "
+        "that ends in .tsl is an artifact: it has code for all targets of --target A,B, and a "
+        "program for each shape where --shape gives several of an input",
     )
     add_time_passes(parser)
     add_options(parser)
@@ -50,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
     output: str = args.output or f"{Path(args.model).stem}.{args.to}"
     if Path(output).resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
+    if Path(output).suffix == ARTIFACT:
+        return _ship(args, Path(output))
     options = options_of(args)
     graph = open_graph(open_source(args.model), args)
     check_stage_ahead(graph, args.to)
@@ -63,6 +76,34 @@ def run(args: argparse.Namespace) -> int:
     else:
         _write(lowered, args.to, Path(output))
     return 0
+
+
+def _ship(args: argparse.Namespace, path: Path) -> int:
+    """Write an artifact."""
+    source = open_source(args.model)
+    values = values_of(source.inputs, args.value)
+    given = {name: value.shape for name, value in values.items()}
+    shapes = [{**shapes_of(source.inputs, each), **given} for each in _sets(args.shape)]
+    for info, known in product(source.inputs, shapes):
+        if info.name not in known:
+            raise missing_shape(info)
+    names: Sequence[str | None] = args.target.split(",") if args.target else [None]
+    choices = [options_of(args, target=name) for name in names]
+    with shown(wanted=not args.verbose) as progress:
+        parts = ship(source, choices, shapes, values, progress)
+    loaded.write(path, parts)
+    print(f"wrote {path}")
+    return 0
+
+
+def _sets(options: Sequence[str]) -> Sequence[Sequence[str]]:
+    """The options ``--shape`` of each program: the first of each input, the second .., the last
+    where an input has fewer."""
+    by_input: dict[str, list[str]] = {}
+    for option in options:
+        by_input.setdefault(option.partition("=")[0], []).append(option)
+    count = max(map(len, by_input.values()), default=1)
+    return [[each[min(i, len(each) - 1)] for each in by_input.values()] for i in range(count)]
 
 
 def _write(lowered: StagedProgram, stage: str, path: Path) -> None:

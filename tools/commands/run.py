@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tessella.dialects.graph import Graph, Source
 from tessella.dialects.interpret import interpret
@@ -12,8 +13,9 @@ from tessella.driver.build import lower
 from tessella.driver.by_value import specialised
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
-from tessella.driver.stages import IR_STAGES
+from tessella.driver.stages import ARTIFACT, IR_STAGES
 from tessella.frontends.compile import open_source
+from tessella.runtime.loaded import LoadedModel, load
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import (
     difference,
@@ -81,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0, or 1 where an output is not what was expected."""
-    source = open_source(args.model)
+    source = _opened(args.model)
     names = [info.name for info in source.outputs]
     files = _files("--output", args.output, names)
     wanted = {n: read_array(f) for n, f in _files("--expected", args.expected, names).items()}
@@ -100,11 +102,17 @@ def run(args: argparse.Namespace) -> int:
     return int(any(text is not None for text in differences.values()))
 
 
+def _opened(path: str) -> Source | LoadedModel:
+    return load(path) if Path(path).suffix == ARTIFACT else open_source(path)
+
+
 def _outputs(
-    source: Source, feeds: Mapping[str, Array], args: argparse.Namespace
+    source: Source | LoadedModel, feeds: Mapping[str, Array], args: argparse.Namespace
 ) -> Sequence[Array]:
     with shown(wanted=not args.verbose) as progress:
-        if args.interpret is None:
+        if isinstance(source, LoadedModel):
+            outputs, timings = source.run(None, feeds), dict[str, float]()
+        elif args.interpret is None:
             model = Model(source, options_of(args), progress)
             outputs, timings = model.run(None, feeds), model.timings
         else:

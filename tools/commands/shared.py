@@ -115,11 +115,11 @@ def print_times(timings: Mapping[str, float]) -> None:
     print(*time_report(timings), sep="\n", file=sys.stderr)
 
 
-def options_of(args: argparse.Namespace) -> Options:
-    """The options on the command line. Raises OptionError."""
+def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
+    """The options on the command line, for a target of several. Raises OptionError."""
     return make_options(
         places=args.places,
-        target=args.target,
+        target=target or args.target,
         threads=getattr(args, "threads", 1),
         pick=args.pick,
         fallback=args.fallback,

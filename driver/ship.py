@@ -1,0 +1,88 @@
+"""Compiled programs as artifacts, which run without the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from tessella import targets
+from tessella.driver.compiling import Progress, memory_to_compile, quiet
+from tessella.driver.options import Options
+from tessella.runtime.artifact import Buffer, Compiled, dump
+from tessella.runtime.manifest import Explained
+from tessella.runtime.records import NotStorableError
+from tessella.support.errors import OptionError
+from tessella.support.versions import versions
+
+if TYPE_CHECKING:
+    from tessella.dialects.graph import Source
+    from tessella.driver.explain import Explanation
+    from tessella.runtime.program import Program
+    from tessella.runtime.signature import ValueInfo
+
+Array = npt.NDArray[Any]
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Of all inputs, by name."""
+
+
+def compiled(
+    shapes: Sequence[Sequence[int]],
+    values: Mapping[int, bytes],
+    program: Program,
+    options: Options,
+    explanation: Explanation | None = None,
+) -> Compiled:
+    """A program as it is stored: with what it is made for."""
+    target = targets.resolve(options.target)
+    explained = None if explanation is None else Explained(str(explanation), explanation.json())
+    return Compiled(target.name, target.features, shapes, program, values, explained)
+
+
+def parts(
+    inputs: Iterable[ValueInfo], outputs: Iterable[ValueInfo], programs: Iterable[Compiled]
+) -> Sequence[Buffer]:
+    """The bytes of an artifact. Raises OptionError for programs that have none."""
+    try:
+        return dump(inputs, outputs, programs, versions())
+    except NotStorableError as error:
+        raise OptionError(f"the model cannot be written: it holds {error}") from error
+
+
+def ship(
+    source: Source,
+    choices: Sequence[Options],
+    shapes: Sequence[Shapes],
+    values: Mapping[str, Array] | None = None,
+    progress: Progress = quiet,
+) -> Sequence[Buffer]:
+    """The bytes of an artifact with a program for all options, which differ by target, and shapes.
+
+    ``values`` are those of inputs that programs are made for. Any machine can make code for any
+    other. Raises TessellaError.
+    """
+    pairs = product(choices, shapes)
+    programs = [_program(source, options, each, values or {}, progress) for options, each in pairs]
+    return parts(source.inputs, source.outputs, programs)
+
+
+def _program(
+    source: Source,
+    options: Options,
+    shapes: Shapes,
+    values: Mapping[str, Array],
+    progress: Progress,
+) -> Compiled:
+    from tessella.driver.build import build
+    from tessella.driver.explain import explain
+
+    with memory_to_compile():
+        built = build(source.graph(shapes, values), options, progress)
+        built.lowered.weights.keep(set())
+        explanation = explain(built.lowered.stages)
+    names = [info.name for info in source.inputs]
+    data = {names.index(name): value.tobytes() for name, value in values.items()}
+    return compiled([shapes[n] for n in names], data, built.program, options, explanation)

@@ -1,0 +1,243 @@
+"""Programs as bytes: what a cache keeps of one, and what a model is shipped as.
+
+    magic, the manifest's length in 8 bytes, its SHA-256
+    the manifest: JSON, a `Manifest`
+    blobs, each at a multiple of 64 bytes after it: images, packed weights
+
+The manifest names blobs by where they are and by their SHA-256. A blob may be elsewhere, and is
+then found by its SHA-256 alone. Reading proves that the manifest and the images are those that were
+written, that all is inside the file and that programs are whole; `check` proves the weights. The
+bytes hold native code: who can write them can do what the process can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.image import Image, Library
+from tessella.runtime.manifest import (
+    FORMAT,
+    Blob,
+    CodeRecord,
+    Entry,
+    Explained,
+    Manifest,
+    ProgramRecord,
+    ScanRecord,
+    verify,
+)
+from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
+from tessella.runtime.records import decoded, encoded
+from tessella.runtime.signature import ValueInfo
+from tessella.support.errors import InvalidModelError
+
+Array = npt.NDArray[Any]
+Buffer = bytes | memoryview
+
+MAGIC = b"\x89tessel\n"
+HEADER = 64
+_LENGTH, _DIGEST = slice(8, 16), slice(16, 48)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program, and what it was made for: what is to be stored."""
+
+    target: str
+    features: Sequence[str]
+    shapes: Sequence[Sequence[int]]
+    program: Program
+    values: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+    """Of inputs that the program does not take, as it is made for them."""
+    explained: Explained | None = None
+
+
+Keep = Callable[[Array], str]
+"""Stores an array of bytes elsewhere. Returns its SHA-256."""
+
+Find = Callable[[Sequence[tuple[str, int]]], Sequence[Array]]
+"""The arrays of bytes of these SHA-256 and sizes. It raises where one is gone."""
+
+LARGE = 1 << 16
+"""Bytes of an array that is kept elsewhere, where there is an elsewhere."""
+
+
+def dump(
+    inputs: Iterable[ValueInfo],
+    outputs: Iterable[ValueInfo],
+    programs: Iterable[Compiled],
+    versions: str,
+    keep: Keep | None = None,
+) -> Sequence[Buffer]:
+    """The bytes of an artifact, in parts. Raises NotStorableError for a setting of an op that has
+    no form in JSON."""
+    writer = _Writer(keep)
+    entries = tuple(map(writer.entry, programs))
+    weights = tuple(writer.weights)
+    manifest = Manifest(FORMAT, versions, tuple(inputs), tuple(outputs), weights, entries)
+    text = json.dumps(encoded(manifest), separators=(",", ":")).encode()
+    text += b" " * (-len(text) % ALIGNMENT)
+    head = MAGIC + len(text).to_bytes(8) + hashlib.sha256(text).digest()
+    return [head.ljust(HEADER, b"\0"), text, *writer.buffers]
+
+
+class _Writer:
+    """Blobs after the manifest. Equal weights are there once."""
+
+    def __init__(self, keep: Keep | None) -> None:
+        self.keep = keep
+        self.buffers: list[Buffer] = []
+        self.weights: dict[Blob, int] = {}
+        self._known: dict[str, Blob] = {}
+        self._end = 0
+
+    def entry(self, made: Compiled) -> Entry:
+        shapes = tuple(map(tuple, made.shapes))
+        values = {index: data.hex() for index, data in made.values.items()}
+        image = None if made.program.code is None else self._image(made.program.code.image)
+        program = self._program(made.program)
+        features = tuple(made.features)
+        return Entry(made.target, features, shapes, values, image, program, made.explained)
+
+    def _image(self, image: Image) -> CodeRecord:
+        return CodeRecord(self._add(image.code), image.functions, image.imports)
+
+    def _program(self, program: Program) -> ProgramRecord:
+        return ProgramRecord(
+            program.inputs,
+            tuple(map(self._step, program.steps)),
+            tuple(program.results),
+            program.constants,
+            tuple(map(self._weight, program.weights)),
+            {code: tuple(names) for code, names in program.nodes.items()},
+        )
+
+    def _step(self, step: Step) -> NativeStep | HostStep | ScanRecord:
+        if isinstance(step, ScanStep):
+            return ScanRecord(self._program(step.body), step.loop, step.inputs, step.outputs)
+        return step
+
+    def _weight(self, array: Array) -> int:
+        if self.keep is not None and array.size >= LARGE:
+            blob = Blob(array.size, self.keep(array), None)
+        else:
+            blob = self._add(array.data)
+        return self.weights.setdefault(blob, len(self.weights))
+
+    def _add(self, data: Buffer) -> Blob:
+        digest, size = hashlib.sha256(data).hexdigest(), memoryview(data).nbytes
+        if digest not in self._known:
+            padding = -size % ALIGNMENT
+            self._known[digest] = Blob(size, digest, self._end)
+            self.buffers += [data, bytes(padding)]
+            self._end += size + padding
+        return self._known[digest]
+
+
+class Artifact:
+    """Programs in memory that stays as it is: it starts at a multiple of ``ALIGNMENT``."""
+
+    def __init__(
+        self, data: memoryview, find: Find | None = None, where: str | None = None
+    ) -> None:
+        """Read and verify. Raises InvalidModelError, and what ``find`` raises."""
+        self._where = where
+        self._data = data
+        try:
+            self.manifest = self._read()
+            self._blobs = data[HEADER + self._length() :]
+            verify(self.manifest, self._blobs.nbytes)
+            for entry in self.manifest.programs:
+                if entry.image is not None:
+                    self._prove(entry.image.code)
+        except (ValueError, RecursionError, OverflowError) as error:
+            raise self._refusal(str(error)) from error
+        self._weights = self._found(find)
+
+    def program(self, entry: Entry) -> Program:
+        """The program of an entry."""
+        code = None
+        if entry.image is not None:
+            part = self._part(entry.image.code)
+            code = Library(Image(part, entry.image.functions, entry.image.imports))
+        return self._program(entry.program, code)
+
+    def check(self) -> None:
+        """Prove the weights. Raises InvalidModelError."""
+        for blob in self.manifest.weights:
+            try:
+                self._prove(blob)
+            except ValueError as error:
+                raise self._refusal(str(error)) from error
+
+    def _length(self) -> int:
+        return int.from_bytes(self._data[_LENGTH])
+
+    def _read(self) -> Manifest:
+        data = self._data
+        if bytes(data[: len(MAGIC)]) != MAGIC:
+            raise ValueError("it does not begin like one")
+        text = bytes(data[HEADER : HEADER + self._length()])
+        if len(text) != self._length() or len(text) % ALIGNMENT:
+            raise ValueError("it ends before its manifest does")
+        if hashlib.sha256(text).digest() != bytes(data[_DIGEST]):
+            raise ValueError("its manifest is damaged")
+        record: Any = json.loads(text)
+        found = cast(dict[str, Any], record).get("format") if isinstance(record, dict) else None
+        if found != FORMAT:
+            raise ValueError(f"it has the format {found}, and this version reads {FORMAT}")
+        return decoded(Manifest, record)
+
+    def _prove(self, blob: Blob) -> None:
+        if blob.offset is None:
+            return
+        if hashlib.sha256(self._part(blob)).hexdigest() != blob.sha256:
+            raise ValueError(f"the bytes after {blob.offset} are damaged")
+
+    def _part(self, blob: Blob) -> memoryview:
+        assert blob.offset is not None
+        return self._blobs[blob.offset : blob.offset + blob.size]
+
+    def _found(self, find: Find | None) -> list[Array]:
+        blobs = self.manifest.weights
+        far = [(blob.sha256, blob.size) for blob in blobs if blob.offset is None]
+        if far and find is None:
+            raise self._refusal("its weights are elsewhere")
+        others = iter(find(far) if find is not None else ())
+        return [
+            next(others) if blob.offset is None else np.frombuffer(self._part(blob), np.uint8)
+            for blob in blobs
+        ]
+
+    def _program(self, record: ProgramRecord, code: Library | None) -> Program:
+        return Program(
+            inputs=record.inputs,
+            steps=tuple(self._step(step, code) for step in record.steps),
+            results=record.results,
+            constants=record.constants,
+            weights=[self._weights[i] for i in record.weights],
+            nodes=record.nodes,
+            code=code,
+        )
+
+    def _step(self, step: NativeStep | HostStep | ScanRecord, code: Library | None) -> Step:
+        if isinstance(step, ScanRecord):
+            body = self._program(step.body, code)
+            return ScanStep(body, step.loop, step.inputs, step.outputs)
+        return step
+
+    def _refusal(self, why: str) -> InvalidModelError:
+        return InvalidModelError(
+            "this is no artifact that can be loaded",
+            where=self._where,
+            found=why,
+            hint="compile the model again: `tessella compile MODEL -o FILE.tsl`",
+        )

@@ -1,0 +1,203 @@
+"""Models from artifacts: they run without the compiler, on what they were compiled for."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella import targets
+from tessella.runtime.arena import Workspace, aligned
+from tessella.runtime.artifact import Artifact
+from tessella.runtime.manifest import Entry, Explained
+from tessella.runtime.model import Model, Shapes
+from tessella.runtime.program import Program
+from tessella.support import fork
+from tessella.support.errors import InvalidModelError, OptionError, ShapeError
+from tessella.targets import Target, threads
+
+Array = npt.NDArray[Any]
+
+
+class Explanation:
+    """How a program is run, as it was known when it was compiled."""
+
+    def __init__(self, explained: Explained) -> None:
+        self._explained = explained
+
+    def json(self) -> str:
+        """All of it as JSON, as that of a compiled model."""
+        return self._explained.json
+
+    def __str__(self) -> str:
+        return self._explained.text
+
+
+class LoadedModel(Model):
+    """A model from an artifact, with programs for the shapes that it was compiled for."""
+
+    def __init__(self, artifact: Artifact, data: memoryview, threads: int, where: str) -> None:
+        """Raises OptionError if this machine cannot run any of its code."""
+        manifest = artifact.manifest
+        super().__init__(manifest.inputs, manifest.outputs, threads)
+        self._artifact = artifact
+        self._data = data
+        self._where = where
+        self._entries = _runnable(manifest.programs, where)
+        self._programs: dict[int, Program] = {}
+        self._lock = fork.Lock()
+        self._workspaces: deque[Workspace] = deque()
+        self._latest = 0
+        if not self._symbolic and len(self._entries) == 1:
+            self._program(0)
+
+    @property
+    def target(self) -> str:
+        """The machine whose code runs."""
+        return self._entries[0].target
+
+    def explain(self) -> Explanation:
+        """Which kernel runs each op, at which place, and why."""
+        explained = self._entries[self._latest].explained
+        if explained is None:
+            raise OptionError("the artifact was written without an explanation", where=self._where)
+        return Explanation(explained)
+
+    def check(self) -> None:
+        """Prove that all weights are those that were written. Raises InvalidModelError."""
+        self._artifact.check()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the artifact."""
+        write(path, [self._data])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return from_bytes, (bytes(self._data), self.threads)
+
+    def __copy__(self) -> LoadedModel:
+        return self
+
+    def __deepcopy__(self, _: object) -> LoadedModel:
+        return self
+
+    def _results(self, shapes: Shapes, arrays: Sequence[Array]) -> list[Array]:
+        number = self._latest
+        if not _serves(self._entries[number], shapes, arrays):
+            number = self._number(shapes, arrays)
+            self._latest = number
+        values = self._entries[number].values
+        taken = [a for i, a in enumerate(arrays) if i not in values] if values else arrays
+        return self._program(number).run(taken, self.threads)
+
+    def _number(self, shapes: Shapes, arrays: Sequence[Array]) -> int:
+        for number, entry in enumerate(self._entries):
+            if _serves(entry, shapes, arrays):
+                return number
+        raise ShapeError(
+            "the artifact has no program for these inputs",
+            where=self._where,
+            expected=" or ".join(self._made_for(entry) for entry in self._entries),
+            found=", ".join(map(_shape, shapes)),
+            hint="compile it for them: `tessella compile MODEL -o FILE.tsl --shape ..`",
+        )
+
+    def _made_for(self, entry: Entry) -> str:
+        pairs = zip(self.inputs, entry.shapes, strict=True)
+        texts = (f"{info.name} {_shape(shape)}" for info, shape in pairs)
+        return ", ".join(
+            f"{text} of one value" if i in entry.values else text for i, text in enumerate(texts)
+        )
+
+    def _program(self, number: int) -> Program:
+        found = self._programs.get(number)
+        if found is None:
+            with self._lock:
+                found = self._programs.get(number) or self._artifact.program(self._entries[number])
+                found.workspaces = self._workspaces
+                self._programs[number] = found
+        return found
+
+
+def load(path: str | os.PathLike[str], *, threads: int | None = None) -> LoadedModel:
+    """A model from the file that `save` or `tessella compile` has written.
+
+    Its weights are mapped, so that all processes share them; the file may be removed or replaced,
+    but must not be written to. The best code in it that this machine can run is taken. An artifact
+    is code: load those of people you trust.
+
+    Raises InvalidModelError for a file that is no artifact, is damaged, or has another format, and
+    OptionError if this machine cannot run it. The weights are not read: see `LoadedModel.check`.
+    """
+    where = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise InvalidModelError(f"cannot read the artifact: {error}", where=str(where)) from error
+    return _loaded(data, threads, str(where))
+
+
+def from_bytes(data: bytes, threads: int | None = None) -> LoadedModel:
+    """A model from the bytes of an artifact. For the errors see `load`."""
+    room = aligned(len(data))
+    room[:] = np.frombuffer(data, np.uint8)
+    return _loaded(room.data, threads, "bytes")
+
+
+def write(path: str | os.PathLike[str], parts: Sequence[bytes | memoryview]) -> None:
+    """Write an artifact: it appears as a whole, and who has mapped another one keeps that."""
+    from tessella.support import disk
+
+    try:
+        disk.write(Path(path), 0o666, *parts)
+    except OSError as error:
+        raise OptionError(f"cannot write the artifact: {error}", where=str(path)) from error
+
+
+def _loaded(data: memoryview, count: int | None, where: str) -> LoadedModel:
+    count = threads.default() if count is None else threads.check(count, "the option 'threads'")
+    return LoadedModel(Artifact(data, where=where), data, count, where)
+
+
+def _runnable(entries: Sequence[Entry], where: str) -> Sequence[Entry]:
+    """The programs of the best target that this machine can run."""
+    made_for = {(entry.target, entry.features): _target(entry) for entry in entries}
+    able = {key: t for key, t in made_for.items() if t is not None and targets.can_run(t)}
+    if not able:
+        raise OptionError(
+            "this machine cannot run the code of the artifact",
+            where=where,
+            expected=f"code for one of {', '.join(_machines())}",
+            found=", ".join(" + ".join([name, *features]) for name, features in made_for) or "none",
+            hint="compile the model for it: `tessella compile MODEL -o FILE.tsl --target ..`",
+        )
+    best = max(able, key=lambda key: (able[key].vector_bits, len(able[key].features)))
+    return [entry for entry in entries if (entry.target, entry.features) == best]
+
+
+def _target(entry: Entry) -> Target | None:
+    """What a program was made for; None for a machine that this version does not know."""
+    if entry.target not in targets.names():
+        return None
+    return replace(targets.get(entry.target), features=entry.features)
+
+
+def _machines() -> list[str]:
+    return [name for name in targets.names() if targets.can_run(targets.get(name))]
+
+
+def _serves(entry: Entry, shapes: Shapes, arrays: Sequence[Array]) -> bool:
+    return entry.shapes == shapes and all(
+        arrays[i].tobytes().hex() == data for i, data in entry.values.items()
+    )
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, shape))}]"

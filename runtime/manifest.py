@@ -1,0 +1,210 @@
+"""What an artifact says of its programs, and whether that can be.
+
+A manifest is read from files that anybody can have written. `verify` proves what loading and
+running rely on, except for what code does: code is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.image import SYSTEM, Function
+from tessella.runtime.model import fits
+from tessella.runtime.pool import ENTER, GROW
+from tessella.runtime.program import Constant, HostStep, NativeStep, TensorSpec
+from tessella.runtime.records import LARGEST, dtype_of
+from tessella.runtime.scan import Loop
+from tessella.runtime.signature import ValueInfo
+
+FORMAT = 1
+"""Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
+
+
+class Blob(NamedTuple):
+    """Bytes of an artifact."""
+
+    size: int
+    sha256: str
+    offset: int | None
+    """After the manifest; None if they are elsewhere."""
+
+
+@dataclass(frozen=True)
+class ScanRecord:
+    """A `ScanStep`."""
+
+    body: ProgramRecord
+    loop: Loop
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ProgramRecord:
+    """A `Program`, without code and weights."""
+
+    inputs: int
+    steps: tuple[NativeStep | HostStep | ScanRecord, ...]
+    results: tuple[int, ...]
+    constants: Mapping[int, Constant]
+    weights: tuple[int, ...]
+    """Their places in the artifact's table."""
+    nodes: Mapping[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class CodeRecord:
+    """An `Image`."""
+
+    code: Blob
+    functions: Mapping[str, Function]
+    imports: Mapping[str, int]
+
+
+class Explained(NamedTuple):
+    """How a program is run, for people."""
+
+    text: str
+    json: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A program, by what it was made for."""
+
+    target: str
+    """The name in ``targets``."""
+    features: tuple[str, ...]
+    """That the machine must have beyond the target's."""
+    shapes: tuple[tuple[int, ...], ...]
+    """Of the inputs."""
+    values: Mapping[int, str]
+    """The bytes, in hexadecimal, of inputs that the program does not take: it is made for them."""
+    image: CodeRecord | None
+    program: ProgramRecord
+    explained: Explained | None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All but code and weights."""
+
+    format: int
+    versions: str
+    """Of what has made it."""
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+    weights: tuple[Blob, ...]
+    programs: tuple[Entry, ...]
+
+
+def verify(manifest: Manifest, size: int) -> None:
+    """Raise ValueError unless programs are whole, and lie in so many bytes after the manifest."""
+    codes = [entry.image.code for entry in manifest.programs if entry.image is not None]
+    if any(code.offset is None for code in codes):
+        raise ValueError("its code is elsewhere")
+    _verify_blobs({*manifest.weights, *codes}, size)
+    for info in (*manifest.inputs, *manifest.outputs):
+        dtype_of(info.dtype, info.name)
+    for entry in manifest.programs:
+        _verify_entry(manifest, entry)
+
+
+def _verify_blobs(blobs: Iterable[Blob], size: int) -> None:
+    ends = sorted((b.offset, b.offset + b.size) for b in blobs if b.offset is not None)
+    _require(all(not start % ALIGNMENT and end <= size for start, end in ends), "parts lie outside")
+    _require(all(end <= start for (_, end), (start, _) in pairwise(ends)), "parts overlap")
+
+
+def _verify_entry(manifest: Manifest, entry: Entry) -> None:
+    inputs, program = manifest.inputs, entry.program
+    _require(len(entry.shapes) == len(inputs), "a program has not the inputs of the model")
+    for info, shape in zip(inputs, entry.shapes, strict=True):
+        _require(fits(shape, info.shape), f"the input {info.name!r} cannot have the shape {shape}")
+    for index, data in entry.values.items():
+        _require(index < len(inputs), "a program is made for an input that there is not")
+        spec = TensorSpec(entry.shapes[index], dtype_of(inputs[index].dtype, "inputs"))
+        _require(len(bytes.fromhex(data)) == _bytes(spec), "the value of an input has another size")
+    taken = len(inputs) - len(entry.values)
+    if entry.image is not None:
+        _verify_image(entry.image)
+    _require(program.inputs == taken, "a program does not take the model's inputs")
+    _require(len(program.results) == len(manifest.outputs), "a program gives other outputs")
+    _verify_program(program, manifest.weights, entry.image)
+
+
+def _verify_image(image: CodeRecord) -> None:
+    size = image.code.size
+    ends = [function.offset + function.size for function in image.functions.values()]
+    _require(max(ends, default=0) <= size, "a function lies outside its code")
+    _require(image.imports.keys() <= set(SYSTEM), "code calls what it may not")
+    _require(all(at + 8 <= size for at in image.imports.values()), "an address lies outside code")
+
+
+def _verify_program(
+    program: ProgramRecord, weights: Sequence[Blob], image: CodeRecord | None
+) -> None:
+    _require(all(i < len(weights) for i in program.weights), "a program reads no weight")
+    table = [weights[i] for i in program.weights]
+    known = set(range(program.inputs))
+    for number, constant in program.constants.items():
+        _require(constant.slot < len(table), "a constant is no weight")
+        _verify_constant(constant.spec, table[constant.slot].size)
+        _define(known, [number])
+    for step in program.steps:
+        _require(known.issuperset(step.inputs), "a step reads what no step before it gives")
+        _define(known, step.outputs)
+        _verify_step(step, weights, image)
+    _require(known.issuperset(program.results), "a result is computed by no step")
+    # values are kept in a list
+    _require(max(known, default=0) < 2 * len(known) + 64, "values have numbers that are too large")
+
+
+def _define(known: set[int], numbers: Sequence[int]) -> None:
+    _require(known.isdisjoint(numbers), "a value is computed twice")
+    known.update(numbers)
+
+
+def _verify_constant(spec: TensorSpec, size: int) -> None:
+    _require(size in (_bytes(spec), spec.dtype.itemsize), "a constant has another size")
+
+
+def _verify_step(
+    step: NativeStep | HostStep | ScanRecord, weights: Sequence[Blob], image: CodeRecord | None
+) -> None:
+    match step:
+        case NativeStep():
+            functions = set[str]() if image is None else set(image.functions)
+            _require(step.name in functions, f"there is no code of {step.name!r}")
+            _require(not step.shared or {GROW, ENTER} <= functions, "there is no pool")
+            _require(len(step.specs) == len(step.outputs), "a step has outputs without shapes")
+            _require(max(map(_bytes, step.specs), default=0) < LARGEST, "an output is too large")
+        case HostStep():
+            count = len(step.outputs) if step.specs is None else len(step.specs)
+            _require(count == len(step.outputs), "a step has outputs without shapes")
+        case ScanRecord():
+            _verify_scan(step)
+            _verify_program(step.body, weights, image)
+
+
+def _verify_scan(step: ScanRecord) -> None:
+    loop, body = step.loop, step.body
+    last = loop.carried + loop.scanned
+    _require(loop.scanned > 0 and last <= len(step.inputs), "a loop has no sequence")
+    _require(body.inputs == len(step.inputs), "the body of a loop takes other values")
+    _require(len(body.results) == len(step.outputs), "the body of a loop gives other values")
+    _require(loop.carried <= len(step.outputs), "a loop carries more than it gives")
+
+
+def _bytes(spec: TensorSpec) -> int:
+    return prod(spec.shape) * spec.dtype.itemsize
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)

@@ -1,0 +1,349 @@
+"""Artifacts: what is loaded does what was compiled, and damaged files are refused."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessella
+from tessella import Model, targets
+from tessella.driver.options import make_options
+from tessella.driver.ship import ship
+from tessella.frontends.compile import open_source
+from tessella.runtime import loaded, pool, program
+from tessella.runtime.loaded import LoadedModel
+from tessella.runtime.manifest import FORMAT
+from tessella.support.errors import (
+    InputError,
+    InvalidModelError,
+    OptionError,
+    ShapeError,
+    TessellaError,
+)
+from tests.driver.test_program_cache import scaled
+from tests.generators.artifact_damage import damaged, repacked, unpacked
+from tests.hostile.models import X, mixed
+from tests.models import load_model, random_inputs
+from tests.native import Array, normal
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
+
+
+@pytest.fixture(scope="module")
+def digits() -> Model:
+    return tessella.compile(DIGITS, threads=2)
+
+
+@pytest.fixture(scope="module")
+def image(digits: Model) -> Array:
+    (info,) = digits.inputs
+    return normal(*(size if isinstance(size, int) else 2 for size in info.shape))
+
+
+@pytest.fixture(scope="module")
+def data(digits: Model, image: Array, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    digits(image)
+    path = tmp_path_factory.mktemp("artifact") / "d.tsl"
+    digits.save(path)
+    return path.read_bytes()
+
+
+def saved(model: Model, path: Path) -> LoadedModel:
+    model.save(path)
+    return tessella.load(path)
+
+
+def test_a_loaded_model_does_what_a_compiled_one_does(
+    digits: Model, image: Array, tmp_path: Path
+) -> None:
+    want = digits(image)
+    again = saved(digits, tmp_path / "d.tsl")
+    np.testing.assert_array_equal(again(image), want)
+    assert again.get_inputs() == digits.get_inputs()
+    assert again.get_outputs() == digits.get_outputs()
+    assert str(again.explain()) == str(digits.explain())
+    assert again.explain().json() == digits.explain().json()
+    with pytest.raises(InputError, match="wrong number"):
+        again()
+
+
+@pytest.mark.parametrize("name", ["lstm_tagger", "squeezenet"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_models_have_the_same_bits(name: str, threads: int, tmp_path: Path) -> None:
+    """Of segments that threads share, with loops in them."""
+    proto = load_model(name)
+    feeds = random_inputs(proto)
+    model = tessella.compile(proto, threads=threads)
+    want = model.run(None, feeds)
+    model.save(tmp_path / "m.tsl")
+    again = tessella.load(tmp_path / "m.tsl", threads=threads)
+    for got, expected in zip(again.run(None, feeds), want, strict=True):
+        np.testing.assert_array_equal(got, expected, strict=True)
+    again.check()
+
+
+def test_steps_of_all_kinds(tmp_path: Path) -> None:
+    """Host kernels with settings, and constants that they read."""
+    model = tessella.compile(mixed())
+    np.testing.assert_array_equal(saved(model, tmp_path / "m.tsl")(X), model(X))
+
+
+def test_it_is_found_where_shapes_are_those_of_a_program(tmp_path: Path) -> None:
+    model = tessella.compile(scaled(2, rows="n"))
+    with pytest.raises(ShapeError, match="not called yet"):
+        model.save(tmp_path / "m.tsl")
+    for rows in (2, 5):
+        model(np.ones((rows, 4), np.float32))
+    again = saved(model, tmp_path / "m.tsl")
+    for rows in (5, 2, 5):
+        x = normal(rows, 4)
+        np.testing.assert_array_equal(again(x), model(x))
+    with pytest.raises(ShapeError, match=r"x \[2, 4\] or x \[5, 4\]"):
+        again(normal(3, 4))
+
+
+def test_the_best_code_is_taken(image: Array, digits: Model) -> None:
+    """Of all targets that this machine has; neon is only for others, or the only one."""
+    source = open_source(DIGITS)
+    shapes = [{info.name: image.shape for info in source.inputs}]
+    able = [t for t in ("sse", "avx2", "avx512", "neon") if targets.can_run(targets.get(t))]
+    choices = [make_options(target=name) for name in ("sse", "avx2", "avx512", "neon")]
+    model = loaded.from_bytes(b"".join(ship(source, choices, shapes)))
+    assert model.target == able[-1]
+    np.testing.assert_allclose(model(image), digits(image), rtol=1e-4, atol=1e-5)
+
+
+def test_a_machine_without_code_is_told() -> None:
+    source = open_source(DIGITS)
+    other = "neon" if targets.native().arch == "x86" else "avx2"
+    shapes = [{info.name: (1, *info.shape[1:]) for info in source.inputs}]
+    written = b"".join(ship(source, [make_options(target=other)], shapes))  # pyright: ignore
+    with pytest.raises(OptionError, match=other) as caught:
+        loaded.from_bytes(written)
+    assert targets.native().name in str(caught.value.expected)
+
+
+def test_weights_are_mapped_and_shared(tmp_path: Path) -> None:
+    model = tessella.compile(load_model("squeezenet"))
+    again = saved(model, tmp_path / "m.tsl")
+    inside = np.frombuffer(again._data, np.uint8)
+    weights = again._artifact.program(again._entries[0]).weights
+    assert sum(weight.size for weight in weights) > 1 << 20
+    assert all(np.may_share_memory(weight, inside) for weight in weights if weight.size)
+    assert all(weight.ctypes.data % 64 == 0 for weight in weights)
+
+
+def test_it_runs_where_there_is_only_numpy(
+    digits: Model, image: Array, data: bytes, tmp_path: Path
+) -> None:
+    """No module of a layer above the runtime is imported, and none of another package."""
+    (tmp_path / "d.tsl").write_bytes(data)
+    np.save(tmp_path / "x.npy", image)
+    source = (
+        "import sys, numpy as np, tessella\n"
+        "model = tessella.load('d.tsl', threads=2)\n"
+        "np.save('y.npy', model(np.load('x.npy')))\n"
+        "print(*sorted({'.'.join(name.split('.')[:2]) for name in sys.modules}))\n"
+    )
+    paths = {"PYTHONPATH": str(ROOT / "src"), "TESSELLA_VERIFY": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        cwd=tmp_path,
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    imported = set(done.stdout.split())
+    ours = {name.partition(".")[2] for name in imported if name.startswith("tessella.")}
+    assert ours == {"runtime", "support", "targets"}
+    assert not {"xdsl", "llvmlite", "onnx"} & imported
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), digits(image))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_other_processes_get_a_model(method: str, digits: Model, image: Array) -> None:
+    with multiprocessing.get_context(method).Pool(2) as processes:
+        for y in processes.map(_Call(image), [digits] * 3):
+            np.testing.assert_array_equal(y, digits(image))
+
+
+class _Call:
+    """What each process does."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+
+    def __call__(self, model: Model) -> Array:
+        return model(self.x)
+
+
+def test_a_pickled_model_is_its_artifact(digits: Model, image: Array, data: bytes) -> None:
+    digits(image)
+    again = pickle.loads(pickle.dumps(digits))
+    np.testing.assert_array_equal(again(image), digits(image))
+    assert again.threads == digits.threads
+    twice = pickle.loads(pickle.dumps(again))
+    np.testing.assert_array_equal(twice(image), digits(image))
+    assert copy.deepcopy(twice) is twice
+    with pytest.raises(ShapeError, match="not called yet"):
+        pickle.dumps(tessella.compile(scaled(2, rows="n")))
+
+
+def test_a_pickle_has_no_explanation_that_would_take_long(digits: Model) -> None:
+    with pytest.raises(OptionError, match="without an explanation"):
+        pickle.loads(pickle.dumps(digits)).explain()
+
+
+# ** files **
+
+
+def test_writing_replaces_a_file_that_others_have_mapped(
+    digits: Model, image: Array, tmp_path: Path
+) -> None:
+    path = tmp_path / "d.tsl"
+    first = saved(digits, path)
+    tessella.compile(mixed()).save(path)
+    np.testing.assert_array_equal(first(image), digits(image))
+    first.save(tmp_path / "e.tsl")
+    np.testing.assert_array_equal(tessella.load(tmp_path / "e.tsl")(image), digits(image))
+
+
+def test_damaged_weights_are_found_by_check(data: bytes) -> None:
+    manifest, _ = unpacked(data)
+    start = len(data) - len(unpacked(data)[1])
+    size, _, offset = max(manifest["weights"])
+    changed = bytearray(data)
+    changed[start + offset + size // 2] ^= 1
+    model = loaded.from_bytes(bytes(changed))
+    with pytest.raises(InvalidModelError, match="damaged"):
+        model.check()
+
+
+def test_damaged_code_is_not_loaded(data: bytes) -> None:
+    manifest, _ = unpacked(data)
+    start = len(data) - len(unpacked(data)[1])
+    changed = bytearray(data)
+    changed[start + manifest["programs"][0]["image"]["code"][2] + 8] ^= 1
+    with pytest.raises(InvalidModelError, match="damaged"):
+        loaded.from_bytes(bytes(changed))
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 63, 64, 100, 1000])
+def test_truncated_files(data: bytes, size: int, tmp_path: Path) -> None:
+    (tmp_path / "t.tsl").write_bytes(data[:size])
+    with pytest.raises(InvalidModelError):
+        tessella.load(tmp_path / "t.tsl")
+
+
+def test_what_is_no_artifact(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.tsl", DIGITS):
+        with pytest.raises(InvalidModelError):
+            tessella.load(path)
+
+
+def test_a_newer_format_is_named(data: bytes) -> None:
+    manifest, blobs = unpacked(data)
+    newer = repacked({"format": FORMAT + 1, "something": manifest}, blobs)
+    with pytest.raises(InvalidModelError, match=f"format {FORMAT + 1}"):
+        loaded.from_bytes(newer)
+
+
+def _first_step(manifest: Any) -> Any:
+    return manifest["programs"][0]["program"]["steps"][0]
+
+
+def _with_arena(manifest: Any) -> None:
+    _first_step(manifest)["arena_bytes"] = -64
+
+
+def _with_name(manifest: Any) -> None:
+    _first_step(manifest)["name"] = "other"
+
+
+def _with_value(manifest: Any) -> None:
+    _first_step(manifest)["inputs"] = [40]
+
+
+def _with_weight(manifest: Any) -> None:
+    manifest["programs"][0]["program"]["weights"] = [1 << 40]
+
+
+def _with_function(manifest: Any) -> None:
+    functions = manifest["programs"][0]["image"]["functions"]
+    functions[next(iter(functions))] = [1 << 30, 8, []]
+
+
+def _with_import(manifest: Any) -> None:
+    manifest["programs"][0]["image"]["imports"] = {"system": 8}
+
+
+def _with_overlap(manifest: Any) -> None:
+    manifest["weights"][0][2] = manifest["weights"][1][2]
+
+
+def _with_far(manifest: Any) -> None:
+    manifest["weights"][0][2] = None
+
+
+def _outside(manifest: Any) -> None:
+    manifest["weights"][0][2] = 1 << 40
+
+
+def _overflowing(manifest: Any) -> None:
+    manifest["weights"][0][0] = (1 << 64) - 1
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (_with_arena, "number from 0"),
+        (_with_name, "no code of 'other'"),
+        (_with_value, "no step before it"),
+        (_with_weight, "reads no weight"),
+        (_with_function, "outside its code"),
+        (_with_import, "may not"),
+        (_with_overlap, "overlap|other size|outside"),
+        (_with_far, "elsewhere"),
+        (_outside, "outside"),
+        (_overflowing, "number from 0"),
+    ],
+)
+def test_manifests_that_lie(data: bytes, change: Any, message: str) -> None:
+    manifest, blobs = unpacked(data)
+    change(manifest)
+    with pytest.raises(InvalidModelError, match=message):
+        loaded.from_bytes(repacked(manifest, blobs))
+
+
+def test_random_damage(data: bytes, request: pytest.FixtureRequest) -> None:
+    """Files are loaded, or refused; none does anything else."""
+    refused, count = 0, 10_000 if request.config.getoption("--slow") else 500
+    for seed in range(count):
+        try:
+            loaded.from_bytes(damaged(data, Random(seed)), 1)
+        except TessellaError:
+            refused += 1
+    assert count * 2 // 3 < refused
+
+
+def test_a_change_of_calls_is_a_change_of_the_format() -> None:
+    """Code in artifacts relies on these. Who changes one raises FORMAT, and this test."""
+    functions = (pool._GROW, pool._ENTER, program._SEGMENT)
+    arguments = [kind.__name__ for each in functions for kind in each._argtypes_]
+    layouts = (pool.TABLE, pool.RUN, pool.RUN_NUMBERS, pool.CONTEXT, pool.LINE, pool.BOXES)
+    calls = (*layouts, arguments)
+    found = hashlib.sha256(repr(calls).encode()).hexdigest()[:12]
+    assert (FORMAT, found) == (1, "8edefdb8b7d9")
