@@ -47,6 +47,15 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
         _check_reads(op)
 
 
+def is_valid(kernel: Operation, nest: NestAttr | None) -> bool:
+    """Whether a kernel's statements can share its loops."""
+    try:
+        check_nest(kernel, nest)
+    except VerifyException:
+        return False
+    return True
+
+
 def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
     """Whether an index counts a loop, or has a window of what lives within a step."""
     extent = op.ranges.get(at.name, 0)

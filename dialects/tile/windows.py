@@ -9,7 +9,7 @@ windows move into the range, the first step runs rows 0 to 9, the last one rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -71,7 +71,7 @@ def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
     return True
 
 
-def infer_windows(statements: list[ContractOp]) -> None:
+def infer_windows(statements: Sequence[ContractOp]) -> None:
     """Give statements the windows that those after them need, where they share loops."""
     for op in reversed(statements):
         ats = op.at_list

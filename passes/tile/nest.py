@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 
@@ -25,9 +25,13 @@ from tessella.dialects.tile import (
     Nest,
     NestAttr,
     SharedLoop,
+    Window,
 )
+from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.nest import can_share, counted, depth, lives_within, shared_loops
+from tessella.dialects.tile.windows import infer_windows
+from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.sums import (
     block_of,
     in_blocks,
@@ -44,6 +48,9 @@ SHARES = {"L1": 0.3, "L2": 0.5}
 """The share of a cache that a step's part of the tensors may fill, beside what it reads ahead.
 Attention of 12x1024x64 is 1.45 times as fast with it as without shared loops. Layer norm of
 4096x1024 takes 5% less by single rows than by two, softmax 10% less than by three."""
+
+WRITTEN = 3
+"""How often what is written far away and read again passes to or from there."""
 
 AHEAD = 2
 """How many steps later what is prefetched is read, where these fit into the nearest cache: with
@@ -64,6 +71,15 @@ class _Class:
 
     extent: int
     names: Mapping[ContractOp, str]
+    windows: Mapping[ContractOp, Window] = field(default_factory=dict["ContractOp", "Window"])
+    """Of a step of one value: those of statements whose readers look at neighbours."""
+
+    def values(self, op: ContractOp, step: int) -> int:
+        """How many values of its index a statement runs in a step."""
+        window = self.windows.get(op)
+        if window is None:
+            return step
+        return min(op.ranges[self.names[op]], window.size + window.scale * (step - 1))
 
 
 def share_loops(kernel: KernelOp, target: Target) -> None:
@@ -88,10 +104,14 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
     if _handed_on(ops) <= target.l1:
         _share_sums(kernel, target)
         return
-    _, room = _room(ops, target)
-    inner = [(each, 1) for each in _inside(ops, room, target)]
+    found = list(_classes(ops))
+    plain = [each for each in found if not each.windows]
+    # of what neighbours are read of, one loop: each further one computes more again
+    classes = plain or found[:1]
+    _, room = _room(ops, target, far=not plain)
+    inner = [(each, 1) for each in _inside(ops, plain, room, target)]
     loops: list[tuple[_Class, int]] = []
-    for each in _classes(ops):
+    for each in classes:
         if _touched(ops, [*loops, *inner]) <= room:
             break
         grain = _grain(each, ops, target)
@@ -104,15 +124,20 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
         kernel.nest = NestAttr(_nest(shared, ops, loops, room, target))
         for op in ops:
             op.at = AtAttr.of(*(each.names[op] for each, _ in loops if op in each.names))
+        infer_windows(ops)
+        if not plain and not _is_worth_computing_again(kernel, target):
+            _unshare(kernel)
 
 
-def _inside(ops: Sequence[ContractOp], room: float, target: Target) -> Iterator[_Class]:
+def _inside(
+    ops: Sequence[ContractOp], classes: Sequence[_Class], room: float, target: Target
+) -> Iterator[_Class]:
     """A further loop that the statements from a product to another have, the most of them, if the
     data of the least step of the loops that all have does not fit: as of attention by blocks of
     keys."""
     products = [i for i, op in enumerate(ops) if op.is_multiply_add]
     runs = [(i, j + 1) for i, j in combinations(products, 2) if j + 1 - i < len(ops)]
-    outer = [(each, _grain(each, ops, target)) for each in _classes(ops)] if runs else []
+    outer = [(each, _grain(each, ops, target)) for each in classes] if runs else []
     if not outer or _touched(ops, outer) <= room:
         return
     for first, stop in sorted(runs, key=lambda run: run[0] - run[1]):
@@ -153,10 +178,10 @@ def _nest(
     return Nest(tuple(shared), target.cache_line, AHEAD if near else 1) if far else Nest((*shared,))
 
 
-def _room(ops: Sequence[ContractOp], target: Target) -> tuple[str, float]:
+def _room(ops: Sequence[ContractOp], target: Target, *, far: bool = False) -> tuple[str, float]:
     """The cache whose share a step may fill, in bytes. Products read what serves all rows from the
-    second level."""
-    name = "L2" if any(op.is_multiply_add for op in ops) else "L1"
+    second level, and where steps compute the same neighbours, they are to be few."""
+    name = "L2" if far or any(op.is_multiply_add for op in ops) else "L1"
     return name, SHARES[name] * {"L1": target.l1, "L2": target.l2}[name]
 
 
@@ -199,7 +224,7 @@ def _kib(size: int) -> str:
 
 def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp) -> bool:
     """Whether too few results of a product share each element of an operand in a step."""
-    steps = {each.names[op]: step for each, step in loops if op in each.names}
+    steps = _steps(op, loops)
     for access in op.input_accesses if op.is_multiply_add else ():
         moving = {name for form in access for name, _ in form.terms}
         alike = [i for i in op.index_list if not i.reduced and i.name not in moving]
@@ -207,6 +232,11 @@ def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp) -> bool:
         if rows < min(LEAST_ROWS, prod(index.range for index in alike)):
             return True
     return False
+
+
+def _steps(op: ContractOp, loops: Sequence[tuple[_Class, int]]) -> dict[str, int]:
+    """How many values of its indices a step of loops runs."""
+    return {each.names[op]: each.values(op, step) for each, step in loops if op in each.names}
 
 
 def _read(ops: Sequence[ContractOp]) -> int:
@@ -225,7 +255,8 @@ def _step(
     """The largest step of a loop, of whole grains, whose data fits into the cache; one grain if
     none does."""
     fixed, moved = _touched(ops, [*outer, (loop, 0)]), _touched(ops, [*outer, (loop, 1)])
-    fitting = int(room / (moved - fixed)) // grain * grain
+    around = fixed if loop.windows else 0
+    fitting = int((room - around) / (moved - fixed)) // grain * grain
     most = min(loop.extent, max(grain, fitting))
     even = -(-loop.extent // -(-loop.extent // most))
     return min(most, -(-even // grain) * grain)
@@ -266,7 +297,7 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
     """Bytes of all tensors that a step of the shared loops touches."""
     sizes: dict[SSAValue, int] = {}
     for op in ops:
-        steps = {each.names[op]: step for each, step in loops if op in each.names}
+        steps = _steps(op, loops)
         ranges = {index.name: steps.get(index.name, index.range) for index in op.index_list}
         for value, access in zip(op.tensors, op.access_list, strict=True):
             size = bytes_of(tensor_type(value))
@@ -290,6 +321,22 @@ def bytes_saved(kernel: KernelOp, target: Target) -> int:
     return sum(size * count for size, count in sizes if size > target.l2)
 
 
+def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
+    """Whether what steps compute more than once takes less than what stays in cache would to be
+    written and read."""
+    again = saved = 0.0
+    for op in kernel.statements:
+        loops = shared_loops(op)
+        points = prod(index.range for index in op.index_list)
+        share = prod(loop.trips * loop.step / loop.extent for loop in loops.values())
+        work = 1.0 if op.is_multiply_add else 1.0 + body_ops(op)
+        again += max(0.0, share - 1.0) * points * work / (target.lanes(32) * target.fma_ports)
+        if lives_within(op.res):
+            size = bytes_of(tensor_type(op.res))
+            saved += WRITTEN * size / target.bandwidth(size)
+    return again < saved
+
+
 def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
     """The loops that all statements have, in the order of the last one's result, outermost
     first."""
@@ -299,10 +346,49 @@ def _classes(ops: Sequence[ContractOp]) -> Iterator[_Class]:
         if (found := counted(form, ranges)) is None or ranges[found[0]] == 1:
             continue
         names = {last: found[0]}
+        extent = ranges[found[0]]
         if _follow(ops, names) and all(can_share(op, names[op]) for op in ops):
-            extents = {i.range for op in ops for i in op.index_list if i.name == names[op]}
-            if len(extents) == 1 and (extent := extents.pop()) > 1:
-                yield _Class(extent, {op: names[op] for op in ops})
+            windows = _windows(ops, names, extent)
+            if windows is not None:
+                yield _Class(extent, {op: names[op] for op in ops}, windows)
+
+
+def _windows(
+    ops: Sequence[ContractOp], names: Mapping[ContractOp, str], extent: int
+) -> Mapping[ContractOp, Window] | None:
+    """The windows of statements in a step of one value of a loop that all statements of a kernel
+    share; None if steps cannot do with what they write."""
+    if all(op.ranges[names[op]] == extent and not _looks_around(op, names) for op in ops):
+        return {}
+    kernel = ops[0].parent_op()
+    if not isinstance(kernel, KernelOp) or len(ops) != len(kernel.statements):
+        return None
+    kernel.nest = NestAttr(Nest((SharedLoop(extent, 1),)))
+    for op in ops:
+        op.at = AtAttr.of(names[op])
+    infer_windows(ops)
+    found = {op: at.window for op in ops for at in op.at_list if at.window is not None}
+    valid = is_valid(kernel, kernel.nest)
+    _unshare(kernel)
+    return found if valid else None
+
+
+def _unshare(kernel: KernelOp) -> None:
+    """Let statements share no loops."""
+    kernel.nest = None
+    for op in kernel.statements:
+        op.at = None
+
+
+def _looks_around(op: ContractOp, names: Mapping[ContractOp, str]) -> bool:
+    """Whether a statement reads neighbours of what others write."""
+    for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
+        writer = value.owner
+        if isinstance(writer, ContractOp):
+            accessed = (op, access), (writer, writer.out_access)
+            if _same(names[op], *accessed) != names[writer]:
+                return True
+    return False
 
 
 def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
@@ -317,7 +403,8 @@ def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
             writer = value.owner
             if not isinstance(writer, ContractOp):
                 continue
-            same = _same(names[op], (op, access), (writer, writer.out_access))
+            accessed = (op, access), (writer, writer.out_access)
+            same = _same(names[op], *accessed) or _looked_at(names[op], *accessed)
             if same is None or names.setdefault(writer, same) != same:
                 return False
     return True
@@ -345,6 +432,13 @@ def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
         return None
     ((mine, theirs),) = found
     return theirs[0] if theirs is not None and theirs[1] == mine[1] else None
+
+
+def _looked_at(name: str, of: _Accessed, other: _Accessed) -> str | None:
+    """The index of another access that a window moves along with an index of one."""
+    pairs = zip(of[1], other[1], strict=True)
+    found = [theirs.single for mine, theirs in pairs if mine.coefficient(name)]
+    return found[0] if len(found) == 1 else None
 
 
 def _counted(op: ContractOp, access: Sequence[Linear]) -> list[tuple[str, int] | None]:

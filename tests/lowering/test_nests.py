@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import numpy as np
 import pytest
 
+import tessella
 from tessella.dialects import nn
 from tessella.passes.tile import nest
 from tests.native import RUNNABLE, Array, check_op
@@ -94,3 +96,31 @@ def test_causal_attention_in_any_steps(
         past=random.choice([0, 1, random.randrange(keys)]),
         nan_as_zero=False,
     )
+
+
+def stencils(a: Array) -> Array:
+    """Each reads neighbours of what the one before it has made."""
+    for _ in range(3):
+        middle = a[1:-1, 1:-1]
+        around = a[2:, 1:-1] + a[:-2, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2]
+        a = middle + 0.1 * (around - 4 * middle)
+    return a
+
+
+@widths
+@pytest.mark.parametrize("shape", [(1200, 1100), (2500, 500), (600, 3001)][: sampled(3)])
+def test_stencils_in_a_row(
+    shape: tuple[int, int], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against NumPy, and to the bit against kernels one after the other."""
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    x = normal(0, *shape)
+    strips = tessella.jit(stencils, target=target)
+    text = strips.lower(x).as_text("tile")
+    assert re.search(r"at \[\w+: step by \d+\]", text)
+    found = strips(x)
+    np.testing.assert_allclose(found, stencils(x), rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(nest, "WRITTEN", 0)
+    apart = tessella.jit(lambda a: stencils(a), target=target)
+    assert "step by" not in apart.lower(x).as_text("tile")
+    np.testing.assert_array_equal(apart(x), found)

@@ -271,3 +271,44 @@ tile.kernel @blocks(%q: tensor<4096x64xf32>, %k: tensor<16x256x64xf32>, %v: tens
   } : tensor<4096x64xf32>
   tile.return %r : tensor<4096x64xf32>
 }
+
+// -----
+
+// Three rows of a map are read for each row of sums: a step runs two rows more of the map, whose range
+// is another. It has so many rows that few are computed twice.
+
+// CHECK-LABEL: tile.kernel @neighbours
+// CHECK-SAME:    attributes {nest = #tile.nest<[2046 by [[STEP:[0-9][0-9]]]] prefetch 64>}
+// CHECK-NEXT:    tile.contract = [i: 2048, j: 2048] (%x[i, j]) -> [i, j] at [i: step by {{[0-9][0-9]}}] {
+// CHECK:         tile.contract + [y: 2046, x: 2048 | w: 3, v: 3] (%t[y + w, x + v - 1]) -> [y, x] at [y] {
+tile.kernel @neighbours(%x: tensor<2048x2048xf32>) -> (tensor<2046x2048xf32>) {
+  %t = tile.contract = [i: 2048, j: 2048] (%x[i, j]) -> [i, j] {
+  ^bb0(%a: f32):
+    %e = math.exp %a : f32
+    tile.yield %e : f32
+  } : tensor<2048x2048xf32>
+  %r = tile.contract + [y: 2046, x: 2048 | w: 3, v: 3] (%t[y + w, x + v - 1]) -> [y, x] {
+  ^bb0(%c: f32):
+    tile.yield %c : f32
+  } : tensor<2046x2048xf32>
+  tile.return %r : tensor<2046x2048xf32>
+}
+
+// -----
+
+// A product of which rows would be computed twice takes longer than its result to be read again.
+
+// CHECK-LABEL: tile.kernel @products
+// CHECK-NOT:     nest
+tile.kernel @products(%x: tensor<2048x2048xf32>, %w: tensor<2048x2048xf32>) -> (tensor<2046x2048xf32>) {
+  %t = tile.contract + [i: 2048, j: 2048 | k: 2048] (%x[i, k], %w[k, j]) -> [i, j] {
+  ^bb0(%a: f32, %b: f32):
+    %e = arith.mulf %a, %b : f32
+    tile.yield %e : f32
+  } : tensor<2048x2048xf32>
+  %r = tile.contract + [y: 2046, x: 2048 | w: 3, v: 3] (%t[y + w, x + v - 1]) -> [y, x] {
+  ^bb0(%c: f32):
+    tile.yield %c : f32
+  } : tensor<2046x2048xf32>
+  tile.return %r : tensor<2046x2048xf32>
+}
