@@ -54,7 +54,8 @@ class Explainer:
         ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
-            request = Request(list(map(parse_place, self.pick["places"])), self.target.arch)
+            places = list(map(parse_place, self.pick["places"]))
+            request = Request(places, self.target.arch, refused=_refused(function))
             picked = (op for op in ops if not isinstance(op, ConstantOp))
             self.found = {op: request.candidates(op) for op in picked}
         self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)
@@ -144,6 +145,8 @@ class Explainer:
                 f"it takes {duration(other.cost)}, and estimates are not so good that this counts: "
                 "the place of the picked one was asked for first"
             )
+        if site is not None and other.place == site.place(op):
+            return f"it takes {duration(other.cost)}, and its weights grow too much"
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 
     def _site(self, op: NnOp, kernel: Kernel) -> Site | None:
@@ -178,6 +181,12 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
     if best is None:
         return None
     return {"kernel": best.site.kernel.name, "place": str(best.place), "cost": best.cost}
+
+
+def _refused(function: FuncOp) -> list[str]:
+    """The methods that an option had refused."""
+    record = function.attributes.get(PICK)
+    return ["winograd"] if isinstance(record, DictionaryAttr) and "winograd" in record.data else []
 
 
 def _pick(function: FuncOp) -> Pick | None:

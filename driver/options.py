@@ -30,6 +30,11 @@ class CompileOptions(TypedDict, total=False):
     """How kernels are picked: ``cost``, the default, or ``grade``."""
     fallback: str | None
     """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
+    winograd: str | None
+    """``allow``, the default; ``off`` refuses Winograd's method, whose rounding errors are up to
+    twice those of direct convolutions."""
+    max_weight_growth: float | None
+    """How many times as large as in the model weights may become in memory; the default is 2."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +50,31 @@ class Options:
     """The strategy of the static pick: `cost` or `grade`."""
     fallback: str = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
+    winograd: str = "allow"
+    """`off` refuses Winograd's method."""
+    max_weight_growth: float = 2.0
+    """How many times as large weights may become."""
     threads: int = field(default=1, repr=False, compare=False)
     """How many threads run a program, which is the same for any number."""
 
 
-_TYPES: Mapping[str, type[Any]] = {"target": str, "threads": int, "pick": str, "fallback": str}
+_TYPES: Mapping[str, tuple[type[Any], ...]] = {
+    "target": (str,),
+    "threads": (int,),
+    "pick": (str,),
+    "fallback": (str,),
+    "winograd": (str,),
+    "max_weight_growth": (int, float),
+}
 _DEFAULTS: Mapping[str, Any] = {
     "target": "native",
     "pick": "cost",
     "fallback": "allow",
+    "winograd": "allow",
+    "max_weight_growth": 2.0,
 }
+_CHECKED = ("pick", "fallback", "places", "winograd")
+"""Options whose values the compiler knows."""
 
 
 def make_options(**options: Unpack[CompileOptions]) -> Options:
@@ -70,9 +90,14 @@ def make_options(**options: Unpack[CompileOptions]) -> Options:
     count = threads.default() if count is None else threads.check(count, "the option 'threads'")
     arch = targets.resolve(values["target"]).arch
     places = values.get("places", (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
-    if not given.keys().isdisjoint(("pick", "fallback", "places")):
-        _check_values(values["pick"], values["fallback"], places)
-    return Options(tuple(places), values["target"], arch, values["pick"], values["fallback"], count)
+    if not given.keys().isdisjoint(_CHECKED):
+        _check_values(values, places)
+    growth = _checked_growth(values["max_weight_growth"])
+    names = ("pick", "fallback", "winograd")
+    chosen = {name: values[name] for name in names}
+    return Options(
+        tuple(places), values["target"], arch, **chosen, max_weight_growth=growth, threads=count
+    )
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
@@ -88,24 +113,36 @@ def _check_names(options: Mapping[str, Any]) -> None:
 
 
 def _check_types(given: Mapping[str, Any]) -> None:
-    for name, type in _TYPES.items():
+    for name, types in _TYPES.items():
         value = given.get(name)
-        if value is not None and (not isinstance(value, type) or isinstance(value, bool)):
+        if value is not None and (not isinstance(value, types) or isinstance(value, bool)):
             raise OptionError(
                 f"the option {name!r} has the wrong type",
-                expected=f"{type.__name__}, or None for the default",
+                expected=f"{types[-1].__name__}, or None for the default",
                 found=f"{value!r} of type {value.__class__.__name__}",
             )
 
 
-def _check_values(pick: str, fallback: str, places: Sequence[str]) -> None:
+def _checked_growth(growth: float) -> float:
+    """How many times as large weights may become. Raises OptionError."""
+    if not growth >= 1:
+        raise OptionError(
+            "the option 'max_weight_growth' is out of range",
+            expected="a number of 1 or more",
+            found=str(growth),
+        )
+    return float(growth)
+
+
+def _check_values(values: Mapping[str, Any], places: Sequence[str]) -> None:
     """Raise OptionError for a value that is not known."""
     # here, as it is all that needs the compiler
     from tessella.dialects.place import parse_place
-    from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES, check_choice
+    from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES, check_choice
 
-    check_choice("pick", pick, STRATEGIES)
-    check_choice("fallback", fallback, FALLBACKS)
+    known = {"pick": STRATEGIES, "fallback": FALLBACKS, "winograd": METHODS}
+    for name, choices in known.items():
+        check_choice(name, values[name], choices)
     is_list = isinstance(places, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
     if not is_list or isinstance(places, str | bytes) or not places:
         raise OptionError(

@@ -83,6 +83,8 @@ def _stages(options: Options) -> Stages:
                     places=options.places,
                     strategy=options.pick,
                     fallback=options.fallback,
+                    winograd=options.winograd,
+                    max_weight_growth=options.max_weight_growth,
                     target=options.target,
                 ),
                 InsertConversionsPass(device=options.arch),

@@ -81,6 +81,8 @@ def compile(
     target: str | None = None,
     pick: str | None = None,
     fallback: str | None = None,
+    winograd: str | None = None,
+    max_weight_growth: float | None = None,
     constants: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     progress: Progress | None = None,
@@ -90,9 +92,11 @@ def compile(
     ``places`` are where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``pick`` is
     how they are chosen there: `cost`, by the least time of the whole model as it is estimated, or
     `grade`, op by op after the order of the places. Where no kernel serves the places, one in
-    another layout is taken, then NumPy: ``fallback="error"`` refuses that. ``target`` names another
-    machine (``avx2``, ``aarch64``), whose code can be inspected. ``progress`` is called with the
-    name of each step.
+    another layout is taken, then NumPy: ``fallback="error"`` refuses that. ``winograd="off"``
+    refuses convolutions by Winograd's method, whose weights take up to four times the memory; all
+    weights take up to ``max_weight_growth`` times that of the model (2 by default). ``target``
+    names another machine (``avx2``, ``aarch64``), whose code can be inspected. ``progress`` is
+    called with the name of each step.
 
     For an ONNX model, ``constants`` fixes the values of inputs by name. These are no longer inputs,
     and shapes may depend on them. No tensor may have more than ``max_bytes`` (16 GiB by default).
@@ -106,5 +110,7 @@ def compile(
         threads=threads,
         pick=pick,
         fallback=fallback,
+        winograd=winograd,
+        max_weight_growth=max_weight_growth,
         progress=progress,
     )

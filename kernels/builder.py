@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, MuliOp, SelectOp
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import CASTS, ConstantOp
@@ -13,6 +13,7 @@ from tessella.dialects.elements import attribute_of, element_of, find_element
 from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.dialects.tile import (
+    PARTS,
     Access,
     ContractOp,
     EmptyOp,
@@ -186,8 +187,10 @@ class KernelBuilder:
         *,
         init: SSAValue | None = None,
         default: float | None = None,
+        parts: int | None = None,
     ) -> SSAValue:
-        """Add a statement; ``free`` and ``reduced`` give the ranges of the indices by name."""
+        """Add a statement; ``free`` and ``reduced`` give the ranges of the indices by name,
+        ``parts`` the values of a partial sum where these have to be few."""
         indices = [Index(n, r) for n, r in free.items()]
         indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
         type, forms = out
@@ -213,6 +216,8 @@ class KernelBuilder:
             init=init,
             default=None if default is None else number(default, type.element_type),
         )
+        if parts is not None:
+            op.attributes[PARTS] = IntegerAttr(parts, i64)
         self._block.add_op(op)
         return op.res
 

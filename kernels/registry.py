@@ -91,6 +91,8 @@ class Kernel:
     function: str | None = None
     """The name in ``runtime.host.KERNELS`` of the Python function that computes it, on arrays that
     are row-major; on the host None is the op's own."""
+    method: str | None = None
+    """The algorithm, if it is one that an option of this name refuses: `winograd`."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
@@ -284,17 +286,20 @@ def native(
     applies: Predicate = always,
     operands: Mapping[int, Layout] | None = None,
     cost: Cost | None = None,
+    method: str | None = None,
 ) -> Callable[[Lowering], Lowering]:
     """Register a generated kernel of an op, which runs in each of the layouts (in every one that
     the operands share where none is given); ``elements`` is its table, ``operands`` gives the
-    layouts of single operands that differ."""
+    layouts of single operands that differ, ``method`` the option that refuses it."""
 
     def declare(lower: Lowering) -> Lowering:
         def predicate(candidate: Any) -> str | None:
             return generated_limits(candidate) or applies(candidate)
 
         own = dict(operands or {})
-        register(Kernel(name, op, CPU, layouts, elements, predicate, cost, lower, own))
+        register(
+            Kernel(name, op, CPU, layouts, elements, predicate, cost, lower, own, method=method)
+        )
         return lower
 
     return declare

@@ -33,6 +33,7 @@ from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.places import check_elements, check_served
+from tessella.passes.pick.rivals import without_rivals
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
 from tessella.targets import Target
 
@@ -40,6 +41,10 @@ PICK = "nn.pick"
 """Attribute of a function: how its kernels were picked."""
 STRATEGIES = ("cost", "grade")
 FALLBACKS = ("allow", "error")
+METHODS = ("allow", "off")
+"""What an option says of a method, such as Winograd's."""
+WEIGHT_GROWTH = 2.0
+"""How many times as large kernels may make a program's weights."""
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:
@@ -57,12 +62,17 @@ class PickKernelsPass(ProgramPass):
     places: tuple[str, ...] = ("x86/f32/nhwc", "x86/f32", "x86", "host")
     strategy: str = "cost"
     fallback: str = "allow"
+    winograd: str = "allow"
+    """`off` refuses Winograd's method."""
+    max_weight_growth: float = WEIGHT_GROWTH
+    """How many times as large as they are the function's weights may become."""
     target: str = "native"
     """The machine that costs are estimated for."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("fallback", self.fallback, FALLBACKS)
+        check_choice("winograd", self.winograd, METHODS)
         kernels.load()
         check_served(list(map(parse_place, self.places)))
         for function in functions(op):
@@ -83,7 +93,8 @@ class PickKernelsPass(ProgramPass):
     def _candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """The kernels that can run each op. Raises UnsupportedError for an op without any."""
         places = list(map(parse_place, self.places))
-        request = Request(places, self._machine.arch, self.fallback == "allow")
+        refused = ("winograd",) if self.winograd == "off" else ()
+        request = Request(places, self._machine.arch, self.fallback == "allow", refused)
         found = {
             op: request.candidates(op)
             for op in function.body.block.ops
@@ -107,13 +118,16 @@ class PickKernelsPass(ProgramPass):
     ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
         layouts = layouts_in_play(found)
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
+        options = without_rivals(options, self._machine, self.max_weight_growth)
         chosen, solution = pick_by_cost(function, options, self._machine)
         return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
 
     def _record(self, how: Mapping[str, Attribute]) -> DictionaryAttr:
+        refusing = {"winograd": StringAttr("off")} if self.winograd == "off" else {}
         return DictionaryAttr(
             {
                 "strategy": StringAttr(self.strategy),
+                **refusing,
                 **how,
                 "places": ArrayAttr(map(StringAttr, self.places)),
                 "target": StringAttr(self.target),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
@@ -99,3 +99,14 @@ class FusedOp(IRDLOperation):
             found = [v.type for v in inner]
             if [v.type for v in values] != found:
                 raise VerifyException(f"nn.fused: the {what} types differ from those in the region")
+
+
+def outside(value: SSAValue) -> SSAValue:
+    """The value outside a group that an argument of the group stands for; any other value
+    itself."""
+    block = value.owner
+    if isinstance(value, BlockArgument) and isinstance(block, Block):
+        group = block.parent_op()
+        if isinstance(group, FusedOp):
+            return outside(group.inputs[value.index])
+    return value

@@ -31,6 +31,7 @@ from tessella.dialects.tile.functions import (
     weight_of,
 )
 from tessella.dialects.tile.ops import (
+    PARTS,
     ContractOp,
     EmptyOp,
     ExtractOp,
@@ -46,6 +47,7 @@ from tessella.dialects.tile.scan import ScanOp
 __all__ = [
     "CONSTANT",
     "PACKED",
+    "PARTS",
     "Access",
     "AccessAttr",
     "At",

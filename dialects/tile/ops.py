@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FloatAttr,
     IndexType,
+    IntegerAttr,
     StringAttr,
     TensorType,
 )
@@ -131,6 +132,9 @@ class EmptyOp(IRDLOperation):
         super().__init__(result_types=[type])
 
 
+PARTS = "tile.parts"
+"""Attribute of a statement: how many values of a sum are added up before the result is added to
+those of others, where less than usual are as its rounding errors are multiplied later."""
 SCALAR_DIALECTS = ("arith", "math")
 """The dialects that bodies compute with."""
 _OF_BODIES = (IndexOp, ExtractOp, YieldOp)
@@ -266,6 +270,12 @@ class ContractOp(IRDLOperation):
         return self.post.blocks.first
 
     @property
+    def parts(self) -> int | None:
+        """How many values a partial sum has, if the statement says so."""
+        found = self.attributes.get(PARTS)
+        return found.value.data if isinstance(found, IntegerAttr) else None
+
+    @property
     def is_map(self) -> bool:
         """Whether the statement has no aggregation: each output element is written once."""
         return self.aggregation.data == "="
@@ -311,6 +321,8 @@ class ContractOp(IRDLOperation):
                 f"tile.contract: expected an aggregation ({' '.join(AGGREGATIONS)}), found "
                 f"{self.aggregation.data!r}"
             )
+        if PARTS in self.attributes and (self.parts or 0) < 1:
+            raise VerifyException(f"tile.contract: expected a number above 0 as {PARTS}")
         self._verify_accesses()
         self._verify_where()
         self._verify_bodies()

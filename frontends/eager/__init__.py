@@ -30,7 +30,8 @@ class Ops:
 
     def with_options(self, **options: Unpack[CompileOptions]) -> Ops:
         """The ops, compiled with these options, which are those of ``tessella.compile``:
-        ``places``, ``target``, ``threads``, ``pick``, ``fallback``.
+        ``places``, ``target``, ``threads``, ``pick``, ``fallback``, ``winograd``,
+        ``max_weight_growth``.
 
         Raises OptionError.
         """

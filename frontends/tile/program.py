@@ -133,7 +133,7 @@ def tile(
         c = matmul(a, b)
 
     A program is compiled once for each set of shapes and dtypes of its arguments. The options are
-    those of ``compile``; ``pick`` and ``fallback`` change nothing, as a program is one kernel.
+    those of ``compile``; those of the pick change nothing, as a program is one kernel.
     Raises TileError, which points at what is wrong, and OptionError.
     """
     return TileProgram(source, make_options(**options))

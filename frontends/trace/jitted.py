@@ -116,7 +116,8 @@ def jit(
 
     ``static_argnames`` names parameters whose values the function needs in Python: axes, flags,
     sizes. A program is made for each of their values. The other options are those of ``compile``:
-    ``places``, ``target``, ``threads``, ``pick``, ``fallback``.
+    ``places``, ``target``, ``threads``, ``pick``, ``fallback``, ``winograd``,
+    ``max_weight_growth``.
     """
     checked = make_options(**options)
     if function is None:

@@ -19,7 +19,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
@@ -126,6 +126,8 @@ class Request:
     arch: str
     fallback: bool = True
     """Whether kernels at other places are candidates too."""
+    refused: Collection[str] = ()
+    """Methods of kernels that are none."""
 
     def candidates(self, op: NnOp) -> Candidates:
         """The candidates of an op."""
@@ -135,6 +137,8 @@ class Request:
         for site in self._sites(op, wanted, storage):
             step, rank, reason = _step(site, wanted, storage)
             reason = reason or site.kernel.applies(op) or _unreadable(site, op)
+            if site.kernel.method in self.refused:
+                reason = reason or f"the option {site.kernel.method} is off"
             if step != "exact" and not self.fallback:
                 reason = reason or f"a fallback ({step}), and those are refused"
             if reason is None:

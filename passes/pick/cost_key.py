@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.nn.constants import ConstantOp, SplatOp
 from tessella.dialects.nn.core import NnOp, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.nn.fused import FusedOp
+from tessella.dialects.nn.fused import outside
 
 FLAT = 1 << 12
 """Elements from which on maps are estimated at powers of two."""
@@ -73,19 +73,9 @@ def _value(value: SSAValue, kind: str) -> Value:
 
 
 def _kind(value: SSAValue) -> str:
-    owner = _origin(value).owner
+    owner = outside(value).owner
     kind = "weight" if isinstance(owner, ConstantOp) else "variable"
     return "splat" if isinstance(owner, SplatOp) else kind
-
-
-def _origin(value: SSAValue) -> SSAValue:
-    """The value outside a group that an argument of the group stands for."""
-    block = value.owner
-    if isinstance(value, BlockArgument) and isinstance(block, Block):
-        group = block.parent_op()
-        if isinstance(group, FusedOp):
-            return _origin(group.inputs[value.index])
-    return value
 
 
 def _power(extent: int) -> int:

@@ -22,6 +22,7 @@ from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPUS, Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key
 from tessella.passes.pick.scratch import scratch_kernel
+from tessella.passes.tile.cost import constant_bytes
 from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.support.elements import ELEMENTS
 from tessella.targets import Target
@@ -31,7 +32,21 @@ MAX_KEPT = 1 << 16
 DEVICE_LATENCY = 1e-5
 """Seconds until a copy to or from a device begins: a guess."""
 
-_ESTIMATES: dict[Hashable, float] = {}
+_ESTIMATES: dict[Hashable, Estimate] = {}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a generated kernel costs."""
+
+    seconds: float
+    """Of a call."""
+    weights: float
+    """Bytes of the constants that it reads."""
+
+    def scaled(self, factor: float) -> Estimate:
+        """Of an op that is so many times as large."""
+        return Estimate(factor * self.seconds, factor * self.weights)
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,10 @@ class OpCost:
         """Seconds of one call of a kernel at a place."""
         if kernel.cost is not None:
             return kernel.cost(self.op, self.target)
+        return CALL + self.estimate(kernel, place).seconds
+
+    def estimate(self, kernel: Kernel, place: PlaceAttr) -> Estimate:
+        """What a generated kernel costs at a place."""
         (cost, scale), op = self._key, self.op
         if place.layout.is_split:  # an extent that was rounded may not fall into the digits
             cost, scale = exact_key(op), 1.0
@@ -59,8 +78,9 @@ class OpCost:
             if len(_ESTIMATES) >= MAX_KEPT:
                 _ESTIMATES.clear()
             scratch = scratch_kernel(cost, op, kernel, place, self.target)
-            _ESTIMATES[key] = tile_seconds(scratch, self.target)
-        return CALL + scale * _ESTIMATES[key]
+            weights = constant_bytes(scratch)
+            _ESTIMATES[key] = Estimate(tile_seconds(scratch, self.target), weights)
+        return _ESTIMATES[key].scaled(scale)
 
 
 def kernel_seconds(kernel: Kernel, op: NnOp, place: PlaceAttr, target: Target) -> float:

@@ -18,12 +18,20 @@ from tessella.targets import Target
 
 
 def seconds(kernel: KernelOp, target: Target) -> float:
-    """Modelled seconds of one call: the sum over its statements, each under its schedule."""
+    """Modelled seconds of one call: the sum over its statements, each under its schedule. Constants
+    come from memory: all others of the program have been used since."""
     for op in kernel.statements:
         split_statement(op, target.arch)
     share_loops(kernel, target)
     cycles = kernel_cycles(kernel, lambda op: best_schedule(op, kernel, target).cycles, target)
-    return cycles / (target.ghz * 1e9)
+    cold = constant_bytes(kernel) / target.memory_bandwidth
+    return overlapped(cycles, cold) / (target.ghz * 1e9)
+
+
+def constant_bytes(kernel: KernelOp) -> int:
+    """Bytes of the constants that a kernel reads."""
+    arguments = (a for a in kernel.body.block.args if kernel.is_constant(a.index))
+    return sum(bytes_of(tensor_type(argument)) for argument in arguments)
 
 
 def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:

@@ -7,6 +7,8 @@ The inner loop does not change: the totals are updated once per partial sum, and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tessella.dialects.elements import is_float
 from tessella.dialects.tile import ContractOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat
@@ -21,6 +23,18 @@ LARGEST = 512
 """Values of a partial sum where PART does not divide the range, or a window is not cut."""
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """How many values partial sums have; those of a statement that asks for few are fewer."""
+
+    long: int
+    part: int
+    largest: int
+
+
+_USUAL = _Sizes(LONG, PART, LARGEST)
+
+
 def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | None:
     """The reduced index that a schedule cuts into partial sums, and the number of its values in
     each; None if the sum is short or exact. An index that does not run over its whole range in each
@@ -32,23 +46,26 @@ def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | N
     bounded = [name for name in reaches(op) if name in s.reduction and name != s.vector]
     if bounded:
         return bounded[0], GRANULE
+    sizes = _USUAL if op.parts is None else _Sizes(2 * op.parts, op.parts, op.parts)
     found, inside = None, 1
     for name in reversed(s.reduction):
         unit = s.width if name == s.vector else 1
         steps = max(1, flat.ranges[name] // unit)
-        if inside * steps > LARGEST and found is None:
-            found = _cut(flat, s, name, inside, unit)
+        if inside * steps > sizes.largest and found is None:
+            found = _cut(flat, s, name, inside, unit, sizes)
         inside *= steps
     if found is not None and found[0] in reaches(op):
         found = found[0], GRANULE
-    return found if inside >= LONG else None
+    return found if inside >= sizes.long else None
 
 
-def _cut(flat: Flat, s: Schedule, name: str, inside: int, unit: int) -> tuple[str, int] | None:
+def _cut(
+    flat: Flat, s: Schedule, name: str, inside: int, unit: int, sizes: _Sizes
+) -> tuple[str, int] | None:
     """The cut of the first index, from the innermost outwards, whose full range is too long."""
-    most = LARGEST // inside
+    most = sizes.largest // inside
     if most >= 2 and name not in flat.pinned:
-        steps, wanted = flat.ranges[name] // unit, max(1, PART // inside)
+        steps, wanted = flat.ranges[name] // unit, max(1, sizes.part // inside)
         whole = [n for n in range(wanted // 2, most + 1) if n and steps % n == 0]
         aligned = [n for n in whole if n % s.unroll == 0] or whole
         return name, unit * min(aligned, key=lambda n: abs(n - wanted), default=wanted)

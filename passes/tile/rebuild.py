@@ -99,6 +99,7 @@ def rebuilt(
         init=op.init,
         default=op.default,
     )
+    new.attributes |= op.attributes
     new.res.name_hint = op.res.name_hint
     Rewriter.insert_op(new, InsertPoint.before(op))
     op.res.replace_all_uses_with(new.res)

@@ -43,7 +43,7 @@ def network() -> Graph:
 
 
 def explained(**options: Any) -> Explanation:
-    lowered = lower(network(), make_options(**options), stop="placed")
+    lowered = lower(network(), make_options(winograd="off", **options), stop="placed")
     return explain(lowered.stages)
 
 
@@ -91,8 +91,11 @@ def test_every_other_kernel_is_there_with_a_reason() -> None:
     reasons = {(r["kernel"], r["place"]): r["reason"] for r in conv["rejected"]}
     assert reasons.keys() == {
         ("conv", f"{ARCH}/f32/nchw"),
+        ("winograd2", f"{ARCH}/f32/nhwc"),
+        ("winograd4", f"{ARCH}/f32/nhwc"),
         ("host", "host/f32/nchw"),
     }
+    assert reasons["winograd4", f"{ARCH}/f32/nhwc"] == "the option winograd is off"
     assert re.fullmatch(
         r"it takes \S+ [mu]?s, \S+ [mu]?s more", reasons["conv", f"{ARCH}/f32/nchw"]
     )
@@ -230,7 +233,7 @@ def test_what_a_later_stage_still_knows(stage: str, tmp_path: Path) -> None:
 
 
 def test_a_compiled_model_is_explained() -> None:
-    model = compile_source(FixedSource(network), pick="grade")
+    model = compile_source(FixedSource(network), pick="grade", winograd="off")
     found, placed = model.explain(), explained(pick="grade")
     assert found.threads is not None
     assert replace(found, threads=None).json() == placed.json()

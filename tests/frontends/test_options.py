@@ -66,6 +66,10 @@ def test_fallback(make: Callable[..., Any]) -> None:
     [
         ({"pick": "luck"}, "there is no pick 'luck'"),
         ({"fallback": "maybe"}, "there is no fallback 'maybe'"),
+        ({"winograd": "on"}, "there is no winograd 'on'"),
+        ({"max_weight_growth": 0.5}, "out of range"),
+        ({"max_weight_growth": float("nan")}, "out of range"),
+        ({"max_weight_growth": "2"}, "wrong type"),
         ({"places": ["x87/f32"]}, "x87"),
         ({"target": "z80"}, "z80"),
         ({"threads": 0}, "thread"),

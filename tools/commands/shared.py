@@ -13,7 +13,7 @@ from tessella.dialects.graph import Graph, Source, ValueInfo
 from tessella.dialects.nn.core import Array
 from tessella.driver.options import Options, make_options
 from tessella.driver.stages import STAGES
-from tessella.passes.pick_kernels import FALLBACKS, STRATEGIES
+from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
 from tessella.tools.commands.arrays import read_array
@@ -90,6 +90,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="whether an op may run in another layout than asked for, or in NumPy (allow)",
     )
     parser.add_argument(
+        "--winograd", choices=METHODS, help="whether convolutions may use Winograd's method (allow)"
+    )
+    parser.add_argument(
+        "--max-weight-growth",
+        type=float,
+        metavar="N",
+        help="how many times as large weights may become in memory (2)",
+    )
+    parser.add_argument(
         "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (native)"
     )
 
@@ -123,6 +132,8 @@ def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
         threads=getattr(args, "threads", 1),
         pick=args.pick,
         fallback=args.fallback,
+        winograd=args.winograd,
+        max_weight_growth=args.max_weight_growth,
     )
 
 
