@@ -9,10 +9,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from tessella import targets
-from tessella.codegen import llvm
 from tessella.driver import kept_weights
 from tessella.driver.options import Options
 from tessella.runtime.arena import aligned
@@ -110,10 +110,19 @@ def _has_plugins() -> bool:
 def _versions() -> str:
     """Changes with the version of every package that makes programs, and with every file of
     tessella."""
-    digest = hashlib.sha256(f"{llvm.version()} xdsl {version('xdsl')}".encode())
-    for path, status in sorted(_sources(Path(__file__).absolute().parents[1]).items()):
+    digest = hashlib.sha256(f"llvmlite {version('llvmlite')} xdsl {version('xdsl')}".encode())
+    found = {**_sources(Path(__file__).absolute().parents[1]), **_llvm()}
+    for path, status in sorted(found.items()):
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def _llvm() -> Mapping[str, os.stat_result]:
+    """The libraries of llvmlite, which take long to load."""
+    spec = find_spec("llvmlite")
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    found = (path for folder in folders for path in Path(folder, "binding").glob("*llvmlite.*"))
+    return {str(path): path.stat() for path in found}
 
 
 def _sources(root: Path) -> Mapping[str, os.stat_result]:
