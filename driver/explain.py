@@ -50,6 +50,8 @@ class Explanation:
     """How kernels are divided between threads; None where the program was not lowered so far."""
     values: Sequence[str] = ()
     """The values of inputs that the program was made for, as shapes depend on them."""
+    parts: Sequence[tuple[str, Explanation]] = ()
+    """Where the program is cut: the parts that followed the first one in the latest call."""
 
     def json(self) -> str:
         """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values"}``,
@@ -57,7 +59,9 @@ class Explanation:
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
         more = {"pick": self.pick, "threads": self.threads, "values": list(self.values)}
-        return json.dumps({**parts, **more, **note}, indent=2)
+        followed = {where: json.loads(part.json()) for where, part in self.parts}
+        rest = {"parts": followed} if followed else {}
+        return json.dumps({**parts, **more, **rest, **note}, indent=2)
 
     def __str__(self) -> str:
         text = table(self.ops, self.conversions, self.fusions, self.pick)
@@ -65,6 +69,8 @@ class Explanation:
             text += ["", *lines(self.threads)]
         if self.values:
             text += ["", headline_of_values(self.values)]
+        for where, part in self.parts:
+            text += ["", f"{where}:", str(part)]
         return "\n".join([self.note, *text] if self.note else text)
 
     def _repr_html_(self) -> str:

@@ -6,7 +6,7 @@ import gc
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.options import Options
+from tessella.driver.parts import RunningRest
 from tessella.driver.programs import ProgramTable
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
@@ -25,7 +26,13 @@ from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.model import Shapes, fits
 from tessella.runtime.program import Program
 from tessella.support.copies import Compiled
-from tessella.support.errors import InputError, InternalError, ShapeError, UnknownValueError
+from tessella.support.errors import (
+    InputError,
+    InternalError,
+    OptionError,
+    ShapeError,
+    UnknownValueError,
+)
 from tessella.support.logs import info
 from tessella.support.memory import give_back
 
@@ -69,6 +76,8 @@ class Executable:
     """Makes the stages again."""
     known: StagedProgram | None = None
     """The stages, if they are kept."""
+    rest: RunningRest[Model] | None = None
+    """What follows, if the program is only the first part."""
 
     @property
     def lowered(self) -> StagedProgram:
@@ -85,7 +94,7 @@ class Executable:
         return explain(self.lowered.stages, [str(value) for value in self.key.values])
 
     def run(self, arrays: Sequence[Array], threads: int) -> list[Array]:
-        """The outputs for all inputs of the model."""
+        """The outputs of the program for all inputs of the model."""
         if self.key.values:
             known = {value.index for value in self.key.values}
             arrays = [array for i, array in enumerate(arrays) if i not in known]
@@ -166,18 +175,27 @@ class Model(runnable.Model, Compiled):
         compiler: for this kind of machine, and the shapes that were asked for so far. `tessella
         compile` writes artifacts for other machines.
 
-        Raises ShapeError if there is no program yet: `prepare` makes one.
+        Raises ShapeError if there is no program yet: `prepare` makes one. Raises OptionError where
+        a program has several parts, as shapes depend on what it computes.
         """
-        self._latest()
-        found = self._programs.made()
-        made = [self._stored(e.key, e.program, e.explanation) for e in found]
+        made = [self._stored(e.key, e.program, e.explanation) for e in self._whole()]
         loaded.write(path, ship.parts(self.inputs, self.outputs, made))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self._latest()
-        made = [self._stored(e.key, e.program) for e in self._programs.made()]
+        made = [self._stored(e.key, e.program) for e in self._whole()]
         data = b"".join(ship.parts(self.inputs, self.outputs, made))
         return loaded.from_bytes, (data, self.threads)
+
+    def _whole(self) -> Sequence[Executable]:
+        """The programs that there are, as they can be taken elsewhere."""
+        self._latest()
+        found = self._programs.made()
+        if any(each.rest is not None for each in found):
+            raise OptionError(
+                "a model whose program has several parts cannot be taken elsewhere",
+                hint="its shapes depend on what it computes: compile it where it runs",
+            )
+        return found
 
     def _stored(self, key: Key, program: Program, explanation: Explanation | None = None) -> Stored:
         values = {value.index: value.data for value in key.values}
@@ -187,11 +205,17 @@ class Model(runnable.Model, Compiled):
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
         from tessella.driver.build import as_text
 
-        return as_text(self._latest().lowered, stage)
+        latest = self._latest()
+        text = as_text(latest.lowered, stage)
+        parts = latest.rest.models() if latest.rest is not None else ()
+        return "\n".join([text, *(f"// {where}:\n{part.as_text(stage)}" for where, part in parts)])
 
     def explain(self) -> Explanation:
         """Which kernel runs each op, at which place, and why; conversions, fusions, fallbacks."""
-        return self._latest().explanation
+        latest = self._latest()
+        parts = latest.rest.models() if latest.rest is not None else ()
+        explained = [(where, part.explain()) for where, part in parts]
+        return replace(latest.explanation, parts=explained) if explained else latest.explanation
 
     @property
     def timings(self) -> Mapping[str, float]:
@@ -203,12 +227,19 @@ class Model(runnable.Model, Compiled):
         latest = self._programs.latest()
         if latest is None:
             raise ShapeError(
-                "the model's shapes vary, and it was not called yet", hint="call it once"
+                "the model has symbolic dimensions, or depends on values, and was not called yet",
+                hint="call it once",
             )
         return latest
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array]) -> list[Array]:
-        return self._executable(shapes, arrays, in_call=True).run(arrays, self.threads)
+        executable = self._executable(shapes, arrays, in_call=True)
+        results = executable.run(arrays, self.threads)
+        if executable.rest is None:
+            return results
+        inputs = dict(zip((info.name for info in self.inputs), arrays, strict=True))
+        values = executable.rest.run(inputs, results)
+        return [values[info.name] for info in self.outputs]
 
     def _executable(
         self, shapes: Shapes, arrays: Sequence[Array | None], *, in_call: bool = False
@@ -279,13 +310,17 @@ class Model(runnable.Model, Compiled):
                 graph = source.graph(shapes, values)
             built = compile_graph(graph, options, self._progress)
             timings.update(built.lowered.timings)
-            with timings.of("store"):
-                made = self._stored(key, built.program)
-                program_cache.store(kept, self.inputs, self.outputs, made)
+            rest = None
+            if graph.rest is None:
+                with timings.of("store"):
+                    made = self._stored(key, built.program)
+                    program_cache.store(kept, self.inputs, self.outputs, made)
+            else:
+                rest = RunningRest(graph.rest, lambda source: Model(source, options))
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()
         # the source of a model with one program is not kept, and nor are its stages forgotten
         varies = self._symbolic or key.values
         again = lowered_again if varies else lambda: lowered
-        return Executable(key, built.program, timings, again, lowered)
+        return Executable(key, built.program, timings, again, lowered, rest)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
 from tessella.driver.options import Options
+from tessella.driver.parts import whole
 from tessella.runtime.artifact import Buffer, Compiled, dump
 from tessella.runtime.manifest import Explained
 from tessella.runtime.records import NotStorableError
@@ -80,7 +81,7 @@ def _program(
     from tessella.driver.explain import explain
 
     with memory_to_compile():
-        built = build(source.graph(shapes, values), options, progress)
+        built = build(whole(source.graph(shapes, values)), options, progress)
         built.lowered.weights.keep(set())
         explanation = explain(built.lowered.stages)
     names = [info.name for info in source.inputs]

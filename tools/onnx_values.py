@@ -18,6 +18,7 @@ from tessella.driver.by_value import specialised
 from tessella.driver.explain import Explanation
 from tessella.driver.model import Model
 from tessella.driver.options import Options
+from tessella.driver.parts import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import element_of, tagged
 from tessella.support.errors import ExecutionError, OptionError
@@ -170,7 +171,8 @@ class NumPy:
     def values(self, names: Sequence[str]) -> Arrays:
         """See ``Oracle``."""
         source = open_source(self._graph.with_outputs(names))
-        found = interpret(*specialised(source, self._feeds))
+        graph, taken = specialised(source, self._feeds)
+        found = interpret(whole(graph), taken)
         return dict(zip((info.name for info in source.outputs), found, strict=True))
 
 

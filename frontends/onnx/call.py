@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.frontends.onnx.build import Array, Builder, arguments_read
+from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import converted, widened
 from tessella.support.errors import (
@@ -154,6 +155,14 @@ class Call:
         if array is None:
             raise self.unknown(value, what)
         return array
+
+    def found(self, find: Find) -> list[SSAValue]:
+        """Results whose shapes depend on the values of operands, by a function in NumPy: constants,
+        if all operands are; else the program is cut here."""
+        arrays = [None if value is None else self.build.static(value) for value in self.inputs]
+        if any(a is None and v is not None for a, v in zip(arrays, self.inputs, strict=True)):
+            raise CutError(self.node, find)
+        return [self.constant(array) for array in find(arrays)]
 
     def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
         """The error for a value that is not known at import."""

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.graph import Rest, Source
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.cut import CutError, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
+from tessella.frontends.onnx.parts import Cutter, Late, inlined, is_control
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
 from tessella.support.errors import (
-    InternalError,
     InvalidModelError,
-    TessellaError,
     UnknownValueError,
     Unsupported,
     UnsupportedError,
 )
 
-Results = Sequence[SSAValue | None]
+_TOO_DEEP = "the shape of its result depends on values, in a function or a loop over all steps"
 
-# What a converter raises where its own code is at fault.
-_BUGS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    VerifyException,
-)
+Results = Sequence[SSAValue | None]
 
 
 class Scope:
@@ -74,22 +65,40 @@ class Scope:
                 raise InvalidModelError("a value is not defined", found=repr(name))
         return self._values[name]
 
+    def constant(self, name: str) -> Tensor | None:
+        """The value of a name as a constant, if it is one."""
+        if name in self._tensors:
+            return self._tensors[name]
+        value = self[name]
+        array = None if value is None else self._build.static(value)
+        return None if array is None else Tensor.of(name, array)
+
 
 class Conversion:
     """The conversion of one model's graph into one block."""
 
-    def __init__(self, model: Model, build: Builder, input_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        build: Builder,
+        input_names: Sequence[str],
+        source: Callable[[Model], Source],
+    ) -> None:
         self._model = model
         self._build = build
         self._input_names = input_names
+        self._source = source
+        self._late = Late()
+        self._put_off_for: UnknownValueError | None = None
         self._issues: list[Unsupported] = []
         self._unknown: list[UnknownValueError] = []
         self._calls = Calls()
 
     def run(
         self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
-    ) -> list[SSAValue]:
-        """The values of the graph's outputs.
+    ) -> tuple[dict[str, SSAValue], Rest | None]:
+        """The values of the graph's outputs, and None; or where the program is cut, what the first
+        part of it returns, and the rest.
 
         Raises UnsupportedError, which lists all issues, and UnknownValueError, which has all inputs
         whose values are needed.
@@ -98,15 +107,37 @@ class Conversion:
         scope = Scope(self._build, self._model.opsets, {**graph.tensors, **constants})
         for name, value in arguments.items():
             scope[name] = value
-        results = self._graph(graph, scope)
-        found = [value for value in results if value is not None]
+        self._graph(graph, scope)
         if self._issues:
             raise UnsupportedError(list(dict.fromkeys(self._issues)))
         if self._unknown:
             names = dict.fromkeys(name for error in self._unknown for name in error.names)
             first = self._unknown[0]
             raise UnknownValueError(first.value, list(names), where=first.where)
-        return found
+        return self._cut(scope, arguments)
+
+    def _cut(
+        self, scope: Scope, arguments: Mapping[str, SSAValue]
+    ) -> tuple[dict[str, SSAValue], Rest | None]:
+        late = self._late
+        outputs = [
+            value.name for value in self._model.graph.outputs if value.name not in late.names
+        ]
+        returned = {name: found for name in outputs if (found := scope[name]) is not None}
+        if len(returned) < len(set(outputs)):
+            raise UnsupportedError([])
+        if not late.names:
+            return returned, None
+        if self._put_off_for is not None and not late.steps and late.holds_all(self._model.graph):
+            raise self._put_off_for
+        constants: dict[str, Tensor] = {}
+        for name in sorted(late.reads()):
+            constant, value = scope.constant(name), scope[name]
+            if constant is not None:
+                constants[name] = constant
+            elif name not in arguments and value is not None:
+                returned[name] = value
+        return returned, Cutter(self._model, self._source, constants).rest(late, returned)
 
     def _graph(self, graph: Graph, scope: Scope) -> list[SSAValue | None]:
         outputs = [value.name for value in graph.outputs]
@@ -114,19 +145,61 @@ class Conversion:
         return [scope[name] for name in outputs]
 
     def _nodes(self, nodes: Iterable[Node], scope: Scope) -> None:
-        for node in nodes:
+        queue = deque(nodes)
+        while queue:
+            node = queue.popleft()
             self._calls.count(node)
             self._build.node = node.name
-            with _located(node):
-                inputs = [scope[name] if name else None for name in node.inputs]
-                # what depends on an unsupported node is passed over, to find all such nodes
-                poisoned = any(
-                    value is None and name for value, name in zip(inputs, node.inputs, strict=True)
-                )
-                results = () if poisoned else self._node(node, inputs, scope)
+            try:
+                results = () if self._is_late(node) else self._results(node, scope)
+            except (CutError, UnknownValueError) as error:
+                if self._calls.nested:
+                    raise
+                results = ()
+                queue.extendleft(reversed(self._put_off(node, error)))
             for i, name in enumerate(node.outputs):
                 if name:
                     scope[name] = results[i] if i < len(results) else None
+
+    def _results(self, node: Node, scope: Scope) -> Results:
+        with located(node):
+            inputs = [scope[name] if name else None for name in node.inputs]
+            # what depends on an unsupported node is passed over, to find all such nodes
+            poisoned = any(
+                value is None and name for value, name in zip(inputs, node.inputs, strict=True)
+            )
+            return () if poisoned else self._node(node, inputs, scope)
+
+    def _is_late(self, node: Node) -> bool:
+        """Whether a node is left to the rest of the program."""
+        if self._calls.nested or not self._late.depends(node):
+            return False
+        self._late.add(node)
+        return True
+
+    def _put_off(self, node: Node, error: CutError | UnknownValueError) -> Sequence[Node]:
+        """Make a step of a node, or leave it to the rest; or the nodes that stand for it, if it is
+        a function. Raises the error where nothing is gained by that."""
+        if isinstance(error, CutError) and error.node is node:
+            self._late.add_step(node, error.find)
+        elif isinstance(error, UnknownValueError) and not error.is_computed:
+            raise error
+        elif is_control(node):
+            self._late.add_step(node, None)
+        elif (function := self._called(node)) is not None:
+            return inlined(function, node)
+        elif isinstance(error, UnknownValueError):
+            self._put_off_for = error
+            self._late.add(node)
+        else:
+            raise UnsupportedError([Unsupported(error.node.title, error.node.name, _TOO_DEEP)])
+        return ()
+
+    def _called(self, node: Node) -> Function | None:
+        """The function of the model that a node calls, if its nodes can stand for it."""
+        function = defined_in(self._model, node)
+        has_opsets = function is not None and function.opsets.items() <= self._model.opsets.items()
+        return function if has_opsets else None
 
     def _node(self, node: Node, inputs: Results, scope: Scope) -> Results:
         function = defined_in(self._model, node)
@@ -193,31 +266,6 @@ class Conversion:
             results = self._graph(graph, inner)
         self._build.node = node.name
         return results
-
-
-@contextmanager
-def _located(node: Node) -> Generator[None]:
-    """Add the node to every error that leaves the block."""
-    try:
-        yield
-    except UnsupportedError:
-        raise
-    except TessellaError as error:
-        if error.where is not None:
-            raise
-        raise type(error)(
-            error.what,
-            where=node.where,
-            expected=error.expected,
-            found=error.found,
-            hint=error.hint,
-        ) from error
-    except _BUGS as error:
-        raise InternalError(
-            f"the conversion of an ONNX node failed: {error}",
-            where=node.where,
-            hint="please report this model",
-        ) from error
 
 
 def _set_hint(value: SSAValue, name: str) -> None:

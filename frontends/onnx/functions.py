@@ -31,6 +31,11 @@ class Calls:
         self._depth = 0
         self._nodes = 0
 
+    @property
+    def nested(self) -> bool:
+        """Whether a node of a function or branch is being converted."""
+        return self._depth > 0
+
     def count(self, node: Node) -> None:
         """Count a node. Raises ResourceError where there are too many in functions."""
         self._nodes += self._depth > 0

@@ -13,7 +13,7 @@ from tessella.dialects.nn.core import element_type, tensor
 from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.load import Origin, open_model
-from tessella.frontends.onnx.model import DTYPES, Tensor, Value
+from tessella.frontends.onnx.model import DTYPES, Model, Tensor, Value
 from tessella.frontends.onnx.tensors import UNDEFINED
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import dtype_name, tagged
@@ -46,16 +46,27 @@ class OnnxSource:
         constants: Mapping[str, npt.ArrayLike] | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._model = open_model(origin)
+        self._open(open_model(origin), max_bytes)
         self.files = self._model.files
         """The other files that hold tensors of it, relative to its own."""
         issues = unsupported(self._model)
         if issues:
             raise UnsupportedError(issues)
+        values = self._inputs
+        self._constants = _constants(values, constants or {})
+        self._inputs = [value for value in values if value.name not in self._constants]
+
+    def _open(self, model: Model, max_bytes: int) -> None:
+        self._model = model
         self._max_bytes = max_bytes
-        values = {value.name: value for value in self._model.graph.free_inputs}
-        self._constants = _constants(values.values(), constants or {})
-        self._inputs = [value for name, value in values.items() if name not in self._constants]
+        self._constants: Mapping[str, Tensor] = {}
+        self._inputs = list(model.graph.free_inputs)
+
+    def _part(self, model: Model) -> OnnxSource:
+        """The source of a part of the model."""
+        part = OnnxSource.__new__(OnnxSource)
+        part._open(model, self._max_bytes)
+        return part
 
     @property
     def inputs(self) -> list[ValueInfo]:
@@ -75,7 +86,9 @@ class OnnxSource:
         if undeclared and not any(isinstance(d, str) for shape in shapes.values() for d in shape):
             known = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
             with suppress(UnknownValueError):
-                return signature(self.graph(known).module)[1]
+                graph = self.graph(known)
+                if graph.rest is None:
+                    return signature(graph.module)[1]
         return [_info(value) for value in values]
 
     def graph(
@@ -90,17 +103,17 @@ class OnnxSource:
         for value in self._inputs:
             dtype, where = DTYPES[value.type], f"input {value.name!r}"
             check_size(sizes[value.name], dtype, self._max_bytes, where)
-        constants = self._constants | _constants(self._inputs, values or {})
+        constants = {**self._constants, **_constants(self._inputs, values or {})}
         inputs = [value for value in self._inputs if value.name not in constants]
         names = [value.name for value in inputs]
         types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in inputs]
         func = make_main(names, types)
         build = Builder(func.body.block, self._max_bytes)
         arguments = dict(zip(names, func.body.block.args, strict=True))
-        conversion = Conversion(self._model, build, names)
-        results = conversion.run(arguments, constants)
-        finish_main(func, [value.name for value in self._model.graph.outputs], results)
-        return Graph(build.module(func), build.weights)
+        conversion = Conversion(self._model, build, names, self._part)
+        returned, rest = conversion.run(arguments, constants)
+        finish_main(func, list(returned), list(returned.values()))
+        return Graph(build.module(func), build.weights, rest=rest)
 
     def _shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         missing = [value.name for value in self._inputs if value.name not in shapes]

@@ -31,9 +31,15 @@ Arrays of `bfloat16` are those of the package `ml_dtypes`, or of `uint16` with a
 
 "Known at import" means determined by constants, the shapes of inputs, and the values of inputs that
 hold no more than 4096 elements: for each value of such an input, a call compiles a program of its
-own, and a model keeps the last eight. Values that are computed from floating-point tensors are not
-known. `tessella.compile(model, constants={{"shape": np.array([6])}})` fixes a value that never
-changes; the compiled model then does not have that input.
+own, and a model keeps the last eight. If a value never changes, it can be fixed:
+`tessella.compile(model, constants={{"shape": np.array([6])}})`. The compiled model then does not
+have that input.
+
+Where the shape of a result depends on what the model computes, the program is cut: what does not
+depend on it is the first part; the op runs in NumPy; what follows is compiled for the sizes that
+were found, at the first call that finds them, and the last eight such programs are kept. A branch
+or the body of a loop whose condition is computed is a program of its own. Such programs are not
+kept on disk. `model.explain()` tells of the parts that ran last.
 
 ## Ops that are converted
 

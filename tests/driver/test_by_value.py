@@ -181,18 +181,6 @@ def test_an_input_that_is_too_large(size: int | str) -> None:
         tessella.compile(proto)(X.reshape(-1), np.ones(MAX_ELEMENTS + 1, np.int64))
 
 
-def test_arithmetic_on_data_is_not_compiled_for() -> None:
-    nodes = [
-        helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0),
-        helper.make_node("Cast", ["top"], ["count"], to=onnx.TensorProto.INT64),
-        helper.make_node("Reshape", ["count", "one"], ["k"]),
-        helper.make_node("TopK", ["x", "k"], ["y", "i"]),
-    ]
-    proto = model(nodes, [value("x", [6])], [value("y", ["k"])], weights={"one": ints(1)})
-    with pytest.raises(UnknownValueError, match="values of 'x'"):
-        tessella.compile(proto)
-
-
 def test_kept_programs_are_known_by_value(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled: list[str]
 ) -> None:

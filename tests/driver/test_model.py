@@ -177,7 +177,7 @@ def test_concurrent_calls(model: Model) -> None:
 def test_symbolic_batch() -> None:
     model = tessella.compile(two_outputs("batch"))
     assert model.get_inputs()[0].shape == ("batch", 5)
-    with pytest.raises(ShapeError, match="shapes vary"):
+    with pytest.raises(ShapeError, match="symbolic"):
         model.as_text("nn")
     for batch in (1, 4, 1, *range(2, MAX_EXECUTABLES + 3)):
         x = normal(batch, 5)

@@ -16,6 +16,7 @@ from tessella.driver import bisect
 from tessella.driver.bisect import Culprit, State
 from tessella.driver.by_value import specialised
 from tessella.driver.model import Model
+from tessella.driver.parts import whole
 from tessella.driver.single_kernels import WrongKernel, wrong_kernel
 from tessella.driver.stage_file import save_stage
 from tessella.frontends.compile import open_source
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     source, options = open_source(args.model), options_of(args)
     feeds = feeds_of(source.inputs, args)
     graph, feeds = specialised(source, feeds)
+    whole(graph)
     check_stage_ahead(graph, bisect.LAST)
     found = bisect.states(graph, options)
     expected = interpret(found[0].graph, feeds)

@@ -13,6 +13,7 @@ from tessella.driver.build import lower
 from tessella.driver.by_value import specialised
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
+from tessella.driver.parts import whole
 from tessella.driver.stages import ARTIFACT, IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import LoadedModel, load
@@ -127,6 +128,7 @@ def _interpreted(
 ) -> tuple[Sequence[Array], Mapping[str, float]]:
     """What NumPy makes of a stage, and how long it took to get there."""
     graph, taken = specialised(source, feeds)
+    whole(graph)
     stage: str = args.interpret
     check_stage_ahead(graph, stage)
     lowered = lower(graph, options_of(args), start=graph.stage, stop=stage, progress=progress)

@@ -12,6 +12,7 @@ import numpy as np
 from tessella.dialects.graph import Graph, Source, ValueInfo
 from tessella.dialects.nn.core import Array
 from tessella.driver.options import Options, make_options
+from tessella.driver.parts import whole
 from tessella.driver.stages import STAGES
 from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES
 from tessella.runtime.elements import converted, dtype_named
@@ -223,7 +224,7 @@ def open_graph(source: Source, args: argparse.Namespace) -> Graph:
     for info in source.inputs:
         if info.name not in shapes:
             raise missing_shape(info)
-    return source.graph(shapes, values)
+    return whole(source.graph(shapes, values))
 
 
 def check_stage_ahead(graph: Graph, stage: str) -> None:

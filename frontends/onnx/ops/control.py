@@ -12,12 +12,17 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import shape_of
 from tessella.frontends.emitter import Values
 from tessella.frontends.onnx.call import Call, front_axis
+from tessella.frontends.onnx.cut import CutError
 from tessella.frontends.onnx.model import Graph
 from tessella.frontends.onnx.registry import converts, no_input
 from tessella.support.errors import InvalidModelError, ShapeError, UnsupportedError
 
+_UNKNOWN = "not known at import"
 
-@converts("If", 1, 25, note="condition known at import")
+
+@converts(
+    "If", 1, 25, note=f"a program of its own for each branch where the condition is {_UNKNOWN}"
+)
 def branch(call: Call) -> list[SSAValue | None]:
     """The branch that is taken, in place."""
     condition = call.static(0, "the condition of If")
@@ -30,7 +35,12 @@ UNROLLED = 64
 """Steps that are put one after the other at most, where they have to know their numbers."""
 
 
-@converts("Loop", 1, 25, note="trip count and condition known at import")
+@converts(
+    "Loop",
+    1,
+    25,
+    note=f"steps in Python where the number of trips is {_UNKNOWN}",
+)
 def loop(call: Call) -> Sequence[SSAValue]:
     """The body, as often as the trip count says, with the number of the step. Where the body cannot
     be a function of all steps, as it slices by its number or makes its state grow, the steps are
@@ -38,7 +48,7 @@ def loop(call: Call) -> Sequence[SSAValue]:
     body = _LoopBody(call, call.graph("body"))
     first = [call.operand(i) for i in range(2, len(call.inputs))]
     if call.optional(0) is None:
-        call.unsupported("a Loop without a trip count")
+        raise CutError(call.node)
     trips = max(0, call.static_int(0, "the trip count of Loop"))
     if call.optional(1) is not None and not call.static(1, "the condition of Loop").all():
         trips = 0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
+from tessella.frontends.onnx.cut import CutError, Operands, given
+from tessella.frontends.onnx.model import Array
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 
@@ -90,24 +94,28 @@ def _element(call: Call, vector: SSAValue, index: int) -> SSAValue:
     return call.reshape(picked, ())
 
 
-@converts("NonZero", 9, 13, note="operand known at import")
-def non_zero(call: Call) -> SSAValue:
-    """How many there are must be known."""
-    array = call.static(0, "the operand of NonZero")
-    return call.constant(np.array(np.nonzero(np.atleast_1d(array)), np.int64))
-
-
-@converts("Compress", 9, 28, note="condition known at import")
+@converts("Compress", 9, 28, note="in NumPy where the condition is not known at import")
 def compress(call: Call) -> SSAValue:
     """The slices along an axis, or the elements, for which a condition holds."""
     x, axis = call.x, call.attribute("axis")
     if axis is None:
         x, axis = _flat(call, x), 0
     axis = front_axis(axis, len(shape_of(x)))
-    chosen = np.flatnonzero(call.static(1, "condition"))
+    condition = call.build.static(call.operand(1))
+    if condition is None:
+        raise CutError(call.node, partial(_compressed, call.attribute("axis")))
+    chosen = np.flatnonzero(condition)
     if chosen.size and chosen[-1] >= shape_of(x)[axis]:
         raise ShapeError("the condition is longer than the data", found=str(call.operand(1).type))
     return call.emit(nn.GatherOp, x, call.constant(chosen.astype(np.int64)), axis=axis)
+
+
+def _compressed(axis: int | None, arrays: Operands) -> list[Array]:
+    x, condition = given(arrays, 0), given(arrays, 1)
+    chosen = np.flatnonzero(condition)
+    if chosen.size and chosen[-1] >= (x.size if axis is None else x.shape[axis]):
+        raise ShapeError("the condition is longer than the data", found=str(condition.shape))
+    return [np.take(x, chosen, axis)]
 
 
 def _flat(call: Call, x: SSAValue) -> SSAValue:

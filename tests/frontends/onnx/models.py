@@ -10,9 +10,12 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from tessella.dialects.graph import Source
 from tessella.dialects.interpret import interpret
 from tessella.driver.by_value import specialised
+from tessella.driver.parts import RunningRest
 from tessella.frontends.onnx import OnnxSource
+from tessella.runtime.elements import tagged
 
 Array = npt.NDArray[Any]
 Shape = Sequence[int | str | None]
@@ -66,6 +69,23 @@ def one_node(
 def run(proto: onnx.ModelProto, feeds: Mapping[str, Array], **options: Any) -> list[Array]:
     """The outputs of the imported model, by the interpreter."""
     source = OnnxSource(proto, **options)
-    graph, taken = specialised(source, {info.name: feeds[info.name] for info in source.inputs})
-    graph.module.verify()
-    return interpret(graph, taken)
+    return Interpreted(source).run(None, {info.name: feeds[info.name] for info in source.inputs})
+
+
+class Interpreted:
+    """A model that the interpreter runs."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def run(self, output_names: object, feeds: Mapping[str, Any]) -> list[Array]:
+        """All outputs, for inputs by name."""
+        del output_names
+        feeds = {name: tagged(np.asarray(array)) for name, array in feeds.items()}
+        graph, taken = specialised(self._source, feeds)
+        graph.module.verify()
+        found = interpret(graph, taken)
+        if graph.rest is None:
+            return found
+        values = RunningRest(graph.rest, Interpreted).run(feeds, found)
+        return [values[info.name] for info in self._source.outputs]

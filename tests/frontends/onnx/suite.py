@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,10 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 
-from tessella.dialects.graph import Graph
-from tessella.dialects.interpret import interpret
-from tessella.driver.by_value import specialised
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.elements import element_of, tagged, widened
 from tessella.support.errors import TessellaError, UnsupportedError
+from tests.frontends.onnx.models import Interpreted
 
 Array = npt.NDArray[Any]
 
@@ -46,20 +44,13 @@ def run_case(case: TestCase) -> Outcome:
     return Outcome(case.name, "wrong", problem) if problem else Outcome(case.name, "passed")
 
 
-def built(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Graph, Mapping[str, Array]]:
-    """The graph for these inputs, and those that are still inputs."""
-    return specialised(OnnxSource(model), feeds)
-
-
 def _run(
     model: onnx.ModelProto, case: TestCase, inputs: Sequence[Any], expected: Sequence[Any]
 ) -> str | None:
     initializers = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in initializers]
     feeds = dict(zip(names, map(_array, inputs), strict=False))
-    graph, feeds = built(model, feeds)
-    graph.module.verify()
-    found = interpret(graph, feeds)
+    found = Interpreted(OnnxSource(model)).run(None, feeds)
     pairs = zip(found, map(_array, expected), strict=True)
     return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
 

@@ -110,14 +110,9 @@ def _without_sequence(proto: onnx.ModelProto) -> None:
     del proto.graph.node[1].output[1:], proto.graph.output[1:]
 
 
-COMPUTED = make(("ReduceMax", "h", "top"), keepdims=0) + make(("Less", "top top", "again"))
-
-
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
-        (([*GO, *STEP], None), UnsupportedError, "without a trip count"),
-        (([*COMPUTED, *STEP],), ShapeError, "the condition of Loop has to be known"),
         (([*GO, *STEP], 1 << 40), ResourceError, "too large"),
         (([*GO, *make(("Concat", "h h", "k"), axis=0)], 65), ShapeError, "changes its type"),
         (([*GO, *STEP], 5, True, 17, ("again",)), InvalidModelError, "too few outputs"),

@@ -1,0 +1,241 @@
+"""Programs in parts. Where the shape of a result depends on values, a program is cut: what can be
+computed before is the first part, the op is a step that runs in NumPy, what depends on it is the
+rest, which is imported when the step has run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tessella.dialects.graph import Part, Rest, RunPart, Source, Step, ValueInfo
+from tessella.frontends.onnx.cut import Find, located
+from tessella.frontends.onnx.model import (
+    DTYPES,
+    Array,
+    Function,
+    Graph,
+    Model,
+    Node,
+    Tensor,
+    Value,
+)
+from tessella.frontends.onnx.unsupported import called_nodes, live_nodes
+from tessella.support.errors import ExecutionError
+
+
+def free_names(graph: Graph) -> set[str]:
+    """Names that a graph takes from outside."""
+    made = {value.name for value in graph.inputs} | graph.tensors.keys()
+    made |= {name for node in graph.nodes for name in node.outputs}
+    return ({v.name for v in graph.outputs}.union(*map(names_read, graph.nodes))) - made
+
+
+def graphs_of(node: Node) -> list[Graph]:
+    """The graphs in a node's attributes."""
+    return [value for value in node.attributes.values() if isinstance(value, Graph)]
+
+
+def names_read(node: Node) -> set[str]:
+    """Names that a node reads, also in the graphs of its attributes."""
+    return set(filter(None, node.inputs)).union(*map(free_names, graphs_of(node)))
+
+
+@dataclass
+class Late:
+    """The nodes that do not belong to the first part of a program."""
+
+    steps: list[tuple[Node, Find | None]] = field(default_factory=list[tuple[Node, Find | None]])
+    nodes: list[Node] = field(default_factory=list[Node])
+    """Those of the rest."""
+    names: set[str] = field(default_factory=set[str])
+    """What steps and the rest make."""
+    found: set[str] = field(default_factory=set[str])
+    """What steps make: sizes that vary."""
+
+    def depends(self, node: Node) -> bool:
+        """Whether a node reads what is made later."""
+        return bool(self.names) and not self.names.isdisjoint(names_read(node))
+
+    def add(self, node: Node) -> None:
+        """A node of the rest."""
+        self.nodes.append(node)
+        self.names.update(filter(None, node.outputs))
+
+    def add_step(self, node: Node, find: Find | None) -> None:
+        """A node that is a step."""
+        self.steps.append((node, find))
+        self.names.update(filter(None, node.outputs))
+        self.found.update(filter(None, node.outputs))
+
+    def reads(self) -> set[str]:
+        """What these nodes read of the first part."""
+        every = [*(node for node, _ in self.steps), *self.nodes]
+        return set[str]().union(*map(names_read, every)) - self.names
+
+    def holds_all(self, graph: Graph) -> bool:
+        """Whether all that a graph computes is left to the rest."""
+        made = {node.outputs for node in self.nodes}
+        return all(
+            n.outputs in made for n in live_nodes(graph.nodes, [v.name for v in graph.outputs])
+        )
+
+
+class Cutter:
+    """Makes the parts of a model.
+
+    ``source`` makes a source of a model. ``constants`` are the values that are known already.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        source: Callable[[Model], Source],
+        constants: Mapping[str, Tensor],
+    ) -> None:
+        self._model = model
+        self._source = source
+        self._constants = constants
+
+    def rest(self, late: Late, returned: Iterable[str]) -> Rest:
+        """What follows the first part, which returns these values."""
+        whole = self._model.graph
+        made = {name for node in late.nodes for name in node.outputs}
+        outputs = tuple(value for value in whole.outputs if value.name in made)
+        graph = Graph(whole.name, tuple(late.nodes), (), outputs, {})
+        read = set[str]().union(*(names_read(node) for node, _ in late.steps))
+        return Rest(
+            tuple(returned),
+            {name: self._constants[name].array for name in sorted(read & self._constants.keys())},
+            tuple(self.step(node, find, late.found) for node, find in late.steps),
+            self.part(graph, late.found),
+        )
+
+    def part(self, graph: Graph, varying: Iterable[str]) -> Part:
+        """A graph as a part. What it takes from outside are its last inputs."""
+        free = sorted(free_names(graph))
+        known = {name: self._constants[name] for name in free if name in self._constants}
+        own = [value.name for value in graph.inputs]
+        inputs = (*own, *(name for name in free if name not in known))
+
+        def source(infos: Sequence[ValueInfo]) -> Source:
+            values = tuple(Value(info.name, info.dtype, info.shape) for info in infos)
+            tensors = {**known, **graph.tensors}
+            whole = replace(graph, inputs=values, tensors=tensors)
+            return self._source(replace(self._model, graph=whole))
+
+        outputs = tuple(value.name for value in graph.outputs)
+        return Part(inputs, outputs, frozenset(varying).union(own), source)
+
+    def step(self, node: Node, find: Find | None, varying: Iterable[str]) -> Step:
+        """A node that runs in NumPy, or as a loop or branch over parts."""
+        title = f"{node.title} {node.name}"
+        if find is not None:
+            return Step(title, node.outputs, (), lambda values, _: _found(node, find, values))
+        names = _GRAPHS[node.op]
+        graphs = [node.attributes[name] for name in names]
+        parts = tuple(self.part(graph, varying) for graph in graphs)
+        control = _CONTROLS[node.op]
+        return Step(title, node.outputs, parts, lambda v, run: control(node, graphs, v, run))
+
+
+def inlined(function: Function, call: Node) -> list[Node]:
+    """The nodes of a function's body that stand for a call of it."""
+    names = dict(zip(function.outputs, call.outputs, strict=False))
+    names |= dict(zip(function.inputs, call.inputs, strict=False))
+    nodes = called_nodes(function, call)
+    inner = {name for node in nodes for name in node.outputs} - names.keys()
+    names |= {name: f"{call.name}/{name}" for name in inner}
+    return [_renamed(node, names) for node in nodes]
+
+
+def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+    attributes = {
+        key: _graph_renamed(value, names) if isinstance(value, Graph) else value
+        for key, value in node.attributes.items()
+    }
+    return replace(
+        node,
+        inputs=tuple(names.get(name, name) for name in node.inputs),
+        outputs=tuple(names.get(name, name) for name in node.outputs),
+        attributes=attributes,
+    )
+
+
+def _graph_renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """A graph that takes values from outside under other names."""
+    taken = {name: names[name] for name in free_names(graph) & names.keys()}
+    outputs = tuple(replace(v, name=taken.get(v.name, v.name)) for v in graph.outputs)
+    nodes = tuple(_renamed(node, taken) for node in graph.nodes)
+    return replace(graph, nodes=nodes, outputs=outputs)
+
+
+def is_control(node: Node) -> bool:
+    """Whether a node can run as a loop or branch over parts."""
+    graphs = (node.attributes.get(name) for name in _GRAPHS.get(node.op, ()))
+    return not node.domain and node.op in _GRAPHS and all(isinstance(g, Graph) for g in graphs)
+
+
+def _operands(node: Node, values: Mapping[str, Array]) -> list[Array | None]:
+    return [values[name] if name else None for name in node.inputs]
+
+
+def _found(node: Node, find: Find, values: Mapping[str, Array]) -> Sequence[Array]:
+    with located(node):
+        return find(_operands(node, values))
+
+
+def _branch(
+    node: Node, graphs: Sequence[Graph], values: Mapping[str, Array], run: Sequence[RunPart]
+) -> Sequence[Array]:
+    """The branch that is taken."""
+    del graphs
+    return run[0 if _truth(node, values[node.inputs[0]]) else 1](values)
+
+
+_TRUE = np.array(True)
+
+
+def _loop(
+    node: Node, graphs: Sequence[Graph], values: Mapping[str, Array], run: Sequence[RunPart]
+) -> Sequence[Array]:
+    """The body, until its condition does not hold or the trips are done."""
+    graph, (body,) = graphs[0], run
+    trips, go = [*_operands(node, values), None][:2]
+    state = [values[name] for name in node.inputs[2:]]
+    names = [value.name for value in graph.inputs]
+    going = go is None or _truth(node, go)
+    rows: list[Sequence[Array]] = []
+    count = len(state)
+    while going and (trips is None or len(rows) < trips.reshape(-1)[0]):
+        number = np.array(len(rows), np.int64)
+        own = dict(zip(names, [number, _TRUE, *state], strict=True))
+        again, *made = body({**values, **own})
+        going = _truth(node, again)
+        state, row = made[:count], made[count:]
+        rows.append(row)
+    return [*state, *_stacked(graph.outputs[1 + count :], rows)]
+
+
+def _stacked(declared: Sequence[Value], rows: Sequence[Sequence[Array]]) -> list[Array]:
+    """What the steps returned, one after the other; as it is declared where there were none."""
+    if rows:
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+    sizes = [[d if isinstance(d, int) else 0 for d in value.shape or ()] for value in declared]
+    dtypes = [DTYPES[value.type] for value in declared]
+    return [np.zeros((0, *s), dtype) for s, dtype in zip(sizes, dtypes, strict=True)]
+
+
+def _truth(node: Node, condition: Array) -> bool:
+    if condition.size != 1:
+        raise ExecutionError(
+            "a condition must be one boolean", where=node.where, found=str(condition.shape)
+        )
+    return bool(condition.any())
+
+
+_GRAPHS = {"If": ("then_branch", "else_branch"), "Loop": ("body",)}
+"""The graphs of control flow that can run as parts, by op."""
+
+_CONTROLS = {"If": _branch, "Loop": _loop}

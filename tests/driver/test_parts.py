@@ -1,0 +1,290 @@
+"""Programs in parts: what depends on sizes that only a step finds, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import tessella
+from tessella.support.errors import OptionError, ShapeError
+from tessella.tools.cli import main
+from tests.frontends.onnx.models import Array, model, one_node, run, value
+from tests.generators.scans import make
+from tests.native import normal
+
+X = np.array([[1, 0, 3], [0, -5, 0]], np.float32)
+NONE = np.zeros((2, 3), np.float32)
+
+
+def compare(proto: onnx.ModelProto, *calls: Mapping[str, Array]) -> None:
+    """One model for all calls, compiled and interpreted."""
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    compiled = tessella.compile(proto)
+    for feeds in calls:
+        expected: Sequence[Any] = session.run(None, dict(feeds))
+        for found in (run(proto, feeds), compiled.run(None, feeds)):
+            for y, wanted in zip(found, expected, strict=True):
+                assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
+                np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+
+
+# ** steps in NumPy **
+
+
+PICKED = make(
+    ("Exp", "x", "e"),
+    ("NonZero", "x", "n"),
+    ("Transpose", "n", "at"),
+    ("GatherND", "e at", "g"),
+    ("Neg", "g", "y"),
+)
+
+
+def test_what_follows_a_step() -> None:
+    outputs = [value("y", ["n"]), value("e", ["a", "b"]), value("n", ["r", "n"], np.int64)]
+    proto = model(PICKED, [value("x", ["a", "b"])], outputs)
+    compare(proto, {"x": X}, {"x": NONE}, {"x": X[:1]}, {"x": normal(*(3, 4), seed=1)}, {"x": X})
+
+
+def test_a_step_that_needs_what_follows_another() -> None:
+    nodes = [
+        *PICKED,
+        *make(("Less", "y half", "low"), ("Compress", "g low", "c"), ("NonZero", "c", "m")),
+        *make(("Add", "m m", "z"), ("Identity", "x", "same")),
+    ]
+    outputs = [value("z", None, np.int64), value("same", [2, 3]), value("c", ["n"])]
+    proto = model(
+        nodes, [value("x", [2, 3])], outputs, weights={"half": np.array(-2.0, np.float32)}
+    )
+    compare(proto, {"x": X}, {"x": NONE}, {"x": normal(*(2, 3), seed=2)})
+
+
+def test_a_size_that_is_computed_from_data() -> None:
+    nodes = make(("ReduceMax", "x", "top"), keepdims=0)
+    nodes += make(("Cast", "top", "number"), to=TensorProto.INT64)
+    nodes += make(("Reshape", "number one", "k"), ("Mul", "x x", "squares"))
+    nodes += make(("TopK", "squares k", "y i"))
+    proto = model(
+        nodes, [value("x", [6])], [value("y", ["k"])], weights={"one": np.array([1], np.int64)}
+    )
+    compare(proto, *({"x": np.array([1, -2, top, 0, -3, 1], np.float32)} for top in (3, 5, 3)))
+
+
+def test_constants_cross_the_cut() -> None:
+    w = normal(*(1, 4), seed=3)
+    nodes = make(
+        *(("Compress", "x mask", "c"), ("Unsqueeze", "c axes", "u"), ("MatMul", "u w", "m")),
+        *(("Add", "m b", "y"), ("Shape", "x", "shape"), ("Add", "m count", "z")),
+    )
+    weights = {
+        "w": w,
+        "b": w[0],
+        "count": np.array(2.0, np.float32),
+        "axes": np.array([1], np.int64),
+    }
+    proto = model(
+        nodes,
+        [value("x", [3]), value("mask", [3], np.bool_)],
+        [value("y", ["n", 4]), value("z", ["n", 4])],
+        weights=weights,
+    )
+    x = normal(*(3,), seed=4)
+    masks = ([True, False, True], [False] * 3, [True] * 3)
+    compare(proto, *({"x": x, "mask": np.array(mask)} for mask in masks))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+def test_unique(axis: int | None, is_sorted: int) -> None:
+    x = np.random.default_rng(5).integers(0, 2, (4, 3)).astype(np.float32)
+    settings: dict[str, Any] = {"sorted": is_sorted}
+    if axis is not None:
+        settings["axis"] = axis
+    compare(one_node("Unique", {"x": x}, opset=11, outputs=1, **settings), {"x": x}, {"x": -x})
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 100])
+@pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("centered", [0, 1])
+def test_non_max_suppression(most: int, overlap: float, centered: int) -> None:
+    random = np.random.default_rng(6)
+    boxes = random.uniform(0, 1, (2, 12, 4)).astype(np.float32)
+    feeds = {
+        "boxes": boxes,
+        "scores": random.uniform(0, 1, (2, 3, 12)).astype(np.float32),
+        "most": np.array(most),
+        "overlap": np.array(overlap, np.float32),
+        "least": np.array(0.25, np.float32),
+    }
+    names = ("most", "overlap", "least")
+    proto = one_node(
+        "NonMaxSuppression", feeds, opset=11, constants=names, center_point_box=centered
+    )
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    compare(proto, {name: array for name, array in feeds.items() if name not in names})
+
+
+def test_constants_are_found_at_import() -> None:
+    proto = one_node("NonZero", {"x": X}, opset=13, constants=["x"])
+    text = tessella.compile(proto).as_text("nn")
+    assert "nn.weight" in text
+    assert "// " not in text
+
+
+def test_what_a_step_refuses_is_said_with_its_node() -> None:
+    feeds = {"x": X, "mask": np.array([False, False, True, True])}
+    compiled = tessella.compile(one_node("Compress", feeds, opset=11, axis=1))
+    with pytest.raises(ShapeError, match="node 'Compress_0'"):
+        compiled.run(None, feeds)
+
+
+def test_parts_are_explained() -> None:
+    compiled = tessella.compile(model(PICKED, [value("x", [2, 3])], [value("y", ["n"])]))
+    compiled(X)
+    assert "after NonZero NonZero_1:" in str(compiled.explain())
+    assert list(json.loads(compiled.explain().json())["parts"]) == ["after NonZero NonZero_1"]
+    assert "nn.gather_nd" in compiled.as_text("nn")
+
+
+def test_parts_stay_where_they_are_compiled(tmp_path: Path) -> None:
+    proto = model(PICKED, [value("x", [2, 3])], [value("y", ["n"])])
+    compiled = tessella.compile(proto)
+    for take in (lambda: compiled.save(tmp_path / "m.tsl"), lambda: pickle.dumps(compiled)):
+        with pytest.raises(OptionError, match="several parts"):
+            take()
+    onnx.save(proto, tmp_path / "m.onnx")
+    for name in ("m.tsl", "m.placed"):
+        argv = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / name)]
+        assert main(argv) == 2
+        assert not (tmp_path / name).exists()
+    assert main(["run", str(tmp_path / "m.onnx")]) == 0
+
+
+# ** control flow **
+
+
+def branches(nodes: list[onnx.NodeProto], others: list[onnx.NodeProto]) -> onnx.ModelProto:
+    """An If whose condition is computed from `x`."""
+    graphs: dict[str, Any] = {
+        f"{name}_branch": helper.make_graph(each, name, [], [value("r", None)])
+        for name, each in (("then", nodes), ("else", others))
+    }
+    tests = make(("ReduceMax", "x", "top"), keepdims=0) + make(("Greater", "top two", "go"))
+    tests += make(("Abs", "x", "a"))
+    chosen = helper.make_node("If", ["go"], ["t"], name="if", **graphs)
+    return model(
+        [*tests, chosen, *make(("Neg", "t", "y"))],
+        [value("x", [2, 3])],
+        [value("y", None)],
+        weights={"two": np.array(2, np.float32), "zero": np.array([0], np.int64)},
+    )
+
+
+def test_a_condition_that_is_computed() -> None:
+    row = make(("Slice", "a zero one zero", "row"), ("Squeeze", "row zero", "r"))
+    proto = branches(make(("Exp", "a", "r")), row)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "one"))
+    compare(proto, {"x": X}, {"x": NONE}, {"x": X})
+
+
+def test_a_step_in_a_branch() -> None:
+    picked = make(("NonZero", "x", "n"), ("Transpose", "n", "at"), ("GatherND", "a at", "r"))
+    proto = branches(picked, make(("Flatten", "a", "r")))
+    compare(proto, {"x": X}, {"x": NONE}, {"x": X})
+
+
+def while_loop(
+    nodes: list[onnx.NodeProto], trips: int | None = None, extra: Sequence[str] = ()
+) -> onnx.ModelProto:
+    """A Loop that ends when its state `h` is large."""
+    tests = make(("ReduceMax", "k", "top"), keepdims=0) + make(("Less", "top limit", "again"))
+    inputs = [value("i", [], np.int64), value("c", [], np.bool_), value("h", None)]
+    results = [value("again", [], np.bool_), value("k", None), *(value(n, None) for n in extra)]
+    body = helper.make_graph([*nodes, *tests], "body", inputs, results)
+    outputs = ["t", *(f"all_{name}" for name in extra)]
+    weights: dict[str, Array] = {"limit": np.array(100, np.float32)}
+    if trips is not None:
+        weights["trips"] = np.array(trips)
+    node = helper.make_node(
+        "Loop", ["" if trips is None else "trips", "", "h0"], outputs, body=body
+    )
+    return model(
+        [*make(("Abs", "x", "outer")), node, *make(("Neg", "t", "y"))],
+        [value("h0", [3]), value("x", [3])],
+        [value("y", None), *(value(f"all_{name}", None) for name in extra)],
+        weights=weights,
+    )
+
+
+FEEDS = {"h0": np.ones(3, np.float32), "x": np.array([1, -2, 3], np.float32)}
+
+
+@pytest.mark.parametrize("trips", [None, 0, 2, 100])
+def test_a_condition_of_a_loop_that_is_computed(trips: int | None) -> None:
+    nodes = make(("Add", "h outer", "s"), ("Mul", "s s", "k"), ("Neg", "s", "r"))
+    proto = while_loop(nodes, trips, ["r"])
+    if trips == 0:
+        proto.graph.node[1].attribute[0].g.output[2].CopyFrom(value("r", [3]))
+    compare(proto, FEEDS, {"h0": FEEDS["x"], "x": FEEDS["h0"]})
+
+
+def test_a_state_that_grows() -> None:
+    nodes = make(("Mul", "h outer", "m"), ("Add", "m outer", "s"))
+    nodes += make(("ReduceSum", "s", "sum"), keepdims=1) + make(("Concat", "sum s", "k"), axis=0)
+    proto = while_loop(nodes)
+    for node in proto.graph.node[1].attribute[0].g.node[:2]:
+        node.input[1] = "h"
+    compare(proto, FEEDS)
+
+
+def test_a_step_in_a_loop() -> None:
+    nodes = make(("Add", "h outer", "s"), ("NonZero", "s", "n"), ("Squeeze", "n zero", "at"))
+    nodes += make(("Gather", "s at", "g")) + make(("ReduceSum", "g", "sum"), keepdims=0)
+    nodes += make(("Add", "s sum", "k"))
+    proto = while_loop(nodes)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0]), "zero"))
+    compare(proto, FEEDS, {"h0": -FEEDS["x"], "x": np.array([1, 0, 3], np.float32)})
+
+
+def test_a_loop_in_a_loop() -> None:
+    inner = while_loop(make(("Add", "h outer", "k")), extra=["k"]).graph.node[1]
+    inner.input[2] = "p"
+    nodes = [*make(("Mul", "h outer", "p")), inner, *make(("Add", "p t", "k"))]
+    proto = while_loop(nodes)
+    compare(proto, FEEDS)
+
+
+# ** functions **
+
+
+def test_a_step_in_a_function() -> None:
+    imports = [helper.make_opsetid("", 21)]
+    picks = helper.make_function(
+        "own", "Picked", ["v"], ["w"],
+        [
+            helper.make_node("NonZero", ["v"], ["n"]),
+            helper.make_node("Transpose", ["n"], ["y"]),
+            helper.make_node("GatherND", ["v", "y"], ["w"]),
+        ],
+        imports,
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("Exp", ["x"], ["n"]),
+        helper.make_node("Picked", ["x"], ["p"], domain="own", name="first"),
+        helper.make_node("Picked", ["p"], ["q"], domain="own", name="second"),
+        helper.make_node("ReduceSum", ["n"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["q", "sum"], ["y"]),
+    ]
+    proto = model(
+        nodes, [value("x", [2, 3])], [value("y", ["k"])], domains={"own": 1}, functions=[picks]
+    )
+    compare(proto, {"x": X}, {"x": NONE})
