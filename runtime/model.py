@@ -104,17 +104,23 @@ class Model(ABC):
             return results
         return [results[i] for i in self._positions(output_names)]
 
-    def __call__(self, *arrays: npt.ArrayLike) -> Any:
-        """The output for inputs in order; a list where there are several outputs."""
-        if len(arrays) != len(self.inputs):
+    def __call__(self, /, *arrays: npt.ArrayLike, **named: npt.ArrayLike) -> Any:
+        """The output for inputs in order, the last ones by name where that is easier; a list where
+        there are several outputs."""
+        names = [info.name for info in self.inputs]
+        count = len(arrays) + len(named)
+        if count != len(names):
             raise InputError(
                 "wrong number of inputs",
-                expected=f"{len(self.inputs)}: {', '.join(i.name for i in self.inputs)}",
-                found=str(len(arrays)),
+                expected=f"{len(names)}: {', '.join(names)}",
+                found=str(count),
             )
-        feeds = {info.name: a for info, a in zip(self.inputs, arrays, strict=True)}
-        results = self.run(None, feeds)
+        results = self.run(None, {**dict(zip(names, arrays, strict=False)), **named})
         return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        return f"<{type(self).__name__} ({inputs}) -> ({outputs})>"
 
     def get_inputs(self) -> tuple[ValueInfo, ...]:
         """Name, shape and type of each input."""

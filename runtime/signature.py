@@ -17,6 +17,9 @@ class ValueInfo:
     """NumPy's name of the dtype, such as ``float32``."""
     shape: tuple[int | str, ...]
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
     @property
     def type(self) -> str:
         """The type as ONNX Runtime spells it, such as ``tensor(float)``."""

@@ -82,7 +82,7 @@ def test_every_folder_with_modules_is_a_package(name: str) -> None:
 
 def test_nothing_else_is_in_the_package() -> None:
     found = {p.name for p in SOURCE.iterdir() if p.name[0] != "." and p.name != "__pycache__"}
-    assert found == {*FOLDERS, "__init__.py", "py.typed"}
+    assert found == {*FOLDERS, "__init__.py", "__main__.py", "py.typed"}
 
 
 def test_version() -> None:
@@ -116,7 +116,7 @@ def test_the_wheel_holds_the_tree_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     found = {name for name in names if ".dist-info/" not in name}
-    expected = {"tessella/__init__.py", "tessella/py.typed"}
+    expected = {f"tessella/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
     assert found == expected.union(*(files(ROOT / name) for name in FOLDERS))
     [metadata] = {name.split("/")[0] for name in names - found}
     assert metadata == f"tessella-{project()['project']['version']}.dist-info"

@@ -278,3 +278,24 @@ def test_callers_of_two_models_on_several_threads() -> None:
     for i, found in enumerate(results):
         assert len(found) == 20
         assert {y.tobytes() for y in found} == {wants[i % 2].tobytes()}
+
+
+def test_inputs_by_name_in_a_call() -> None:
+    a, b = np.float32([1, 2]), np.float32([5, 3])
+    model = tessella.compile(make_difference())
+    for got in (model(a, b), model(a, b=b), model(b=b, a=a)):
+        np.testing.assert_array_equal(got, a - b)
+    for call in (lambda: model(a, a=a), lambda: model(a, c=b), lambda: model(a=a)):
+        with pytest.raises(InputError, match="wrong"):
+            call()
+
+
+def test_a_model_shows_its_signature() -> None:
+    assert repr(tessella.compile(make_difference())) == (
+        "<Model (a: float32[2], b: float32[2]) -> (y: float32[2])>"
+    )
+
+
+def make_difference() -> onnx.ModelProto:
+    a, b, y = ({name: (TensorProto.FLOAT, [2])} for name in "aby")
+    return model_of([helper.make_node("Sub", ["a", "b"], ["y"])], {**a, **b}, y)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,12 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cli, "_run", stop)
     assert main([]) == 130
+
+
+def test_the_package_is_the_command() -> None:
+    command = [sys.executable, "-m", "tessella", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"tessella {tessella.__version__}")
 
 
 # ** run **
