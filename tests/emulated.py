@@ -10,14 +10,13 @@ import pytest
 
 from tessella.codegen import pool
 from tessella.codegen.link import link
-from tessella.codegen.llvm import optimize_and_emit
-from tessella.dialects.graph import Graph, main_function
+from tessella.dialects.graph import Graph
 from tessella.driver import build
 from tessella.driver.options import make_options
 from tessella.runtime import program as runtime
-from tessella.runtime.image import Library
+from tessella.runtime.image import Image, Library
 from tessella.runtime.pool import ENTER, GROW, LINE, POOL, TABLE, TEAM_BYTES, Team
-from tessella.runtime.program import Program
+from tessella.runtime.program import Program, ScanStep
 from tessella.targets.table import TARGETS
 from tests.codegen.aarch64 import Machine
 
@@ -25,10 +24,10 @@ NEON = TARGETS["neon"]
 
 
 class Cores(Machine):
-    """Cores with the pool's code and other objects, in place of a library."""
+    """Cores with an image, in place of a library."""
 
-    def __init__(self, objects: Mapping[str, bytes], seed: int) -> None:
-        super().__init__(link({**objects, pool.NAME: pool.pool_object(NEON)}), seed)
+    def __init__(self, image: Image, seed: int) -> None:
+        super().__init__(image, seed)
         self._team = self.take(TEAM_BYTES)
         values = {name: self.functions.get(name, 0) for name in TABLE}
         values |= {"cores": 2, "cpus": self.take(LINE)}
@@ -50,11 +49,17 @@ class Cores(Machine):
 
 def compiled(graph: Graph, seed: int, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program of a graph for AArch64, which runs on cores of its own."""
-    lowered = build.lower(graph, make_options(target="aarch64"), start=graph.stage)
-    texts = lowered.llvm().items()
-    cores = Cores({name: optimize_and_emit(text, NEON) for name, text in texts}, seed)
+    program = build.build(graph, make_options(target="aarch64")).program
+    assert program.code is not None
+    cores = Cores(program.code.image, seed)
     monkeypatch.setattr(runtime, "_SEGMENT", cores.function)
     monkeypatch.setattr(POOL, "team", cores.team)
-    main, weights = main_function(lowered.stages["loops"]), build._weight_table(lowered)
-    library = cast(Library, cores)
-    return build._Assembler(lowered, library, main, weights).program()
+    program.code = cast(Library, cores)
+    for body in (step.body for step in program.steps if isinstance(step, ScanStep)):
+        body.code = program.code
+    return program
+
+
+def with_pool(objects: Mapping[str, bytes]) -> Image:
+    """These objects and the pool's, linked."""
+    return link({**objects, pool.NAME: pool.pool_object(NEON)})

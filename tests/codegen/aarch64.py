@@ -28,6 +28,8 @@ RET, END = 0xD65F03C0, BASE
 """An instruction; and where threads return to."""
 LONGEST = 400
 """Instructions of a turn at most."""
+ALONE = 1 << 24
+"""Where there is one thread."""
 
 _PAGE = 4096
 _NEAR = 1 << 20
@@ -152,7 +154,8 @@ class Machine:
         """Run the function at an address, in turns with the threads that there are."""
         caller = self._started(function, arguments)
         while not caller.is_over:
-            self._random.choice(self.threads).turn(self._random.randint(1, LONGEST))
+            longest = LONGEST if len(self.threads) > 1 else ALONE
+            self._random.choice(self.threads).turn(self._random.randint(1, longest))
         self.threads.remove(caller)
         self.stacks.append(caller.stack)
         self.returned = caller.result

@@ -13,7 +13,7 @@ from tessella.runtime.arena import aligned
 from tessella.runtime.pool import LINE
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
-from tests.emulated import NEON, Cores
+from tests.emulated import NEON, Cores, with_pool
 from tests.native import Array
 from tests.runtime.pooled import COUNT, image, summed, sums
 
@@ -45,7 +45,7 @@ def test_names_of_offsets_are_known() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 def test_threads_of_aarch64_meet(threads: int) -> None:
     """They start, run a segment together three times, and wait for each other in between."""
-    cores = Cores({"segment": image(NEON, "segment", sums(4))}, seed=threads)
+    cores = Cores(with_pool({"segment": image(NEON, "segment", sums(4))}), seed=threads)
     for start in range(3):
         x = np.arange(COUNT) + start
         np.testing.assert_array_equal(_run(cores, threads, x), summed(x, 4))
@@ -54,7 +54,7 @@ def test_threads_of_aarch64_meet(threads: int) -> None:
 def test_a_missing_barrier_of_aarch64_shows() -> None:
     alone = sums(4).replace("call void @meet(ptr %context, i64 %threads)", "")
     x = np.arange(COUNT)
-    found = _run(Cores({"segment": image(NEON, "segment", alone)}, seed=0), 3, x)
+    found = _run(Cores(with_pool({"segment": image(NEON, "segment", alone)}), seed=0), 3, x)
     assert (found != summed(x, 4)).any()
 
 

@@ -281,7 +281,7 @@ def test_callers_of_two_models_on_several_threads() -> None:
 
 
 def test_inputs_by_name_in_a_call() -> None:
-    a, b = np.float32([1, 2]), np.float32([5, 3])
+    a, b = np.array([1, 2], np.float32), np.array([5, 3], np.float32)
     model = tessella.compile(make_difference())
     for got in (model(a, b), model(a, b=b), model(b=b, a=a)):
         np.testing.assert_array_equal(got, a - b)
@@ -297,5 +297,6 @@ def test_a_model_shows_its_signature() -> None:
 
 
 def make_difference() -> onnx.ModelProto:
-    a, b, y = ({name: (TensorProto.FLOAT, [2])} for name in "aby")
-    return model_of([helper.make_node("Sub", ["a", "b"], ["y"])], {**a, **b}, y)
+    sizes: Sequence[int | str] = [2]
+    a, b, y = ((name, (TensorProto.FLOAT, sizes)) for name in "aby")
+    return model_of([helper.make_node("Sub", ["a", "b"], ["y"])], dict([a, b]), dict([y]))

@@ -9,14 +9,18 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import tessella
 from tessella import targets
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.driver.build import StagedProgram, as_text
-from tests.models import load_fixture, lowered_for, random_inputs, run_onnxruntime
-from tests.native import RUNNABLE
+from tessella.frontends.compile import open_source
+from tessella.runtime.program import NativeStep
+from tests import emulated
+from tests.models import load_fixture, load_model, lowered_for, random_inputs, run_onnxruntime
+from tests.native import RUNNABLE, Array
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
@@ -96,3 +100,32 @@ def test_calls_release_the_interpreter() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert turns > 100
+
+
+def run_emulated(
+    model: onnx.ModelProto, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[Array], dict[str, Array]]:
+    """The outputs of a model on emulated cores, and its inputs."""
+    source, feeds = open_source(model), random_inputs(model)
+    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    with monkeypatch.context() as patch:
+        program = emulated.compiled(graph, 0, patch)
+        assert all(isinstance(step, NativeStep) for step in program.steps)
+        return program.run([feeds[info.name] for info in source.inputs], threads), feeds
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_digits_network_runs_on_aarch64(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.load(DIGITS)
+    (y,), feeds = run_emulated(model, threads, monkeypatch)
+    (expected,) = run_onnxruntime(model, feeds)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mobilenet_v3", "squeezenet", "gru_tagger"])
+def test_models_run_on_aarch64(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(name)
+    outputs, feeds = run_emulated(model, 1, monkeypatch)
+    for y, expected in zip(outputs, run_onnxruntime(model, feeds), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=2e-3, atol=1e-4)
