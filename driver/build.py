@@ -152,6 +152,11 @@ def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) ->
             hint="inspect it with as_text(), or compile with target='native'; `tessella compile -o "
             "FILE.tsl` writes code for other machines",
         )
+    if options.pick == "measure" and graph.stage == "nn":
+        from tessella.driver.tune import tune  # which compiles, too
+
+        copy = Graph(graph.module.clone(), graph.weights.copy())
+        tune(copy, options, options.budget, progress)
     return build(graph, options, progress)
 
 

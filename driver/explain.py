@@ -194,6 +194,7 @@ def _row(op: str, node: str, kernel: str, place: PlaceAttr | None, group: int) -
         "arithmetic": "",
         "group": group,
         "cost": None,
+        "measured": False,
         "saved": 0.0,
         "fallback": None,
         "runner_up": None,

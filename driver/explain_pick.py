@@ -4,6 +4,7 @@ out."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -30,8 +31,9 @@ from tessella.passes.pick.candidates import (
     main_precision,
 )
 from tessella.passes.pick.grade import valid_place
-from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
+from tessella.passes.pick.kernel_cost import OpCost, step_seconds
 from tessella.passes.pick_kernels import PICK
+from tessella.targets.database import of_this_machine
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class Explainer:
         self.function = function
         self.pick = _pick(function)
         self.target = targets.resolve(self.pick["target"] if self.pick else "native")
+        database = self.pick["database"] if self.pick else ""
+        known = Path(database).is_file()  # a stage may have come here without it
+        self.times = of_this_machine(database if known else "", self.target)
         ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
@@ -66,7 +71,8 @@ class Explainer:
         kernel = picked_kernel(op)
         row = kernel.row(elements_of(op))
         at = _run_at(op)
-        cost = None if at is None else kernel_seconds(kernel, op, at, self.target)
+        costs = OpCost(op, self.target, self.times)
+        cost = None if at is None else costs.seconds(kernel, at)
         others = self._others(op, kernel)
         return {
             "op": op.name,
@@ -76,6 +82,7 @@ class Explainer:
             "storage": row.storage if row is not None else "",
             "arithmetic": row.computes if row is not None else "",
             "cost": cost,
+            "measured": at is not None and costs.measured(kernel, at) is not None,
             "saved": min(cost or 0.0, self._saved(op)),
             "group": group,
             "fallback": op.fallback,
@@ -116,7 +123,8 @@ class Explainer:
         return [self._option(op, r.site, r.place) for r in able]
 
     def _option(self, op: NnOp, site: Site, place: PlaceAttr) -> _Option:
-        return _Option(site, place, kernel_seconds(site.kernel, op, place, self.target))
+        cost = OpCost(op, self.target, self.times)
+        return _Option(site, place, cost.seconds(site.kernel, place))
 
     def _rejected(
         self, op: NnOp, kernel: Kernel, cost: float | None, others: list[_Option]
@@ -194,8 +202,8 @@ def _pick(function: FuncOp) -> Pick | None:
     record = function.attributes.get(PICK)
     if not isinstance(record, DictionaryAttr):
         return None
-    strategy, exact, places, target = (
-        record.data.get(key) for key in ("strategy", "exact", "places", "target")
+    strategy, exact, places, target, database = (
+        record.data.get(key) for key in ("strategy", "exact", "places", "target", "database")
     )
     if not (isinstance(strategy, StringAttr) and isinstance(target, StringAttr)):
         return None
@@ -205,4 +213,5 @@ def _pick(function: FuncOp) -> Pick | None:
         "exact": bool(exact.value.data) if isinstance(exact, IntegerAttr) else None,
         "places": [place.data for place in listed if isinstance(place, StringAttr)],
         "target": target.data,
+        "database": database.data if isinstance(database, StringAttr) else "",
     }

@@ -25,7 +25,8 @@ def headline(pick: Pick | None) -> str:
         return ""
     exact = {True: ", exact", False: ", not known to be the best", None: ""}[pick["exact"]]
     places = ", ".join(pick["places"])
-    return f"kernels picked by {pick['strategy']}{exact}, for {pick['target']}, at {places}"
+    times = f", with the times in {pick['database']}" if pick["database"] else ""
+    return f"kernels picked by {pick['strategy']}{exact}, for {pick['target']}, at {places}{times}"
 
 
 def headline_of_values(values: Sequence[str]) -> str:
@@ -112,7 +113,8 @@ def _op_row(e: Entry) -> tuple[str, ...]:
     other = e["runner_up"]
     second = f"{other['kernel']} at {other['place']}, {duration(other['cost'])}" if other else ""
     picked = (e["op"], e["node"], e["kernel"], e["place"], e["storage"], e["arithmetic"])
-    return (*picked, duration(e["cost"]), str(e["group"]), e["fallback"] or "", second)
+    cost = duration(e["cost"]) + (" (measured)" if e["measured"] else "")
+    return (*picked, cost, str(e["group"]), e["fallback"] or "", second)
 
 
 def _conversion_row(c: Conversion) -> tuple[str, ...]:

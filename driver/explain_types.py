@@ -25,7 +25,8 @@ class Entry(TypedDict):
     """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
     ``saved`` what of that is saved as it takes its operand in registers. ``storage`` names the
     elements that are read and written, ``u8 i8 -> i32``, and ``arithmetic`` the one that the kernel
-    computes and accumulates in; both are empty where that is not known."""
+    computes and accumulates in; both are empty where that is not known. ``measured`` is whether the
+    cost is a time from the database, and no estimate."""
 
     op: str
     node: str
@@ -34,6 +35,7 @@ class Entry(TypedDict):
     storage: str
     arithmetic: str
     cost: float | None
+    measured: bool
     saved: float
     group: int
     fallback: str | None
@@ -75,6 +77,8 @@ class Pick(TypedDict):
     exact: bool | None
     places: list[str]
     target: str
+    database: str
+    """The file of the times that count instead of estimates; empty without one."""
 
 
 class Barrier(TypedDict):

@@ -313,6 +313,8 @@ class Model(runnable.Model, Compiled):
             rest = None
             if graph.rest is None:
                 with timings.of("store"):
+                    if options.pick == "measure":  # what it depends on was made only now
+                        kept = program_cache.key(source.fingerprint, key, options)
                     made = self._stored(key, built.program)
                     program_cache.store(kept, self.inputs, self.outputs, made)
             else:

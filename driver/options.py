@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypedDict, Unpack
 
 from tessella import targets
+from tessella.support import disk
 from tessella.support.errors import OptionError
-from tessella.targets import threads
+from tessella.targets import database, threads
 
 
 class CompileOptions(TypedDict, total=False):
@@ -27,7 +30,13 @@ class CompileOptions(TypedDict, total=False):
     """How many threads run a program, with the one that calls it; the default is that of
     ``targets.threads``."""
     pick: str | None
-    """How kernels are picked: ``cost``, the default, or ``grade``."""
+    """How kernels are picked: ``cost``, the default, ``grade``, or ``measure``: by cost, after
+    kernels were measured on this machine."""
+    database: str | None
+    """The file of times that were measured, which count instead of estimates; by default that which
+    TESSELLA_DB names."""
+    budget: float | None
+    """Seconds that ``pick="measure"`` may take at the most; 30 by default."""
     fallback: str | None
     """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
     winograd: str | None
@@ -47,23 +56,25 @@ class Options:
     arch: str
     """The target part of its places."""
     pick: str = "cost"
-    """The strategy of the static pick: `cost` or `grade`."""
+    """The strategy of the static pick: `cost`, `grade` or `measure`."""
     fallback: str = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
     winograd: str = "allow"
     """`off` refuses Winograd's method."""
     max_weight_growth: float = 2.0
     """How many times as large weights may become."""
+    database: str = ""
+    """The file of times that were measured, if there is one."""
+    budget: float = field(default=30.0, repr=False, compare=False)
+    """Seconds to measure kernels in, at the most."""
     threads: int = field(default=1, repr=False, compare=False)
     """How many threads run a program, which is the same for any number."""
 
 
 _TYPES: Mapping[str, tuple[type[Any], ...]] = {
-    "target": (str,),
+    **dict.fromkeys(("target", "pick", "fallback", "database", "winograd"), (str,)),
     "threads": (int,),
-    "pick": (str,),
-    "fallback": (str,),
-    "winograd": (str,),
+    "budget": (int, float),
     "max_weight_growth": (int, float),
 }
 _DEFAULTS: Mapping[str, Any] = {
@@ -72,6 +83,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "fallback": "allow",
     "winograd": "allow",
     "max_weight_growth": 2.0,
+    "budget": 30.0,
 }
 _CHECKED = ("pick", "fallback", "places", "winograd")
 """Options whose values the compiler knows."""
@@ -92,12 +104,37 @@ def make_options(**options: Unpack[CompileOptions]) -> Options:
     places = values.get("places", (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
     if not given.keys().isdisjoint(_CHECKED):
         _check_values(values, places)
-    growth = _checked_growth(values["max_weight_growth"])
     names = ("pick", "fallback", "winograd")
-    chosen = {name: values[name] for name in names}
     return Options(
-        tuple(places), values["target"], arch, **chosen, max_weight_growth=growth, threads=count
+        tuple(places),
+        values["target"],
+        arch,
+        **{name: values[name] for name in names},
+        max_weight_growth=_checked_growth(values["max_weight_growth"]),
+        database=values.get("database") or _database(values["pick"]),
+        budget=_checked_budget(values["budget"]),
+        threads=count,
     )
+
+
+def _database(pick: str) -> str:
+    """The file of times where no option names one. Raises OptionError if there must be one."""
+    named = os.environ.get(database.KNOB, "")
+    if named or pick != "measure":
+        return named
+    home = disk.home()
+    if home is None:
+        raise OptionError(
+            "nothing says where measured times are kept",
+            expected=f"the option 'database' or {database.KNOB}, as TESSELLA_CACHE is off",
+        )
+    return str(home / "times.json")
+
+
+def _checked_budget(seconds: float) -> float:
+    if not 0 <= seconds < math.inf:
+        raise OptionError("a budget is a number of seconds", found=repr(seconds))
+    return float(seconds)
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

@@ -86,6 +86,7 @@ def _stages(options: Options) -> Stages:
                     winograd=options.winograd,
                     max_weight_growth=options.max_weight_growth,
                     target=options.target,
+                    database=options.database,
                 ),
                 InsertConversionsPass(device=options.arch),
                 MoveCastsPass(),

@@ -23,6 +23,7 @@ from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
 from tessella.support.knobs import KNOBS
+from tessella.targets import database
 
 FOLDER = Folder("programs", 15 / 64)
 
@@ -47,7 +48,8 @@ def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
     if model is None or not _can_be_kept():
         return None
     target = targets.resolve(options.target)
-    return json.dumps([model, repr(made_for), repr(options), repr(target), _versions()])
+    measured = database.digest(options.database) if Path(options.database).is_file() else ""
+    return json.dumps([model, repr(made_for), repr(options), repr(target), measured, _versions()])
 
 
 def fetch(key: str | None) -> Program | None:

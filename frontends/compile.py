@@ -83,6 +83,8 @@ def compile(
     fallback: str | None = None,
     winograd: str | None = None,
     max_weight_growth: float | None = None,
+    database: str | None = None,
+    budget: float | None = None,
     constants: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     progress: Progress | None = None,
@@ -91,12 +93,15 @@ def compile(
 
     ``places`` are where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``pick`` is
     how they are chosen there: `cost`, by the least time of the whole model as it is estimated, or
-    `grade`, op by op after the order of the places. Where no kernel serves the places, one in
-    another layout is taken, then NumPy: ``fallback="error"`` refuses that. ``winograd="off"``
-    refuses convolutions by Winograd's method, whose weights take up to four times the memory; all
-    weights take up to ``max_weight_growth`` times that of the model (2 by default). ``target``
-    names another machine (``avx2``, ``aarch64``), whose code can be inspected. ``progress`` is
-    called with the name of each step.
+    `grade`, op by op after the order of the places. `measure` is `cost` after kernels were measured
+    on this machine, for ``budget`` seconds (30 by default); the times are added to the file
+    ``database``, which counts instead of estimates wherever it is given. Where no kernel serves the
+    places, one in another layout is taken, then NumPy: ``fallback="error"`` refuses that.
+    ``winograd="off"`` refuses convolutions by Winograd's method, whose weights take up to four
+    times the memory; all weights take up to ``max_weight_growth`` times that of the model (2 by
+    default).
+    ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected.
+    ``progress`` is called with the name of each step.
 
     For an ONNX model, ``constants`` fixes the values of inputs by name. These are no longer inputs,
     and shapes may depend on them. No tensor may have more than ``max_bytes`` (16 GiB by default).
@@ -112,5 +117,7 @@ def compile(
         fallback=fallback,
         winograd=winograd,
         max_weight_growth=max_weight_growth,
+        database=database,
+        budget=budget,
         progress=progress,
     )

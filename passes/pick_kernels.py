@@ -6,7 +6,9 @@
 
 The kernels that can run an op at the requested places are its candidates (``pick/candidates.py``);
 a strategy picks one of them: `cost` those of least total time in the whole function
-(``pick/by_cost.py``), `grade` the one with the highest score (``pick/by_grade.py``). The function
+(``pick/by_cost.py``), `grade` the one with the highest score (``pick/by_grade.py``). `measure` is
+`cost` after the driver has measured kernels (``driver/tune.py``). Times that were measured, which
+``database`` names a file of, count instead of estimates. The function
 says how it was picked: ``nn.pick = {strategy = "cost", exact = true, ..}``. The types stay as they
 are: ``insert-conversions`` gives every value its place.
 """
@@ -36,10 +38,11 @@ from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
 from tessella.targets import Target
+from tessella.targets.database import of_this_machine
 
 PICK = "nn.pick"
 """Attribute of a function: how its kernels were picked."""
-STRATEGIES = ("cost", "grade")
+STRATEGIES = ("cost", "grade", "measure")
 FALLBACKS = ("allow", "error")
 METHODS = ("allow", "off")
 """What an option says of a method, such as Winograd's."""
@@ -68,6 +71,8 @@ class PickKernelsPass(ProgramPass):
     """How many times as large as they are the function's weights may become."""
     target: str = "native"
     """The machine that costs are estimated for."""
+    database: str = ""
+    """The file of times that were measured on this machine, if there is one."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_choice("strategy", self.strategy, STRATEGIES)
@@ -76,7 +81,7 @@ class PickKernelsPass(ProgramPass):
         kernels.load()
         check_served(list(map(parse_place, self.places)))
         for function in functions(op):
-            found = self._candidates(function)
+            found = self.candidates(function)
             if self.strategy == "grade":
                 chosen, how = self._by_grade(found), {}
             else:
@@ -90,7 +95,7 @@ class PickKernelsPass(ProgramPass):
     def _machine(self) -> Target:
         return targets.resolve(self.target)
 
-    def _candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
+    def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """The kernels that can run each op. Raises UnsupportedError for an op without any."""
         places = list(map(parse_place, self.places))
         refused = ("winograd",) if self.winograd == "off" else ()
@@ -118,8 +123,9 @@ class PickKernelsPass(ProgramPass):
     ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
         layouts = layouts_in_play(found)
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
-        options = without_rivals(options, self._machine, self.max_weight_growth)
-        chosen, solution = pick_by_cost(function, options, self._machine)
+        known = of_this_machine(self.database, self._machine)
+        options = without_rivals(options, self._machine, self.max_weight_growth, known)
+        chosen, solution = pick_by_cost(function, options, self._machine, known)
         return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
 
     def _record(self, how: Mapping[str, Attribute]) -> DictionaryAttr:
@@ -131,5 +137,6 @@ class PickKernelsPass(ProgramPass):
                 **how,
                 "places": ArrayAttr(map(StringAttr, self.places)),
                 "target": StringAttr(self.target),
+                **({"database": StringAttr(self.database)} if self.database else {}),
             }
         )

@@ -12,6 +12,7 @@
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
 | `TESSELLA_CACHE` | the folder of what was compiled before, or `off`; read by ``disk`` |
 | `TESSELLA_CACHE_SIZE` | what that may take, as `500M` or `8G`; read by ``disk`` |
+| `TESSELLA_DB` | the file of times that were measured; read by ``targets.database`` |
 | `TESSELLA_THREADS` | how many threads run a program; read by ``targets.threads`` |
 | `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
 """

@@ -37,14 +37,18 @@ from tessella.passes.pick.selection import (
     solve,
 )
 from tessella.targets import Target
+from tessella.targets.database import Times, Timing
 
 
 def pick_by_cost(
-    function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]], target: Target
+    function: FuncOp,
+    options: Mapping[NnOp, Sequence[Candidate]],
+    target: Target,
+    times: Times | None = None,
 ) -> tuple[dict[NnOp, Candidate], Solution]:
     """The candidate of each op, and the solution with its cost, without the ops that have a single
-    candidate."""
-    builder = ProblemBuilder(target)
+    candidate. ``times`` count instead of estimates."""
+    builder = ProblemBuilder(target, times or {})
     problem = builder.build(function, options)
     solution = solve(problem)
     chosen = {op: listed[solution.choice[builder.nodes[op]]] for op, listed in options.items()}
@@ -65,6 +69,7 @@ class ProblemBuilder:
     values are places, by number."""
 
     target: Target
+    times: Times = field(default_factory=dict[str, Timing])
     nodes: dict[object, int] = field(default_factory=dict[object, int])
     costs: list[list[float]] = field(default_factory=list[list[float]])
     places: dict[PlaceAttr, int] = field(default_factory=dict[PlaceAttr, int])
@@ -117,13 +122,14 @@ class ProblemBuilder:
 
     def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
         """The cost of each candidate; empty if all cost the same."""
-        if len(listed) == 1 or _costs_alike(op, listed):
+        if len(listed) == 1 or costs_alike(op, listed):
             return [0.0] * len(listed)
-        first = min(c.rank for c in listed)
-        cost, costs = OpCost(op, self.target), list[float]()
-        for c in listed:
-            later = c.kernel.cost is None and c.rank > first
-            costs.append(cost.seconds(c.kernel, c.place) * (TOLERANCE if later else 1.0))
+        cost = OpCost(op, self.target, self.times)
+        first, costs = min(c.rank for c in listed), list[float]()
+        known = cost.compared([(c.kernel, c.place) for c in listed])
+        for c, (seconds, measured) in zip(listed, known, strict=True):
+            later = c.kernel.cost is None and c.rank > first and not measured
+            costs.append(seconds * (TOLERANCE if later else 1.0))
         return costs
 
     def _read(self, node: int, value: SSAValue, places: Sequence[int]) -> None:
@@ -196,7 +202,7 @@ class ProblemBuilder:
         return max(producers, key=self.nodes.__getitem__, default=None)
 
 
-def _costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
+def costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
     """Whether all candidates are one kernel whose cost does not depend on the place."""
     first = listed[0].kernel
     return all(c.kernel is first for c in listed) and not layout_matters(first, op)

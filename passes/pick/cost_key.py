@@ -11,12 +11,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, SSAValue
 
 from tessella.dialects.nn.constants import ConstantOp, SplatOp
 from tessella.dialects.nn.core import NnOp, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.fused import outside
+from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 
 FLAT = 1 << 12
 """Elements from which on maps are estimated at powers of two."""
@@ -57,6 +59,22 @@ def exact_key(op: NnOp) -> CostKey:
     return CostKey(tuple(sorted(op.properties.items())), operands, results)
 
 
+def op_text(op: NnOp) -> str:
+    """The exact key of an op as text, the same in all processes: `nn.relu {} (4xf32) -> 4xf32`. It
+    tells which operands are inputs of the program, as no op has brought them into the caches."""
+    key = exact_key(op)
+    settings = ", ".join(f"{name} = {value}" for name, value in key.properties)
+    kinds = ("input " if is_input(value) else "" for value in op.operands)
+    operands = ", ".join(k + _value_text(v) for k, v in zip(kinds, key.operands, strict=True))
+    results = ", ".join(_value_text(value) for value in key.results)
+    return f"{op.name} {{{settings}}} ({operands}) -> {results}"
+
+
+def _value_text(value: Value) -> str:
+    kind = "" if value.kind == "variable" else f"{value.kind} "
+    return kind + "x".join([*map(str, value.shape), str(value.element)])
+
+
 def cost_key(op: NnOp) -> tuple[CostKey, float]:
     """The key of an op, and the factor by which the op takes longer than the key's op."""
     key = exact_key(op)
@@ -76,6 +94,14 @@ def _kind(value: SSAValue) -> str:
     owner = outside(value).owner
     kind = "weight" if isinstance(owner, ConstantOp) else "variable"
     return "splat" if isinstance(owner, SplatOp) else kind
+
+
+def is_input(value: SSAValue) -> bool:
+    """Whether a value is an input of the program, or a conversion of one."""
+    value = outside(value)
+    while isinstance(value.owner, CastOp | CopyOp | RelayoutOp):
+        value = value.owner.source
+    return isinstance(value.owner, Block) and isinstance(value.owner.parent_op(), FuncOp)
 
 
 def _power(extent: int) -> int:

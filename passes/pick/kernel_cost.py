@@ -1,15 +1,15 @@
 """The cost of a kernel for an op on a machine, in seconds.
 
-A kernel declares its cost, or it has a lowering: the op is then lowered (``scratch.py``), and the
-tile model estimates the best schedules of its statements. As this takes about a millisecond, it is
-done once for all ops of a key (``cost_key.py``).
+A kernel was measured (``targets.database``), or declares its cost, or it has a lowering: the op is
+then lowered (``scratch.py``), and the tile model estimates the best schedules of its statements. As
+this takes about a millisecond, it is done once for all ops of a key (``cost_key.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from xdsl.ir import SSAValue
@@ -20,12 +20,13 @@ from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.place import CopyOp, PlaceAttr, Step
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPUS, Kernel
-from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key
+from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.tile.cost import constant_bytes
 from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.support.elements import ELEMENTS
 from tessella.targets import Target
+from tessella.targets.database import Times, Timing
 
 MAX_KEPT = 1 << 16
 """Estimates that are kept."""
@@ -55,13 +56,47 @@ class OpCost:
 
     op: NnOp
     target: Target
+    times: Times = field(default_factory=dict[str, Timing])
+    """Those of this machine, which count instead of estimates."""
+
+    def measured(self, kernel: Kernel, place: PlaceAttr) -> float | None:
+        """Seconds of one call as they were measured, if they were."""
+        if not self.times:
+            return None
+        timing = self.times.get(timing_key(self._exact, kernel.name, place))
+        return None if timing is None else CALL + timing.cycles / (self.target.ghz * 1e9)
+
+    @cached_property
+    def _exact(self) -> str:
+        return op_text(self.op)
 
     @cached_property
     def _key(self) -> tuple[CostKey, float]:
         return cost_key(self.op)
 
     def seconds(self, kernel: Kernel, place: PlaceAttr) -> float:
-        """Seconds of one call of a kernel at a place."""
+        """Seconds of one call of a kernel at a place: measured, else estimated."""
+        measured = self.measured(kernel, place)
+        return self.modelled(kernel, place) if measured is None else measured
+
+    def compared(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> list[tuple[float, bool]]:
+        """Seconds of one call of each kernel at its place, and whether they were measured.
+
+        Where some were, estimates are scaled like the worst of these: none must win because the
+        model is wrong by as much for all of the op's kernels.
+        """
+        known = [self.measured(*site) for site in sites]
+        wrong = (
+            s / self.modelled(*at) for s, at in zip(known, sites, strict=True) if s is not None
+        )
+        scale = max(wrong, default=1.0)
+        return [
+            (scale * self.modelled(*at), False) if s is None else (s, True)
+            for s, at in zip(known, sites, strict=True)
+        ]
+
+    def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:
+        """Estimated seconds of one call of a kernel at a place."""
         if kernel.cost is not None:
             return kernel.cost(self.op, self.target)
         return CALL + self.estimate(kernel, place).seconds
@@ -84,8 +119,13 @@ class OpCost:
 
 
 def kernel_seconds(kernel: Kernel, op: NnOp, place: PlaceAttr, target: Target) -> float:
-    """Seconds of one call of a kernel for an op at a place."""
-    return OpCost(op, target).seconds(kernel, place)
+    """Estimated seconds of one call of a kernel for an op at a place."""
+    return OpCost(op, target).modelled(kernel, place)
+
+
+def timing_key(op: str, kernel: str, place: PlaceAttr) -> str:
+    """Names the timing of a kernel for an op, which ``op_text`` gives, at a place."""
+    return f"{op} {kernel} at {place}"
 
 
 def layout_matters(kernel: Kernel, op: NnOp) -> bool:

@@ -18,6 +18,7 @@ from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import OpCost
 from tessella.targets import Target
+from tessella.targets.database import Times
 
 Options = Mapping[NnOp, Sequence[Candidate]]
 
@@ -56,27 +57,36 @@ class _Rivals:
         return (before.seconds - last.seconds) / (last.weights - before.weights)
 
 
-def without_rivals(options: Options, target: Target, growth: float) -> dict[NnOp, list[Candidate]]:
+def without_rivals(
+    options: Options, target: Target, growth: float, times: Times | None = None
+) -> dict[NnOp, list[Candidate]]:
     """The candidates of each op, of those at the same places one; with those that are taken, all
-    weights become at most so many times as large."""
-    groups = {op: list(_groups(op, listed, target)) for op, listed in options.items()}
+    weights become at most so many times as large. ``times`` count instead of estimates."""
+    known = times or {}
+    groups = {
+        op: list(_groups(OpCost(op, target, known), listed)) for op, listed in options.items()
+    }
     _limit([each for found in groups.values() for each in found], (growth - 1) * _weights(options))
     return {
         op: [c for c in listed if not _is_left(c, groups[op])] for op, listed in options.items()
     }
 
 
-def _groups(op: NnOp, listed: Sequence[Candidate], target: Target) -> Iterator[_Rivals]:
+def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
     """The rivals among an op's candidates."""
     by_place: dict[tuple[PlaceAttr, ...], list[Candidate]] = {}
     for c in listed:
         if c.kernel.cost is None:
             by_place.setdefault((c.place, *c.wants), []).append(c)
-    cost = OpCost(op, target)
+    rivals = [c for same in by_place.values() if len(same) > 1 for c in same]
+    compared = cost.compared([(c.kernel, c.place) for c in rivals])
+    seconds = {c: s for c, (s, _) in zip(rivals, compared, strict=True)}
     for same in by_place.values():
         if len(same) > 1:
-            found = [(c, cost.estimate(c.kernel, c.place)) for c in same]
-            yield _Rivals(_useful([_Rival(c, e.seconds, e.weights) for c, e in found]))
+            weights = [cost.estimate(c.kernel, c.place).weights for c in same]
+            yield _Rivals(
+                _useful([_Rival(c, seconds[c], w) for c, w in zip(same, weights, strict=True)])
+            )
 
 
 def _useful(rivals: Sequence[_Rival]) -> list[_Rival]:

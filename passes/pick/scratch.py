@@ -29,7 +29,7 @@ def scratch_kernel(
 ) -> KernelOp:
     """The kernel's lowering of an op with this key at a place, whose precision its floats have; its
     maps are fused for a target, if there is one."""
-    scratch = _picked(key, op, kernel, place)
+    scratch = picked_op(key, op, kernel, place)
     group = _Scratch()
     for value in scratch.operands:
         group.values.setdefault(value, group.argument(value))
@@ -78,7 +78,7 @@ _SOURCES: dict[str, Callable[[Tensor], SSAValue]] = {
 }
 
 
-def _picked(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
+def picked_op(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
     """An op with the key and a picked kernel, on tensors at the kernel's places."""
     device, precision = place.device.data, place.precision.data
     wants = kernel.wants(op, device, place.layout, precision if precision in FLOATS else None)

@@ -74,7 +74,7 @@ def convolution(size: int = 8) -> Graph:
     return g.graph(g.op(nn.ReluOp, [b]))
 
 
-def pick(graph: Graph, *places: str, **options: str) -> list[NnOp]:
+def pick(graph: Graph, *places: str, **options: Any) -> list[NnOp]:
     """The picked ops, placed and verified."""
     ctx = CompileContext(graph.weights)
     PickKernelsPass(places=places or NATIVE, target="avx512", **options).apply(ctx, graph.module)
@@ -202,7 +202,7 @@ def test_estimates_that_differ_by_less_than_a_tenth_leave_the_choice_to_the_orde
 ) -> None:
     # on 1x1 images no layout needs a conversion
     estimates = {NCHW: 1.0, NHWC: 1.0 - faster}
-    monkeypatch.setattr(OpCost, "seconds", lambda _, __, place: estimates[place.layout])
+    monkeypatch.setattr(OpCost, "modelled", lambda _, __, place: estimates[place.layout])
     for places in (("x86/f32/nchw", "x86/f32/nhwc"), ("x86/f32/nhwc", "x86/f32/nchw")):
         _, conv, _ = pick(convolution(1), *places)
         nearer = winner if places[0].endswith("nchw") else NHWC

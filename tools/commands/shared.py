@@ -23,10 +23,13 @@ from tessella.tools.time_report import time_report
 Shape = tuple[int, ...]
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     """The model, and the shapes of inputs that it leaves open."""
     parser.add_argument(
-        "model", metavar="MODEL", help="an .onnx file, or a stage that `tessella compile` wrote"
+        "model",
+        metavar="MODEL",
+        nargs="?" if optional else None,
+        help="an .onnx file, or a stage that `tessella compile` wrote",
     )
     parser.add_argument(
         "--shape",
@@ -83,7 +86,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="places where kernels may run; the order decides between costs that are close",
     )
     parser.add_argument(
-        "--pick", choices=STRATEGIES, help="how kernels are picked: by estimated cost, or by grade"
+        "--pick",
+        choices=STRATEGIES,
+        help="how kernels are picked: by cost, by grade, or by cost once `tune` has measured",
     )
     parser.add_argument(
         "--fallback",
@@ -98,6 +103,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="N",
         help="how many times as large weights may become in memory (2)",
+    )
+    parser.add_argument(
+        "--database",
+        metavar="FILE",
+        help="times that `tessella tune` has measured (that which TESSELLA_DB names)",
     )
     parser.add_argument(
         "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (native)"
@@ -135,6 +145,7 @@ def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
         fallback=args.fallback,
         winograd=args.winograd,
         max_weight_growth=args.max_weight_growth,
+        database=args.database,
     )
 
 

@@ -1,0 +1,308 @@
+"""Measure the kernels that the pick chooses from, on this machine, and keep the times.
+
+What is measured is a kernel for an op at a place, as a program of its own: with the schedules, the
+packed weights and the copies that it has in any program. The few candidates of an op that are
+estimated to be best run in turns, on one thread, with their weights not in the caches. The ops that
+take longest come first, until the budget is spent; what the database has is not measured again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import cycle
+from statistics import quantiles
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from tessella import kernels, targets
+from tessella.dialects.graph import CompileContext, Graph, finish_main, main_function, make_main
+from tessella.dialects.layout import NCHW, pack
+from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.core import NnOp, Tensor, dtype_of, is_float, shape_of, tensor_type
+from tessella.dialects.place import place_of
+from tessella.driver.build import compile_graph
+from tessella.driver.options import Options
+from tessella.driver.pipeline import pipeline
+from tessella.passes.base import functions, is_constant
+from tessella.passes.pick.by_cost import costs_alike
+from tessella.passes.pick.candidates import Candidate, layouts_in_play
+from tessella.passes.pick.cost_key import exact_key, is_input, op_text
+from tessella.passes.pick.kernel_cost import OpCost, timing_key
+from tessella.passes.pick.scratch import picked_op
+from tessella.passes.pick_kernels import PickKernelsPass
+from tessella.runtime.arena import aligned
+from tessella.runtime.elements import converted
+from tessella.runtime.program import Program
+from tessella.runtime.weights import WeightStore
+from tessella.support.errors import OptionError, TessellaError
+from tessella.targets import Target, database
+from tessella.targets.database import Timing
+
+Array = npt.NDArray[Any]
+Report = Callable[[str], None]
+
+FEW = 4
+"""Candidates of an op that are measured, at the most."""
+FAR = 3.0
+"""Candidates that are estimated to take so many times as long as the best one are not measured."""
+TURNS, LONGEST = 25, 1.0
+"""Runs of each candidate, and seconds after which there are no more of an op's."""
+COPIES = 16
+"""Programs with weights of their own that take turns, at the most: where these find their weights
+in a cache, to read them takes no time that counts."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A kernel that was measured; times are in seconds."""
+
+    key: str
+    node: str
+    kernel: str
+    place: str
+    estimated: float
+    timing: Timing
+    seconds: float
+
+
+@dataclass
+class Unit:
+    """Ops of a program that differ in nothing, and their candidates."""
+
+    op: NnOp
+    candidates: Sequence[Candidate]
+    estimates: Sequence[float]
+    count: int = 0
+
+    @property
+    def cost(self) -> float:
+        """Estimated seconds of all of them, with the best candidate."""
+        return self.count * min(self.estimates)
+
+    def key(self, candidate: Candidate) -> str:
+        """The name of a candidate's timing."""
+        return timing_key(op_text(self.op), candidate.kernel.name, candidate.place)
+
+
+def tune(
+    graph: Graph, options: Options, seconds: float, report: Report = lambda text: None
+) -> list[Measurement]:
+    """Measure kernels of a program at the stage `nn`, which is used up, for so many seconds, and
+    add the times to the database of the options. Raises OptionError where that cannot be written,
+    or the target cannot run here."""
+    deadline = perf_counter() + seconds
+    target = targets.resolve(options.target)
+    if not targets.can_run(target):
+        raise OptionError(
+            f"this machine cannot run code for {target.name}", hint="measure on one that can"
+        )
+    where, file = database.this_machine(target), options.database
+    database.update(file, where, {})
+    known, made = database.read(file).of(where), list[Measurement]()
+    bench = _Bench(target, replace(options, pick="cost", database="", threads=1))
+    listed = units(graph, options)
+    for number, unit in enumerate(listed, start=1):
+        if all(unit.key(candidate) in known for candidate in unit.candidates):
+            continue
+        if perf_counter() >= deadline:
+            break
+        report(f"op {number} of {len(listed)}: {unit.op.name} {unit.op.node}")
+        made += bench.measure(unit, deadline)
+    database.update(file, where, {m.key: m.timing for m in made})
+    return made
+
+
+def units(graph: Graph, options: Options) -> list[Unit]:
+    """The ops of a program whose kernels are worth measuring, those that take longest first."""
+    kernels.load()
+    found: dict[str, Unit] = {}
+    for function, step in _before_the_pick(graph, options):
+        candidates = step.candidates(function)
+        layouts = layouts_in_play(candidates)
+        for op, entry in candidates.items():
+            key = op_text(op)
+            if key not in found:
+                unit = _unit(op, entry.placed(op, layouts), targets.resolve(options.target))
+                if unit is None:
+                    continue
+                found[key] = unit
+            found[key].count += 1
+    return sorted(found.values(), key=lambda unit: -unit.cost)
+
+
+def _before_the_pick(graph: Graph, options: Options) -> Iterator[tuple[FuncOp, PickKernelsPass]]:
+    """The functions of a program as the pick gets them."""
+    ctx = CompileContext(graph.weights)
+    _, passes = pipeline(options)[0]
+    for step in passes:
+        if isinstance(step, PickKernelsPass):
+            yield from ((function, step) for function in functions(graph.module))
+            return
+        step.apply(ctx, graph.module)
+
+
+def _unit(op: NnOp, listed: Sequence[Candidate], target: Target) -> Unit | None:
+    """The few best candidates of an op; None where there is nothing to choose from."""
+    if len(listed) < 2 or costs_alike(op, listed):
+        return None
+    cost = OpCost(op, target)
+    ranked = sorted(((cost.modelled(c.kernel, c.place), i) for i, c in enumerate(listed)))
+    near = [(s, i) for s, i in ranked[:FEW] if s <= FAR * ranked[0][0]]
+    if len(near) < 2:
+        return None
+    return Unit(op, [listed[i] for _, i in near], [s for s, _ in near])
+
+
+class _Runnable:
+    """A program, with weights and inputs that no call finds in the caches: copies take turns.
+
+    Inputs that are not ``cold`` are the same in all copies: an op has just made them.
+    """
+
+    def __init__(
+        self, program: Program, inputs: Sequence[Array], cold: Sequence[bool], target: Target
+    ) -> None:
+        size = sum(weight.nbytes for weight in program.weights)
+        size += sum(x.nbytes for x, is_cold in zip(inputs, cold, strict=True) if is_cold)
+        count = min(COPIES, 1 + 2 * target.l3 // size) if size else 1
+        self._calls = [partial(program.run, list(inputs))]
+        for _ in range(count - 1):
+            own = [x.copy() if is_cold else x for x, is_cold in zip(inputs, cold, strict=True)]
+            self._calls.append(partial(_copy(program).run, own))
+        self._turns = cycle(self._calls)
+
+    def warm_up(self) -> None:
+        """Call each copy, as the first call of one finds its addresses."""
+        for call in self._calls:
+            call()
+
+    def seconds(self) -> float:
+        """Of a call, after one that brings the rest into the caches."""
+        next(self._turns)()
+        call = next(self._turns)
+        start = perf_counter()
+        call()
+        return perf_counter() - start
+
+
+def _copy(program: Program) -> Program:
+    weights = [aligned(weight.nbytes) for weight in program.weights]
+    for copy, weight in zip(weights, program.weights, strict=True):
+        copy[:] = weight
+    return replace(program, weights=weights)
+
+
+class _Bench:
+    """Runs kernels as programs of their own, with cold weights."""
+
+    def __init__(self, target: Target, options: Options) -> None:
+        self.target = target
+        self.options = options
+        nothing = _Runnable(Program(0, (), (), {}, []), [], [], target)
+        nothing.warm_up()
+        self._overhead = min(nothing.seconds() for _ in range(5))
+
+    def measure(self, unit: Unit, deadline: float) -> list[Measurement]:
+        """The times of a unit's candidates; of none that cannot be built."""
+        runnable: dict[int, _Runnable] = {}
+        for i, candidate in enumerate(unit.candidates):
+            if perf_counter() < deadline or not i:
+                try:
+                    runnable[i] = self._built(unit.op, candidate)
+                except TessellaError:
+                    continue  # a kernel of a device that is not here
+        seconds = self._times(runnable, min(deadline, perf_counter() + LONGEST))
+        return [self._measurement(unit, i, times) for i, times in seconds.items()]
+
+    def _times(self, runs: Mapping[int, _Runnable], end: float) -> dict[int, list[float]]:
+        """Seconds of the runs of each, in turns, until the end; three at the least."""
+        times: dict[int, list[float]] = {i: [] for i in runs}
+        for run in runs.values():
+            run.warm_up()
+        for turn in range(TURNS):
+            if turn >= 3 and perf_counter() >= end:
+                break
+            for i, run in runs.items():
+                times[i].append(run.seconds())
+        return times
+
+    def _measurement(self, unit: Unit, i: int, times: Sequence[float]) -> Measurement:
+        low, middle, _ = quantiles(times, n=4)
+        seconds = max(low - self._overhead, 1e-8)
+        cycles = seconds * self.target.ghz * 1e9
+        candidate = unit.candidates[i]
+        return Measurement(
+            key=unit.key(candidate),
+            node=unit.op.node,
+            kernel=candidate.kernel.name,
+            place=str(candidate.place),
+            estimated=unit.estimates[i],
+            timing=Timing(cycles, (middle - low) / low, len(times)),
+            seconds=seconds,
+        )
+
+    def _built(self, op: NnOp, candidate: Candidate) -> _Runnable:
+        """A program of the op alone, whose inputs and outputs are at the kernel's places."""
+        graph = _program(op, candidate)
+        arguments = main_function(graph.module).body.block.args
+        inputs = [_memory(tensor_type(value)) for value in arguments]
+        # where an input is converted, that brings it into the caches
+        variables = [value for value in op.operands if not is_constant(value)]
+        cold = [
+            is_input(value) and _is_row_major(argument)
+            for value, argument in zip(variables, arguments, strict=True)
+        ]
+        program = compile_graph(graph, self.options).program
+        return _Runnable(program, inputs, cold, self.target)
+
+
+def _is_row_major(value: SSAValue) -> bool:
+    place = place_of(value.type)
+    return place is None or place.layout.same_memory(NCHW, shape_of(value))
+
+
+def _program(op: NnOp, candidate: Candidate) -> Graph:
+    picked, weights = picked_op(exact_key(op), op, candidate.kernel, candidate.place), WeightStore()
+    sources = list(dict.fromkeys(picked.operands))
+    variables = [v for v in sources if not isinstance(v.owner, WeightOp | SplatOp)]
+    main = make_main([f"x{i}" for i in range(len(variables))], list(map(tensor_type, variables)))
+    values: dict[SSAValue, SSAValue] = dict(zip(variables, main.body.block.args, strict=True))
+    for value in sources:
+        if value not in values:
+            values[value] = _constant(value, main, weights)
+    picked.operands = [values[value] for value in picked.operands]
+    picked.attributes.pop("places", None)
+    main.body.block.add_op(picked)
+    finish_main(main, [f"y{i}" for i in range(len(picked.results))], picked.results)
+    return Graph(ModuleOp([main]), weights, "placed")
+
+
+def _constant(value: SSAValue, main: FuncOp, weights: WeightStore) -> SSAValue:
+    type = tensor_type(value)
+    if isinstance(value.owner, SplatOp):
+        made: WeightOp | SplatOp = value.owner.clone()
+    else:
+        made = WeightOp(weights.add("weight", _memory(type)), type)
+    main.body.block.add_op(made)
+    return made.res
+
+
+def _memory(type: Tensor) -> Array:
+    """A tensor of its place's layout in memory: numbers around 0, or indices that are in range."""
+    shape = shape_of(type)
+    random = np.random.default_rng(0).standard_normal
+    array = converted(
+        random(shape) if is_float(type.element_type) else np.zeros(shape), dtype_of(type)
+    )
+    place = place_of(type)
+    if place is None or place.layout.same_memory(NCHW, shape):
+        return array
+    return pack(array, place.layout)

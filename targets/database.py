@@ -1,0 +1,219 @@
+"""Times of kernels that were measured, in a file that can be shipped, merged and read by others.
+
+The file is JSON. An entry is a kernel for an op at a place, on a processor and for a target; it has
+cycles, and how well they were measured:
+
+    {"format": "tessella times", "version": 1, "machines": [
+      {"processor": "...", "target": "avx512", "kernels": {"nn.conv ...": [81230.5, 0.02, 25]}}]}
+
+What is read is bounded and checked. It decides between kernels, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from tessella.support.errors import OptionError
+from tessella.targets import machine
+from tessella.targets.target import Target
+
+FORMAT, VERSION = "tessella times", 1
+"""A file of another version is refused: keys and the way of measuring may differ."""
+
+MAX_BYTES = 64 << 20
+MAX_ENTRIES = 1 << 18
+MAX_TEXT = 1 << 13
+"""Characters of a key, and of the name of a processor or target."""
+MAX_CYCLES = 1e15
+MAX_RUNS = 1 << 20
+KNOB = "TESSELLA_DB"
+"""The environment variable that names the file where no option does."""
+
+
+class Timing(NamedTuple):
+    """How long a kernel takes on one thread, with its weights not in the caches."""
+
+    cycles: float
+    spread: float
+    """How far apart the runs were, as a share of the cycles."""
+    runs: int
+
+    def better(self, other: Timing) -> Timing:
+        """The one that was measured better: in more runs, then with less spread."""
+        return max(self, other, key=lambda t: (t.runs, -t.spread, -t.cycles))
+
+
+Times = Mapping[str, Timing]
+"""The times of one machine, by kernel."""
+
+
+class Machine(NamedTuple):
+    """What times belong to."""
+
+    processor: str
+    target: str
+
+
+@dataclass
+class Database:
+    """Timings of any number of machines."""
+
+    machines: dict[Machine, dict[str, Timing]] = field(
+        default_factory=dict[Machine, dict[str, Timing]]
+    )
+
+    def of(self, where: Machine) -> Times:
+        """The times of a machine."""
+        return self.machines.get(where, {})
+
+    def add(self, where: Machine, times: Times) -> None:
+        """Add times; of two of a kernel the better one stays."""
+        known = self.machines.setdefault(where, {})
+        for key, timing in times.items():
+            known[key] = timing.better(known[key]) if key in known else timing
+
+    def merge(self, other: Database) -> None:
+        """Add all times of another database."""
+        for where, times in other.machines.items():
+            self.add(where, times)
+
+
+def this_machine(target: Target) -> Machine:
+    """This machine, as it runs code for a target."""
+    digest = hashlib.sha256(machine.processor().encode()).hexdigest()[:16]
+    return Machine(f"{_model()} {digest}"[:MAX_TEXT], f"{target.name} {target.feature_string}")
+
+
+def _model() -> str:
+    lines = (line.partition(":") for line in machine.processor().splitlines())
+    return next((value.strip() for key, _, value in lines if key.strip() == "model name"), "cpu")
+
+
+def of_this_machine(path: str, target: Target) -> Times:
+    """The times of this machine in a file; none if it is `""`. Raises OptionError."""
+    return read(path).of(this_machine(target)) if path else {}
+
+
+def digest(path: str) -> str:
+    """Changes with the content of a file; empty for no file."""
+    return hashlib.sha256(_content(Path(path))).hexdigest() if path else ""
+
+
+def read(path: str | Path) -> Database:
+    """The database in a file. Raises OptionError if it is not there, or is no such file."""
+    file = Path(path)
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise _refused(file, "cannot be read", error.strerror or str(error)) from error
+    return _read(file, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=8)
+def _read(file: Path, _modified: int, _size: int) -> Database:
+    return parse(_content(file), str(file))
+
+
+def _content(file: Path) -> bytes:
+    try:
+        if not file.is_file():  # nor a pipe, which would keep us waiting
+            raise _refused(file, "cannot be read", "no regular file")
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _refused(file, "cannot be read", error.strerror or str(error)) from error
+    if len(content) > MAX_BYTES:
+        raise _refused(file, "is too large", f"more than {MAX_BYTES} bytes")
+    return content
+
+
+def parse(content: bytes, where: str = "") -> Database:
+    """A database from the content of a file. Raises OptionError for anything else."""
+    try:
+        found: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _refused(where, "is no JSON", str(error)) from error
+    if not isinstance(found, dict):
+        raise _refused(where, "holds no times", type(found).__name__)
+    document = cast(dict[str, Any], found)
+    if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
+        kind = f"{document.get('format')!r:.60}, version {document.get('version')!r:.20}"
+        raise _refused(where, f"is not {FORMAT!r}, version {VERSION}", kind)
+    database, left = Database(), MAX_ENTRIES
+    machines = document.get("machines")
+    for entry in cast(Sequence[Any], machines if isinstance(machines, list) else [None]):
+        owner, times = _machine(entry, where)
+        left -= len(times) + 1
+        if left < 0:
+            raise _refused(where, "has too many times", f"more than {MAX_ENTRIES}")
+        database.add(owner, times)
+    return database
+
+
+def _machine(entry: Any, where: str) -> tuple[Machine, dict[str, Timing]]:
+    fields = cast(dict[str, Any], entry if isinstance(entry, dict) else {})
+    names, kernels = [fields.get("processor"), fields.get("target")], fields.get("kernels")
+    if not all(map(_is_text, names)) or not isinstance(kernels, dict):
+        raise _refused(where, "is damaged: a machine", f"{entry!r:.80}")
+    listed = cast(dict[str, Any], kernels)
+    return Machine(*map(str, names)), {k: _timing(k, v, where) for k, v in listed.items()}
+
+
+def _timing(key: str, value: Any, where: str) -> Timing:
+    numbers = cast(list[Any], value) if isinstance(value, list) else []
+    if len(numbers) == 3 and _is_text(key):
+        cycles, spread, runs = numbers
+        number = all(type(x) in (int, float) for x in (cycles, spread)) and type(runs) is int
+        if number and 0 < cycles <= MAX_CYCLES and 0 <= spread <= 1e6 and 0 < runs <= MAX_RUNS:
+            return Timing(float(cycles), float(spread), runs)
+    raise _refused(where, "is damaged: a timing", f"{key!r:.80}: {value!r:.60}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT
+
+
+def write(path: str | Path, database: Database) -> None:
+    """Put a database in place of a file, whole or not at all. Raises OptionError."""
+    machines = [
+        {"processor": m.processor, "target": m.target, "kernels": dict(sorted(times.items()))}
+        for m, times in sorted(database.machines.items())
+    ]
+    document = {"format": FORMAT, "version": VERSION, "machines": machines}
+    file = Path(path)
+    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(document, indent=0) + "\n", encoding="utf-8")
+        os.replace(part, file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise _refused(file, "cannot be written", error.strerror or str(error)) from error
+
+
+def update(path: str | Path, where: Machine, times: Times) -> None:
+    """Add times to the database in a file, or to a new one. Raises OptionError."""
+    database = Database()
+    if Path(path).exists():
+        database.merge(read(path))
+    database.add(where, times)
+    write(path, database)
+
+
+def _refused(file: str | Path, what: str, found: str) -> OptionError:
+    return OptionError(
+        f"the database of times {what}",
+        where=str(file) or None,
+        found=found,
+        hint="`tessella tune` writes one; it is named by the option 'database' or TESSELLA_DB",
+    )

@@ -1,0 +1,58 @@
+"""`tessella tune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from bench.cases import convolution
+from tessella import targets
+from tessella.driver import tune as tuning
+from tessella.targets import database
+from tessella.tools.cli import main
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(tuning, "TURNS", 3)
+    path = tmp_path / "model.onnx"
+    onnx.save(convolution((1, 8, 12, 12), (8, 8, 3, 3), pads=[1] * 4), path)
+    return str(path)
+
+
+def times(path: Path) -> database.Times:
+    return database.of_this_machine(str(path), targets.native())
+
+
+def test_times_are_measured_shown_and_merged(model: str, tmp_path: Path, capsys: Out) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    assert main(["tune", model, "--seconds", "60", "-o", str(first)]) == 0
+    header, *rows, last = capsys.readouterr().out.splitlines()
+    assert header.split() == "node kernel place estimated measured ratio spread".split()
+    assert {row.split()[2] for row in rows} == {"x86/f32/nhwc", "x86/f32/nchw"}
+    assert last == f"the times are in {first}"
+    assert main(["tune", "--merge", str(first), "-o", str(second)]) == 0
+    assert len(times(first)) == 2
+    assert times(second) == times(first)
+
+
+def test_the_environment_names_the_database(
+    model: str, tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    monkeypatch.setenv("TESSELLA_DB", str(path))
+    assert main(["tune", model, "--seconds", "60"]) == 0
+    capsys.readouterr()
+    assert main(["explain", model]) == 0
+    assert "(measured)" in capsys.readouterr().out
+
+
+def test_what_is_missing_is_said(tmp_path: Path, capsys: Out) -> None:
+    assert main(["tune"]) == 2
+    assert "expected a MODEL" in capsys.readouterr().err.replace(":", "")
+    assert main(["tune", "--merge", str(tmp_path / "none"), "-o", str(tmp_path / "x")]) == 2
+    assert "cannot be read" in capsys.readouterr().err

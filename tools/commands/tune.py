@@ -1,0 +1,97 @@
+"""`tessella tune`: measure the kernels that a model could run, for the pick to choose from."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from tessella.driver.explain_types import duration
+from tessella.driver.tune import Measurement, tune
+from tessella.frontends.compile import open_source
+from tessella.support.errors import OptionError
+from tessella.targets import database
+from tessella.tools.commands.shared import (
+    add_model,
+    add_options,
+    add_values,
+    amount,
+    open_graph,
+    options_of,
+)
+from tessella.tools.progress import shown
+
+EPILOG = """\
+  tessella tune model.onnx --seconds 60 -o times.json
+  tessella tune --merge theirs.json -o times.json
+  TESSELLA_DB=times.json tessella run model.onnx
+"""
+
+HEADER = ("node", "kernel", "place", "estimated", "measured", "ratio", "spread")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_model(parser, optional=True)
+    add_values(parser)
+    parser.add_argument(
+        "--seconds", type=amount, default=60.0, metavar="S", help="how long to measure (60)"
+    )
+    parser.add_argument(
+        "-o",
+        dest="database",
+        metavar="FILE",
+        help="the database that times are added to, as --database; by default that which "
+        "TESSELLA_DB names, or else that of pick='measure'",
+    )
+    parser.add_argument(
+        "--merge",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="add the times of another database; the better measured ones stay",
+    )
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, and show where the estimates differ from the times."""
+    if args.model is None and not args.merge:
+        raise OptionError("there is nothing to do", expected="a MODEL, or --merge FILE")
+    args.pick = "measure"
+    options = options_of(args)
+    _merge(options.database, args.merge)
+    if args.model is not None:
+        graph = open_graph(open_source(args.model), args)
+        if graph.stage != "nn":
+            raise OptionError("the kernels of the model are picked already", found=graph.stage)
+        with shown(wanted=not args.verbose) as progress:
+            made = tune(graph, options, args.seconds, progress)
+        print("\n".join(table(made)))
+    print(f"the times are in {options.database}")
+    return 0
+
+
+def _merge(path: str, others: Sequence[str]) -> None:
+    if others:
+        merged = database.Database()
+        for other in (*([path] if Path(path).exists() else []), *others):
+            merged.merge(database.read(other))
+        database.write(path, merged)
+
+
+def table(made: Sequence[Measurement]) -> list[str]:
+    """Estimated and measured times; the ratio is that of the measured one to the estimate."""
+    rows = [
+        (
+            *(m.node, m.kernel, m.place, duration(m.estimated), duration(m.seconds)),
+            *(f"{m.seconds / m.estimated:.2f}", f"{m.timing.spread:.0%}"),
+        )
+        for m in made
+    ]
+    listed = [HEADER, *rows]
+    widths = [max(len(row[i]) for row in listed) for i in range(len(HEADER))]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in listed
+    ]
