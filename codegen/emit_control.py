@@ -206,22 +206,22 @@ def _check(w: Writer, op: Operation) -> None:
 
 
 def _share(w: Writer, op: Operation) -> None:
-    """A thread begins at grain ``min(thread * units / threads, last)``, and ends where the next one
-    begins."""
+    """A thread begins where ``rt.Share.begin`` says, and ends where the next one begins."""
     assert isinstance(op, rt.ShareOp)
-    thread, threads = w.get(op, 0), w.get(op, 1)
-    following = w.binary("add nsw", thread, constant(I64, 1))
+    share, thread, threads = op.share, w.get(op, 0), w.get(op, 1)
 
     def begin(number: Value) -> Value:
-        scaled = w.binary("mul nsw", number, constant(I64, op.units))
+        scaled = w.binary("mul nsw", number, constant(I64, share.units * share.ranges))
         unit = w.binary("udiv", scaled, threads)
-        unit = w.call(I64, "llvm.umin.i64", unit, constant(I64, op.last))
-        return w.binary("mul nsw", unit, constant(I64, op.grain.value.data))
+        before = w.binary("udiv", unit, constant(I64, share.units))
+        unit = w.binary("urem", unit, constant(I64, share.units))
+        unit = w.call(I64, "llvm.umin.i64", unit, constant(I64, share.last))
+        start = w.binary("mul nsw", before, constant(I64, share.range))
+        unit = w.binary("mul nsw", unit, constant(I64, share.grain))
+        return w.binary("add nsw", start, unit)
 
-    extent = constant(I64, op.extent.value.data)
-    is_last = w.compare("icmp eq", following, threads)
     w.values[op.first] = begin(thread)
-    w.values[op.stop] = w.select(is_last, extent, begin(following))
+    w.values[op.stop] = begin(w.binary("add nsw", thread, constant(I64, 1)))
 
 
 def _iota(w: Writer, op: Operation) -> None:

@@ -24,6 +24,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import rt
@@ -54,7 +55,6 @@ from tessella.lowering.values import Emitter
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size
 
 
 def buffer_type(value: SSAValue) -> rt.Buffer:
@@ -146,6 +146,7 @@ class _Statements:
         """The next of the shared loops around statements."""
         assert self.kernel.nest is not None
         loop, e = self.kernel.nest.data.loops[len(steps)], self.emitter
+        first, stop = self._bounds(self.kernel.nest.data, steps)
 
         def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             step.name_hint = "step"
@@ -154,14 +155,29 @@ class _Statements:
             self._inside(ops, (*steps, step))
             return ()
 
-        first, stop = e.index(0), e.index(loop.extent)
-        if loop.parallel:
-            first, stop = self._share(loop.extent, loop.parallel)
         e.loop(first, stop, loop.step, (), body)
 
-    def _share(self, extent: Size, grain: int) -> tuple[SSAValue, SSAValue]:
-        """The part of a loop that this thread runs."""
-        op = rt.ShareOp(extent, grain, *self.threads)
+    def _bounds(self, nest: Nest, steps: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:
+        """The part of the next loop that this thread runs in these steps of those around it."""
+        number, e = len(steps), self.emitter
+        loop = nest.loops[number]
+        if number not in nest.divided:
+            return e.index(0), e.index(loop.extent)
+        if len(nest.divided) == 1:
+            return self._share(rt.Share(loop.extent, loop.parallel))
+        outer, inner = (nest.loops[i] for i in nest.divided)
+        whole = rt.Share(outer.extent * inner.extent, inner.parallel, outer.extent)
+        (first, stop), size = self._share(whole), inner.extent
+        d0, d1 = AffineExpr.dimension(0), AffineExpr.dimension(1)
+        if loop is outer:
+            return e.apply(d0 // size, [first]), e.apply((d0 + (size - 1)) // size, [stop])
+        first, stop = (e.apply(d0 - d1 * size, [value, steps[-1]]) for value in (first, stop))
+        first = e.op(arith.MaxSIOp(first, e.index(0)))
+        return first, e.op(arith.MinSIOp(stop, e.index(size)))
+
+    def _share(self, share: rt.Share) -> tuple[SSAValue, SSAValue]:
+        """This thread's part."""
+        op = rt.ShareOp(share, *self.threads)
         self.emitter.effect(op)
         return op.first, op.stop
 
@@ -178,7 +194,7 @@ class _Statements:
             asks = ahead.get(op) or streamed(op, flat, schedule, buffers)
             if schedule.parallel is not None:
                 name, grain = schedule.parallel
-                step = replace(step, share=self._share(flat.ranges[name], grain))
+                step = replace(step, share=self._share(rt.Share(flat.ranges[name], grain)))
             Statement(emitter, op, flat, schedule, buffers, step, number, asks).emit()
 
 

@@ -36,8 +36,8 @@ from tessella.dialects.rt.threads import (
     Kind,
     Part,
     PartAttr,
+    Share,
     ShareOp,
-    largest_share,
 )
 
 __all__ = [
@@ -67,12 +67,12 @@ __all__ = [
     "Rt",
     "ScanOp",
     "SegmentOp",
+    "Share",
     "ShareOp",
     "WeightOp",
     "aligned",
     "buffer_bytes",
     "divided",
-    "largest_share",
 ]
 
 Rt = Dialect(

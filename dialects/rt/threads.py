@@ -18,6 +18,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -28,63 +29,87 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 
-def largest_share(extent: int, grain: int, threads: int) -> int:
-    """The most of an extent that `rt.share` gives to one of so many threads."""
-    units, last = _units(extent, grain), _last(extent, grain)
-    starts = [min(thread * units // threads, last) * grain for thread in range(threads)]
-    return max(stop - start for start, stop in pairwise((*starts, extent)))
+@dataclass(frozen=True)
+class Share:
+    """How threads divide `0 .. extent`, which is so many ranges one after the other.
 
+    The parts of all threads are the whole, in the order of the threads. They begin at multiples of
+    the grain within a range. If it does not divide a range, the remainder and the grain before it
+    belong to one thread, as tiles may overlap there.
+    """
 
-def _units(extent: int, grain: int) -> int:
-    return -(-extent // grain)
+    extent: int
+    grain: int
+    ranges: int = 1
 
+    @property
+    def range(self) -> int:
+        """The extent of one."""
+        return self.extent // self.ranges
 
-def _last(extent: int, grain: int) -> int:
-    whole, rest = divmod(extent, grain)
-    return max(0, whole - (1 if rest else 0))
+    @property
+    def units(self) -> int:
+        """How many grains a range has, the last one perhaps in part."""
+        return -(-self.range // self.grain)
+
+    @property
+    def last(self) -> int:
+        """The last grain of a range at which a part can begin."""
+        whole, rest = divmod(self.range, self.grain)
+        return max(0, whole - (1 if rest else 0))
+
+    def begin(self, thread: int, threads: int) -> int:
+        """Where the part of one of so many threads begins."""
+        number, unit = divmod(thread * self.units * self.ranges // threads, self.units)
+        return number * self.range + min(unit, self.last) * self.grain
+
+    def largest(self, threads: int) -> int:
+        """The size of the largest part of so many threads."""
+        starts = [self.begin(thread, threads) for thread in range(threads + 1)]
+        return max(stop - start for start, stop in pairwise(starts))
 
 
 @irdl_op_definition
 class ShareOp(IRDLOperation):
     """The part of `0 .. extent` that a thread runs: `%first, %stop = rt.share 100 by 16 of %thread,
-    %threads`.
-
-    The parts of all threads are the whole range, in the order of the threads. They begin at
-    multiples of the grain. If it does not divide the extent, the remainder and the grain before it
-    belong to one thread, as tiles may overlap there.
-    """
+    %threads`; of 8 ranges of 512, `rt.share 4096 by 100 in 8 of %thread, %threads`."""
 
     name = "rt.share"
     extent = prop_def(IntegerAttr[I64])
     grain = prop_def(IntegerAttr[I64])
+    ranges = opt_prop_def(IntegerAttr[I64])
     thread = operand_def(IndexType)
     threads = operand_def(IndexType)
     first = result_def(IndexType)
     stop = result_def(IndexType)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$extent `by` $grain `of` $thread `,` $threads attr-dict"
+    assembly_format = "$extent `by` $grain (`in` $ranges^)? `of` $thread `,` $threads attr-dict"
 
-    def __init__(self, extent: int, grain: int, thread: SSAValue, threads: SSAValue) -> None:
+    def __init__(self, share: Share, thread: SSAValue, threads: SSAValue) -> None:
+        ranges = IntegerAttr(share.ranges, i64) if share.ranges != 1 else None
         super().__init__(
             operands=[thread, threads],
-            properties={"extent": IntegerAttr(extent, i64), "grain": IntegerAttr(grain, i64)},
+            properties={
+                "extent": IntegerAttr(share.extent, i64),
+                "grain": IntegerAttr(share.grain, i64),
+                "ranges": ranges,
+            },
             result_types=[IndexType(), IndexType()],
         )
 
     @property
-    def units(self) -> int:
-        """How many grains there are, the last one perhaps in part."""
-        return _units(self.extent.value.data, self.grain.value.data)
-
-    @property
-    def last(self) -> int:
-        """The last grain at which a part can begin."""
-        return _last(self.extent.value.data, self.grain.value.data)
+    def share(self) -> Share:
+        """How all threads divide it."""
+        ranges = 1 if self.ranges is None else self.ranges.value.data
+        return Share(self.extent.value.data, self.grain.value.data, ranges)
 
     def verify_(self) -> None:
-        if self.extent.value.data < 0 or self.grain.value.data < 1:
+        share = self.share
+        if share.extent < 0 or share.grain < 1:
             raise VerifyException("rt.share: expected an extent of 0 or more, and a grain")
+        if share.ranges < 1 or share.extent % share.ranges:
+            raise VerifyException("rt.share: expected ranges of equal size")
 
 
 @irdl_op_definition
@@ -119,16 +144,32 @@ class Part:
     """The elements of a buffer that a thread touches.
 
     Those of a shared index lie in blocks of ``period`` bytes, one after the other. Each thread has
-    the same part of each block, as `rt.share` divides it, in pieces of ``grain`` bytes.
+    the same part of each block, as `rt.share` divides it, in pieces of ``grain`` bytes of so many
+    ranges.
     """
 
     kind: Kind
     period: int = 0
     grain: int = 0
+    ranges: int = 1
+
+    @staticmethod
+    def shared(share: Share) -> Part:
+        """A thread's share of each block, in bytes. Whole grains in each range are the same
+        division as of one range."""
+        ranges = share.ranges if share.range % share.grain else 1
+        return Part(Kind.SHARED, share.extent, share.grain, ranges)
+
+    @property
+    def share(self) -> Share:
+        """Of a block."""
+        return Share(self.period, self.grain, self.ranges)
 
     def __str__(self) -> str:
-        sizes = f" {self.period} by {self.grain}" if self.kind is Kind.SHARED else ""
-        return self.kind.value + sizes
+        if self.kind is not Kind.SHARED:
+            return self.kind.value
+        ranges = f" in {self.ranges}" if self.ranges != 1 else ""
+        return f"{self.kind.value} {self.period} by {self.grain}{ranges}"
 
     def agrees(self, other: Part) -> bool:
         """Whether no element that a thread touches is another thread's, if both parts are of the
@@ -141,7 +182,8 @@ ALONE, OWN, ANY = (Part(kind) for kind in (Kind.ALONE, Kind.OWN, Kind.ANY))
 
 @irdl_attr_definition
 class PartAttr(Data[Part]):
-    """`#rt.part<alone>`, `#rt.part<own>`, `#rt.part<any>`, or `#rt.part<shared 3072 by 256>`."""
+    """`#rt.part<alone>`, `#rt.part<own>`, `#rt.part<any>`, `#rt.part<shared 3072 by 256>`, or
+    `#rt.part<shared 3072 by 100 in 2>`."""
 
     name = "rt.part"
 
@@ -153,7 +195,10 @@ class PartAttr(Data[Part]):
                 return Part(kind)
             period = parser.parse_integer(allow_negative=False)
             parser.parse_keyword("by")
-            return Part(kind, period, parser.parse_integer(allow_negative=False))
+            grain, ranges = parser.parse_integer(allow_negative=False), 1
+            if parser.parse_optional_keyword("in") is not None:
+                ranges = parser.parse_integer(allow_negative=False)
+            return Part(kind, period, grain, ranges)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")

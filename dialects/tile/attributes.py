@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -111,7 +111,8 @@ class SharedLoop:
     step: int
     parallel: int = 0
     """How much of the extent is given to a thread at a time, in whole steps; 0 for a loop that each
-    thread runs as a whole."""
+    thread runs as a whole. Threads may divide the steps of two loops together: what one is given
+    then begins anywhere in the inner one."""
 
     @property
     def trips(self) -> int:
@@ -134,14 +135,21 @@ class Nest:
     """How many steps later."""
 
     @property
-    def parallel(self) -> int | None:
-        """The number of the loop whose steps are divided between threads."""
-        return next((i for i, loop in enumerate(self.loops) if loop.parallel), None)
+    def divided(self) -> tuple[int, ...]:
+        """The number of the loop whose steps are divided between threads; or of two, all steps of
+        which are divided as those of one loop."""
+        return tuple(i for i, loop in enumerate(self.loops) if loop.parallel)
+
+    def dividing(self, number: int, grain: int) -> Nest:
+        """The nest with a loop of which threads get so much at a time."""
+        loop = replace(self.loops[number], parallel=grain)
+        return replace(self, loops=(*self.loops[:number], loop, *self.loops[number + 1 :]))
 
 
 @irdl_attr_definition
 class NestAttr(Data[Nest]):
-    """`#tile.nest<[12 by 1 parallel 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`."""
+    """`#tile.nest<[12 by 1 parallel 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`; two
+    loops are divided as one in `#tile.nest<[12 by 1 parallel 1, 128 by 32 parallel 32]>`."""
 
     name = "tile.nest"
 

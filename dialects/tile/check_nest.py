@@ -65,16 +65,25 @@ def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
 
 
 def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
-    """Check that at most one loop is divided between threads, in whole steps, and can be."""
+    """Check that a loop is divided between threads in whole steps, and can be, or two: steps of
+    one value of a loop, and all those of the next one."""
     divided = [(i, loop) for i, loop in enumerate(loops) if loop.parallel]
-    if len(divided) > 1:
-        raise VerifyException("tile.kernel: two shared loops are divided between threads")
+    if len(divided) > 1 and not _are_one(*divided):
+        raise VerifyException(
+            "tile.kernel: the shared loops that are divided between threads are not one",
+        )
     for number, loop in divided:
         if loop.parallel % loop.step or not can_divide(kernel, number):
             raise VerifyException(
                 f"tile.kernel: the shared loop of {loop.extent} by {loop.step} cannot be divided "
                 f"between threads by {loop.parallel}"
             )
+
+
+def _are_one(*divided: tuple[int, SharedLoop]) -> bool:
+    """Whether loops are two, one in the other, that can be divided together."""
+    (outer, loop), (inner, _) = divided[0], divided[-1]
+    return len(divided) == 2 and inner == outer + 1 and loop.step == loop.parallel == 1
 
 
 def _check_reads(op: ContractOp) -> None:

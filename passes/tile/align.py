@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from math import lcm
 
 from xdsl.ir import OpResult
 
-from tessella.dialects.rt import Kind, Part, largest_share
+from tessella.dialects.rt import Kind, Part
 from tessella.dialects.tile import (
     CallOp,
     KernelOp,
@@ -89,29 +89,36 @@ class _Pieces:
         """Enlarge the pieces of two kernels to their common multiple. Returns whether one
         changed."""
         writer, written, reader, read = edge
-        a, b = written.grain * self.factors[writer], read.grain * self.factors[reader]
-        common = a * b // gcd(a, b)
-        if a == b or common > written.period:
+        a, b = _scaled(written, self.factors[writer]), _scaled(read, self.factors[reader])
+        common = lcm(a.grain, b.grain)
+        both = _scaled(a, common // a.grain), _scaled(b, common // b.grain)
+        if a == b or both[0] != both[1] or common > a.period:
             return False
-        longer = self._longer(writer, written, common) + self._longer(reader, read, common)
+        longer = self._longer(writer, a, both[0]) + self._longer(reader, b, both[1])
         if longer > self.target.barrier_cycles:
             return False
-        self.factors[writer] *= common // a
-        self.factors[reader] *= common // b
+        self.factors[writer] *= common // a.grain
+        self.factors[reader] *= common // b.grain
         return True
 
-    def _longer(self, name: str, part: Part, grain: int) -> float:
+    def _longer(self, name: str, now: Part, then: Part) -> float:
         """Cycles that a kernel takes longer with other pieces, on the average."""
-        now, whole = part.grain * self.factors[name], part.period
-        more = (largest_share(whole, grain, n) - largest_share(whole, now, n) for n in THREADS)
-        return self.cycles[name] * sum(more) / whole / len(THREADS)
+        more = (then.share.largest(n) - now.share.largest(n) for n in THREADS)
+        return self.cycles[name] * sum(more) / now.period / len(THREADS)
+
+
+def _scaled(part: Part, factor: int) -> Part:
+    """With pieces so many times as large."""
+    return Part.shared(replace(part.share, grain=part.grain * factor))
 
 
 def _scale(kernel: KernelOp, factor: int) -> None:
     """Give so many times as much to a thread at a time."""
     if kernel.nest is not None:
-        loops = (replace(x, parallel=x.parallel * factor) for x in kernel.nest.data.loops)
-        kernel.nest = NestAttr(replace(kernel.nest.data, loops=tuple(loops)))
+        nest = kernel.nest.data
+        for number in nest.divided[-1:]:
+            grain = nest.loops[number].parallel * factor
+            kernel.nest = NestAttr(nest.dividing(number, grain))
     for op in kernel.statements:
         if op.schedule is not None:
             s = op.schedule.data

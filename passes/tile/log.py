@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tessella.dialects import rt
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import flatten, simplify
 from tessella.dialects.tile.nest import shared_loops, steps
@@ -62,8 +63,8 @@ def _threads(model: Model, s: Schedule) -> str:
     if divided is None:
         return "1"
     name, grain = divided
-    extent = model.flat.ranges[name]
-    shares = ", ".join(f"{n} are {busy(extent, grain, n):.0%} busy" for n in THREADS)
+    share = rt.Share(model.flat.ranges[name], grain)
+    shares = ", ".join(f"{n} are {busy(share, n):.0%} busy" for n in THREADS)
     return f"{name} by {grain}: {shares}"
 
 

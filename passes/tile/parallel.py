@@ -6,8 +6,8 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -30,10 +30,10 @@ WORTH = 2
 too, where its neighbours are divided."""
 
 
-def busy(extent: int, grain: int, threads: int) -> float:
+def busy(share: rt.Share, threads: int) -> float:
     """The share of the time that threads are busy with a loop, as some get more of it than
     others."""
-    return extent / (threads * rt.largest_share(extent, grain, threads))
+    return share.extent / (threads * share.largest(threads))
 
 
 def modelled(op: ContractOp, target: Target) -> Model:
@@ -63,12 +63,14 @@ def parallel_nest(
     if sum(cycles(op) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
         return None
     loops = [i for i, loop in enumerate(nest.loops) if loop.trips > 1 and can_divide(kernel, i)]
-    best = max(loops, key=lambda i: _balance(kernel, i), default=None)
-    if best is None:
-        return None
-    loop = nest.loops[best]
-    divided = replace(loop, parallel=loop.step)
-    return replace(nest, loops=(*nest.loops[:best], divided, *nest.loops[best + 1 :]))
+    pairs = [(i, i + 1) for i in loops if i + 1 in loops and nest.loops[i].step == 1]
+    # the first of the best is one loop rather than two
+    best = max(
+        [*((i,) for i in loops), *pairs], key=lambda each: _balance(kernel, each), default=()
+    )
+    for number in best:
+        nest = nest.dividing(number, nest.loops[number].step)
+    return nest if best else None
 
 
 def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
@@ -99,13 +101,13 @@ def _time(model: Model, core: float, loop: Loop) -> float:
     """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
     sizes = [a.size * max(1, element_of(v.type).bits // 8) for a, v in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
-    extent, grain, total = model.flat.ranges[loop.name], _grain(model, loop), 0.0
+    share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
     for threads in THREADS:
         memory = sum(
             size / model.target.bandwidth(size) / (threads if moves else 1)
             for size, moves in zip(sizes, moving, strict=True)
         )
-        total += overlapped(core / (threads * busy(extent, grain, threads)), memory)
+        total += overlapped(core / (threads * busy(share, threads)), memory)
     return total
 
 
@@ -113,13 +115,19 @@ def _operands(model: Model) -> Iterator[tuple[FlatAccess, SSAValue]]:
     return zip(model.flat.accesses, model.op.tensors, strict=True)
 
 
-def _balance(kernel: KernelOp, number: int) -> float:
-    """The shares of the time that numbers of threads are busy with a shared loop, added up."""
+def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
+    """The shares of the time that numbers of threads are busy with a shared loop, or with two as
+    one, added up."""
     assert kernel.nest is not None
-    loop, mean = kernel.nest.data.loops[number], _mean_reach(kernel, number)
-    # where steps reach further and further, the last thread has more than the mean
-    shares = ((n, busy(loop.extent, loop.step, n)) for n in THREADS)
-    return sum(share * mean / (1 - (1 - mean) / n) for n, share in shares)
+    *around, loop = (kernel.nest.data.loops[i] for i in numbers)
+    ranges, mean = prod(each.extent for each in around), _mean_reach(kernel, numbers[-1])
+    total = 0.0
+    for threads in THREADS:
+        share = busy(rt.Share(ranges * loop.extent, loop.step, ranges), threads)
+        # where steps reach further and further, the last thread of a range has more than the mean
+        of_range = max(1.0, threads / ranges)
+        total += share * mean / (1 - (1 - mean) / of_range)
+    return total
 
 
 def _mean_reach(kernel: KernelOp, number: int) -> float:

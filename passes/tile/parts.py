@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.rt import ALONE, ANY, OWN, Kind, Part
+from tessella.dialects.rt import ALONE, ANY, OWN, Part, Share
 from tessella.dialects.tile import ContractOp, EmptyOp, ExtractOp, KernelOp
 from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
 from tessella.dialects.tile.nest import lives_within, shared_loops
@@ -18,13 +18,22 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class _Shared:
-    """A loop that is divided between threads."""
+    """A loop that is divided between threads, perhaps with the one around it."""
 
     name: str
     extent: Size
     grain: int
     exact: bool = True
     """Whether each thread keeps to values of its own."""
+    around: tuple[str, int] | None = None
+    """The index of the loop around it, and its range."""
+
+    def step(self, access: FlatAccess) -> Size:
+        """The elements from one value to the next, if one follows another in both loops; else 0."""
+        step = access.stride(self.name)
+        if self.around is not None and access.stride(self.around[0]) != step * self.extent:
+            return 0
+        return step
 
 
 def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
@@ -71,12 +80,12 @@ def _flattened(
 ) -> tuple[_Shared | None, Mapping[str, Size], tuple[FlatAccess, ...]]:
     """The loop of a statement that is divided, the ranges of its indices, and its accesses."""
     flat = flatten(op)
-    divided = next((item for item in shared_loops(op).items() if item[1].parallel), None)
-    if divided is not None:
-        name, loop = divided
-        ranges = op.ranges
-        own = loop.window is None
-        return _Shared(name, loop.extent, loop.parallel, own), ranges, flat.accesses
+    divided = [item for item in shared_loops(op).items() if item[1].parallel]
+    if divided:
+        (name, loop), around = divided[-1], divided[:-1]
+        exact = all(steps.window is None for _, steps in divided)
+        outer = next(((index, steps.extent) for index, steps in around), None)
+        return _Shared(name, loop.extent, loop.parallel, exact, outer), op.ranges, flat.accesses
     flat = simplify(flat)
     parallel = op.schedule.data.parallel if op.schedule is not None else None
     if parallel is None:
@@ -94,12 +103,12 @@ def _part(
         return ALONE
     if lives_within(value):
         return OWN
-    step = access.stride(shared.name)
+    step, (around, count) = shared.step(access), shared.around or (None, 1)
     if access.lanes or step <= 0 or not shared.exact:
         return ANY
-    period, inside = step * shared.extent, access.offset
+    period, inside = step * shared.extent * count, access.offset
     for name, stride in access.strides.items():
-        if name == shared.name:
+        if name in (shared.name, around):
             continue
         if 0 <= stride < step:
             inside += stride * (ranges[name] - 1)
@@ -108,4 +117,4 @@ def _part(
     if access.offset < 0 or inside >= step:
         return ANY
     size = max(1, element_of(value.type).bits // 8)
-    return Part(Kind.SHARED, period * size, shared.grain * step * size)
+    return Part.shared(Share(period * size, shared.grain * step * size, count))

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineMap
 from tessella.codegen.emit import emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.dialects.rt import KernelOp, largest_share
+from tessella.dialects.rt import KernelOp, Share
 from tessella.runtime.image import Library
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get
@@ -68,7 +68,7 @@ rt.kernel @k(%f: memref<9xi64>, %s: memref<9xi64>) threads(%thread, %threads) {{
   %1 = arith.constant 1 : index
   %n = arith.constant {threads} : index
   scf.for %i = %0 to %n step %1 {{
-    %first, %stop = rt.share {extent} by {grain} of %i, %n
+    %first, %stop = rt.share {extent} by {grain} in {ranges} of %i, %n
     %a = arith.index_cast %first : index to i64
     %b = arith.index_cast %stop : index to i64
     memref.store %a, %f[%i] : memref<9xi64>
@@ -79,16 +79,22 @@ rt.kernel @k(%f: memref<9xi64>, %s: memref<9xi64>) threads(%thread, %threads) {{
 
 
 @pytest.mark.parametrize("extent, grain", [(109, 2), (512, 48), (7, 7), (3, 8), (64, 1)])
+@pytest.mark.parametrize("ranges", [1, 3])
 @pytest.mark.parametrize("threads", [1, 2, 5, 9])
 def test_shares_are_the_whole_and_their_largest_is_known(
-    target: Target, extent: int, grain: int, threads: int
+    target: Target, extent: int, grain: int, ranges: int, threads: int
 ) -> None:
+    """Nor does a part begin at the last grain of a range, if it has not the whole grain."""
     first, stop = np.zeros((2, 9), np.int64)
-    call(SHARES.format(extent=extent, grain=grain, threads=threads), target, first, stop)
+    share = Share(ranges * extent, grain, ranges)
+    text = SHARES.format(extent=share.extent, grain=grain, ranges=ranges, threads=threads)
+    call(text, target, first, stop)
     firsts, stops = first[:threads].tolist(), stop[:threads].tolist()
-    assert [*firsts, extent] == [0, *stops]
+    assert [*firsts, share.extent] == [0, *stops]
+    within = [first % extent for first in firsts]
+    assert all(x % grain == 0 and (x == 0 or x + grain <= extent) for x in within)
     sizes = [b - a for a, b in zip(firsts, stops, strict=True)]
-    assert max(sizes) == largest_share(extent, grain, threads)
+    assert max(sizes) == share.largest(threads)
 
 
 CONDITIONS = """

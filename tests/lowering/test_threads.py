@@ -16,6 +16,8 @@ from onnx import helper
 import tessella
 from bench import models
 from bench.array_cases import CASES, Modules
+from bench.cases import attention
+from tessella.dialects.tile import KernelOp
 from tessella.driver.build import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
@@ -31,7 +33,7 @@ from tests.frontends.onnx.test_recurrent import GATES
 from tests.generators.nn_programs import programs
 from tests.generators.nn_sketch import Program as Drawn
 from tests.generators.scans import body, loops, make, scan
-from tests.models import load_model, random_inputs
+from tests.models import load_model, lowered_for, random_inputs
 from tests.native import RUNNABLE, Array, normal
 from tests.sampling import sampled, sized
 from tests.turns import take_turns
@@ -183,6 +185,22 @@ def test_a_step_waits_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> Non
     program = compile_graph(graph, make_options()).program
     with pytest.raises(AssertionError):
         check_bits(program, list(feeds.values()), monkeypatch)
+
+
+def test_heads_and_rows_are_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads begin anywhere in the rows of a head, but not in the last ones, which overlap those
+    before them."""
+    model = attention(3, 700, 16)
+    source, feeds = open_source(model), random_inputs(model)
+    kernels = lowered_for(model).stages["tile"].ops
+    (nest,) = (op.nest.data for op in kernels if isinstance(op, KernelOp) and op.nest is not None)
+    heads, rows = nest.loops
+    assert nest.divided == (0, 1)
+    assert heads.step == 1
+    assert rows.extent % rows.step
+    graph = source.graph({name: array.shape for name, array in feeds.items()})
+    program = compile_graph(graph, make_options()).program
+    check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch)
 
 
 def _squared(a: Array, b: Array) -> Array:

@@ -6,7 +6,7 @@ rt.kernel @k(%a: memref<8xf32>, %b: memref<8xf32>) outs(%c: memref<8xf32>) threa
 
 // What each thread touches of a buffer says that threads run the kernel together.
 rt.kernel @shared(%a: memref<8xf32>) outs(%c: memref<8xf32>) scratch(%t: memref<8xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 32 by 16>, #rt.part<shared 32 by 16>, #rt.part<own>]} {
-  %first, %stop = rt.share 8 by 3 of %thread, %threads
+  %first, %stop = rt.share 16 by 3 in 2 of %thread, %threads
   rt.return
 }
 
@@ -21,16 +21,17 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
   rt.return
 }
 
-// A thread begins at grain min(thread * 3 / threads, 1): the rest of 2 stays with the grain before it.
+// Of each of two ranges of 8, which have 3 grains, a thread begins at none but the first two: the rest of 2 stays with
+// the grain before it.
 // CHECK:      ; shared
 // CHECK:      define internal void @"shared.body"
-// CHECK:        [[NEXT:%.*]] = add nsw i64 %thread, 1
-// CHECK-NEXT:   [[LAST:%.*]] = icmp eq i64 [[NEXT]], %threads
-// CHECK-NEXT:   [[T:%.*]] = mul nsw i64 %thread, 3
+// CHECK:        [[T:%.*]] = mul nsw i64 %thread, 6
 // CHECK-NEXT:   [[U:%.*]] = udiv i64 [[T]], %threads
-// CHECK-NEXT:   [[G:%.*]] = call i64 @llvm.umin.i64(i64 [[U]], i64 1)
+// CHECK-NEXT:   [[R:%.*]] = udiv i64 [[U]], 3
+// CHECK-NEXT:   [[V:%.*]] = urem i64 [[U]], 3
+// CHECK-NEXT:   [[G:%.*]] = call i64 @llvm.umin.i64(i64 [[V]], i64 1)
+// CHECK-NEXT:   mul nsw i64 [[R]], 8
 // CHECK-NEXT:   mul nsw i64 [[G]], 3
-// CHECK:        select i1 [[LAST]], i64 8, i64
 
 // CHECK:      ; segment_0
 // CHECK:      target triple = "aarch64-unknown-linux-gnu"

@@ -153,10 +153,10 @@ tile.segment @segment_0(%h: tensor<512xf32>, %xs: tensor<100x512xf32>, %w: tenso
 // -----
 
 // Rows reach further and further, so that a thread with the last ones would have the most to do: heads
-// are divided, though they are few.
+// are divided, and as they are few, with their rows.
 
 // CHECK-LABEL: tile.kernel @triangles
-// CHECK-SAME:    #tile.nest<[8 by 1 parallel 1, 512 by 8]>
+// CHECK-SAME:    #tile.nest<[8 by 1 parallel 1, 512 by 8 parallel 8]>
 tile.kernel @triangles(%a: tensor<8x512x512xf32>) -> (tensor<8x512xf32>) attributes {nest = #tile.nest<[8 by 1, 512 by 8]>} {
   %s = tile.contract = [h: 8, m: 512, n: 512] (%a[h, m, n]) -> [h, m, n] at [h, m] schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
   ^bb0(%x: f32):
