@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tessella.driver.programs import ProgramTable
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import OptionError
+from tessella.support.errors import OptionError, ResourceError
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Part, Rest, Source
@@ -62,7 +62,12 @@ class RunningRest(Generic[M]):
     def run(self, inputs: Mapping[str, Array], first: Sequence[Array]) -> dict[str, Array]:
         """All values by name, from the program's inputs and the results of its first part. Raises
         TessellaError."""
-        known = {**self._rest.constants, **inputs}
+        try:
+            return self._run({**self._rest.constants, **inputs}, first)
+        except MemoryError as error:
+            raise ResourceError(f"there is not enough memory: {error}") from error
+
+    def _run(self, known: dict[str, Array], first: Sequence[Array]) -> dict[str, Array]:
         known |= zip(self._rest.returned, first, strict=True)
         for step, bodies in zip(self._rest.steps, self._bodies, strict=True):
             known |= zip(step.outputs, step.run(known, [body.run for body in bodies]), strict=False)

@@ -44,8 +44,8 @@ class UnknownValueError(ShapeError):
     that are not known.
 
     ``value`` says what it is, and ``names`` are these inputs: none where it is not they that
-    determine it. ``is_computed`` is whether it is computed from floating-point tensors, whose
-    values hardly ever return.
+    determine it. ``is_computed`` is whether it is computed from data, whose values hardly ever
+    return.
     """
 
     def __init__(

@@ -26,8 +26,9 @@ from tessella.support.errors import (
 
 
 def _is_data(value: SSAValue) -> bool:
-    """Whether a value is a floating-point tensor, and no scalar."""
-    return bool(shape_of(value)) and dtype_of(value.type).kind not in "iub"
+    """Whether a value is a floating-point tensor or a table, and no scalar or list of sizes."""
+    rank, is_float = len(shape_of(value)), dtype_of(value.type).kind not in "iub"
+    return rank > 1 or (rank == 1 and is_float)
 
 
 def front_axis(axis: int, rank: int) -> int:

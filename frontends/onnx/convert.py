@@ -15,9 +15,10 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.cut import CutError, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
-from tessella.frontends.onnx.parts import Cutter, Late, inlined, is_control
+from tessella.frontends.onnx.parts import Cutter, Late, inlined
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
+from tessella.frontends.onnx.steps import is_control
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
 from tessella.support.errors import (
     InvalidModelError,
@@ -26,7 +27,7 @@ from tessella.support.errors import (
     UnsupportedError,
 )
 
-_TOO_DEEP = "the shape of its result depends on values, in a function or a loop over all steps"
+_TOO_DEEP = "the shape of its result depends on values, inside of a function"
 
 Results = Sequence[SSAValue | None]
 
@@ -184,7 +185,7 @@ class Conversion:
             self._late.add_step(node, error.find)
         elif isinstance(error, UnknownValueError) and not error.is_computed:
             raise error
-        elif is_control(node):
+        elif is_control(node, self._model.opsets.get("", 1)):
             self._late.add_step(node, None)
         elif (function := self._called(node)) is not None:
             return inlined(function, node)

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-import numpy as np
-
-from tessella.dialects.graph import Part, Rest, RunPart, Source, Step, ValueInfo
-from tessella.frontends.onnx.cut import Find, located
+from tessella.dialects.graph import Part, Rest, Source, Step, ValueInfo
+from tessella.frontends.onnx.cut import Find
 from tessella.frontends.onnx.model import (
-    DTYPES,
-    Array,
     Function,
     Graph,
     Model,
@@ -21,8 +18,8 @@ from tessella.frontends.onnx.model import (
     Tensor,
     Value,
 )
+from tessella.frontends.onnx.steps import control, found
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes
-from tessella.support.errors import ExecutionError
 
 
 def free_names(graph: Graph) -> set[str]:
@@ -33,8 +30,9 @@ def free_names(graph: Graph) -> set[str]:
 
 
 def graphs_of(node: Node) -> list[Graph]:
-    """The graphs in a node's attributes."""
-    return [value for value in node.attributes.values() if isinstance(value, Graph)]
+    """The graphs in a node's attributes, by the attributes' names."""
+    values = (node.attributes[name] for name in sorted(node.attributes))
+    return [value for value in values if isinstance(value, Graph)]
 
 
 def names_read(node: Node) -> set[str]:
@@ -132,12 +130,9 @@ class Cutter:
         """A node that runs in NumPy, or as a loop or branch over parts."""
         title = f"{node.title} {node.name}"
         if find is not None:
-            return Step(title, node.outputs, (), lambda values, _: _found(node, find, values))
-        names = _GRAPHS[node.op]
-        graphs = [node.attributes[name] for name in names]
-        parts = tuple(self.part(graph, varying) for graph in graphs)
-        control = _CONTROLS[node.op]
-        return Step(title, node.outputs, parts, lambda v, run: control(node, graphs, v, run))
+            return Step(title, node.outputs, (), partial(found, node, find))
+        parts = tuple(self.part(graph, varying) for graph in graphs_of(node))
+        return Step(title, node.outputs, parts, partial(control, node))
 
 
 def inlined(function: Function, call: Node) -> list[Node]:
@@ -169,73 +164,3 @@ def _graph_renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
     outputs = tuple(replace(v, name=taken.get(v.name, v.name)) for v in graph.outputs)
     nodes = tuple(_renamed(node, taken) for node in graph.nodes)
     return replace(graph, nodes=nodes, outputs=outputs)
-
-
-def is_control(node: Node) -> bool:
-    """Whether a node can run as a loop or branch over parts."""
-    graphs = (node.attributes.get(name) for name in _GRAPHS.get(node.op, ()))
-    return not node.domain and node.op in _GRAPHS and all(isinstance(g, Graph) for g in graphs)
-
-
-def _operands(node: Node, values: Mapping[str, Array]) -> list[Array | None]:
-    return [values[name] if name else None for name in node.inputs]
-
-
-def _found(node: Node, find: Find, values: Mapping[str, Array]) -> Sequence[Array]:
-    with located(node):
-        return find(_operands(node, values))
-
-
-def _branch(
-    node: Node, graphs: Sequence[Graph], values: Mapping[str, Array], run: Sequence[RunPart]
-) -> Sequence[Array]:
-    """The branch that is taken."""
-    del graphs
-    return run[0 if _truth(node, values[node.inputs[0]]) else 1](values)
-
-
-_TRUE = np.array(True)
-
-
-def _loop(
-    node: Node, graphs: Sequence[Graph], values: Mapping[str, Array], run: Sequence[RunPart]
-) -> Sequence[Array]:
-    """The body, until its condition does not hold or the trips are done."""
-    graph, (body,) = graphs[0], run
-    trips, go = [*_operands(node, values), None][:2]
-    state = [values[name] for name in node.inputs[2:]]
-    names = [value.name for value in graph.inputs]
-    going = go is None or _truth(node, go)
-    rows: list[Sequence[Array]] = []
-    count = len(state)
-    while going and (trips is None or len(rows) < trips.reshape(-1)[0]):
-        number = np.array(len(rows), np.int64)
-        own = dict(zip(names, [number, _TRUE, *state], strict=True))
-        again, *made = body({**values, **own})
-        going = _truth(node, again)
-        state, row = made[:count], made[count:]
-        rows.append(row)
-    return [*state, *_stacked(graph.outputs[1 + count :], rows)]
-
-
-def _stacked(declared: Sequence[Value], rows: Sequence[Sequence[Array]]) -> list[Array]:
-    """What the steps returned, one after the other; as it is declared where there were none."""
-    if rows:
-        return [np.stack(column) for column in zip(*rows, strict=True)]
-    sizes = [[d if isinstance(d, int) else 0 for d in value.shape or ()] for value in declared]
-    dtypes = [DTYPES[value.type] for value in declared]
-    return [np.zeros((0, *s), dtype) for s, dtype in zip(sizes, dtypes, strict=True)]
-
-
-def _truth(node: Node, condition: Array) -> bool:
-    if condition.size != 1:
-        raise ExecutionError(
-            "a condition must be one boolean", where=node.where, found=str(condition.shape)
-        )
-    return bool(condition.any())
-
-
-_GRAPHS = {"If": ("then_branch", "else_branch"), "Loop": ("body",)}
-"""The graphs of control flow that can run as parts, by op."""
-
-_CONTROLS = {"If": _branch, "Loop": _loop}

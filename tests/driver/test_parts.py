@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
+from tessella.driver import build
 from tessella.support.errors import OptionError, ShapeError
 from tessella.tools.cli import main
 from tests.frontends.onnx.models import Array, model, one_node, run, value
@@ -77,6 +78,26 @@ def test_a_size_that_is_computed_from_data() -> None:
         nodes, [value("x", [6])], [value("y", ["k"])], weights={"one": np.array([1], np.int64)}
     )
     compare(proto, *({"x": np.array([1, -2, top, 0, -3, 1], np.float32)} for top in (3, 5, 3)))
+
+
+def test_a_size_that_is_computed_from_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The masks are data: only what is counted in them matters."""
+    programs: list[object] = []
+    compile_graph = build.compile_graph
+    monkeypatch.setattr(build, "compile_graph", lambda *a: programs.append(a) or compile_graph(*a))
+    nodes = make(("ReduceSum", "mask", "count"), keepdims=0)
+    nodes += make(("Reshape", "count one", "shape"), ("Expand", "x shape", "y"))
+    proto = model(
+        nodes,
+        [value("x", [1]), value("mask", [2, 4], np.int64)],
+        [value("y", ["k"])],
+        weights={"one": np.array([1], np.int64)},
+    )
+    compiled = tessella.compile(proto)
+    for at in range(8):
+        mask = np.arange(8).reshape(2, 4) == at
+        assert compiled(X[0, :1], mask.astype(np.int64)).shape == (1,)
+    assert len(programs) == 2
 
 
 def test_constants_cross_the_cut() -> None:
@@ -261,6 +282,32 @@ def test_a_loop_in_a_loop() -> None:
     nodes = [*make(("Mul", "h outer", "p")), inner, *make(("Add", "p t", "k"))]
     proto = while_loop(nodes)
     compare(proto, FEEDS)
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_a_step_in_a_scan(reverse: int) -> None:
+    """Of ONNX's Scan: sums of the elements that are not zero."""
+    nodes = make(("Add", "x0 h", "s"), ("NonZero", "s", "n"), ("Squeeze", "n zero", "at"))
+    nodes += make(("Gather", "s at", "g")) + make(("ReduceSum", "g", "sum"), keepdims=0)
+    nodes += make(("Add", "h sum", "k"), ("Mul", "k outer", "y0"))
+    results = [value("k", [2]), value("y0", [2])]
+    body = helper.make_graph(nodes, "body", [value("h", [2]), value("x0", [2])], results)
+    settings: dict[str, Any] = {
+        "num_scan_inputs": 1,
+        "scan_input_axes": [1],
+        "scan_input_directions": [reverse],
+        "scan_output_axes": [1],
+        "scan_output_directions": [reverse],
+    }
+    node = helper.make_node("Scan", ["h0", "x"], ["t", "ys"], body=body, **settings)
+    proto = model(
+        [*make(("Abs", "h0", "outer")), node],
+        [value("h0", [2]), value("x", [2, 3])],
+        [value("t", [2]), value("ys", [2, 3])],
+        weights={"zero": np.array([0], np.int64)},
+        opset=17,
+    )
+    compare(proto, {"x": X, "h0": np.array([0, -1], np.float32)})
 
 
 # ** functions **

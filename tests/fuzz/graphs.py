@@ -381,7 +381,8 @@ class Draft(Choices):
         """The next operand: a weight, with the type that the schema says. It is a setting, unless
         results hang on how it ``rounds``."""
         code = self.code() if code is None else code
-        value = self.sketch.leaf(code, np.asarray(array), constant=True)
+        # an input that is read by its value is as good
+        value = self.sketch.leaf(code, np.asarray(array), constant=not self.chance(15))
         if not rounds:
             self.fixed.add(value.name)
         self._append(value)

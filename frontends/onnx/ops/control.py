@@ -112,7 +112,7 @@ def scan_of_batch(call: Call) -> Sequence[SSAValue]:
     return call.build.scan("scan_batch", (), values, of_one)
 
 
-@converts("Scan", 9, 25)
+@converts("Scan", 9, 25, note=f"steps in Python where sizes in its body are {_UNKNOWN}")
 def scan(call: Call) -> Sequence[SSAValue]:
     """The body, for each element of the sequences along their axes."""
     values = call.operands()
