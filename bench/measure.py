@@ -116,7 +116,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def machine() -> dict[str, Any]:
     """What the figures depend on: the processor, the load on it, and versions."""
-    packages = ("numpy", "onnxruntime", "openvino", "jax", "numba", "llvmlite", "tessella")
+    packages = ("numpy", "onnxruntime", "openvino", "ncnn", "jax", "numba", "llvmlite", "tessella")
     return {
         "cpu": _cpu_name(),
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,

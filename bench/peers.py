@@ -9,16 +9,22 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 Array = npt.NDArray[Any]
 Feeds = Mapping[str, Array]
 Run = Callable[[Feeds], list[Array]]
+
+FIRST_IR_VERSION = 4
+"""Of ONNX files whose weights need not be listed as inputs."""
 
 
 def load_tessella(path: Path, threads: int) -> Run:
@@ -60,11 +66,58 @@ def load_openvino(path: Path, threads: int) -> Run:
     return run
 
 
+def load_ncnn(path: Path, threads: int) -> Run:
+    """ncnn, with storage and arithmetic in float32; its tool pnnx converts the model."""
+    ncnn: Any = importlib.import_module("ncnn")
+    with TemporaryDirectory() as folder:
+        base = _converted(path, Path(folder))
+        net = ncnn.Net()
+        net.opt.num_threads = threads
+        for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
+            setattr(net.opt, f"use_{option}", False)
+        if net.load_param(f"{base}.param") or net.load_model(f"{base}.bin"):
+            raise RuntimeError("ncnn does not read what pnnx has written")
+    names = list(net.input_names()), list(net.output_names())
+
+    def run(feeds: Feeds) -> list[Array]:
+        with net.create_extractor() as extractor:
+            for name, array in zip(names[0], feeds.values(), strict=True):
+                extractor.input(name, ncnn.Mat(array, batch_index=0))
+            found = [extractor.extract(name)[1] for name in names[1]]
+            return [np.array(mat.numpy(batch_index=0)) for mat in found]
+
+    return run
+
+
+def _converted(path: Path, folder: Path) -> str:
+    """The beginning of the names of ncnn's files. pnnx takes weights for inputs that an old model
+    also lists as such. Its package imports torch, its tool needs none of that."""
+    found = importlib.util.find_spec("pnnx")
+    if found is None or found.origin is None:
+        raise RuntimeError("pnnx is not installed: pip install --no-deps pnnx")
+    model = onnx.load(str(path))
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, FIRST_IR_VERSION)
+    onnx.save(model, folder / "model.onnx")
+    tool = Path(found.origin).with_name("pnnx")
+    command = [str(tool), "model.onnx", "fp16=0"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    base = folder / "model.ncnn"
+    if done.returncode or not base.with_suffix(".ncnn.param").exists():
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        raise RuntimeError(f"pnnx: {lines[-1] if lines else done.returncode}")
+    return str(base)
+
+
 # The first that is installed is what the others are compared with, in speed and in values.
 PEERS: dict[str, Callable[[Path, int], Run]] = {
     "onnxruntime": load_onnxruntime,
     "tessella": load_tessella,
     "openvino": load_openvino,
+    "ncnn": load_ncnn,
 }
 
 
