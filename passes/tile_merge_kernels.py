@@ -150,12 +150,12 @@ class _Merger:
         return kernel
 
     def _pays(self, kernel: KernelOp, parts: Sequence[KernelOp]) -> bool:
-        """Whether a kernel saves more than its parts do; and takes less time by the model, if steps
-        compute neighbours again."""
+        """Whether a kernel saves more than its parts do, and takes less time by the model."""
         saved, again = self._saved(kernel)
         if saved <= sum(self._saved(part)[0] for part in parts):
             return False
-        return not again or self._seconds(kernel) < STRIPS * sum(map(self._seconds, parts))
+        share = STRIPS if again else 1.0
+        return self._seconds(kernel) < share * sum(map(self._seconds, parts))
 
     def _seconds(self, kernel: KernelOp) -> float:
         return seconds(kernel.clone(), self.target)

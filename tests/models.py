@@ -46,6 +46,7 @@ FIXTURES = (
     "mobilenet_opset11",
     "mobilenet_opset18",
     "mobilenet_v3",
+    "efficientnet_b0",
     "convnext",
     "vit",
     "swin",
@@ -58,7 +59,15 @@ FIXTURES = (
 HEAVY = {
     *("vgg19", "resnet50", "zfnet512", "bvlc_alexnet", "densenet121"),
     *("shufflenet", "mobilenet_opset11", "encoder_opset14", "convnext", "vit", "swin", "gpt2"),
-    *("unet", "mobilenet_v3", "gru_tagger", "lstm_tagger", "inception_v1", "inception_v2"),
+    *(
+        "unet",
+        "mobilenet_v3",
+        "efficientnet_b0",
+        "gru_tagger",
+        "lstm_tagger",
+        "inception_v1",
+        "inception_v2",
+    ),
 }
 """Models that take long, or much memory: run with the slow tests."""
 

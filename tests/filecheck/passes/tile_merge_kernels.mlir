@@ -91,3 +91,32 @@ tile.segment @centred(%x: tensor<1000000xf32>) -> (tensor<f32>) {
   %s = tile.call @less_1(%x, %m) : tensor<f32>
   tile.return %s : tensor<f32>
 }
+
+// -----
+
+// Channels that both share would leave the filter no vectors: it takes longer than memory does.
+
+// CHECK-LABEL: tile.segment @pooled
+// CHECK:         tile.call @filter_0
+// CHECK-NEXT:    tile.call @mean_1
+tile.kernel @filter_0(%x: tensor<1x96x112x112xf32, #place.at<x86, f32, nhwc>>, %w: tensor<96x1x3x3xf32, #place.at<x86, f32, nchw>> {tile.constant}) -> (tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>) attributes {code = 0 : i64} {
+  %y = tile.contract + [n: 1, g: 96, y: 56, x: 56 | i: 3, j: 3] (%x[n, g, 2*y + i - 1, 2*x + j - 1], %w[g, 0, i, j]) -> [n, g, y, x] {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>
+  tile.return %y : tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>
+}
+tile.kernel @mean_1(%x: tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>) -> (tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>) attributes {code = 1 : i64} {
+  %s = tile.contract + [n: 1, c: 96 | y: 56, x: 56] (%x[n, c, y, x]) -> [n, c, 0, 0] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>
+  tile.return %s : tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>
+}
+tile.segment @pooled(%x: tensor<1x96x112x112xf32, #place.at<x86, f32, nhwc>>) -> (tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>, tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>) {
+  %w = nn.weight @w : tensor<96x1x3x3xf32, #place.at<x86, f32, nchw>>
+  %y = tile.call @filter_0(%x, %w) : tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>
+  %s = tile.call @mean_1(%y) : tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>
+  tile.return %y, %s : tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>, tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>
+}
