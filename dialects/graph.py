@@ -31,13 +31,13 @@ class Graph:
     stage: str = "nn"
     """The stage the module is at: later than `nn` where it was loaded from a file."""
     rest: Rest | None = None
-    """What follows, if the module is only the first part of the program."""
+    """What follows, if the program is cut: the module is its first subprogram."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a program that is compiled when the types of its inputs are known: what follows a
-    step, or the body of a loop or branch."""
+class Subprogram:
+    """A program within another one, compiled when the types of its inputs are known: what follows
+    a step, or the body of a loop or branch."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -47,36 +47,36 @@ class Part:
     """Its source, for these types of its inputs. Raises TessellaError."""
 
 
-RunPart = Callable[[Mapping[str, Array]], Sequence[Array]]
-"""Runs a part on values by name, of which it takes its inputs."""
+RunSubprogram = Callable[[Mapping[str, Array]], Sequence[Array]]
+"""Runs a subprogram on values by name, of which it takes its inputs."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step whose results have shapes that only their values tell. It runs in NumPy, and its
-    parts, if any, as programs."""
+    """A step whose results have shapes that only their values tell. It runs in NumPy, or as a loop
+    or branch over subprograms."""
 
     title: str
     """The op and the node."""
     outputs: tuple[str, ...]
-    parts: tuple[Part, ...]
-    run: Callable[[Mapping[str, Array], Sequence[RunPart]], Sequence[Array]]
+    subprograms: tuple[Subprogram, ...]
+    run: Callable[[Mapping[str, Array], Sequence[RunSubprogram]], Sequence[Array]]
     """Its outputs, from all values by name. Raises TessellaError."""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """What follows the first part of a program: steps, then another part, which may have a rest of
-    its own.
+    """What follows the first subprogram of a program that is cut: steps, then another subprogram,
+    which may be cut again.
 
-    They read the inputs of the program, the outputs of the first part, and constants, by name.
+    They read the inputs of the program, what the first subprogram gives, and constants, by name.
     """
 
     returned: tuple[str, ...]
-    """What the first part gives."""
+    """What the first subprogram gives."""
     constants: Mapping[str, Array]
     steps: tuple[Step, ...]
-    part: Part
+    subprogram: Subprogram
 
 
 class Source(Protocol):

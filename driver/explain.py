@@ -50,8 +50,8 @@ class Explanation:
     """How kernels are divided between threads; None where the program was not lowered so far."""
     values: Sequence[str] = ()
     """The values of inputs that the program was made for, as shapes depend on them."""
-    parts: Sequence[tuple[str, Explanation]] = ()
-    """Where the program is cut: the parts that followed the first one in the latest call."""
+    subprograms: Sequence[tuple[str, Explanation]] = ()
+    """Where the program is cut: the subprograms after the first one, of the latest call."""
 
     def json(self) -> str:
         """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values"}``,
@@ -59,8 +59,8 @@ class Explanation:
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
         more = {"pick": self.pick, "threads": self.threads, "values": list(self.values)}
-        followed = {where: json.loads(part.json()) for where, part in self.parts}
-        rest = {"parts": followed} if followed else {}
+        followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
+        rest = {"subprograms": followed} if followed else {}
         return json.dumps({**parts, **more, **rest, **note}, indent=2)
 
     def __str__(self) -> str:
@@ -69,8 +69,8 @@ class Explanation:
             text += ["", *lines(self.threads)]
         if self.values:
             text += ["", headline_of_values(self.values)]
-        for where, part in self.parts:
-            text += ["", f"{where}:", str(part)]
+        for where, subprogram in self.subprograms:
+            text += ["", f"{where}:", str(subprogram)]
         return "\n".join([self.note, *text] if self.note else text)
 
     def _repr_html_(self) -> str:

@@ -17,8 +17,8 @@ from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.options import Options
-from tessella.driver.parts import RunningRest
 from tessella.driver.programs import ProgramTable
+from tessella.driver.subprograms import RunningRest
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
@@ -77,7 +77,7 @@ class Executable:
     known: StagedProgram | None = None
     """The stages, if they are kept."""
     rest: RunningRest[Model] | None = None
-    """What follows, if the program is only the first part."""
+    """What follows, if the program is cut."""
 
     @property
     def lowered(self) -> StagedProgram:
@@ -176,7 +176,7 @@ class Model(runnable.Model, Compiled):
         compile` writes artifacts for other machines.
 
         Raises ShapeError if there is no program yet: `prepare` makes one. Raises OptionError where
-        a program has several parts, as shapes depend on what it computes.
+        a program is cut, as shapes depend on what it computes.
         """
         made = [self._stored(e.key, e.program, e.explanation) for e in self._whole()]
         loaded.write(path, ship.parts(self.inputs, self.outputs, made))
@@ -192,7 +192,7 @@ class Model(runnable.Model, Compiled):
         found = self._programs.made()
         if any(each.rest is not None for each in found):
             raise OptionError(
-                "a model whose program has several parts cannot be taken elsewhere",
+                "a model whose program is cut cannot be taken elsewhere",
                 hint="its shapes depend on what it computes: compile it where it runs",
             )
         return found
@@ -207,15 +207,15 @@ class Model(runnable.Model, Compiled):
 
         latest = self._latest()
         text = as_text(latest.lowered, stage)
-        parts = latest.rest.models() if latest.rest is not None else ()
-        return "\n".join([text, *(f"// {where}:\n{part.as_text(stage)}" for where, part in parts)])
+        found = latest.rest.models() if latest.rest is not None else ()
+        return "\n".join([text, *(f"// {where}:\n{each.as_text(stage)}" for where, each in found)])
 
     def explain(self) -> Explanation:
         """Which kernel runs each op, at which place, and why; conversions, fusions, fallbacks."""
         latest = self._latest()
-        parts = latest.rest.models() if latest.rest is not None else ()
-        explained = [(where, part.explain()) for where, part in parts]
-        return replace(latest.explanation, parts=explained) if explained else latest.explanation
+        found = latest.rest.models() if latest.rest is not None else ()
+        others = [(where, each.explain()) for where, each in found]
+        return replace(latest.explanation, subprograms=others) if others else latest.explanation
 
     @property
     def timings(self) -> Mapping[str, float]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
 from tessella.driver.options import Options
-from tessella.driver.parts import whole
+from tessella.driver.subprograms import whole
 from tessella.runtime.artifact import Buffer, Compiled, dump
 from tessella.runtime.manifest import Explained
 from tessella.runtime.records import NotStorableError

@@ -18,7 +18,7 @@ from tessella.driver.by_value import specialised
 from tessella.driver.explain import Explanation
 from tessella.driver.model import Model
 from tessella.driver.options import Options
-from tessella.driver.parts import whole
+from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import element_of, tagged
 from tessella.support.errors import ExecutionError, OptionError

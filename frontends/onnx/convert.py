@@ -15,10 +15,10 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.cut import CutError, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
-from tessella.frontends.onnx.parts import Cutter, Late, inlined
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.steps import is_control
+from tessella.frontends.onnx.subprograms import Cutter, Late, inlined
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
 from tessella.support.errors import (
     InvalidModelError,
@@ -99,7 +99,7 @@ class Conversion:
         self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
     ) -> tuple[dict[str, SSAValue], Rest | None]:
         """The values of the graph's outputs, and None; or where the program is cut, what the first
-        part of it returns, and the rest.
+        subprogram of it returns, and the rest.
 
         Raises UnsupportedError, which lists all issues, and UnknownValueError, which has all inputs
         whose values are needed.

@@ -35,7 +35,7 @@ Find = Callable[[Operands], Sequence[Array]]
 class CutError(Exception):
     """A node whose results' shapes depend on values: the program is cut here.
 
-    ``find`` computes its results; None where the node is control flow, which runs as parts.
+    ``find`` computes its results; None where the node is control flow, which runs as subprograms.
     """
 
     def __init__(self, node: Node, find: Find | None = None) -> None:

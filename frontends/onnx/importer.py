@@ -62,11 +62,11 @@ class OnnxSource:
         self._constants: Mapping[str, Tensor] = {}
         self._inputs = list(model.graph.free_inputs)
 
-    def _part(self, model: Model) -> OnnxSource:
-        """The source of a part of the model."""
-        part = OnnxSource.__new__(OnnxSource)
-        part._open(model, self._max_bytes)
-        return part
+    def _subprogram(self, model: Model) -> OnnxSource:
+        """The source of a subprogram of the model."""
+        source = OnnxSource.__new__(OnnxSource)
+        source._open(model, self._max_bytes)
+        return source
 
     @property
     def inputs(self) -> list[ValueInfo]:
@@ -110,7 +110,7 @@ class OnnxSource:
         func = make_main(names, types)
         build = Builder(func.body.block, self._max_bytes)
         arguments = dict(zip(names, func.body.block.args, strict=True))
-        conversion = Conversion(self._model, build, names, self._part)
+        conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
         finish_main(func, list(returned), list(returned.values()))
         return Graph(build.module(func), build.weights, rest=rest)

@@ -1,5 +1,5 @@
-"""What runs between the parts of a program: functions in NumPy, and loops and branches whose bodies
-are parts."""
+"""What runs between the subprograms of a program: functions in NumPy, and loops and branches whose
+bodies are subprograms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tessella.dialects.graph import RunPart
+from tessella.dialects.graph import RunSubprogram
 from tessella.frontends.onnx.cut import Find, located
 from tessella.frontends.onnx.model import DTYPES, Array, Graph, Node, Value
 from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError
@@ -17,34 +17,36 @@ Values = Mapping[str, Array]
 _TRUE = np.array(True)
 
 
-def found(node: Node, find: Find, values: Values, parts: Sequence[RunPart]) -> Sequence[Array]:
+def found(
+    node: Node, find: Find, values: Values, subprograms: Sequence[RunSubprogram]
+) -> Sequence[Array]:
     """The results of a node that a function in NumPy computes."""
-    del parts
+    del subprograms
     with located(node):
         return find([values[name] if name else None for name in node.inputs])
 
 
-def control(node: Node, values: Values, parts: Sequence[RunPart]) -> Sequence[Array]:
-    """The results of a loop or branch. The parts are its graphs, by the attributes' names."""
+def control(node: Node, values: Values, subprograms: Sequence[RunSubprogram]) -> Sequence[Array]:
+    """The results of a loop or branch. The subprograms are its graphs, by the attributes' names."""
     with located(node):
-        return _CONTROLS[node.op](node, values, parts)
+        return _CONTROLS[node.op](node, values, subprograms)
 
 
 def is_control(node: Node, opset: int) -> bool:
-    """Whether a node can run as a loop or branch over parts."""
+    """Whether a node can run as a loop or branch over subprograms."""
     least, names = _GRAPHS.get(node.op, (0, ()))
     graphs = (node.attributes.get(name) for name in names)
     known = bool(names) and not node.domain and opset >= least
     return known and all(isinstance(graph, Graph) for graph in graphs)
 
 
-def _branch(node: Node, values: Values, parts: Sequence[RunPart]) -> Sequence[Array]:
+def _branch(node: Node, values: Values, subprograms: Sequence[RunSubprogram]) -> Sequence[Array]:
     """The branch that is taken."""
-    otherwise, then = parts
+    otherwise, then = subprograms
     return then(values) if _truth(values[node.inputs[0]]) else otherwise(values)
 
 
-def _loop(node: Node, values: Values, parts: Sequence[RunPart]) -> Sequence[Array]:
+def _loop(node: Node, values: Values, subprograms: Sequence[RunSubprogram]) -> Sequence[Array]:
     """The body, until its condition does not hold or the trips are done."""
     graph: Graph = node.attributes["body"]
     trips, go = ([*(values[n] if n else None for n in node.inputs), None])[:2]
@@ -53,13 +55,13 @@ def _loop(node: Node, values: Values, parts: Sequence[RunPart]) -> Sequence[Arra
     rows: list[Sequence[Array]] = []
     while going and (trips is None or len(rows) < trips.reshape(-1)[0]):
         number = np.array(len(rows), np.int64)
-        again, *made = parts[0](_inside(graph, values, [number, _TRUE, *state]))
+        again, *made = subprograms[0](_inside(graph, values, [number, _TRUE, *state]))
         going, state = _truth(again), made[:count]
         rows.append(made[count:])
     return [*state, *_stacked(graph.outputs[1 + count :], rows)]
 
 
-def _scan(node: Node, values: Values, parts: Sequence[RunPart]) -> Sequence[Array]:
+def _scan(node: Node, values: Values, subprograms: Sequence[RunSubprogram]) -> Sequence[Array]:
     """The body, for each element of the sequences along their axes."""
     graph: Graph = node.attributes["body"]
     operands = [values[name] for name in node.inputs]
@@ -73,7 +75,7 @@ def _scan(node: Node, values: Values, parts: Sequence[RunPart]) -> Sequence[Arra
         raise ShapeError("sequences of a Scan have different lengths")
     rows: list[Sequence[Array]] = []
     for elements in zip(*taken, strict=True):
-        made = parts[0](_inside(graph, values, [*state, *elements]))
+        made = subprograms[0](_inside(graph, values, [*state, *elements]))
         state = list(made[:carried])
         rows.append(made[carried:])
     results = _stacked(graph.outputs[carried:], rows)
@@ -133,9 +135,9 @@ _GRAPHS = {
     "Loop": (1, ("body",)),
     "Scan": (9, ("body",)),
 }
-"""The graphs of control flow that can run as parts, by op, and the op set from which on."""
+"""The graphs of control flow that can run as subprograms, by op, and the op set from which on."""
 
-_CONTROLS: Mapping[str, Callable[[Node, Values, Sequence[RunPart]], Sequence[Array]]] = {
+_CONTROLS: Mapping[str, Callable[[Node, Values, Sequence[RunSubprogram]], Sequence[Array]]] = {
     "If": _branch,
     "Loop": _loop,
     "Scan": _scan,

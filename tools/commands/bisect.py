@@ -16,9 +16,9 @@ from tessella.driver import bisect
 from tessella.driver.bisect import Culprit, State
 from tessella.driver.by_value import specialised
 from tessella.driver.model import Model
-from tessella.driver.parts import whole
 from tessella.driver.single_kernels import WrongKernel, wrong_kernel
 from tessella.driver.stage_file import save_stage
+from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding

@@ -13,8 +13,8 @@ from tessella.driver.build import lower
 from tessella.driver.by_value import specialised
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
-from tessella.driver.parts import whole
 from tessella.driver.stages import ARTIFACT, IR_STAGES
+from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import LoadedModel, load
 from tessella.support.errors import OptionError

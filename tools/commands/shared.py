@@ -12,8 +12,8 @@ import numpy as np
 from tessella.dialects.graph import Graph, Source, ValueInfo
 from tessella.dialects.nn.core import Array
 from tessella.driver.options import Options, make_options
-from tessella.driver.parts import whole
 from tessella.driver.stages import STAGES
+from tessella.driver.subprograms import whole
 from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from tessella.dialects.graph import Source
 from tessella.dialects.interpret import interpret
 from tessella.driver.by_value import specialised
-from tessella.driver.parts import RunningRest
+from tessella.driver.subprograms import RunningRest
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.elements import tagged
 

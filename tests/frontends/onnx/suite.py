@@ -30,9 +30,12 @@ class Outcome:
     reason: str = ""
 
 
-def run_case(case: TestCase) -> Outcome:
-    """The outcome of one case; an exception that is not a TessellaError counts as a failure."""
+def run_case(case: TestCase, *, symbolic: bool = False) -> Outcome:
+    """The outcome of one case, with all sizes of inputs left open if it is ``symbolic``; an
+    exception that is not a TessellaError counts as a failure."""
     model, data_sets = _loaded(case)
+    if symbolic:
+        model = _opened(model)
     try:
         problem = next(filter(None, (_run(model, case, *data) for data in data_sets)), None)
     except UnsupportedError as error:
@@ -42,6 +45,19 @@ def run_case(case: TestCase) -> Outcome:
     except Exception as error:
         return Outcome(case.name, "failed", repr(error))
     return Outcome(case.name, "wrong", problem) if problem else Outcome(case.name, "passed")
+
+
+def _opened(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with a symbol for each size of its inputs, and outputs of any shape."""
+    opened = onnx.ModelProto()
+    opened.CopyFrom(model)
+    for value in opened.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{axis}"
+    for value in opened.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    return opened
 
 
 def _run(

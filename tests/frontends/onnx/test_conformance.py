@@ -22,12 +22,13 @@ LEAST = 0.2
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("kind", FLOORS)
-def test_cases_of_onnx(kind: str) -> None:
+def test_cases_of_onnx(kind: str, symbolic: bool) -> None:
     cases = load_model_tests(kind=kind)
     count, floor = FLOORS[kind]
     assert len(cases) >= count, "the installed onnx has lost test cases"
-    outcomes = [run_case(case) for case in sample(cases)]
+    outcomes = [run_case(case, symbolic=symbolic) for case in sample(cases)]
     bad = [outcome for outcome in outcomes if outcome.status in ("wrong", "failed")]
     assert not bad, "\n".join(f"{o.name}: {o.status}: {o.reason}" for o in bad)
     passed = Counter(outcome.status for outcome in outcomes)["passed"]

@@ -1,4 +1,4 @@
-"""Programs in parts: what depends on sizes that only a step finds, against ONNX Runtime."""
+"""Programs that are cut: what depends on sizes that only a step finds, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_parts_are_explained() -> None:
     compiled = tessella.compile(model(PICKED, [value("x", [2, 3])], [value("y", ["n"])]))
     compiled(X)
     assert "after NonZero NonZero_1:" in str(compiled.explain())
-    assert list(json.loads(compiled.explain().json())["parts"]) == ["after NonZero NonZero_1"]
+    assert list(json.loads(compiled.explain().json())["subprograms"]) == ["after NonZero NonZero_1"]
     assert "nn.gather_nd" in compiled.as_text("nn")
 
 
@@ -180,7 +180,7 @@ def test_parts_stay_where_they_are_compiled(tmp_path: Path) -> None:
     proto = model(PICKED, [value("x", [2, 3])], [value("y", ["n"])])
     compiled = tessella.compile(proto)
     for take in (lambda: compiled.save(tmp_path / "m.tsl"), lambda: pickle.dumps(compiled)):
-        with pytest.raises(OptionError, match="several parts"):
+        with pytest.raises(OptionError, match="is cut"):
             take()
     onnx.save(proto, tmp_path / "m.onnx")
     for name in ("m.tsl", "m.placed"):

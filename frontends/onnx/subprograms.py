@@ -1,6 +1,6 @@
-"""Programs in parts. Where the shape of a result depends on values, a program is cut: what can be
-computed before is the first part, the op is a step that runs in NumPy, what depends on it is the
-rest, which is imported when the step has run."""
+"""Programs that are cut, as the shape of a result depends on values: what can be computed before is
+the first subprogram; the op is a step; what depends on it is the rest, which is imported when the
+step has run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tessella.dialects.graph import Part, Rest, Source, Step, ValueInfo
+from tessella.dialects.graph import Rest, Source, Step, Subprogram, ValueInfo
 from tessella.frontends.onnx.cut import Find
 from tessella.frontends.onnx.model import (
     Function,
@@ -42,7 +42,7 @@ def names_read(node: Node) -> set[str]:
 
 @dataclass
 class Late:
-    """The nodes that do not belong to the first part of a program."""
+    """The nodes that do not belong to the first subprogram of a program."""
 
     steps: list[tuple[Node, Find | None]] = field(default_factory=list[tuple[Node, Find | None]])
     nodes: list[Node] = field(default_factory=list[Node])
@@ -68,7 +68,7 @@ class Late:
         self.found.update(filter(None, node.outputs))
 
     def reads(self) -> set[str]:
-        """What these nodes read of the first part."""
+        """What these nodes read of the first subprogram."""
         every = [*(node for node, _ in self.steps), *self.nodes]
         return set[str]().union(*map(names_read, every)) - self.names
 
@@ -81,7 +81,7 @@ class Late:
 
 
 class Cutter:
-    """Makes the parts of a model.
+    """Makes the subprograms of a model.
 
     ``source`` makes a source of a model. ``constants`` are the values that are known already.
     """
@@ -97,7 +97,7 @@ class Cutter:
         self._constants = constants
 
     def rest(self, late: Late, returned: Iterable[str]) -> Rest:
-        """What follows the first part, which returns these values."""
+        """What follows the first subprogram, which returns these values."""
         whole = self._model.graph
         made = {name for node in late.nodes for name in node.outputs}
         outputs = tuple(value for value in whole.outputs if value.name in made)
@@ -107,11 +107,11 @@ class Cutter:
             tuple(returned),
             {name: self._constants[name].array for name in sorted(read & self._constants.keys())},
             tuple(self.step(node, find, late.found) for node, find in late.steps),
-            self.part(graph, late.found),
+            self.subprogram(graph, late.found),
         )
 
-    def part(self, graph: Graph, varying: Iterable[str]) -> Part:
-        """A graph as a part. What it takes from outside are its last inputs."""
+    def subprogram(self, graph: Graph, varying: Iterable[str]) -> Subprogram:
+        """A graph as a subprogram. What it takes from outside are its last inputs."""
         free = sorted(free_names(graph))
         known = {name: self._constants[name] for name in free if name in self._constants}
         own = [value.name for value in graph.inputs]
@@ -124,15 +124,15 @@ class Cutter:
             return self._source(replace(self._model, graph=whole))
 
         outputs = tuple(value.name for value in graph.outputs)
-        return Part(inputs, outputs, frozenset(varying).union(own), source)
+        return Subprogram(inputs, outputs, frozenset(varying).union(own), source)
 
     def step(self, node: Node, find: Find | None, varying: Iterable[str]) -> Step:
-        """A node that runs in NumPy, or as a loop or branch over parts."""
+        """A node that runs in NumPy, or as a loop or branch over subprograms."""
         title = f"{node.title} {node.name}"
         if find is not None:
             return Step(title, node.outputs, (), partial(found, node, find))
-        parts = tuple(self.part(graph, varying) for graph in graphs_of(node))
-        return Step(title, node.outputs, parts, partial(control, node))
+        subprograms = tuple(self.subprogram(graph, varying) for graph in graphs_of(node))
+        return Step(title, node.outputs, subprograms, partial(control, node))
 
 
 def inlined(function: Function, call: Node) -> list[Node]:
