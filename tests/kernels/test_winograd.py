@@ -144,6 +144,16 @@ def test_rounding_errors(channels: int, offset: float, scale: float, m: int) -> 
     assert mine <= 4 * theirs, f"{mine / theirs:.2f} times ONNX Runtime's error"
 
 
+def test_rows_of_tiles_share_a_loop() -> None:
+    """What lies between the statements has room for one step, in each thread's memory."""
+    x, w, b = normal(1, 64, 64, 64), normal(64, 64, 3, 3) / 24, normal(64)
+    with cheap(4):
+        text = compile(conv_model(x, w, b), target="avx512", threads=2).as_text("tile")
+        assert "#tile.nest<[16 by 1 parallel 1]" in text
+        late = compile(conv_model(x[..., :8, :8], w, b), target="avx512").as_text("tile")
+        assert "#tile.nest" not in late
+
+
 @tiles
 def test_bits_are_those_of_one_thread(m: int) -> None:
     x, w, b = normal(1, 64, 56, 56), normal(64, 64, 3, 3) / 24, normal(64)
