@@ -37,7 +37,7 @@ from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
 from tessella.passes.tile.cost import kernel_cycles
-from tessella.passes.tile.parallel import modelled, parallel_index, parallel_nest
+from tessella.passes.tile.parallel import best_choices, modelled, parallel_nest
 from tessella.targets import Target
 
 WAKES = 2
@@ -140,10 +140,7 @@ def _division(kernel: KernelOp, models: _Models) -> _Division:
     nest = None
     if kernel.nest is not None:
         nest = parallel_nest(kernel, models.cycles, models.target)
-    loops: dict[ContractOp, tuple[str, int]] = {}
-    for op in kernel.statements:
-        if op.schedule is not None and not depth(op):
-            parallel = parallel_index(models.of(op), op.schedule.data)
-            if parallel is not None:
-                loops[op] = parallel
+    outside = [(op, op.schedule) for op in kernel.statements if not depth(op)]
+    found = best_choices((models.of(op), s.data) for op, s in outside if s is not None)
+    loops = {choice.model.op: (choice.index, choice.grain) for choice in found}
     return _Division(kernel, nest, loops)

@@ -14,7 +14,7 @@ from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.nest import reason
-from tessella.passes.tile.parallel import THREADS, busy, parallel_index
+from tessella.passes.tile.parallel import THREADS, busy, choices
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.targets import Target
@@ -59,10 +59,10 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
 
 
 def _threads(model: Model, s: Schedule) -> str:
-    divided = parallel_index(model, s)
+    divided = min(choices(model, s), key=lambda choice: choice.time, default=None)
     if divided is None:
         return "1"
-    name, grain = divided
+    name, grain = divided.index, divided.grain
     share = rt.Share(model.flat.ranges[name], grain)
     shares = ", ".join(f"{n} are {busy(share, n):.0%} busy" for n in THREADS)
     return f"{name} by {grain}: {shares}"

@@ -6,13 +6,15 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir import SSAValue
 
 from tessella.dialects import rt
-from tessella.dialects.elements import element_of
+from tessella.dialects.elements import bytes_of, element_of
+from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
 from tessella.dialects.tile.nest import can_divide, depth, shared_loops
@@ -20,6 +22,7 @@ from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.cost import runs
 from tessella.passes.tile.model import Loop, Model, overlapped
+from tessella.passes.tile.parts import Divided, part_of
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -41,15 +44,70 @@ def modelled(op: ContractOp, target: Target) -> Model:
     return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
 
 
-def parallel_index(model: Model, s: Schedule) -> tuple[str, int] | None:
-    """The index of a statement to divide, and how much of it to give to a thread at a time; None if
-    no index can be divided, or the statement is too small."""
+@dataclass(frozen=True)
+class Choice:
+    """An index of a statement to divide, and how much of it to give to a thread at a time."""
+
+    model: Model
+    index: str
+    grain: int
+    time: float
+    """Cycles, of all of THREADS."""
+
+    def part(self, value: SSAValue, access: FlatAccess) -> rt.Part:
+        """What a thread touches of a tensor."""
+        ranges = self.model.flat.ranges
+        return part_of(value, access, Divided(self.index, ranges[self.index], self.grain), ranges)
+
+
+def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[Choice]:
+    """What to divide of statements that run one after the other. Those of which no index can be
+    divided are left out, and those that are too small."""
+    best: list[tuple[float, tuple[Choice, ...]]] = [(0.0, ())]
+    for model, schedule in models:
+        found = choices(model, schedule)
+        best = [_continued(best, choice) for choice in found] or best
+    return min(best, key=lambda each: each[0])[1]
+
+
+def choices(model: Model, s: Schedule) -> list[Choice]:
+    """What can be divided of a statement; nothing if it is too small."""
     estimate = model.estimate(s)
     if estimate.cycles < WORTH * model.target.barrier_cycles:
-        return None
-    loops = [loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name)]
-    best = min(loops, key=lambda loop: _time(model, estimate.core, loop), default=None)
-    return None if best is None else (best.name, _grain(model, best))
+        return []
+    loops = (loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name))
+    return [
+        Choice(model, loop.name, _grain(model, loop), _time(model, estimate.core, loop))
+        for loop in loops
+    ]
+
+
+def _continued(
+    before: Iterable[tuple[float, tuple[Choice, ...]]], choice: Choice
+) -> tuple[float, tuple[Choice, ...]]:
+    """The fastest of some choices for statements, with one for the next statement."""
+    found = (
+        (time + sum(_crossing(last, choice) for last in chosen[-1:]), chosen)
+        for time, chosen in before
+    )
+    time, chosen = min(found, key=lambda each: each[0])
+    return time + choice.time, (*chosen, choice)
+
+
+def _crossing(before: Choice, after: Choice) -> float:
+    """Cycles that threads wait for what others have written, and read it from their caches: about
+    as fast as from memory."""
+    target, value = before.model.target, before.model.op.res
+    written, total = before.part(value, before.model.flat.out), 0.0
+    for operand, access in zip(after.model.op.tensors, after.model.flat.accesses, strict=True):
+        read = after.part(operand, access)
+        if operand is value and not written.agrees(read):
+            near = read.kind is written.kind is rt.Kind.SHARED and read.period == written.period
+            size = 0 if near else bytes_of(tensor_type(value))
+            for threads in THREADS:
+                others = size / threads * (1 - 1 / threads)
+                total += target.barrier_cycles + others / target.memory_bandwidth
+    return total
 
 
 def parallel_nest(

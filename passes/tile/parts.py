@@ -17,7 +17,7 @@ from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
-class _Shared:
+class Divided:
     """A loop that is divided between threads, perhaps with the one around it."""
 
     name: str
@@ -67,9 +67,9 @@ def _uses(op: ContractOp) -> Iterator[Use]:
     inner = (x for region in (op.combine, op.post) for x in region.walk())
     shared, ranges, accesses = _flattened(op)
     *read, written = zip(op.tensors, accesses, strict=True)
-    yield Use(written[0], _part(*written, shared, ranges), written=True)
+    yield Use(written[0], part_of(*written, shared, ranges), written=True)
     for value, access in read:
-        yield Use(value, _part(value, access, shared, ranges), written=False)
+        yield Use(value, part_of(value, access, shared, ranges), written=False)
     for x in inner:
         if isinstance(x, ExtractOp):
             yield Use(x.source, ANY if shared is not None else ALONE, written=False)
@@ -77,7 +77,7 @@ def _uses(op: ContractOp) -> Iterator[Use]:
 
 def _flattened(
     op: ContractOp,
-) -> tuple[_Shared | None, Mapping[str, Size], tuple[FlatAccess, ...]]:
+) -> tuple[Divided | None, Mapping[str, Size], tuple[FlatAccess, ...]]:
     """The loop of a statement that is divided, the ranges of its indices, and its accesses."""
     flat = flatten(op)
     divided = [item for item in shared_loops(op).items() if item[1].parallel]
@@ -85,17 +85,17 @@ def _flattened(
         (name, loop), around = divided[-1], divided[:-1]
         exact = all(steps.window is None for _, steps in divided)
         outer = next(((index, steps.extent) for index, steps in around), None)
-        return _Shared(name, loop.extent, loop.parallel, exact, outer), op.ranges, flat.accesses
+        return Divided(name, loop.extent, loop.parallel, exact, outer), op.ranges, flat.accesses
     flat = simplify(flat)
     parallel = op.schedule.data.parallel if op.schedule is not None else None
     if parallel is None:
         return None, flat.ranges, flat.accesses
     name, grain = parallel
-    return _Shared(name, flat.ranges[name], grain), flat.ranges, flat.accesses
+    return Divided(name, flat.ranges[name], grain), flat.ranges, flat.accesses
 
 
-def _part(
-    value: SSAValue, access: FlatAccess, shared: _Shared | None, ranges: Mapping[str, Size]
+def part_of(
+    value: SSAValue, access: FlatAccess, shared: Divided | None, ranges: Mapping[str, Size]
 ) -> Part:
     """The elements that a thread touches, where the access keeps to those of its values of the
     shared index."""

@@ -85,6 +85,31 @@ tile.segment @segment_0(%x: tensor<4096xf32>, %w: tensor<4096x4096xf32>) -> (ten
 
 // -----
 
+// Of a kernel's statements, the next one goes through the rows of the product. So these are divided, and no thread
+// reads what another one has written; columns would do as well for the product alone.
+
+// CHECK-LABEL: tile.kernel @rows_of_both
+// CHECK:         rows m 8 unroll 4 parallel m 8>
+// CHECK:         unroll 4 parallel m 16>
+tile.kernel @rows_of_both(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> (tensor<512xf32>) {
+  %y = tile.contract + [m: 512, n: 512 | k: 512] (%x[m, k], %w[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 rows m 8 unroll 4> {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %b : f32
+    tile.yield %p : f32
+  } : tensor<512x512xf32>
+  %s = tile.contract + [m: 512 | n: 512] (%y[m, n]) -> [m] schedule #tile.schedule<[m] reduce [n] vector n 16 by 4 unroll 4> {
+  ^bb0(%c: f32):
+    tile.yield %c : f32
+  } : tensor<512xf32>
+  tile.return %s : tensor<512xf32>
+}
+tile.segment @segment_0(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> (tensor<512xf32>) {
+  %y = tile.call @rows_of_both(%x, %w) : tensor<512xf32>
+  tile.return %y : tensor<512xf32>
+}
+
+// -----
+
 // What is done before another thread would be awake stays with one thread.
 
 // CHECK-LABEL: tile.kernel @small
