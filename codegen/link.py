@@ -17,7 +17,7 @@ LINE = 64
 """Sections begin at such multiples: loops lie the same within cache lines, whatever is before them
 in the image."""
 
-_ADDRESS = 8
+_ADDRESS, _PAGE = 8, 4096
 
 
 class _Placed(NamedTuple):
@@ -91,9 +91,9 @@ class _Linker:
                 struct.pack_into("<I", self.code, at, patched(machine, kind, word, at, target))
 
     def _put(self, section: Section) -> int:
-        if section.is_writable or section.alignment > LINE:
+        if section.is_writable or section.alignment > _PAGE:
             raise InternalError(f"an image can have no section such as {section.name!r}")
-        return self._add(section.data, LINE)
+        return self._add(section.data, max(LINE, section.alignment))
 
     def _add(self, data: bytes | memoryview, alignment: int) -> int:
         self.code += bytes(-len(self.code) % alignment)

@@ -20,6 +20,7 @@ from tessella.support.versions import versions
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
+    from tessella.driver.emit_c import CProgram
     from tessella.driver.explain import Explanation
     from tessella.runtime.program import Program
     from tessella.runtime.signature import ValueInfo
@@ -68,6 +69,29 @@ def ship(
     pairs = product(choices, shapes)
     programs = [_program(source, options, each, values or {}, progress) for options, each in pairs]
     return parts(source.inputs, source.outputs, programs)
+
+
+def ship_c(
+    name: str,
+    source: Source,
+    options: Options,
+    shapes: Shapes,
+    values: Mapping[str, Array] | None = None,
+    progress: Progress = quiet,
+) -> CProgram:
+    """A header and an object for C, whose functions begin with ``name``. Raises TessellaError."""
+    from tessella.driver.build import build
+    from tessella.driver.emit_c import emit_c
+
+    values = values or {}
+    with memory_to_compile():
+        program = build(source.graph(shapes, values), options, progress).program
+    inputs = [info for info in source.inputs if info.name not in values]
+    sizes = [shapes[info.name] for info in inputs]
+    target = targets.resolve(options.target)
+    machine = " ".join([target.name, *target.features])
+    made = {"arch": target.arch, "target": machine, "versions": versions()}
+    return emit_c(name, program, inputs, source.outputs, sizes, **made)
 
 
 def _program(

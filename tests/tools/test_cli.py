@@ -331,6 +331,13 @@ def test_compile_to_an_artifact(model: str, capsys: Out) -> None:
     assert "damaged" in capsys.readouterr().err
 
 
+def test_compile_for_c(model: str, capsys: Out) -> None:
+    assert main(["compile", model, "--emit", "c", "-o", "net.o", "--target", "neon"]) == 0
+    assert capsys.readouterr().out.endswith("wrote net.o and net.h\n")
+    assert "int net_run(const float *x, float *y, void *workspace)" in Path("net.h").read_text()
+    assert Path("net.o").read_bytes()[:4] == b"\x7fELF"
+
+
 def test_an_artifact_for_several_shapes(models: Path, capsys: Out) -> None:
     path = str(models / "open.onnx")
     assert main(["compile", path, "-o", "m.tsl"]) == 2

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
+from tessella.dialects.graph import Source
 from tessella.driver.build import StagedProgram, as_text, lower
-from tessella.driver.ship import ship
+from tessella.driver.ship import Array, Shapes, ship, ship_c
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
 from tessella.frontends.compile import open_source
@@ -33,6 +34,7 @@ from tessella.tools.progress import shown
 EPILOG = """\
   tessella compile model.onnx -o model.tsl --target avx512,avx2,neon --shape x=1x3x224x224
                                                        what tessella.load runs, for three machines
+  tessella compile model.onnx --emit c -o model.o      model.o, and model.h beside it
   tessella compile model.onnx --to nn                 model.nn, and model.weights beside it
   tessella compile model.onnx --to asm --target avx2 -o -
   tessella compile model.onnx --to loops --time-passes -vv
@@ -52,12 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "that ends in .tsl is an artifact: it has code for all targets of --target A,B, and a "
         "program for each shape where --shape gives several of an input",
     )
+    parser.add_argument(
+        "--emit",
+        choices=("c",),
+        help="write an object and a header for C: -o names the object",
+    )
     add_time_passes(parser)
     add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the stage: text, and the weights beside it where the stage can be loaded again."""
+    if args.emit == "c":
+        return _emit_c(args, Path(args.output or f"{Path(args.model).stem}.o"))
     output: str = args.output or f"{Path(args.model).stem}.{args.to}"
     if Path(output).resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
@@ -78,15 +87,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ship(args: argparse.Namespace, path: Path) -> int:
-    """Write an artifact."""
+def _emit_c(args: argparse.Namespace, path: Path) -> int:
+    """Write an object and a header."""
     source = open_source(args.model)
+    (shapes, *others), values = _made_for(args, source)
+    if others:
+        raise OptionError("code for C has one program", found=f"{1 + len(others)} sets of shapes")
+    with shown(wanted=not args.verbose) as progress:
+        made = ship_c(path.stem, source, options_of(args), shapes, values, progress)
+    header = path.with_suffix(".h")
+    loaded.write(path, [made.object])
+    loaded.write(header, [made.header.encode()])
+    print(f"wrote {path} and {header}")
+    return 0
+
+
+def _made_for(
+    args: argparse.Namespace, source: Source
+) -> tuple[Sequence[Shapes], Mapping[str, Array]]:
+    """The sets of shapes on the command line, and values."""
     values = values_of(source.inputs, args.value)
     given = {name: value.shape for name, value in values.items()}
     shapes = [{**shapes_of(source.inputs, each), **given} for each in _sets(args.shape)]
     for info, known in product(source.inputs, shapes):
         if info.name not in known:
             raise missing_shape(info)
+    return shapes, values
+
+
+def _ship(args: argparse.Namespace, path: Path) -> int:
+    """Write an artifact."""
+    source = open_source(args.model)
+    shapes, values = _made_for(args, source)
     names: Sequence[str | None] = args.target.split(",") if args.target else [None]
     choices = [options_of(args, target=name) for name in names]
     with shown(wanted=not args.verbose) as progress:

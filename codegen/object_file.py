@@ -1,0 +1,124 @@
+"""An image as a relocatable object, for linkers of other languages: ELF64, little-endian.
+
+Calls of the system's functions, which loading binds in an image, are jumps with a relocation here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tessella.codegen.elf import AARCH64, X86_64
+from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.image import Image
+
+_MACHINES = {"x86": X86_64, "arm": AARCH64}
+_ALIGNMENTS = {"x86": ALIGNMENT, "arm": 4096}
+"""Of code. That for AArch64 counts distances in pages."""
+
+_PROGBITS, _SYMBOLS, _STRINGS, _RELOCATIONS = 1, 2, 3, 4
+_LOADED, _CODE = 2, 2 | 4
+_FUNCTION, _OBJECT, _UNKNOWN = 0x12, 0x11, 0x10
+"""Of global symbols."""
+_TEXT, _WEIGHTS, _SYMTAB, _STRTAB = 1, 2, 4, 5
+"""Numbers of sections."""
+
+
+class _Jump(NamedTuple):
+    """Code that goes on in a function, with a relocation: ``jmp rel32`` and PLT32, ``b`` and
+    JUMP26."""
+
+    code: bytes
+    at: int
+    kind: int
+    addend: int
+
+
+_JUMPS = {
+    "x86": _Jump(bytes.fromhex("e900000000"), 1, 4, -4),
+    "arm": _Jump(bytes.fromhex("00000014"), 0, 282, 0),
+}
+_BEFORE = 8
+"""An address in an image follows code of so many bytes that goes on there."""
+
+
+class _Section(NamedTuple):
+    name: str
+    kind: int
+    flags: int
+    data: bytes
+    alignment: int = 8
+    link: int = 0
+    info: int = 0
+    entry: int = 0
+
+
+def object_file(
+    arch: str, image: Image, functions: Mapping[str, str], weights: bytes, table: str
+) -> bytes:
+    """The object. ``functions`` are the symbols of functions by their names in the image; ``table``
+    is that of the weights."""
+    code, names = bytearray(image.code), list(image.imports)
+    relocations = b"".join(
+        _jump(arch, code, image.imports[name], 2 + len(functions) + i)
+        for i, name in enumerate(names)
+    )
+    texts = ["", table, *functions.values(), *names]
+    starts = _starts(texts)
+    symbols = [(_OBJECT, _WEIGHTS, 0, len(weights))]
+    for name in functions:
+        function = image.functions[name]
+        symbols.append((_FUNCTION, _TEXT, function.offset, function.size))
+    symbols += [(_UNKNOWN, 0, 0, 0) for _ in names]
+    entries = [
+        struct.pack("<IBBHQQ", start, info, 0, section, value, size)
+        for start, (info, section, value, size) in zip(starts[1:], symbols, strict=True)
+    ]
+    sections = [
+        _Section("", 0, 0, b"", 0),
+        _Section(".text", _PROGBITS, _CODE, bytes(code), _ALIGNMENTS[arch]),
+        _Section(".rodata", _PROGBITS, _LOADED, weights, ALIGNMENT),
+        _Section(".rela.text", _RELOCATIONS, 0, relocations, 8, _SYMTAB, _TEXT, 24),
+        _Section(".symtab", _SYMBOLS, 0, bytes(24) + b"".join(entries), 8, _STRTAB, 1, 24),
+        _Section(".strtab", _STRINGS, 0, _strings(texts), 1),
+        _Section(".note.GNU-stack", _PROGBITS, 0, b"", 1),
+    ]
+    return _file(_MACHINES[arch], sections)
+
+
+def _jump(arch: str, code: bytearray, slot: int, symbol: int) -> bytes:
+    """Write a jump in place of one through an address. Returns its relocation."""
+    jump, start = _JUMPS[arch], slot - _BEFORE
+    code[start : start + len(jump.code)] = jump.code
+    return struct.pack("<QIIq", start + jump.at, jump.kind, symbol, jump.addend)
+
+
+def _file(machine: int, sections: Sequence[_Section]) -> bytes:
+    names = [section.name for section in sections] + [".shstrtab"]
+    listed = [*sections, _Section(".shstrtab", _STRINGS, 0, _strings(names), 1)]
+    data, headers = bytearray(64), b""
+    for section, name in zip(listed, _starts(names), strict=True):
+        data += bytes(-len(data) % max(1, section.alignment))
+        _, kind, flags, content, alignment, link, info, entry = section
+        where = (len(data), len(content), link, info, alignment, entry)
+        headers += struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, *where)
+        data += content
+    data += bytes(-len(data) % 8)
+    magic = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    numbers = (1, machine, 1, 0, 0, len(data), 0, 64, 0, 0, 64, len(listed), len(listed) - 1)
+    data[:64] = magic + struct.pack("<HHIQQQIHHHHHH", *numbers)
+    return bytes(data + headers)
+
+
+def _strings(texts: Sequence[str]) -> bytes:
+    return b"".join(text.encode() + b"\0" for text in texts)
+
+
+def _starts(texts: Sequence[str]) -> list[int]:
+    """Where each text starts in ``_strings``."""
+    starts, end = list[int](), 0
+    for text in texts:
+        starts.append(end)
+        end += len(text.encode()) + 1
+    return starts
