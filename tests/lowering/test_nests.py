@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import tessella
 from tessella.dialects import nn
 from tessella.passes.tile import nest
+from tessella.support.errors import InvalidModelError
 from tests.native import RUNNABLE, Array, check_op
 from tests.sampling import sample, sampled
 
@@ -124,3 +126,25 @@ def test_stencils_in_a_row(
     apart = tessella.jit(lambda a: stencils(a), target=target)
     assert "step by" not in apart.lower(x).as_text("tile")
     np.testing.assert_array_equal(apart(x), found)
+
+
+@pytest.mark.parametrize("step, threads", [(5, 1), (7, 2), (333, 1)])
+def test_a_nest_written_by_hand(tmp_path: Path, step: int, threads: int) -> None:
+    """A program whose steps were edited in its text, of any size and divided or not."""
+    x = normal(0, 1200, 1100)
+    text = tessella.jit(stencils).lower(x).as_text("tile")
+    sizes = [int(n) for n in re.findall(r"step by (\d+)", text)]
+    (whole, old), *_ = re.findall(r"#tile.nest<\[(\d+) by (\d+)", text)
+    parallel = f" parallel {step}" if threads > 1 else ""
+    edited = re.sub(r"#tile.nest<\[[^\]]*\]", f"#tile.nest<[{whole} by {step}{parallel}]", text)
+    for size in sizes:
+        edited = edited.replace(f"step by {size}]", f"step by {size - int(old) + step}]", 1)
+    path = tmp_path / "stencils.tile"
+    path.write_text(edited)
+    model = tessella.compile(path, threads=threads)
+    (found,) = model.run(None, {model.inputs[0].name: x})
+    np.testing.assert_array_equal(found, tessella.jit(stencils)(x))
+    wrong = edited.replace(f"step by {sizes[0] - int(old) + step}]", f"step by {step}]", 1)
+    path.write_text(wrong)
+    with pytest.raises(InvalidModelError, match="reads what another step of a shared loop writes"):
+        tessella.compile(path)
