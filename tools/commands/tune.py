@@ -10,7 +10,7 @@ from tessella.driver.explain_types import duration
 from tessella.driver.tune import Measurement, tune
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
-from tessella.targets import database
+from tessella.targets import database, machine
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
@@ -26,6 +26,10 @@ EPILOG = """\
   tessella tune --merge theirs.json -o times.json
   TESSELLA_DB=times.json tessella run model.onnx
 """
+
+UNMEASURED = (
+    "estimates are of a table's bandwidths: run `tessella targets --measure` for better ones"
+)
 
 HEADER = ("node", "kernel", "place", "estimated", "measured", "ratio", "spread")
 
@@ -68,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
         with shown(wanted=not args.verbose) as progress:
             made = tune(graph, options, args.seconds, progress)
         print("\n".join(table(made)))
+        if "measured" not in machine.sources().values():
+            print(UNMEASURED)
     print(f"the times are in {options.database}")
     return 0
 
