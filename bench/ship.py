@@ -1,0 +1,147 @@
+"""Compare what it takes to run a model that was shipped: time to the first answer, and memory.
+
+    python -m bench.ship [NAME ...] --processes 8 --json results.json
+
+tessella runs an artifact, the others the ONNX file. Each figure is of processes that do nothing
+else: seconds from the start of Python to the first answer, imports included; and how much memory
+one process takes, and several that run at once, where pages that they share count once (the
+proportional set size of Linux). What must be installed is the size of the packages' folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+import tessella
+from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.models import NAMES, write_model
+from bench.peers import load
+
+PACKAGES = {
+    "tessella": ("tessella", "numpy"),
+    "onnxruntime": ("onnxruntime", "numpy"),
+    "openvino": ("openvino", "numpy"),
+}
+"""What runs a model of each contestant."""
+
+_REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """Figures of one contestant on one model."""
+
+    model: str
+    contestant: str
+    first_answer_seconds: float
+    one_process_mb: float
+    all_processes_mb: float
+    installed_mb: float
+
+
+def measure(model: str, contestant: str, file: Path, feeds: Path, processes: int) -> Row:
+    """The figures. Raises RuntimeError where a process fails."""
+    alone = [_run(contestant, file, feeds, 1) for _ in range(_REPEATS)]
+    together = _run(contestant, file, feeds, processes)[1]
+    seconds, memory = (median(column) for column in zip(*alone, strict=True))
+    size = sum(map(_installed, PACKAGES[contestant]))
+    return Row(model, contestant, seconds, memory / 1e6, together / 1e6, size / 1e6)
+
+
+def _run(contestant: str, file: Path, feeds: Path, count: int) -> tuple[float, int]:
+    """Seconds until all of some processes have answered, and the bytes that they take then."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "bench.ship", "--answer", contestant, str(file), str(feeds)]
+    pipe = subprocess.PIPE
+    running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(count)]
+    lines = [process.stdout.readline() if process.stdout else "" for process in running]
+    seconds = time.perf_counter() - began
+    answered = all(line == "answered\n" for line in lines)
+    memory = [_proportional(process.pid) for process in running] if answered else []
+    for process in running:
+        process.communicate()  # closes its standard input, for which it waits
+    if not answered:
+        raise RuntimeError(f"{contestant} did not answer")
+    return seconds, sum(memory)
+
+
+def _proportional(pid: int) -> int:
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    [line] = (line for line in text.splitlines() if line.startswith("Pss:"))
+    return int(line.split()[1]) * 1024
+
+
+def _installed(package: str) -> int:
+    """Bytes of the files of a package."""
+    spec = importlib.util.find_spec(package)
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    files = (path for folder in folders for path in Path(folder).rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files if path.suffix != ".pyc")
+
+
+def _answer(contestant: str, file: str, feeds: str) -> None:
+    """Answer once, and wait until nobody needs the process."""
+    with np.load(feeds) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    if contestant == "tessella":
+        tessella.load(file, threads=1).run(None, arrays)
+    else:
+        load(contestant, Path(file), 1)(arrays)
+    print("answered", flush=True)
+    sys.stdin.read()
+
+
+def _rows(names: Sequence[str], processes: int) -> list[Row]:
+    rows: list[Row] = []
+    able = [name for name in PACKAGES if importlib.util.find_spec(name) is not None]
+    with TemporaryDirectory() as folder:
+        for name in names:
+            model, artifact = Path(folder, f"{name}.onnx"), Path(folder, f"{name}.tsl")
+            _, feeds = write_model(name, model)
+            np.savez(Path(folder, "feeds.npz"), allow_pickle=False, **feeds)
+            tessella.compile(model).save(artifact)
+            for contestant in able:
+                file = artifact if contestant == "tessella" else model
+                row = measure(name, contestant, file, Path(folder, "feeds.npz"), processes)
+                rows.append(row)
+                print(_line(row, processes), flush=True)
+    return rows
+
+
+def _line(row: Row, processes: int) -> str:
+    return (
+        f"{row.model:20} {row.contestant:12} {row.first_answer_seconds:7.3f} s"
+        f" {row.one_process_mb:8.0f} MB {row.all_processes_mb:8.0f} MB of {processes} processes"
+        f" {row.installed_mb:6.0f} MB installed"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = new_parser("ship", __doc__ or "")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--processes", type=int, default=8, metavar="N")
+    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.answer:
+        _answer(*args.names)
+        return
+    check_names(parser, "model", args.names, NAMES, str.startswith)
+    where = show_machine()
+    rows = _rows(chosen(NAMES, args.names), args.processes)
+    write_figures(args.json, where, rows=[asdict(row) for row in rows])
+
+
+if __name__ == "__main__":
+    main()
