@@ -338,7 +338,10 @@ def test_compile_for_c(model: str, capsys: Out) -> None:
     assert Path("net.o").read_bytes()[:4] == b"\x7fELF"
 
 
-def test_an_artifact_for_several_shapes(models: Path, capsys: Out) -> None:
+def test_an_artifact_for_several_shapes(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = str(models / "open.onnx")
     assert main(["compile", path, "-o", "m.tsl"]) == 2
     assert "--shape" in capsys.readouterr().err
