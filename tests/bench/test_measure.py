@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -77,16 +75,17 @@ def test_the_geometric_mean() -> None:
     assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
 
 
-def test_a_turn_waits_for_threads_that_look_for_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "_LONGEST", 60.0)
-    ended = threading.Event()
+@pytest.mark.parametrize("work, waited", [(0.0, 0.005), (0.05, 0.055), (9.0, 1.0)])
+def test_a_turn_waits_for_threads_that_look_for_work(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, work: float, waited: float
+) -> None:
+    """A thread of the process works for a while; what never ends is not waited for."""
 
-    def look() -> None:
-        end = time.thread_time() + 0.05
-        while time.thread_time() < end:
-            pass
-        ended.set()
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
 
-    threading.Thread(target=look).start()
+    monkeypatch.setattr(measure, "_LONGEST", 1.0)
+    monkeypatch.setattr(measure.time, "process_time", lambda: min(clock.now, work))
+    monkeypatch.setattr(measure.time, "sleep", sleep)
     measure.settle()
-    assert ended.is_set()
+    assert clock.now == pytest.approx(waited, abs=0.006)
