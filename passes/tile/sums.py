@@ -27,7 +27,7 @@ from tessella.dialects.tile import (
     scalar_region,
     yielded,
 )
-from tessella.dialects.tile.nest import can_share
+from tessella.dialects.tile.nest import can_share, counted
 from tessella.passes.tile.rebuild import inputs_of, posts_of, read_indices
 from tessella.targets import Target
 
@@ -112,7 +112,7 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
         if needed & late:
             after.append(op)
             late.add(op)
-        elif isinstance(op, ContractOp) and op in names and _fits(op, names[op]):
+        elif isinstance(op, ContractOp) and op in names and _joins(op, names, inside):
             inside.append(op)
             if _is_reduced(op, names[op]):
                 after.append(op)
@@ -135,6 +135,20 @@ def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
     else:
         read += op.operands
     return {value.owner for value in read if isinstance(value.owner, Operation)}
+
+
+def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[ContractOp]) -> bool:
+    """Whether the steps that run some statements can run another one: it reads of what those write
+    only what its own step has written."""
+    reads = zip((*op.inputs, *op.post_inputs), op.access_list, strict=False)
+    own = all(
+        counted(form, op.ranges) == (names[op], found[1])
+        for value, access in reads
+        if isinstance(writer := value.owner, ContractOp) and writer in inside
+        for form, written in zip(access, writer.out_access, strict=True)
+        if (found := counted(written, writer.ranges)) and found[0] == names[writer]
+    )
+    return own and _fits(op, names[op])
 
 
 def _fits(op: ContractOp, name: str) -> bool:

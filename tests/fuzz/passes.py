@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.verify import verify
+from tessella.driver.by_value import specialised
 from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.frontends.onnx import OnnxSource
@@ -38,7 +39,7 @@ class Trial:
     """A program, what it should give, and the passes."""
 
     graph: Callable[[], Graph]
-    inputs: dict[str, Array]
+    inputs: Mapping[str, Array]
     expected: Callable[[], Sequence[Expected]]
     careful: Callable[[], Sequence[Expected]]
     options: Options
@@ -64,10 +65,9 @@ def draw(random: Random) -> Trial:
     case = draw_case(random, ROWS, most=10)
     codes = [code for _, code in case.results]
     source = OnnxSource(case.model())
-    shapes = {name: array.shape for name, (_, array) in case.inputs.items()}
     return Trial(
-        lambda: source.graph(shapes),
-        case.feeds,
+        lambda: specialised(source, case.feeds)[0],
+        specialised(source, case.feeds)[1],
         lambda: expectations(case),
         lambda: more_expected(case.run, codes),
         options,
