@@ -50,6 +50,9 @@ AHEAD = 3
 """One in so many vectors of a point is loaded ahead: with fewer registers left than that, unrolled
 products of 9x3 vectors spill. Without it, 38 of all choices change; the model, which knows no
 spills, counts 0.5% less for them."""
+AHEAD_ROWS = 12
+"""And one in so many elements of rows: without it, products of 14x2 spill all of their sums, and
+Winograd's convolutions of 32 channels take 1.8 times as long."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
 convolutions' activations. Without blocks, 54 of all choices change: 31% more at most."""
@@ -265,7 +268,10 @@ class TileFamily:
                 break
             whole = points
         # LLVM loads some of the next point's vectors ahead
-        full = model.registers(s) + s.vectors // AHEAD >= self.problem.target.vector_registers
+        full = (
+            model.registers(s) + s.vectors // AHEAD + s.row_tile // AHEAD_ROWS
+            >= self.problem.target.vector_registers
+        )
         complete = whole == prod(self._flat.ranges[name] for name in s.reduction)
         if full and not (complete and model.apart(s)):
             return 1
