@@ -41,7 +41,7 @@ class CompileOptions(TypedDict, total=False):
     """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
     winograd: str | None
     """``allow``, the default; ``off`` refuses Winograd's method, whose rounding errors are up to
-    twice those of direct convolutions."""
+    four times those of direct convolutions."""
     max_weight_growth: float | None
     """How many times as large as in the model weights may become in memory; the default is 2."""
 

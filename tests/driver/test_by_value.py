@@ -12,7 +12,6 @@ import pytest
 from onnx import helper
 
 import tessella
-from tessella.driver import build
 from tessella.driver.by_value import MAX_ELEMENTS
 from tessella.driver.model import MAX_EXECUTABLES
 from tessella.frontends.onnx import importer
@@ -39,20 +38,6 @@ def reshaping(rows: int | str = 2) -> onnx.ModelProto:
     ]
     inputs = [value("x", [rows, 3, 4]), value("sizes", ["n"], np.int64)]
     return model(nodes, inputs, [value("y", None)], weights={"two": ints(2)})
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One entry for each program that is compiled."""
-    seen: list[str] = []
-    make = build.compile_graph
-
-    def compile_graph(*args: Any) -> Any:
-        seen.append("program")
-        return make(*args)
-
-    monkeypatch.setattr(build, "compile_graph", compile_graph)
-    return seen
 
 
 @pytest.mark.parametrize("rows", [2, "rows"])

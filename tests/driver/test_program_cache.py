@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
-from tessella.driver import build, program_cache
+from tessella.driver import program_cache
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import LARGE, Artifact, Compiled, dump
@@ -36,20 +36,6 @@ Array = np.ndarray[Any, Any]
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One entry for each program that is compiled."""
-    seen: list[str] = []
-    make = build.compile_graph
-
-    def compile_graph(*args: Any) -> Any:
-        seen.append("program")
-        return make(*args)
-
-    monkeypatch.setattr(build, "compile_graph", compile_graph)
-    return seen
 
 
 def scaled(factor: float, rows: int | str = 3, weight: Array | None = None) -> onnx.ModelProto:
