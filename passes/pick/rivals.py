@@ -38,12 +38,19 @@ class _Rivals:
     """Generated kernels of an op at the same places, of which each has more weights than the one
     before it, and takes less time."""
 
+    candidates: Sequence[Candidate]
+    """All of them."""
     listed: list[_Rival]
-    """The last one is that which is taken."""
+    """Those that are worth it. The last one is taken."""
 
     @property
     def taken(self) -> _Rival:
         return self.listed[-1]
+
+    @property
+    def left(self) -> list[Candidate]:
+        """All but the one that is taken."""
+        return [c for c in self.candidates if c is not self.taken.candidate]
 
     @property
     def growth(self) -> float:
@@ -67,9 +74,8 @@ def without_rivals(
         op: list(_groups(OpCost(op, target, known), listed)) for op, listed in options.items()
     }
     _limit([each for found in groups.values() for each in found], (growth - 1) * _weights(options))
-    return {
-        op: [c for c in listed if not _is_left(c, groups[op])] for op, listed in options.items()
-    }
+    left = {op: {c for each in found for c in each.left} for op, found in groups.items()}
+    return {op: [c for c in listed if c not in left[op]] for op, listed in options.items()}
 
 
 def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
@@ -78,15 +84,14 @@ def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
     for c in listed:
         if c.kernel.cost is None:
             by_place.setdefault((c.place, *c.wants), []).append(c)
-    rivals = [c for same in by_place.values() if len(same) > 1 for c in same]
-    compared = cost.compared([(c.kernel, c.place) for c in rivals])
-    seconds = {c: s for c, (s, _) in zip(rivals, compared, strict=True)}
-    for same in by_place.values():
-        if len(same) > 1:
-            weights = [cost.estimate(c.kernel, c.place).weights for c in same]
-            yield _Rivals(
-                _useful([_Rival(c, seconds[c], w) for c, w in zip(same, weights, strict=True)])
-            )
+    groups = [same for same in by_place.values() if len(same) > 1]
+    contested = [c for same in groups for c in same]
+    compared = cost.compared([(c.kernel, c.place) for c in contested])
+    seconds = {c: s for c, (s, _) in zip(contested, compared, strict=True)}
+    for same in groups:
+        weights = [cost.estimate(c.kernel, c.place).weights for c in same]
+        rivals = [_Rival(c, seconds[c], w) for c, w in zip(same, weights, strict=True)]
+        yield _Rivals(same, _useful(rivals))
 
 
 def _useful(rivals: Sequence[_Rival]) -> list[_Rival]:
@@ -106,15 +111,6 @@ def _limit(groups: Sequence[_Rivals], most: float) -> None:
         before = cheapest.growth
         cheapest.listed.pop()
         excess -= before - cheapest.growth
-
-
-def _is_left(candidate: Candidate, groups: Sequence[_Rivals]) -> bool:
-    """Whether a rival of the candidate is taken."""
-    rivals = (each.taken.candidate for each in groups)
-    own = (candidate.place, candidate.wants)
-    return candidate.kernel.cost is None and any(
-        (taken.place, taken.wants) == own and taken is not candidate for taken in rivals
-    )
 
 
 def _weights(options: Options) -> int:
