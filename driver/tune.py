@@ -44,7 +44,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
 from tessella.targets import Target, database
-from tessella.targets.database import Timing
+from tessella.targets.database import Database, Timing
 
 Array = npt.NDArray[Any]
 Report = Callable[[str], None]
@@ -96,8 +96,8 @@ def tune(
     graph: Graph, options: Options, seconds: float, report: Report = lambda text: None
 ) -> list[Measurement]:
     """Measure kernels of a program at the stage `nn`, which is used up, for so many seconds, and
-    add the times to the database of the options. Raises OptionError where that cannot be written,
-    or the target cannot run here."""
+    add the times to the database of the options, op by op. Raises OptionError where that cannot be
+    written, or the target cannot run here."""
     deadline = perf_counter() + seconds
     target = targets.resolve(options.target)
     if not targets.can_run(target):
@@ -105,7 +105,7 @@ def tune(
             f"this machine cannot run code for {target.name}", hint="measure on one that can"
         )
     where, file = database.this_machine(target), options.database
-    database.update(file, where, {})
+    database.update(file, Database())
     known, made = database.read(file).of(where), list[Measurement]()
     bench = _Bench(target, replace(options, pick="cost", database="", threads=1))
     listed = units(graph, options)
@@ -115,8 +115,9 @@ def tune(
         if perf_counter() >= deadline:
             break
         report(f"op {number} of {len(listed)}: {unit.op.name} {unit.op.node}")
-        made += bench.measure(unit, deadline)
-    database.update(file, where, {m.key: m.timing for m in made})
+        found = bench.measure(unit, deadline)
+        database.update(file, Database({where: {m.key: m.timing for m in found}}))
+        made += found
     return made
 
 

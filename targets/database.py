@@ -12,14 +12,16 @@ What is read is bounded and checked. It decides between kernels, and nothing els
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, NamedTuple, cast
 
 from tessella.support.errors import OptionError
@@ -35,6 +37,8 @@ MAX_TEXT = 1 << 13
 """Characters of a key, and of the name of a processor or target."""
 MAX_CYCLES = 1e15
 MAX_RUNS = 1 << 20
+PATIENCE, PAUSE = 10.0, 0.01
+"""Seconds to wait for others that write, and between two tries."""
 KNOB = "TESSELLA_DB"
 """The environment variable that names the file where no option does."""
 
@@ -201,13 +205,44 @@ def write(path: str | Path, database: Database) -> None:
         raise _refused(file, "cannot be written", error.strerror or str(error)) from error
 
 
-def update(path: str | Path, where: Machine, times: Times) -> None:
-    """Add times to the database in a file, or to a new one. Raises OptionError."""
-    database = Database()
-    if Path(path).exists():
-        database.merge(read(path))
-    database.add(where, times)
-    write(path, database)
+def update(path: str | Path, added: Database) -> None:
+    """Add times to the database in a file, or to a new one. Raises OptionError.
+
+    Processes that do so at once wait for each other: none loses what another one adds.
+    """
+    file, merged = Path(path), Database()
+    with _alone(file):
+        if file.exists():
+            merged.merge(parse(_content(file), str(file)))
+        merged.merge(added)
+        write(file, merged)
+
+
+@contextlib.contextmanager
+def _alone(file: Path) -> Generator[None]:
+    """Keep the other writers of a file's folder waiting. The lock ends with the process; where
+    there are no locks, or one is held for too long, times that others add meanwhile may be lost."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(file.parent, os.O_RDONLY)
+    except OSError as error:
+        raise _refused(file, "cannot be written", error.strerror or str(error)) from error
+    try:
+        with contextlib.suppress(OSError):
+            _lock(folder, monotonic() + PATIENCE)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(descriptor: int, deadline: float) -> None:
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() > deadline:
+                raise
+            sleep(PAUSE)
 
 
 def _refused(file: str | Path, what: str, found: str) -> OptionError:

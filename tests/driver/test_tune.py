@@ -21,7 +21,7 @@ from tessella.driver.tune import tune, units
 from tessella.kernels.registry import Kernel, registered
 from tessella.support.errors import OptionError
 from tessella.targets import database
-from tessella.targets.database import Timing
+from tessella.targets.database import Database, Timing
 from tests.native import FixedSource, GraphBuilder, normal
 
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
@@ -104,7 +104,7 @@ def slowed(path: Path, layout: Layout) -> None:
     where = database.this_machine(target)
     times = database.of_this_machine(str(path), target)
     slow = {k: Timing(1e9 if k.endswith(f"/{layout}") else 1.0, 0.0, 99) for k in times}
-    database.update(path, where, slow)
+    database.update(path, Database({where: slow}))
 
 
 @pytest.mark.parametrize("slow, fast", [(NHWC, NCHW), (NCHW, NHWC)])
@@ -132,7 +132,7 @@ def test_without_a_time_an_estimate_is_scaled_as_those_beside_it(tmp_path: Path)
     times = database.of_this_machine(str(path), target)
     slow = {k: Timing(1e9, 0.0, 99) for k in times if k.endswith("/nhwc")}
     path.unlink()
-    database.update(path, database.this_machine(target), slow)
+    database.update(path, Database({database.this_machine(target): slow}))
     ops = compile_source(FixedSource(make), threads=1, database=str(path)).explain().ops
     # all is ten thousand times slower than estimated, so nothing but the estimates counts
     best = min(made, key=lambda m: m.estimated)

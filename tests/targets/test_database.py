@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,8 @@ def parse(found: Any) -> Database:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / "x.json"
-    database.update(path, HERE, {"k": GOOD})
-    database.update(path, THERE, {"k": Timing(1.0, 0.0, 1)})
+    database.update(path, Database({HERE: {"k": GOOD}}))
+    database.update(path, Database({THERE: {"k": Timing(1.0, 0.0, 1)}}))
     found = database.read(path)
     assert found.of(HERE) == {"k": GOOD}
     assert found.of(THERE) == {"k": (1.0, 0.0, 1)}
@@ -58,10 +60,10 @@ def test_a_file_is_read_anew_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     target = targets.native()
     here = database.this_machine(target)
-    database.update(path, here, {"k": GOOD})
+    database.update(path, Database({here: {"k": GOOD}}))
     first = database.digest(str(path))
     assert database.of_this_machine(str(path), target) == {"k": GOOD}
-    database.update(path, here, {"another": GOOD})
+    database.update(path, Database({here: {"another": GOOD}}))
     assert database.of_this_machine(str(path), target).keys() == {"k", "another"}
     assert database.digest(str(path)) != first
     assert (database.of_this_machine("", target), database.digest("")) == ({}, "")
@@ -130,5 +132,40 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="cannot be read"):
             database.read(path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match="cannot be written"):
-        database.write(tmp_path / "file" / "x.json", Database())
+    for put in (database.write, database.update):
+        with pytest.raises(OptionError, match="cannot be written"):
+            put(tmp_path / "file" / "x.json", Database())
+
+
+# ** several writers **
+
+WRITERS, ENTRIES = 4, 25
+
+WRITER = f"""
+import sys
+from tessella.targets.database import Database, Machine, Timing, update
+
+for number in range({ENTRIES}):
+    times = {{sys.argv[2] + str(number): Timing(1.0, 0.0, 1)}}
+    update(sys.argv[1], Database({{Machine("a", "b"): times}}))
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    names = [chr(ord("a") + i) for i in range(WRITERS)]
+    running = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), n]) for n in names]
+    assert [process.wait() for process in running] == [0] * WRITERS
+    found = database.read(path).of(Machine("a", "b"))
+    assert found.keys() == {f"{name}{number}" for name in names for number in range(ENTRIES)}
+    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_writer_that_hangs_does_not_stop_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    path = tmp_path / "x.json"
+    with database._alone(path):
+        database.update(path, Database({HERE: {"k": GOOD}}))
+    assert database.read(path).of(HERE) == {"k": GOOD}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from tessella.driver.explain_types import duration
 from tessella.driver.tune import Measurement, tune
@@ -81,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
 def _merge(path: str, others: Sequence[str]) -> None:
     if others:
         merged = database.Database()
-        for other in (*([path] if Path(path).exists() else []), *others):
+        for other in others:
             merged.merge(database.read(other))
-        database.write(path, merged)
+        database.update(path, merged)
 
 
 def table(made: Sequence[Measurement]) -> list[str]:
