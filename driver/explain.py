@@ -6,9 +6,7 @@ The `placed` stage says what was picked and how; the candidates that were not ar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -23,59 +21,16 @@ from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.driver.explain_pick import Explainer
-from tessella.driver.explain_table import headline_of_values, page, table
-from tessella.driver.explain_threads import explain_threads, lines
-from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick, Threads
+from tessella.driver.explain_threads import explain_threads
 from tessella.kernels.cost import bytes_of
 from tessella.passes.base import CONSUMED, PATTERN, functions
+from tessella.runtime.explain_types import Conversion, Entry, Fusion, Threads
+from tessella.runtime.explanation import Explanation
 
 DERIVED = (
     "The program was loaded from the stage {stage!r}, which no longer knows its ops: "
     "these are the kernels of its nodes."
 )
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """How a program is run; shown as a table in a notebook."""
-
-    ops: list[Entry]
-    conversions: list[Conversion] = field(default_factory=list[Conversion])
-    fusions: list[Fusion] = field(default_factory=list[Fusion])
-    pick: Pick | None = None
-    """How the kernels were picked; None where that is not known."""
-    note: str = ""
-    """What is missing from the explanation, if anything."""
-    threads: Threads | None = None
-    """How kernels are divided between threads; None where the program was not lowered so far."""
-    values: Sequence[str] = ()
-    """The values of inputs that the program was made for, as shapes depend on them."""
-    subprograms: Sequence[tuple[str, Explanation]] = ()
-    """Where the program is cut: the subprograms after the first one, of the latest call."""
-
-    def json(self) -> str:
-        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values"}``,
-        and ``"note"`` where there is one. Costs are in seconds."""
-        note = {"note": self.note} if self.note else {}
-        parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
-        more = {"pick": self.pick, "threads": self.threads, "values": list(self.values)}
-        followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
-        rest = {"subprograms": followed} if followed else {}
-        return json.dumps({**parts, **more, **rest, **note}, indent=2)
-
-    def __str__(self) -> str:
-        text = table(self.ops, self.conversions, self.fusions, self.pick)
-        if self.threads is not None:
-            text += ["", *lines(self.threads)]
-        if self.values:
-            text += ["", headline_of_values(self.values)]
-        for where, subprogram in self.subprograms:
-            text += ["", f"{where}:", str(subprogram)]
-        return "\n".join([self.note, *text] if self.note else text)
-
-    def _repr_html_(self) -> str:
-        notes = [self.note, headline_of_values(self.values)]
-        return page(self.ops, self.conversions, self.fusions, self.pick, notes)
 
 
 def explain(stages: Mapping[str, ModuleOp], values: Sequence[str] = ()) -> Explanation:

@@ -17,7 +17,6 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
-from tessella.driver.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import Kernel, accepts, picked_kernel
@@ -33,6 +32,7 @@ from tessella.passes.pick.candidates import (
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import OpCost, step_seconds
 from tessella.passes.pick_kernels import PICK
+from tessella.runtime.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.targets.database import of_this_machine
 
 

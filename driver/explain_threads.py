@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects import rt
-from tessella.driver.explain_types import Barrier, Threads
 from tessella.passes.base import buffer_segments
+from tessella.runtime.explain_types import Barrier, Threads
 
 
 def explain_threads(module: ModuleOp) -> Threads:
@@ -26,16 +26,6 @@ def explain_threads(module: ModuleOp) -> Threads:
         for barrier in _barriers(segment, kernels, times[segment.sym_name.data])
     ]
     return Threads(calls=len(calls), divided=divided, barriers=barriers)
-
-
-def lines(threads: Threads) -> Iterator[str]:
-    """The lines of the text."""
-    calls, divided, barriers = threads["calls"], threads["divided"], threads["barriers"]
-    yield f"threads divide {divided} of {calls} kernels, with {len(barriers)} barriers"
-    for barrier in barriers:
-        nodes = f" ({', '.join(barrier['nodes'])})" if barrier["nodes"] else ""
-        times = f", {barrier['times']} times" if barrier["times"] > 1 else ""
-        yield f"    before {barrier['before']}{nodes}{times}"
 
 
 def _times(segments: Sequence[rt.SegmentOp]) -> Mapping[str, int]:

@@ -39,7 +39,7 @@ from tessella.support.memory import give_back
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
     from tessella.driver.build import StagedProgram
-    from tessella.driver.explain import Explanation
+    from tessella.runtime.explanation import Explanation
 
 # the compiler is imported where it is needed: a program that is found on disk does without
 

@@ -13,7 +13,6 @@ from tessella.driver.compiling import Progress, memory_to_compile, quiet
 from tessella.driver.options import Options
 from tessella.driver.subprograms import whole
 from tessella.runtime.artifact import Buffer, Compiled, dump
-from tessella.runtime.manifest import Explained
 from tessella.runtime.records import NotStorableError
 from tessella.support.errors import OptionError
 from tessella.support.versions import versions
@@ -21,7 +20,7 @@ from tessella.support.versions import versions
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
     from tessella.driver.emit_c import CProgram
-    from tessella.driver.explain import Explanation
+    from tessella.runtime.explanation import Explanation
     from tessella.runtime.program import Program
     from tessella.runtime.signature import ValueInfo
 
@@ -40,7 +39,7 @@ def compiled(
 ) -> Compiled:
     """A program as it is stored: with what it is made for."""
     target = targets.resolve(options.target)
-    explained = None if explanation is None else Explained(str(explanation), explanation.json())
+    explained = None if explanation is None else explanation.json()
     return Compiled(target.name, target.features, shapes, program, values, explained)
 
 

@@ -11,10 +11,11 @@ from tessella.dialects.nn.core import Array
 from tessella.dialects.printing import to_text
 from tessella.driver import build
 from tessella.driver.compiling import memory_to_compile
-from tessella.driver.explain import Explanation, explain
+from tessella.driver.explain import explain
 from tessella.driver.model import Model
 from tessella.driver.options import Options
 from tessella.driver.stages import STAGES
+from tessella.runtime.explanation import Explanation
 from tessella.support.errors import InternalError
 
 MAX_PROGRAMS = 64

@@ -28,7 +28,6 @@ from tessella.runtime.manifest import (
     Blob,
     CodeRecord,
     Entry,
-    Explained,
     Manifest,
     ProgramRecord,
     ScanRecord,
@@ -57,7 +56,8 @@ class Compiled:
     program: Program
     values: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
     """Of inputs that the program does not take, as it is made for them."""
-    explained: Explained | None = None
+    explanation: str | None = None
+    """How it is run, as JSON."""
 
 
 Keep = Callable[[Array], str]
@@ -105,7 +105,7 @@ class _Writer:
         image = None if made.program.code is None else self._image(made.program.code.image)
         program = self._program(made.program)
         features = tuple(made.features)
-        return Entry(made.target, features, shapes, values, image, program, made.explained)
+        return Entry(made.target, features, shapes, values, image, program, made.explanation)
 
     def _image(self, image: Image) -> CodeRecord:
         return CodeRecord(self._add(image.code), image.functions, image.imports)

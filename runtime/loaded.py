@@ -16,28 +16,16 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.runtime.arena import Workspace, aligned
 from tessella.runtime.artifact import Artifact
-from tessella.runtime.manifest import Entry, Explained
+from tessella.runtime.explanation import Explanation
+from tessella.runtime.manifest import Entry
 from tessella.runtime.model import Model, Shapes
 from tessella.runtime.program import Program
+from tessella.runtime.signature import ValueInfo
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
 from tessella.targets import Target, threads
 
 Array = npt.NDArray[Any]
-
-
-class Explanation:
-    """How a program is run, as it was known when it was compiled."""
-
-    def __init__(self, explained: Explained) -> None:
-        self._explained = explained
-
-    def json(self) -> str:
-        """All of it as JSON, as that of a compiled model."""
-        return self._explained.json
-
-    def __str__(self) -> str:
-        return self._explained.text
 
 
 class LoadedModel(Model):
@@ -65,10 +53,7 @@ class LoadedModel(Model):
 
     def explain(self) -> Explanation:
         """Which kernel runs each op, at which place, and why."""
-        explained = self._entries[self._latest].explained
-        if explained is None:
-            raise OptionError("the artifact was written without an explanation", where=self._where)
-        return Explanation(explained)
+        return _explanation(self._entries[self._latest], self._where)
 
     def check(self) -> None:
         """Prove that all weights are those that were written. Raises InvalidModelError."""
@@ -103,16 +88,9 @@ class LoadedModel(Model):
         raise ShapeError(
             "the artifact has no program for these inputs",
             where=self._where,
-            expected=" or ".join(self._made_for(entry) for entry in self._entries),
+            expected=" or ".join(_made_for(self.inputs, entry) for entry in self._entries),
             found=", ".join(map(_shape, shapes)),
             hint="compile it for them: `tessella compile MODEL -o FILE.tsl --shape ..`",
-        )
-
-    def _made_for(self, entry: Entry) -> str:
-        pairs = zip(self.inputs, entry.shapes, strict=True)
-        texts = (f"{info.name} {_shape(shape)}" for info, shape in pairs)
-        return ", ".join(
-            f"{text} of one value" if i in entry.values else text for i, text in enumerate(texts)
         )
 
     def _program(self, number: int) -> Program:
@@ -135,13 +113,20 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> LoadedM
     Raises InvalidModelError for a file that is no artifact, is damaged, or has another format, and
     OptionError if this machine cannot run it. The weights are not read: see `LoadedModel.check`.
     """
-    where = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:
-        raise InvalidModelError(f"cannot read the artifact: {error}", where=str(where)) from error
-    return _loaded(data, threads, str(where))
+    return _loaded(_mapped(path), threads, str(path))
+
+
+def explain(path: str | os.PathLike[str]) -> Sequence[tuple[str, Explanation]]:
+    """What each program of an artifact was made for, and how it is run, on any machine. Raises
+    InvalidModelError as `load` does, OptionError for an artifact without explanations."""
+    manifest = Artifact(_mapped(path), where=str(path)).manifest
+    return [
+        (
+            f"{_machine(entry)}, {_made_for(manifest.inputs, entry)}",
+            _explanation(entry, str(path)),
+        )
+        for entry in manifest.programs
+    ]
 
 
 def from_bytes(data: bytes, threads: int | None = None) -> LoadedModel:
@@ -161,6 +146,14 @@ def write(path: str | os.PathLike[str], parts: Sequence[bytes | memoryview]) -> 
         raise OptionError(f"cannot write the artifact: {error}", where=str(path)) from error
 
 
+def _mapped(path: str | os.PathLike[str]) -> memoryview:
+    try:
+        with open(path, "rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise InvalidModelError(f"cannot read the artifact: {error}", where=str(path)) from error
+
+
 def _loaded(data: memoryview, count: int | None, where: str) -> LoadedModel:
     count = threads.default() if count is None else threads.check(count, "the option 'threads'")
     return LoadedModel(Artifact(data, where=where), data, count, where)
@@ -175,7 +168,7 @@ def _runnable(entries: Sequence[Entry], where: str) -> Sequence[Entry]:
             "this machine cannot run the code of the artifact",
             where=where,
             expected=f"code for one of {', '.join(_machines())}",
-            found=", ".join(" + ".join([name, *features]) for name, features in made_for) or "none",
+            found=", ".join(dict.fromkeys(map(_machine, entries))) or "none",
             hint="compile the model for it: `tessella compile MODEL -o FILE.tsl --target ..`",
         )
     best = max(able, key=lambda key: (able[key].vector_bits, len(able[key].features)))
@@ -196,6 +189,27 @@ def _machines() -> list[str]:
 def _serves(entry: Entry, shapes: Shapes, arrays: Sequence[Array]) -> bool:
     return entry.shapes == shapes and all(
         arrays[i].tobytes().hex() == data for i, data in entry.values.items()
+    )
+
+
+def _explanation(entry: Entry, where: str) -> Explanation:
+    if entry.explanation is None:
+        raise OptionError("the artifact was written without an explanation", where=where)
+    try:
+        return Explanation.from_json(entry.explanation)
+    except ValueError as error:
+        raise InvalidModelError("the artifact is damaged", where=where, found=str(error)) from error
+
+
+def _machine(entry: Entry) -> str:
+    return " + ".join(dict.fromkeys([entry.target, *entry.features]))
+
+
+def _made_for(inputs: Sequence[ValueInfo], entry: Entry) -> str:
+    pairs = zip(inputs, entry.shapes, strict=True)
+    texts = (f"{info.name} {_shape(shape)}" for info, shape in pairs)
+    return ", ".join(
+        f"{text} of one value" if i in entry.values else text for i, text in enumerate(texts)
     )
 
 

@@ -21,7 +21,7 @@ from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo
 
-FORMAT = 1
+FORMAT = 2
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 
@@ -66,13 +66,6 @@ class CodeRecord:
     imports: Mapping[str, int]
 
 
-class Explained(NamedTuple):
-    """How a program is run, for people."""
-
-    text: str
-    json: str
-
-
 @dataclass(frozen=True)
 class Entry:
     """A program, by what it was made for."""
@@ -87,7 +80,8 @@ class Entry:
     """The bytes, in hexadecimal, of inputs that the program does not take: it is made for them."""
     image: CodeRecord | None
     program: ProgramRecord
-    explained: Explained | None
+    explanation: str | None
+    """How it is run, as JSON."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import numpy_helper
 
 from tessella.dialects.nn.core import Array
-from tessella.driver.explain_types import Entry
 from tessella.runtime.elements import dtype_name, widened
+from tessella.runtime.explain_types import Entry
 from tessella.tools.first_difference import Finding
 from tessella.tools.onnx_values import Arrays, OnnxGraph
 

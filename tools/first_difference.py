@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tessella.dialects.nn.core import Array
-from tessella.driver.explain import Explanation
+from tessella.runtime.explanation import Explanation
 from tessella.tools.onnx_values import Arrays, OnnxGraph, Oracle, Tessella
 
 _AT_ONCE = 8

@@ -15,12 +15,12 @@ import onnx
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.driver.by_value import specialised
-from tessella.driver.explain import Explanation
 from tessella.driver.model import Model
 from tessella.driver.options import Options
 from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import element_of, tagged
+from tessella.runtime.explanation import Explanation
 from tessella.support.errors import ExecutionError, OptionError
 
 Arrays = Mapping[str, Array]

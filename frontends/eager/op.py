@@ -14,7 +14,6 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.driver.build import compile_graph
 from tessella.driver.compiling import memory_to_compile
-from tessella.driver.explain import Explanation
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.eager.operands import (
@@ -28,6 +27,7 @@ from tessella.frontends.eager.operands import (
 from tessella.frontends.eager.settings import Settings
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.programs import FixedProgram, Lowered
+from tessella.runtime.explanation import Explanation
 from tessella.runtime.program import Program
 from tessella.support.errors import ShapeError
 

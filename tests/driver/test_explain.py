@@ -17,11 +17,12 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
 from tessella.driver.compile import compile_source
-from tessella.driver.explain import Explanation, explain
-from tessella.driver.explain_types import duration
+from tessella.driver.explain import explain
 from tessella.driver.options import make_options
 from tessella.driver.stage_file import StageSource, save_stage
 from tessella.kernels.registry import VIEW_KERNEL
+from tessella.runtime.explain_types import duration
+from tessella.runtime.explanation import Explanation
 from tessella.tools.cli import main
 from tests.native import FixedSource, GraphBuilder
 from tests.passes.harness import sample
@@ -106,6 +107,44 @@ def test_every_other_kernel_is_there_with_a_reason() -> None:
     assert second["cost"] > (conv["cost"] or 0)
     assert any("together with the ops around it" in r["reason"] for r in relu["rejected"])
     assert sums["rejected"] == []
+
+
+def test_reasons_are_told_to_who_asks() -> None:
+    found = explained()
+    assert "    not " not in str(found)
+    with_reasons = found.why().splitlines()
+    assert "    not host at host/f32/nchw: a fallback (host) that is not needed" in with_reasons
+    assert [line for line in with_reasons if not line.startswith("    not")] == (
+        str(found).splitlines()
+    )
+
+
+def test_json_is_read_again() -> None:
+    found = explained()
+    again = Explanation.from_json(found.json())
+    assert (again.why(), again.json()) == (found.why(), found.json())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"ops": 1}', '{"ops": [{}]}', '{"x": []}'])
+def test_other_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        Explanation.from_json(text)
+
+
+def test_an_artifact_is_explained_on_any_machine(tmp_path: Path, capsys: Out) -> None:
+    model, path = ROOT / "examples" / "digits" / "digits.onnx", str(tmp_path / "d.tsl")
+    assert main(["compile", str(model), "-o", path, "--target", "avx512,neon"]) == 0
+    capsys.readouterr()
+    assert main(["explain", path, "--why"]) == 0
+    by_artifact = capsys.readouterr().out
+    for target in ("avx512", "neon"):
+        assert main(["explain", str(model), "--target", target, "--why"]) == 0
+        text = capsys.readouterr().out
+        assert f"for {target}, image [1, 1, 8, 8]:\n{text.rstrip()}\n" in by_artifact
+    assert main(["explain", path, "--json"]) == 0
+    titles = list(json.loads(capsys.readouterr().out))
+    assert titles == [f"{target}, image [1, 1, 8, 8]" for target in ("avx512", "neon")]
+    assert main(["explain", path, "--tiles"]) == 2
 
 
 def test_a_predicate_says_why_in_a_sentence() -> None:
@@ -270,7 +309,7 @@ def test_the_example_in_the_documentation(capsys: Out) -> None:
     text = (ROOT / "docs" / "picking.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     model = str(ROOT / "examples" / "digits" / "digits.onnx")
-    assert main(["explain", model, "--target", "avx512"]) == 0
+    assert main(["explain", model, "--target", "avx512", "--why"]) == 0
     found = iter([normal(line) for line in capsys.readouterr().out.splitlines()])
     for line in example.splitlines():
         if line and line != "...":

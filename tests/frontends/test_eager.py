@@ -33,11 +33,12 @@ from tessella.dialects.nn.core import (
     type_of,
 )
 from tessella.driver.build import Built, lower
-from tessella.driver.explain import Explanation, explain
+from tessella.driver.explain import explain
 from tessella.driver.options import make_options
 from tessella.driver.pipeline import Options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.eager import op as eager
+from tessella.runtime.explanation import Explanation
 from tessella.runtime.host import KERNELS
 from tessella.runtime.program import HostStep, Program
 from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError

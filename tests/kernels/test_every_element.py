@@ -21,10 +21,10 @@ from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.driver.build import lower
 from tessella.driver.compile import compile_source
 from tessella.driver.explain import explain
-from tessella.driver.explain_types import Entry
 from tessella.driver.options import make_options
 from tessella.kernels.elements import NATIVE
 from tessella.runtime.elements import converted, widened
+from tessella.runtime.explain_types import Entry
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import ShapeError
 from tests.kernels.test_elements import sample

@@ -4,12 +4,17 @@ is."""
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 
 from tessella.driver.build import lower
 from tessella.driver.explain import explain
 from tessella.driver.explain_tiles import explain_tiles
-from tessella.driver.stages import IR_STAGES
+from tessella.driver.stages import ARTIFACT, IR_STAGES
 from tessella.frontends.compile import open_source
+from tessella.runtime import loaded
+from tessella.runtime.explanation import Explanation
+from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
@@ -25,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_values(parser)
     add_options(parser)
     what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--why", action="store_true", help="print too why other kernels were not picked"
+    )
     what.add_argument("--json", action="store_true", help="print JSON")
     what.add_argument(
         "--tiles",
@@ -42,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation; no code is generated."""
+    if Path(args.model).suffix == ARTIFACT:
+        return _shipped(args)
     graph = open_graph(open_source(args.model), args)
     if args.tiles is not None:
         for line in explain_tiles(graph, options_of(args), args.tiles):
@@ -49,6 +59,25 @@ def run(args: argparse.Namespace) -> int:
         return 0
     stop = max("loops" if args.barriers else "placed", graph.stage, key=IR_STAGES.index)
     lowered = lower(graph, options_of(args), start=graph.stage, stop=stop)
-    explanation = explain(lowered.stages)
-    print(explanation.json() if args.json else explanation)
+    print(_text(explain(lowered.stages), args))
     return 0
+
+
+def _shipped(args: argparse.Namespace) -> int:
+    """Print what an artifact says of its programs. It has no more than was known when they were
+    compiled."""
+    if args.tiles is not None:
+        raise OptionError("an artifact does not have what --tiles prints", hint="name the model")
+    programs = loaded.explain(args.model)
+    if args.json:
+        print(json.dumps({title: json.loads(each.json()) for title, each in programs}, indent=2))
+        return 0
+    for title, each in programs:
+        print(f"for {title}:\n{_text(each, args)}\n")
+    return 0
+
+
+def _text(explanation: Explanation, args: argparse.Namespace) -> str:
+    if args.json:
+        return explanation.json()
+    return explanation.why() if args.why else str(explanation)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tessella.driver.explain_types import duration
 from tessella.driver.tune import Measurement, tune
 from tessella.frontends.compile import open_source
+from tessella.runtime.explain_types import duration
 from tessella.support.errors import OptionError
 from tessella.targets import database, machine
 from tessella.tools.commands.shared import (

@@ -6,7 +6,15 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from tessella.driver.explain_types import Conversion, Entry, Fusion, Pick, Rejected, duration
+from tessella.runtime.explain_types import (
+    Conversion,
+    Entry,
+    Fusion,
+    Pick,
+    Rejected,
+    Threads,
+    duration,
+)
 
 OPS = (
     *("op", "node", "kernel", "place", "storage", "arithmetic"),
@@ -39,16 +47,29 @@ def table(
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
     pick: Pick | None,
+    *,
+    why: bool,
 ) -> list[str]:
-    """The lines of the text; under each op why others were not picked."""
+    """The lines of the text; under each op why others were not picked, if that is asked for."""
     aligned = _aligned([OPS, *map(_op_row, ops)])
     lines = [aligned[0]]
     for entry, line in zip(ops, aligned[1:], strict=True):
-        lines += [line, *(f"    not {text}" for text in _reasons(entry["rejected"]))]
+        reasons = _reasons(entry["rejected"]) if why else ()
+        lines += [line, *(f"    not {text}" for text in reasons)]
     for title, header, rows in _further(ops, conversions, fusions):
         lines += ["", f"{title}:", *_aligned([header, *rows])]
     head = headline(pick)
     return [*lines, "", head] if head else lines
+
+
+def thread_lines(threads: Threads) -> Iterator[str]:
+    """How threads divide the kernels, and where they wait, in lines."""
+    calls, divided, barriers = threads["calls"], threads["divided"], threads["barriers"]
+    yield f"threads divide {divided} of {calls} kernels, with {len(barriers)} barriers"
+    for barrier in barriers:
+        nodes = f" ({', '.join(barrier['nodes'])})" if barrier["nodes"] else ""
+        times = f", {barrier['times']} times" if barrier["times"] > 1 else ""
+        yield f"    before {barrier['before']}{nodes}{times}"
 
 
 def page(

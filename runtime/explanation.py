@@ -1,0 +1,79 @@
+"""How a program is run: what `explain` returns, for a model that was compiled or loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tessella.runtime.explain_table import headline_of_values, page, table, thread_lines
+from tessella.runtime.explain_types import Conversion, Entry, Fusion, Pick, Threads
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a program is run; shown as a table in a notebook."""
+
+    ops: list[Entry]
+    conversions: list[Conversion] = field(default_factory=list[Conversion])
+    fusions: list[Fusion] = field(default_factory=list[Fusion])
+    pick: Pick | None = None
+    """How the kernels were picked; None where that is not known."""
+    note: str = ""
+    """What is missing from the explanation, if anything."""
+    threads: Threads | None = None
+    """How kernels are divided between threads; None where the program was not lowered so far."""
+    values: Sequence[str] = ()
+    """The values of inputs that the program was made for, as shapes depend on them."""
+    subprograms: Sequence[tuple[str, Explanation]] = ()
+    """Where the program is cut: the subprograms after the first one, of the latest call."""
+
+    def json(self) -> str:
+        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values"}``,
+        and ``"note"`` where there is one. Costs are in seconds."""
+        note = {"note": self.note} if self.note else {}
+        parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
+        more = {"pick": self.pick, "threads": self.threads, "values": list(self.values)}
+        followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
+        rest = {"subprograms": followed} if followed else {}
+        return json.dumps({**parts, **more, **rest, **note}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Explanation:
+        """What `json` has written. Raises ValueError for another text."""
+        try:
+            found = cls._of(json.loads(text))
+            found.why()
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise ValueError(f"its explanation cannot be read: {error!r}") from error
+        return found
+
+    @classmethod
+    def _of(cls, record: Mapping[str, Any]) -> Explanation:
+        followed = cast(Mapping[str, Any], record.get("subprograms", {})).items()
+        parts: dict[str, Any] = {
+            name: part for name, part in record.items() if name != "subprograms"
+        }
+        return cls(**parts, subprograms=[(where, cls._of(each)) for where, each in followed])
+
+    def __str__(self) -> str:
+        return self._text(why=False)
+
+    def why(self) -> str:
+        """The text, with the reasons why other kernels were not picked."""
+        return self._text(why=True)
+
+    def _text(self, *, why: bool) -> str:
+        text = table(self.ops, self.conversions, self.fusions, self.pick, why=why)
+        if self.threads is not None:
+            text += ["", *thread_lines(self.threads)]
+        if self.values:
+            text += ["", headline_of_values(self.values)]
+        for where, subprogram in self.subprograms:
+            text += ["", f"{where}:", subprogram._text(why=why)]
+        return "\n".join([self.note, *text] if self.note else text)
+
+    def _repr_html_(self) -> str:
+        notes = [self.note, headline_of_values(self.values)]
+        return page(self.ops, self.conversions, self.fusions, self.pick, notes)
