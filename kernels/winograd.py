@@ -17,13 +17,13 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import NCHW, NHWC
 from tessella.dialects.nn import linear
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import Array, Tensor, shape_of
+from tessella.dialects.nn.core import Array, shape_of
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder
 from tessella.kernels.elements import rows
 from tessella.kernels.linear import add_bias, multiply
-from tessella.kernels.reduction import first, inner_type
+from tessella.kernels.reduction import inner_type
 from tessella.kernels.registry import native
 
 TAPS = 3
@@ -177,23 +177,18 @@ class _Tiles:
         return self._results(a, z, tiles, out)
 
     def _results(self, a: SSAValue, z: SSAValue, tiles: dict[str, int], out: int) -> SSAValue:
-        """The last transform, and without what lies beyond the result's last row and column."""
-        k, m, type = self.k, self.m, self.k.result_type(self.op)
-        shape = type.get_shape()
+        """The last transform. What tiles have beyond the result's last row and column is not
+        written."""
+        k, m = self.k, self.m
         y, x = Linear.of("ty", m) + Linear.of("u"), Linear.of("tx", m) + Linear.of("v")
-        whole = [tiles["n"], out, m * tiles["ty"], m * tiles["tx"]]
-        made = k.contract(
+        return k.contract(
             "+",
             {**tiles, "u": m, "v": m, "o": out},
             {"q": self.n},
             [(a, ["v", "q"]), (z, ["u", "q", *tiles, "o"])],
-            (Tensor(type.element_type, whole, type.encoding), ["n", "o", y, x]),
+            (k.result_type(self.op), ["n", "o", y, x]),
             multiply,
         )
-        if tuple(whole) == tuple(shape):
-            return made
-        free = {f"d{i}": extent for i, extent in enumerate(shape)}
-        return k.contract("=", free, {}, [(made, list(free))], (type, list(free)), first)
 
     def _sum(
         self,

@@ -80,7 +80,9 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     yield "panels as wide as its tiles", all(_is_panel(a, s) for a in flat.accesses)
     yield (
         "a default, as not all points of the map count",
-        not (op.is_map and flat.constraints) or op.default is not None,
+        not op.is_map
+        or op.default is not None
+        or all(c.is_of_results(flat.inputs) for c in flat.constraints),
     )
 
 

@@ -120,7 +120,7 @@ class Loads:
             return None
         if not mask.varying:
             return mask
-        held = [self._holds(c, point, row, u) for c in self._active(own, point)]
+        held = [self.holds(c, point, row, u) for c in self._active(own, point)]
         return self._all([self._any(h) if h.varying else h for h in held])
 
     def _any(self, mask: Val) -> Val:
@@ -164,7 +164,7 @@ class Loads:
         """A vector of an operand from the element ``first`` on, of which ``size`` elements may be
         read."""
         guards = self.plan.operands[operand].guards
-        masks = [self._holds(c, point, row, u, first) for c in self._active(guards, point)]
+        masks = [self.holds(c, point, row, u, first) for c in self._active(guards, point)]
         if size < self.s.lanes:
             masks.append(Val(self.e.lane_mask(size), varying=True))
         return self._vector_now(self.buffers[operand], start + first, self._all(masks), 0).ssa
@@ -190,7 +190,7 @@ class Loads:
     def mask(self, point: Point, row: int, u: int) -> Val | None:
         """The condition under which the point counts; None if it always does."""
         active = self._active(self.plan.constraints.masked, point)
-        masks = [self._holds(c, point, row, u) for c in active]
+        masks = [self.holds(c, point, row, u) for c in active]
         if self.plan.sums_lanes and (tail := point.tail_of(u)):
             masks.append(Val(self.e.lane_mask(tail), varying=True))
         return self._all(masks)
@@ -225,8 +225,8 @@ class Loads:
             lambda: self.e.op(vector.BroadcastOp(mask.ssa, type)),
         )
 
-    def _holds(
-        self, c: Constraint, point: Point, row: int, u: int, element: int | None = None
+    def holds(
+        self, c: Constraint, point: Point, row: int, u: int = 0, element: int | None = None
     ) -> Val:
         """``0 <= form < extent``, by one unsigned comparison, made once for what it depends on: for
         the lanes, or for the elements of an operand side by side, from one on that is counted from

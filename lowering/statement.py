@@ -12,13 +12,11 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 
-from xdsl.dialects import arith, math, memref, vector
-from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.dialects import arith, math, vector
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import CASTS, SelectOp, element_of
-from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, YieldOp
@@ -31,6 +29,7 @@ from tessella.lowering.bounds import Bounds
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point, Step
 from tessella.lowering.prefetch import HALVES, Ahead, reads_apart
+from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
@@ -78,6 +77,9 @@ class Statement:
         self.reduces_lanes = self.plan.sums_lanes
         self.bodies = Bodies(emitter, schedule, buffers, code)
         self.loads = Loads(emitter, flat, schedule, self.plan, self.buffers, self.bodies)
+        self.stores = Stores(
+            emitter, op, schedule, self.plan, self.buffers, self.bodies, self.loads
+        )
         self.element = tensor_type(op.res).element_type
         last = op.combine.block.last_op
         assert isinstance(last, YieldOp)
@@ -116,7 +118,7 @@ class Statement:
 
     def _free(self, order: Sequence[str], point: Point) -> None:
         if not order:
-            self._tile(point)
+            self.stores.if_inside(point, partial(self._tile, point))
             return
         name, rest = order[0], order[1:]
         block = point.blocks.get(name, Extent(Pos(), self.flat.ranges[name]))
@@ -255,60 +257,12 @@ class Statement:
                 sums = [self._over_lanes(group) for group in groups]
                 varying = False
             values = [Val(v, varying) for v in sums]
-        self._finish(point, values)
+        self.stores.emit(point, values)
 
     def _over_lanes(self, totals: Sequence[SSAValue]) -> SSAValue:
         if self.op.greatest_number is not None:
             return greatest(self.e, totals)
         return horizontal(self.e, self.op.aggregation.data, totals)
-
-    def _finish(self, point: Point, values: Sequence[Val]) -> None:
-        for i, value in enumerate(values):
-            row, u = divmod(i, point.vectors)
-            block = self.op.post_block
-            if block is not None:
-                posts = [
-                    self.loads.load(n, point, point.rows[row], u, None)
-                    for n in range(self.flat.inputs, len(self.buffers) - 1)
-                ]
-                value = self.bodies.run(
-                    block, [value, *posts], point.indices, row, u, point.tail_of(u)
-                )
-            self._store(point, point.rows[row], u, value)
-        self.loads.forget()
-
-    def _store(self, point: Point, row: int, u: int, value: Val) -> None:
-        buffer = self.buffers[-1]
-        at = self.e.at(self.loads.address(-1, point, row, u))
-        if self.s.vector is None or self.reduces_lanes:
-            self.e.effect(memref.StoreOp.get(value.ssa, buffer, [at]))
-            return
-        spread, tail = self.e.spread(value), point.tail_of(u)
-        if tail == 1 and self._may_be_truncated():
-            self.e.effect(memref.StoreOp.get(self._first_lane(spread), buffer, [at]))
-        elif tail:
-            mask = self.e.lane_mask(tail)
-            self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))
-        else:
-            self.e.effect(vector.StoreOp.create(operands=[spread, buffer, at]))
-
-    def _may_be_truncated(self) -> bool:
-        """Whether LLVM stores one lane of a masked store too wide: it joins a truncation and the
-        store, and takes the width from before."""
-        stored = find_element(self.element)
-        return stored is not None and stored.llvm in ("i8", "i16", "i32")
-
-    def _first_lane(self, value: SSAValue) -> SSAValue:
-        """The first lane, as the sum of it and of zeros: of integers, as bf16 is one to LLVM."""
-        assert isinstance(value.type, VectorType)
-        stored = find_element(value.type.element_type)
-        if stored is not None and stored.is_float:
-            to = IntegerType(stored.bits)
-            lanes = CASTS["arith.bitcast"](value, VectorType(to, value.type.get_shape()))
-            first = self._first_lane(self.e.op(lanes))
-            return self.e.op(CASTS["arith.bitcast"](first, self.element))
-        mask, zero = self.e.lane_mask(1), self.bodies.zero(value.type)
-        return horizontal(self.e, "+", [self.e.op(SelectOp(mask, value, zero))])
 
     # ** reduced indices **
 

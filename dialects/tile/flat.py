@@ -68,6 +68,10 @@ class Constraint:
     operands: tuple[int, ...] = ()
     """The operands whose accesses would leave their tensors elsewhere."""
 
+    def is_of_results(self, inputs: int) -> bool:
+        """Whether it keeps the result, or what the post body reads, inside its tensor."""
+        return any(operand >= inputs for operand in self.operands)
+
     def interior(self, name: str, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
         """The half-open range of values of an index for which the constraint holds for all values
         of the others. The index has a positive coefficient."""

@@ -34,7 +34,7 @@ from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.ops import ContractOp, ExtractOp
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, ceil_div
 
 
 @dataclass(frozen=True)
@@ -182,13 +182,17 @@ def can_share(op: ContractOp, name: str) -> bool:
 
 
 def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size]) -> bool:
-    """Whether an index counts blocks of one dimension of the result, and all of them."""
+    """Whether an index counts blocks of one dimension of the result, and all of them. What the last
+    one has beyond the dimension is not written."""
     found = [
         (blocks_of(form, name, ranges), extent)
         for form, extent in zip(op.out_access, shape_of(op.res), strict=True)
         if form.coefficient(name)
     ]
-    return len(found) == 1 and found[0][0] is not None and found[0][0] * ranges[name] == found[0][1]
+    if len(found) != 1:
+        return False
+    ((length, extent),) = found
+    return length is not None and ceil_div(extent, length) == ranges[name]
 
 
 def can_divide(kernel: Operation, number: int) -> bool:

@@ -31,6 +31,8 @@ class Constraints:
     check."""
     masks: tuple[Constraint, ...]
     """The rest: checked at each point."""
+    stores: tuple[Constraint, ...]
+    """Those of the result, and of what the post body reads: what lies beyond is not stored."""
     bounded: frozenset[str]
     """The reduced indices whose loops are bounded, and are not unrolled."""
 
@@ -57,20 +59,21 @@ def _reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
 def classify(flat: Flat, schedule: Schedule) -> Constraints:
     """Group the constraints by how they are enforced.
 
-    Raises InvalidModelError for an output, or an operand of the post body, that can leave its
-    tensor.
+    Raises InvalidModelError for a result that can leave its tensor along the lanes, or where an
+    input does.
     """
-    for c in flat.constraints:
-        if any(operand >= flat.inputs for operand in c.operands):
+    stores = tuple(c for c in flat.constraints if c.is_of_results(flat.inputs))
+    for c in stores:
+        if min(c.operands) < flat.inputs or c.form.coefficient(schedule.vector or ""):
             raise InvalidModelError(
-                f"the access {c.form} leaves its tensor, which only those of inputs may",
+                f"the access {c.form} leaves its tensor, which only those of inputs may here",
                 expected=f"0 <= {c.form} < {c.extent}",
             )
     rows: list[Constraint] = []
     bounds: list[Constraint] = []
     lanes: list[Constraint] = []
     masks: list[Constraint] = []
-    for c in flat.constraints:
+    for c in (each for each in flat.constraints if each not in stores):
         names = {n for n, _ in c.form.terms}
         reduced = names & set(flat.reduced)
         plain = names - reduced - {schedule.rows}
@@ -97,4 +100,4 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         else:
             masks.append(c)
     bounded = frozenset(_reduced_indices(bounds, flat))
-    return Constraints(tuple(rows), tuple(bounds), tuple(lanes), tuple(masks), bounded)
+    return Constraints(tuple(rows), tuple(bounds), tuple(lanes), tuple(masks), stores, bounded)

@@ -168,6 +168,7 @@ class AccessPlan:
             ("loop bound", self.constraints.bounds),
             ("mask in boundary tiles", self.constraints.lanes),
             ("mask", self.constraints.masks),
+            ("condition of stores", self.constraints.stores),
         ):
             yield from (f"constraint 0 <= {c.form} < {c.extent}: {kind}" for c in group)
 
@@ -176,7 +177,7 @@ def plan_accesses(op: ContractOp, flat: Flat, vector: str | None, rows: str | No
     """The plan of a statement for a vector index and an index of rows. Without a vector index, each
     operand is read element by element. ``flat`` has the layouts of the operands.
 
-    Raises InvalidModelError for an output, or a post operand, that can leave its tensor.
+    Raises InvalidModelError for a result that can leave its tensor along the lanes.
     """
     constraints = classify(flat, Schedule((), (), vector, rows=rows))
     operands = tuple(

@@ -24,7 +24,8 @@ def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat) -> list[str]:
 def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
     """Whether a free index can run over lanes: each operand that would need a gather can be packed
     or transposed in registers."""
-    if flat.out.lane_stride(name) != 1:
+    bounds = (c for c in flat.constraints if c.is_of_results(flat.inputs))
+    if flat.out.lane_stride(name) != 1 or any(c.form.coefficient(name) for c in bounds):
         return False
     plan = plan_accesses(op, flat, name, None)
     if Access.GATHER in plan.extracts:

@@ -227,6 +227,15 @@ class Sketch(Choices):
         forms.insert(self.between(0, len(forms)), Linear((), self.between(0, 1)))
         return tuple(forms), tuple(self.extent(f) + f.constant + self.between(0, 2) for f in forms)
 
+    def cut(self, access: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an output, perhaps without the last elements of a dimension."""
+        moved = [d for d, form in enumerate(access) if form.terms and shape[d] > 1]
+        if not moved or not self.chance(15):
+            return shape
+        dim = self.one_of(*moved)
+        extent = max(1, shape[dim] - self.between(1, 3))
+        return (*shape[:dim], extent, *shape[dim + 1 :])
+
     def constraint(self) -> str:
         """One of ``where``."""
         self.leaves = True
@@ -348,7 +357,8 @@ class Sketch(Choices):
         post = Body(self.element)
         posts = self.post(post) if self.chance(30) else []
         has_init = self.chance(20)
-        access, shape = self.output(covers=not has_init)
+        access, whole = self.output(covers=not has_init)
+        shape = self.cut(access, whole)
         out = self.type(self.element, shape)
         words = [
             f"tile.contract {self.kind} [{self.index_text()}]",

@@ -6,7 +6,7 @@ It knows nothing of strides, layouts, schedules or loops.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ def run(op: ContractOp, arrays: Arrays, before: Array) -> Array:
         totals[slots] = combined
     else:
         _AGGREGATIONS[op.aggregation.data].at(totals, slots, combined)
+    inside = _inside(zip(op.out_access, shape_of(op.res), strict=True), free)
+    totals, free = totals[inside], _at(free, inside)
     if op.post_block is not None:
         posts = _elements(op.post_inputs, op.post_accesses, arrays, free)
         totals = _body(op.post_block, [totals, *posts], free, arrays)
@@ -67,15 +69,24 @@ def _value(form: Linear, points: Points) -> Array:
 
 
 def _valid(op: ContractOp, points: Points) -> Points:
-    """The points at which all accesses stay inside, and the constraints hold."""
+    """The points at which the inputs' accesses stay inside, and the constraints hold."""
     constraints = list(op.where_list)
     for value, forms in zip(op.inputs, op.input_accesses, strict=True):
         constraints += zip(forms, shape_of(value), strict=True)
+    return _at(points, _inside(constraints, points))
+
+
+def _inside(constraints: Iterable[tuple[Linear, int]], points: Points) -> Array:
+    """At which points the forms are at least 0 and below their extents."""
     valid = points[""] == 0
     for form, extent in constraints:
         value = _value(form, points)
         valid &= (value >= 0) & (value < extent)
-    return {name: values[valid] for name, values in points.items()}
+    return valid
+
+
+def _at(points: Points, chosen: Array) -> Points:
+    return {name: values[chosen] for name, values in points.items()}
 
 
 def _position(forms: Sequence[Linear], shape: Sequence[int], points: Points) -> Array:

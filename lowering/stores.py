@@ -1,0 +1,109 @@
+"""The end of a register tile: the post body, and the stores of those results that lie inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.ir import SSAValue
+
+from tessella.dialects.arith import CASTS, SelectOp
+from tessella.dialects.elements import find_element
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.attributes import Schedule
+from tessella.dialects.tile.flat import Constraint
+from tessella.lowering.aggregate import horizontal
+from tessella.lowering.body import Bodies
+from tessella.lowering.loads import Loads
+from tessella.lowering.point import Point
+from tessella.lowering.values import Emitter, Val
+from tessella.passes.tile.plan import AccessPlan
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Emits what a statement does with the values of a register tile."""
+
+    e: Emitter
+    op: ContractOp
+    s: Schedule
+    plan: AccessPlan
+    buffers: Sequence[SSAValue]
+    bodies: Bodies
+    loads: Loads
+
+    def if_inside(self, point: Point, body: Callable[[], None]) -> None:
+        """Run a register tile, of which all or no rows may lie beyond the result."""
+        self._if(point, 0, [c for c in self.plan.constraints.stores if not self._by_row(c)], body)
+
+    def emit(self, point: Point, values: Sequence[Val]) -> None:
+        """Run the post body on a tile's values, row by row, and store them."""
+        by_row = [c for c in self.plan.constraints.stores if self._by_row(c)]
+        for number, row in enumerate(point.rows):
+            first = number * point.vectors
+            mine = values[first : first + point.vectors]
+            self._if(point, row, by_row, partial(self._row, point, row, number, mine))
+            if by_row:
+                self.loads.forget()  # what was loaded is known in this row alone
+        self.loads.forget()
+
+    def _by_row(self, c: Constraint) -> bool:
+        return self.s.rows is not None and c.form.coefficient(self.s.rows) != 0
+
+    def _if(
+        self, point: Point, row: int, constraints: Sequence[Constraint], body: Callable[[], None]
+    ) -> None:
+        if not constraints:
+            body()
+            return
+        held = [self.loads.holds(c, point, row).ssa for c in constraints]
+        self.e.when(reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held), body)
+
+    def _row(self, point: Point, row: int, number: int, values: Sequence[Val]) -> None:
+        for u, value in enumerate(values):
+            if (block := self.op.post_block) is not None:
+                posts = [
+                    self.loads.load(n, point, row, u, None)
+                    for n in range(self.plan.inputs, len(self.buffers) - 1)
+                ]
+                tail = point.tail_of(u)
+                value = self.bodies.run(block, [value, *posts], point.indices, number, u, tail)
+            self._store(point, row, u, value)
+
+    def _store(self, point: Point, row: int, u: int, value: Val) -> None:
+        buffer = self.buffers[-1]
+        at = self.e.at(self.loads.address(-1, point, row, u))
+        if self.s.vector is None or self.plan.sums_lanes:
+            self.e.effect(memref.StoreOp.get(value.ssa, buffer, [at]))
+            return
+        spread, tail = self.e.spread(value), point.tail_of(u)
+        if tail == 1 and self._may_be_truncated():
+            self.e.effect(memref.StoreOp.get(self._first_lane(spread), buffer, [at]))
+        elif tail:
+            mask = self.e.lane_mask(tail)
+            self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))
+        else:
+            self.e.effect(vector.StoreOp.create(operands=[spread, buffer, at]))
+
+    def _may_be_truncated(self) -> bool:
+        """Whether LLVM stores one lane of a masked store too wide: it joins a truncation and the
+        store, and takes the width from before."""
+        stored = find_element(tensor_type(self.op.res).element_type)
+        return stored is not None and stored.llvm in ("i8", "i16", "i32")
+
+    def _first_lane(self, value: SSAValue) -> SSAValue:
+        """The first lane, as the sum of it and of zeros: of integers, as bf16 is one to LLVM."""
+        assert isinstance(value.type, VectorType)
+        element = value.type.element_type
+        stored = find_element(element)
+        if stored is not None and stored.is_float:
+            to = IntegerType(stored.bits)
+            lanes = CASTS["arith.bitcast"](value, VectorType(to, value.type.get_shape()))
+            first = self._first_lane(self.e.op(lanes))
+            return self.e.op(CASTS["arith.bitcast"](first, element))
+        mask, zero = self.e.lane_mask(1), self.bodies.zero(value.type)
+        return horizontal(self.e, "+", [self.e.op(SelectOp(mask, value, zero))])
