@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     BoolAttr,
     DenseArrayBase,
     FloatAttr,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -26,6 +28,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
+
+from tessella.dialects.sizes import dims, is_static, parse_size
 
 # ** operands and types **
 
@@ -100,6 +104,8 @@ def print_settings(printer: Printer, settings: Mapping[str, Attribute]) -> dict[
 def _text(value: Attribute) -> str | None:
     """The short form of a number, a boolean or a list of numbers."""
     match value:
+        case ArrayAttr() if value.data and all(isinstance(each, IntAttr) for each in value):
+            return f"[{', '.join(f'{cast(IntAttr, each).data:d}' for each in value)}]"
         case DenseArrayBase():
             numbers = cast(Sequence[float], cast(Any, value).get_values())
             return f"[{', '.join(map(_number_text, numbers))}]" if _list(numbers) == value else None
@@ -130,10 +136,10 @@ def _list(numbers: Sequence[float]) -> DenseArrayBase[Any]:
 
 def _parse_value(parser: Parser) -> Attribute:
     numbers = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: _parse_number(parser)
+        parser.Delimiter.SQUARE, lambda: _parse_item(parser)
     )
     if numbers is not None:
-        return _list(numbers)
+        return _list(numbers) if is_static(numbers) else ArrayAttr(dims(numbers))
     if (boolean := parser.parse_optional_boolean()) is not None:
         return BoolAttr.from_bool(boolean)
     if (text := parser.parse_optional_str_literal()) is not None:
@@ -142,6 +148,15 @@ def _parse_value(parser: Parser) -> Attribute:
     if number is None:
         return parser.parse_type()
     return FloatAttr(number, f64) if isinstance(number, float) else IntegerAttr(number, i64)
+
+
+def _parse_item(parser: Parser) -> float:
+    """A number, or a size that is an expression, in brackets."""
+    if parser.parse_optional_punctuation("[") is None:
+        return _parse_number(parser)
+    size = parse_size(parser)
+    parser.parse_punctuation("]")
+    return size
 
 
 def _parse_number(parser: Parser) -> float:

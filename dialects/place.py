@@ -215,7 +215,7 @@ def placed(type: TensorType, place: PlaceAttr) -> TensorType:
     """The tensor type at a place, with the element of the place's precision."""
     precision = place.precision.data
     element = type.element_type if precision == "any" else attribute_of(precision)
-    return TensorType(element, type.get_shape(), place)
+    return TensorType(element, type.shape, place)
 
 
 def verify_place(type: Attribute) -> None:
@@ -235,7 +235,7 @@ def logical(type: TensorType) -> TensorType:
     """The same tensor type without a place."""
     if isinstance(type.encoding, NoneAttr):
         return type
-    return TensorType(type.element_type, type.get_shape())
+    return TensorType(type.element_type, type.shape)
 
 
 class _Conversion(IRDLOperation):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+from tessella.dialects.sizes import SizeParser
 from tessella.dialects.verify import misplaced, order_error
 from tessella.support.errors import TessellaError
 
@@ -39,11 +39,12 @@ class Problem:
     message: str
 
 
-class LocatedParser(Parser):
+class LocatedParser(SizeParser):
     """A parser that remembers the line on which each op starts."""
 
     def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1) -> None:
         self.lines: dict[Operation, int] = {}
+        self.symbols = {}
         self._first_line = first_line
         self._text = text
         self._newlines = [match.start() for match in re.finditer("\n", text)]

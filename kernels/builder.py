@@ -117,7 +117,7 @@ def _of_element(type: Tensor, element: Attribute) -> Tensor:
     """The tensor with other elements."""
     place = place_of(type)
     if place is None:
-        return TensorType(element, type.get_shape())
+        return TensorType(element, type.shape)
     precision = element_of(element).name
     return placed(type, PlaceAttr.get(place.device.data, precision, place.layout))
 

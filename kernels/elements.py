@@ -22,6 +22,7 @@ from xdsl.ir import Block, SSAValue
 
 from tessella.dialects.elements import attribute_of, element_of
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of
+from tessella.dialects.sizes import dims
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import ShapeError
 
@@ -140,4 +141,4 @@ def _inferred(op: NnOp, reads: Sequence[str]) -> list[str] | None:
 
 
 def _of_element(value: SSAValue, name: str) -> Tensor:
-    return TensorType(attribute_of(name), shape_of(value))
+    return TensorType(attribute_of(name), dims(shape_of(value)))

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import NCHW, NHWC
 from tessella.dialects.nn import movement
 from tessella.dialects.nn.core import NnOp, Tensor, dtype_of, shape_of
+from tessella.dialects.sizes import dims
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.cost import copying
@@ -131,7 +132,7 @@ def resize_linear(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAVa
         shape = list(shape_of(x))
         positions = _positions(op, shape, axis)
         shape[axis] = s["sizes"][axis]
-        type = TensorType(result.element_type, shape, result.encoding)
+        type = TensorType(result.element_type, dims(shape), result.encoding)
         x = _mixed(k, x, axis, positions, type)
     return k.stored(x, result)
 

@@ -32,6 +32,7 @@ from tessella.dialects.calls import TensorCall
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.sizes import dims
 from tessella.dialects.tile import (
     CallOp,
     ContractOp,
@@ -61,7 +62,7 @@ def buffer_type(value: SSAValue) -> rt.Buffer:
     """The flat buffer that holds a tensor."""
     type = tensor_type(value)
     size = layout_of(value).size(memory_shape(value))
-    return MemRefType(type.element_type, [size])
+    return MemRefType(type.element_type, dims([size]))
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,309 @@
 """Sizes: ranges of indices, strides, and elements of buffers.
 
-A size is an integer today. ``Size`` marks where one may later be an expression of bounded symbols:
-ranges affine with floor-divisions by constants, strides sums of products. Code on sizes uses
-``+ - * // %``, the functions here, and comparisons, which say what holds for all values of the
-symbols. ``known`` gives the number where there has to be one, such as the shape of a type;
+A size is a number, or an expression of symbols: a sum of products of symbols and of floor divisions
+by constants, such as ``64 * seq + 1`` or ``batch * ((seq + 15) floordiv 16)``. A symbol is a
+dimension that a program leaves open, from one number to another.
+
+Code on sizes uses ``+ - * // %``, the functions here, and comparisons. An ordering says what holds
+for all values of the symbols. One that does not hold for all raises ``UndecidedSizeError``, and so
+does each use of an expression as a number: ``known`` says that there has to be one. What raises is
+then compiled for numbers. ``==`` compares expressions: what is different may still have the same
+value. Where that is an error of the program, ``differs`` is the question.
+
 ``at_most`` says where code may be unrolled. ``estimated`` gives the number that costs are modelled
-for, in ``passes.tile.problem.Problem.model`` alone. A size becomes a value of the program in
-``lowering.values.Emitter.index`` alone.
+for. ``value_of`` gives the number for values of the symbols.
 """
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable
-from functools import reduce
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
-Size: TypeAlias = int
+from tessella.support.errors import TessellaError
+
+MOST = (1 << 31) - 1
+"""The greatest value of a symbol without bounds."""
+USUAL = 128
+"""What costs are estimated for where a symbol has no narrower bounds."""
+
+
+class UndecidedSizeError(TessellaError):
+    """A number or a decision was needed that some values of symbols would change.
+
+    ``symbols`` are their names.
+    """
+
+    def __init__(self, what: str, symbols: Iterable[str]) -> None:
+        self.symbols = frozenset(symbols)
+        super().__init__(what, hint="the program is compiled for the numbers instead")
+
+
+@dataclass(frozen=True, order=True)
+class Symbol:
+    """A dimension that a program leaves open, from ``low`` to ``high``, both of which occur."""
+
+    name: str
+    low: int
+    high: int
+
+    @property
+    def size(self) -> Size:
+        """The symbol as a size: a number where it has one value."""
+        return self.low if self.low == self.high else cast(int, Expr.of({(self,): 1}))
+
+    @property
+    def usual(self) -> int:
+        """The value that costs are estimated for."""
+        return (self.low + self.high) // 2 if self.high <= USUAL else max(self.low, USUAL)
+
+    def evaluate(self, symbol: Callable[[Symbol], int]) -> int:
+        return symbol(self)
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset({self})
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """``numerator floordiv divisor``."""
+
+    numerator: Expr
+    divisor: int
+
+    @cached_property
+    def low(self) -> int:
+        return self.numerator.bounds[0] // self.divisor
+
+    @cached_property
+    def high(self) -> int:
+        return self.numerator.bounds[1] // self.divisor
+
+    def evaluate(self, symbol: Callable[[Symbol], int]) -> int:
+        return self.numerator.evaluate(symbol) // self.divisor
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        return self.numerator.symbols
+
+    def __str__(self) -> str:
+        whole = str(self.numerator)
+        inner = whole if whole.isidentifier() else f"({whole})"
+        return f"({inner} floordiv {self.divisor})"
+
+
+Atom: TypeAlias = "Symbol | Quotient"
+Monomial = tuple[Atom, ...]
+"""Atoms that are multiplied, in the order of their texts; 1 of none."""
+
+
+def _monomial(atoms: Iterable[Atom]) -> Monomial:
+    return tuple(sorted(atoms, key=str))
+
+
+class Expr:
+    """A sum of products of symbols. It is immutable, and never a plain number."""
+
+    __slots__ = ("__dict__", "_hash", "terms")
+
+    terms: Mapping[Monomial, int]
+
+    @staticmethod
+    def of(terms: Mapping[Monomial, int]) -> Expr | int:
+        """The sum of these products with their factors: a number if it depends on no symbol."""
+        left = {atoms: factor for atoms, factor in terms.items() if factor}
+        if left.keys() <= {()}:
+            return left.get((), 0)
+        made = object.__new__(Expr)
+        made.terms = left
+        made._hash = hash(frozenset(left.items()))
+        return made
+
+    # ** arithmetic **
+
+    def __add__(self, other: Expr | int) -> Size:
+        terms = dict(self.terms)
+        for atoms, factor in terms_of(other).items():
+            terms[atoms] = terms.get(atoms, 0) + factor
+        return _size(Expr.of(terms))
+
+    def __mul__(self, other: Expr | int) -> Size:
+        terms: dict[Monomial, int] = {}
+        for a, x in self.terms.items():
+            for b, y in terms_of(other).items():
+                atoms = _monomial(a + b)
+                terms[atoms] = terms.get(atoms, 0) + x * y
+        return _size(Expr.of(terms))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Expr | int) -> Size:
+        return self + -other
+
+    def __rsub__(self, other: int) -> Size:
+        return -self + other
+
+    def __floordiv__(self, divisor: Expr | int) -> Size:
+        if isinstance(divisor, Expr):
+            return _exact(self, divisor)
+        if divisor <= 0:
+            raise UndecidedSizeError(f"{self} is divided by {divisor}", self.names)
+        # the division of each factor truncates, so that -n stays -n
+        left = {a: c % divisor if c > 0 else -(-c % divisor) for a, c in self.terms.items()}
+        whole = Expr.of({a: (c - left[a]) // divisor for a, c in self.terms.items()})
+        rest = Expr.of(left)
+        if isinstance(rest, Expr):
+            return _size(whole) + _size(Expr.of({(_quotient(rest, divisor),): 1}))
+        return _size(whole) + rest // divisor
+
+    def __rfloordiv__(self, other: int) -> Size:
+        if other == 0 and self > 0:
+            return 0
+        raise UndecidedSizeError(f"{other} is divided by {self}", self.names)
+
+    def __mod__(self, divisor: Expr | int) -> Size:
+        return self - (self // divisor) * divisor
+
+    def __rmod__(self, other: int) -> Size:
+        return other - (other // _size(self)) * self
+
+    # ** what holds for all values **
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """Numbers that no value is below and above."""
+        plain = _bounds({a: Fraction(c) for a, c in self.terms.items()})
+        rounded = _bounds(*_without_quotients(self.terms))
+        return max(plain[0], rounded[0]), min(plain[1], rounded[1])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __lt__(self, other: Expr | int) -> bool:
+        low, high = bounds_of(self - other)
+        if high < 0 or low >= 0:
+            return high < 0
+        raise UndecidedSizeError(f"{self} < {other} holds for some sizes only", self.names)
+
+    def __ge__(self, other: Expr | int) -> bool:
+        return not self < other
+
+    def __gt__(self, other: Expr | int) -> bool:
+        return cast("Expr", -self) < -other
+
+    def __le__(self, other: Expr | int) -> bool:
+        return not self > other
+
+    def __bool__(self) -> bool:
+        low, high = self.bounds
+        if low > 0 or high < 0:
+            return True
+        raise UndecidedSizeError(f"{self} is 0 for some sizes only", self.names)
+
+    # ** numbers **
+
+    def evaluate(self, symbol: Callable[[Symbol], int]) -> int:
+        """The number for the values that a function gives to symbols."""
+        each = self.terms.items()
+        return sum(c * math.prod(a.evaluate(symbol) for a in atoms) for atoms, c in each)
+
+    def _number(self) -> NoReturn:
+        raise UndecidedSizeError(f"a number is needed for the size {self}", self.names)
+
+    def __index__(self) -> int:
+        self._number()
+
+    def __int__(self) -> int:
+        self._number()
+
+    def __float__(self) -> float:
+        self._number()
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset(s for atoms in self.terms for atom in atoms for s in atom.symbols)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(symbol.name for symbol in self.symbols)
+
+    # ** text **
+
+    def __str__(self) -> str:
+        text = ""
+        for atoms, factor in sorted(self.terms.items(), key=_order):
+            sign = ("- " if text else "-") if factor < 0 else ("+ " if text else "")
+            text += f"{' ' if text else ''}{sign}{_product(atoms, abs(factor))}"
+        return text
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        """As a dimension, ``d``, an expression stands in brackets: ``tensor<[n]x64xf32>``."""
+        return f"[{self}]" if spec == "d" else format(str(self), spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expr.of, (self.terms,)
+
+
+if TYPE_CHECKING:
+    Size: TypeAlias = int
+    """A number or an `Expr`. Type checkers take it for a number, as NumPy and xDSL do; what needs a
+    number raises for an `Expr`."""
+else:
+    Size = int | Expr
+
+
+def _size(value: Expr | int) -> Size:
+    return cast(int, value)
+
+
+def terms_of(size: Size | Expr) -> Mapping[Monomial, int]:
+    """The products that a size is the sum of, with their factors."""
+    return size.terms if isinstance(size, Expr) else {(): operator.index(size)}
+
+
+def expression(size: Size) -> Expr | None:
+    """The size as an expression; None for a number."""
+    found = cast("Expr | int", size)
+    return found if isinstance(found, Expr) else None
+
+
+def bounds_of(size: Size) -> tuple[int, int]:
+    """Numbers that no value of a size is below and above."""
+    found = expression(size)
+    return found.bounds if found is not None else (size, size)
+
+
+def symbols_of(sizes: Iterable[float]) -> frozenset[Symbol]:
+    """The symbols in sizes."""
+    found = (expression(cast(Size, size)) for size in sizes)
+    return frozenset(symbol for each in found if each is not None for symbol in each.symbols)
+
+
+def differs(a: Size, b: Size) -> bool:
+    """Whether two sizes differ. Raises UndecidedSizeError where they do for some values only."""
+    if a == b:
+        return False
+    low, high = bounds_of(a - b)
+    if low <= 0 <= high:
+        names = (symbol.name for symbol in symbols_of([a, b]))
+        raise UndecidedSizeError(f"{a} and {b} are equal for some sizes only", names)
+    return True
 
 
 def product(sizes: Iterable[Size]) -> Size:
@@ -26,7 +313,7 @@ def product(sizes: Iterable[Size]) -> Size:
 
 def ceil_div(size: Size, divisor: Size) -> Size:
     """How many parts of a divisor cover a size."""
-    return -(-size // divisor)
+    return (size + divisor - 1) // divisor
 
 
 def round_up(size: Size, multiple: Size) -> Size:
@@ -35,24 +322,141 @@ def round_up(size: Size, multiple: Size) -> Size:
 
 
 def known(size: Size) -> int:
-    """The number that a size is. Raises TypeError for one that depends on symbols."""
+    """The number that a size is. Raises UndecidedSizeError for one that depends on symbols."""
     return operator.index(size)
 
 
 def at_most(size: Size, most: int) -> bool:
     """Whether a size is no larger than this; not for one that depends on symbols."""
-    try:
-        return operator.index(size) <= most
-    except TypeError:
-        return False
+    return expression(size) is None and size <= most
 
 
 def estimated(size: Size) -> int:
-    """The number that stands for a size where schedules are compared: the size itself.
+    """The number that stands for a size where costs are compared."""
+    found = expression(size)
+    return size if found is None else found.evaluate(lambda symbol: symbol.usual)
 
-    Raises TypeError for one that depends on symbols, of which no usual value is known.
+
+def value_of(size: Size, values: Mapping[str, int]) -> int:
+    """The number for values of the symbols, by name."""
+    found = expression(size)
+    return size if found is None else found.evaluate(lambda symbol: values[symbol.name])
+
+
+def with_symbols(size: Size, replaced: Mapping[str, Size]) -> Size:
+    """The size with other sizes for symbols, by name."""
+    found = expression(size)
+    if found is None:
+        return size
+    total: Size = 0
+    for atoms, factor in found.terms.items():
+        parts = (_replaced(atom, replaced) for atom in atoms)
+        total = total + factor * product(parts)
+    return total
+
+
+def _replaced(atom: Atom, replaced: Mapping[str, Size]) -> Size:
+    if isinstance(atom, Symbol):
+        return replaced.get(atom.name, atom.size)
+    return with_symbols(_size(atom.numerator), replaced) // atom.divisor
+
+
+# ** text **
+
+
+def _order(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
+    return -len(term[0]), [str(atom) for atom in term[0]]
+
+
+def _product(atoms: Monomial, factor: int) -> str:
+    return " * ".join([*([str(factor)] if factor != 1 or not atoms else []), *map(str, atoms)])
+
+
+# ** division **
+
+
+def _quotient(numerator: Expr, divisor: int) -> Quotient:
+    """Common factors cancel."""
+    common = math.gcd(divisor, *numerator.terms.values())
+    reduced = Expr.of({atoms: factor // common for atoms, factor in numerator.terms.items()})
+    assert isinstance(reduced, Expr)
+    return Quotient(reduced, divisor // common)
+
+
+def _exact(dividend: Expr, divisor: Expr) -> Size:
+    """The quotient of two polynomials. Raises UndecidedSizeError if there is a remainder."""
+    lead, factor = min(divisor.terms.items(), key=_order)
+    rest, found = _size(dividend), cast(Size, 0)
+    while expression(rest) is not None:
+        fitting = (_over(a, lead, c, factor) for a, c in sorted(terms_of(rest).items(), key=_order))
+        term = next((each for each in fitting if each is not None), None)
+        if term is None:
+            break
+        found, rest = found + term, rest - term * _size(divisor)
+    if rest == 0:
+        return found
+    names = dividend.names | divisor.names
+    raise UndecidedSizeError(f"{dividend} is no known multiple of {divisor}", names)
+
+
+def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | None:
+    """A product divided by another one; None if that is no product."""
+    left = list(atoms)
+    for atom in lead:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return None if factor % divisor else _size(Expr.of({tuple(left): factor // divisor}))
+
+
+# ** bounds **
+
+_Terms = Mapping[Monomial, Fraction]
+
+
+def _bounds(
+    terms: _Terms, least: Fraction = Fraction(0), most: Fraction = Fraction(0)
+) -> tuple[int, int]:
+    """The least and greatest value of a sum, to which something from ``least`` to ``most`` is
+    added. Each atom counts from its least value on, so that ``n * m - n`` is seen to be positive.
     """
-    try:
-        return operator.index(size)
-    except TypeError:
-        raise TypeError(f"expected a number to model costs for, found the size {size}") from None
+    shifted: dict[Monomial, Fraction] = {}
+    for atoms, factor in terms.items():
+        parts: dict[Monomial, Fraction] = {(): factor}
+        for atom in atoms:
+            parts = _times(parts, atom)
+        for key, value in parts.items():
+            shifted[key] = shifted.get(key, Fraction(0)) + value
+    constant = shifted.pop((), Fraction(0))
+    ends = [c * math.prod(a.high - a.low for a in atoms) for atoms, c in shifted.items()]
+    low = constant + least + sum(end for end in ends if end < 0)
+    high = constant + most + sum(end for end in ends if end > 0)
+    return math.ceil(low), math.floor(high)
+
+
+def _times(parts: _Terms, atom: Atom) -> dict[Monomial, Fraction]:
+    """Products with ``atom.low + (atom - atom.low)``, the second being the new variable."""
+    found: dict[Monomial, Fraction] = {}
+    for atoms, factor in parts.items():
+        found[atoms] = found.get(atoms, Fraction(0)) + factor * atom.low
+        key = _monomial((*atoms, atom))
+        found[key] = found.get(key, Fraction(0)) + factor
+    return found
+
+
+def _without_quotients(terms: Mapping[Monomial, int]) -> tuple[_Terms, Fraction, Fraction]:
+    """The sum with ``n / d - r / d`` for each ``n floordiv d`` that is a term of its own, where the
+    remainder ``r`` is from 0 to ``d - 1``: then what cancels is seen."""
+    found: dict[Monomial, Fraction] = {}
+    least = most = Fraction(0)
+    for atoms, factor in terms.items():
+        if len(atoms) == 1 and isinstance(atoms[0], Quotient):
+            quotient = atoms[0]
+            share = Fraction(factor, quotient.divisor)
+            for inner, c in quotient.numerator.terms.items():
+                found[inner] = found.get(inner, Fraction(0)) + share * c
+            ends = Fraction(0), -share * (quotient.divisor - 1)
+            least, most = least + min(ends), most + max(ends)
+        else:
+            found[atoms] = found.get(atoms, Fraction(0)) + factor
+    return found, least, most

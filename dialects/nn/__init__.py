@@ -34,6 +34,7 @@ from tessella.dialects.nn.normalization import *
 from tessella.dialects.nn.pooling import *
 from tessella.dialects.nn.recurrent import *
 from tessella.dialects.nn.reduction import *
+from tessella.dialects.sizes import SymbolAttr
 
 FAMILIES = (
     attention,
@@ -64,4 +65,6 @@ def ops_of(module: ModuleType) -> list[type[Operation]]:
     return sorted(defined, key=lambda op: op.name)
 
 
-Nn = Dialect("nn", sorted((o for m in FAMILIES for o in ops_of(m)), key=lambda o: o.name), [])
+Nn = Dialect(
+    "nn", sorted((o for m in FAMILIES for o in ops_of(m)), key=lambda o: o.name), [SymbolAttr]
+)

@@ -12,6 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
     FloatAttr,
     IndexType,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -48,12 +50,14 @@ from tessella.dialects.assembly import (
 )
 from tessella.dialects.elements import attribute_of, dtype_of, is_float
 from tessella.dialects.place import PlaceAttr, logical, place_of, placed, verify_place
+from tessella.dialects.sizes import dims, is_static
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
+from tessella.support.sizes import Size, bounds_of, differs, expression
 
 Array = npt.NDArray[Any]
-PyValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | Attribute
+PyValue = bool | Size | float | str | tuple[Size, ...] | tuple[float, ...] | Attribute
 Tensor = TensorType[Attribute]
 
 
@@ -89,7 +93,7 @@ def element_type(dtype: npt.DTypeLike) -> Attribute:
     return attribute_of(element.name)
 
 
-def tensor(element: Attribute, shape: Sequence[int]) -> Tensor:
+def tensor(element: Attribute, shape: Sequence[Size]) -> Tensor:
     """A tensor type without a place. Raises ShapeError for a shape that no array can have."""
     if len(shape) > _MAX_RANK or any(size < 0 for size in shape):
         raise ShapeError(
@@ -98,16 +102,16 @@ def tensor(element: Attribute, shape: Sequence[int]) -> Tensor:
             found=shown(shape),
         )
     # sizes of zero do not count: NumPy refuses the others all the same
-    if math.prod(size or 1 for size in shape) > _MAX_ELEMENTS:
+    if math.prod(bounds_of(size)[0] or 1 for size in shape) > _MAX_ELEMENTS:
         raise ShapeError(
             "a tensor is too large",
             expected=f"at most {_MAX_ELEMENTS} elements",
             found=shown(shape),
         )
-    return TensorType(element, list(shape))
+    return TensorType(element, dims(shape))
 
 
-def shown(shape: Sequence[int]) -> str:
+def shown(shape: Sequence[Size]) -> str:
     """A shape as errors print it: `2x3`, `scalar`; a long one is truncated."""
     cut = ["..."] if len(shape) > _MAX_SHOWN else []
     return "x".join([*map(str, shape[:_MAX_SHOWN]), *cut]) or "scalar"
@@ -126,7 +130,7 @@ def tensor_type(value: SSAValue | Attribute) -> Tensor:
     return type
 
 
-def shape_of(value: SSAValue | Attribute) -> tuple[int, ...]:
+def shape_of(value: SSAValue | Attribute) -> tuple[Size, ...]:
     """The logical shape of a tensor value or type."""
     return tensor_type(value).get_shape()
 
@@ -163,8 +167,12 @@ def to_attribute(value: PyValue) -> Attribute:
         return FloatAttr(value, f64)
     if isinstance(value, str):
         return StringAttr(value)
+    if (size := expression(cast(Size, value))) is not None:
+        return IntAttr(cast(Size, size))
     if any(isinstance(x, float) for x in value):
         return DenseArrayBase.from_list(f64, [float(x) for x in value])
+    if not is_static(value):
+        return ArrayAttr(dims(value))
     return DenseArrayBase.from_list(i64, [_int64(int(x)) for x in value])
 
 
@@ -176,8 +184,10 @@ def to_python(attribute: Attribute) -> Any:
             return bool(value) if attribute.type == IntegerType(1) else value
         case FloatAttr():
             return attribute.value.data
-        case StringAttr():
+        case StringAttr() | IntAttr():
             return attribute.data
+        case ArrayAttr():
+            return tuple(map(to_python, attribute))
         case DenseArrayBase():
             return tuple(cast(Any, attribute).get_values())
         case SymbolRefAttr():
@@ -288,7 +298,7 @@ class NnOp(IRDLOperation):
         """Set the results to the inferred types. A result keeps the place that it has."""
         for old, new in zip(tuple(self.results), self.infer(), strict=True):
             place = place_of(old.type)
-            wanted = TensorType(new.element_type, new.get_shape(), place) if place else new
+            wanted = TensorType(new.element_type, dims(new.get_shape()), place) if place else new
             if old.type != wanted:
                 Rewriter.replace_value_with_new_type(old, wanted)
 
@@ -368,7 +378,7 @@ class NnOp(IRDLOperation):
 
     def _verify_types(self) -> None:
         for operand in self.operands:
-            if min(shape_of(operand), default=0) < 0:
+            if any(size < 0 for size in shape_of(operand)):
                 raise VerifyException(
                     f"{self.name} ({self.node}): expected static shapes, found {operand.type}"
                 )
@@ -415,15 +425,18 @@ def _described(value: SSAValue) -> str:
 
 
 def broadcast_shapes(
-    shapes: Mapping[str, Sequence[int]] | Sequence[Sequence[int]],
-) -> tuple[int, ...]:
-    """The NumPy broadcast of shapes. Raises ShapeError if they do not broadcast."""
+    shapes: Mapping[str, Sequence[Size]] | Sequence[Sequence[Size]],
+) -> tuple[Size, ...]:
+    """The NumPy broadcast of shapes. Raises ShapeError if they do not broadcast, and
+    UndecidedSizeError if they do for some sizes only."""
     values = list(shapes.values()) if isinstance(shapes, Mapping) else list(shapes)
     rank = max((len(s) for s in values), default=0)
-    result: list[int] = []
+    result: list[Size] = []
     for axis in range(rank):
         extents = {s[axis - rank + len(s)] for s in values if axis - rank + len(s) >= 0} - {1}
         if len(extents) > 1:
+            for a, b in pairwise(extents):
+                differs(a, b)
             raise ShapeError(
                 "shapes do not broadcast",
                 found=" and ".join(map(shown, values)),

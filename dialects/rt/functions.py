@@ -60,6 +60,7 @@ from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt.ops import ArenaOp, check_buffer
 from tessella.dialects.rt.threads import ALONE, OWN, Part, PartAttr
+from tessella.dialects.sizes import dims
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order
@@ -451,7 +452,7 @@ class _LaunchesSegment(SymbolUserOpInterface):
 
 def _plain_buffer(value: SSAValue) -> Buffer:
     type = tensor_type(value)
-    return MemRefType(type.element_type, [math.prod(type.get_shape())])
+    return MemRefType(type.element_type, dims([math.prod(type.get_shape())]))
 
 
 @irdl_op_definition

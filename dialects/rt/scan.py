@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.rt.functions import BufferCall, SegmentOp
 from tessella.dialects.rt.ops import PRIVATE, ArenaOp, buffer_bytes
+from tessella.dialects.sizes import dims
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
 
@@ -112,7 +113,7 @@ class ScanOp(BufferCall, LoopOp):
         """The buffer of an element of a sequence."""
         type = sequence.type
         assert isinstance(type, MemRefType)
-        return MemRefType(type.element_type, [type.element_count() // self.count])
+        return MemRefType(type.element_type, dims([type.element_count() // self.count]))
 
     def check_counts(self) -> None:
         """Raise VerifyException unless the sequences have an element for each step, and there is

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from xdsl.context import Context
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, MemRefType, f32
 from xdsl.ir import Block, SSAValue
@@ -15,6 +19,7 @@ from xdsl.parser import Parser
 from tessella import targets
 from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.dialects.nn.core import shape_of
+from tessella.dialects.sizes import SizeParser, parse_size
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, access
 from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access, simplify
@@ -24,11 +29,28 @@ from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile import problem, search
 from tessella.passes.tile.tiles import Tiles, split
-from tessella.support.sizes import Size, ceil_div, estimated, known, product, round_up
-from tests.support.symbols import Symbolic, at, size
+from tessella.support.sizes import (
+    Size,
+    Symbol,
+    UndecidedSizeError,
+    bounds_of,
+    ceil_div,
+    differs,
+    expression,
+    known,
+    product,
+    round_up,
+    value_of,
+    with_symbols,
+)
 
 VALUES = (16, 17, 31, 48, 1000)
-N = size("n", 16, 1000)
+N = Symbol("n", 16, 1000).size
+M = Symbol("m", 2, 64).size
+
+
+def at(size: Size, **values: int) -> int:
+    return value_of(size, values)
 
 
 def test_operations() -> None:
@@ -36,10 +58,78 @@ def test_operations() -> None:
         assert at(ceil_div(N, 16), n=n) == ceil_div(n, 16)
         assert at(round_up(N, 16), n=n) == round_up(n, 16)
         assert at(product([N, 3, N]), n=n) == product([n, 3, n])
-    for number in (known, estimated):
-        assert number(VALUES[0]) == VALUES[0]
-        with pytest.raises(TypeError):
+    assert known(VALUES[0]) == VALUES[0]
+    for number in (known, range, int, float, np.zeros):
+        with pytest.raises(UndecidedSizeError, match="a number is needed for the size n"):
             number(N)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_expressions(seed: int) -> None:
+    """An expression has the value of its numbers, within its bounds, and its text is read back."""
+
+    def drawn(rng: random.Random, n: Size, m: Size, depth: int) -> Size:
+        if depth == 0:
+            return rng.choice([n, m, rng.randint(1, 9)])
+        a, b = drawn(rng, n, m, depth - 1), drawn(rng, n, m, depth - 1)
+        by = rng.randint(1, 20)
+        return rng.choice([lambda: a + b, lambda: a - b, lambda: a * b, lambda: a // by])()
+
+    size = drawn(random.Random(seed), N, M, 3)
+    low, high = bounds_of(size)
+    for n in VALUES:
+        for m in (2, 3, 64):
+            expected = drawn(random.Random(seed), n, m, 3)
+            assert at(size, n=n, m=m) == expected
+            assert low <= expected <= high
+            assert at(with_symbols(size, {"n": n}), m=m) == expected
+    parser = SizeParser(Context(), str(size))
+    parser.symbols = {"n": Symbol("n", 16, 1000), "m": Symbol("m", 2, 64)}
+    assert parse_size(parser) == size
+    assert pickle.loads(pickle.dumps(size)) == size
+
+
+@pytest.mark.parametrize(
+    "dividend, divisor, expected",
+    [
+        (N * M * 768, N * M, 768),
+        (N * M + N, M + 1, N),
+        (N * N - M * M, N - M, N + M),
+        (64 * N + 128, 64, N + 2),
+    ],
+    ids=str,
+)
+def test_exact_division(dividend: Size, divisor: Size, expected: Size) -> None:
+    assert dividend // divisor == expected
+    assert dividend % divisor == 0
+
+
+UNDECIDED: Sequence[Callable[[], object]] = (
+    lambda: N < 100,
+    lambda: N // M,
+    lambda: differs(N, 100),
+    lambda: differs(N, M),
+    lambda: bool(N - 20),
+    lambda: max(N, 100),
+    lambda: 100 // N,
+)
+
+
+@pytest.mark.parametrize("question", UNDECIDED)
+def test_what_some_sizes_would_change(question: Callable[[], object]) -> None:
+    with pytest.raises(UndecidedSizeError) as error:
+        question()
+    assert error.value.symbols <= {"n", "m"}
+
+
+def test_what_holds_for_all_sizes() -> None:
+    assert 16 <= N <= 1000
+    assert N // 16 * 16 <= N <= round_up(N, 16) < N + 16
+    assert N * M > N
+    assert differs(N, 1)
+    assert not differs(N + 1, 1 + N)
+    assert max(N, 3) == N
+    assert Symbol("k", 4, 4).size == 4
 
 
 @pytest.mark.parametrize("layout", [NCHW, NHWC, Layout("nchw16c")], ids=str)
@@ -98,12 +188,10 @@ class SymbolEmitter(Emitter):
     """Sizes that depend on symbols become arithmetic on the function's last argument."""
 
     def index(self, value: Size) -> SSAValue:
-        if not isinstance(value, Symbolic):
+        if expression(value) is None:
             return super().index(value)
-        rest = value - N
-        assert list(rest.terms) in ([], [()]), value
         argument = self.entry.args[-1]
-        return self.linear([(argument, 1)], at(rest))
+        return self.linear([(argument, 1)], known(value - N))
 
 
 def test_loops_of_a_map() -> None:
@@ -164,8 +252,12 @@ tile.kernel @k(%a: tensor<3x1000x7xf32>) -> (tensor<7x1000x3xf32>) {
 }"""
 
 
+LARGE = Symbol("n", 1000, 4000).size
+"""Whose usual value is 1000."""
+
+
 def symbolic(extent: int) -> Size:
-    return N if extent == 1000 else extent
+    return LARGE if extent == 1000 else extent
 
 
 def flatten_symbolic(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
@@ -192,13 +284,10 @@ def statement(request: pytest.FixtureRequest) -> tuple[ContractOp, KernelOp]:
 def test_the_search_estimates_sizes(
     statement: tuple[ContractOp, KernelOp], target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One place asks for numbers: with an estimate there, a symbol is searched as its estimate."""
+    """A symbol is searched as its usual value."""
     machine = targets.get(target)
     monkeypatch.setattr(search, "_CHOICES", {})
     expected = search.best_schedule(*statement, machine)
     monkeypatch.setattr(search, "_CHOICES", {})
     monkeypatch.setattr(problem, "flatten", flatten_symbolic)
-    with pytest.raises(TypeError, match="a number to model costs for, found the size"):
-        search.best_schedule(*statement, machine)
-    monkeypatch.setattr(problem, "estimated", lambda size: at(size, n=1000))
     assert search.best_schedule(*statement, machine) == expected
