@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
+from tessella import targets
 from tessella.driver import program_cache, ship
 from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
@@ -23,8 +24,9 @@ from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
 from tessella.runtime.artifact import Compiled as Stored
-from tessella.runtime.model import Shapes, fits
+from tessella.runtime.model import Out, Shapes
 from tessella.runtime.program import Program
+from tessella.runtime.signature import fits
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
@@ -93,12 +95,12 @@ class Executable:
 
         return explain(self.lowered.stages, [str(value) for value in self.key.values])
 
-    def run(self, arrays: Sequence[Array], threads: int) -> list[Array]:
+    def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
         """The outputs of the program for all inputs of the model."""
         if self.key.values:
             known = {value.index for value in self.key.values}
             arrays = [array for i, array in enumerate(arrays) if i not in known]
-        return self.program.run(arrays, threads)
+        return self.program.run(arrays, threads, out)
 
     def forget(self) -> None:
         """Keep no stages, which take more memory than the program."""
@@ -232,11 +234,19 @@ class Model(runnable.Model, Compiled):
             )
         return latest
 
-    def _results(self, shapes: Shapes, arrays: Sequence[Array]) -> list[Array]:
+    @property
+    def target(self) -> str:
+        """The name of the machine that it was compiled for."""
+        return targets.resolve(self._options.target).name
+
+    def _known_programs(self) -> Sequence[Program]:
+        return [each.program for each in self._programs.made()]
+
+    def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         executable = self._executable(shapes, arrays, in_call=True)
-        results = executable.run(arrays, self.threads)
         if executable.rest is None:
-            return results
+            return executable.run(arrays, self.threads, out)
+        results = executable.run(arrays, self.threads)
         inputs = dict(zip((info.name for info in self.inputs), arrays, strict=True))
         values = executable.rest.run(inputs, results)
         return [values[info.name] for info in self.outputs]

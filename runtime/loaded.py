@@ -18,7 +18,7 @@ from tessella.runtime.arena import Workspace, aligned
 from tessella.runtime.artifact import Artifact
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.manifest import Entry
-from tessella.runtime.model import Model, Shapes
+from tessella.runtime.model import Model, Out, Shapes
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support import fork
@@ -72,14 +72,17 @@ class LoadedModel(Model):
     def __deepcopy__(self, _: object) -> LoadedModel:
         return self
 
-    def _results(self, shapes: Shapes, arrays: Sequence[Array]) -> list[Array]:
+    def _known_programs(self) -> Sequence[Program]:
+        return [*self._programs.values()]
+
+    def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         number = self._latest
         if not _serves(self._entries[number], shapes, arrays):
             number = self._number(shapes, arrays)
             self._latest = number
         values = self._entries[number].values
         taken = [a for i, a in enumerate(arrays) if i not in values] if values else arrays
-        return self._program(number).run(taken, self.threads)
+        return self._program(number).run(taken, self.threads, out)
 
     def _number(self, shapes: Shapes, arrays: Sequence[Array]) -> int:
         for number, entry in enumerate(self._entries):

@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.image import SYSTEM, Function
-from tessella.runtime.model import fits
 from tessella.runtime.pool import ENTER, GROW
 from tessella.runtime.program import Constant, HostStep, NativeStep, TensorSpec
 from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.scan import Loop
-from tessella.runtime.signature import ValueInfo
+from tessella.runtime.signature import ValueInfo, fits
 
 FORMAT = 2
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tessella.runtime import outputs
 from tessella.runtime.elements import dtype_name, dtype_named, tagged
-from tessella.runtime.signature import ValueInfo
+from tessella.runtime.program import Program
+from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.errors import InputError
 
 Array = npt.NDArray[Any]
 
 Shapes = tuple[tuple[int, ...], ...]
 """Of the inputs, in order."""
+
+Out = Sequence[Array | None]
+"""Arrays for outputs; None for one that is to be made. Empty if none is given."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,6 @@ class _Input:
         return np.require(array, requirements=["C", "A"])
 
 
-def fits(shape: Sequence[object], wanted: tuple[int | str, ...]) -> bool:
-    """Whether a shape has these sizes. A symbol stands for any size."""
-    return len(shape) == len(wanted) and all(
-        (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
-        for want, have in zip(wanted, shape, strict=True)
-    )
-
-
 class Model(ABC):
     """A signature, whose dimensions may be symbolic, and programs."""
 
@@ -73,16 +70,42 @@ class Model(ABC):
         self.threads = threads
         """How many threads run it."""
         self._inputs = [_Input(i.name, dtype_named(i.dtype), i.shape) for i in self.inputs]
+        self._names = dict.fromkeys(info.name for info in self.inputs).keys()
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
 
+    @property
     @abstractmethod
-    def _results(self, shapes: Shapes, arrays: Sequence[Array]) -> list[Array]:
-        """All outputs for inputs that fit the signature, which have these shapes."""
+    def target(self) -> str:
+        """The name of the machine whose code runs."""
+
+    @abstractmethod
+    def _known_programs(self) -> Sequence[Program]:
+        """The programs that there are."""
+
+    @abstractmethod
+    def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
+        """All outputs for inputs that fit the signature, which have these shapes; in the arrays of
+        ``out`` where native code can write into them."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights of the programs that there are, as they are in memory."""
+        arrays = (array for made in self._known_programs() for array in made.all_weights())
+        return sum({id(array): array.nbytes for array in arrays}.values())
 
     def run(
-        self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
+        self,
+        output_names: Sequence[str] | None,
+        feeds: Mapping[str, npt.ArrayLike],
+        run_options: object = None,
+        *,
+        out: Out | None = None,
     ) -> list[Array]:
         """The outputs of these names (all of them for None), for inputs by name.
+
+        ``out`` are arrays for these outputs, None for one that is to be made. They are contiguous,
+        have the right element types and shapes, and share no memory with each other or with inputs.
+        Native code writes into them, without a copy. ``run_options`` of ONNX Runtime are ignored.
 
         Raises InputError for wrong names, shapes or element types.
         """
@@ -93,34 +116,59 @@ class Model(ABC):
                 found=type(feeds).__name__,
                 hint="model(x) takes them in order",
             )
-        arrays = [self._checked(each, feeds) for each in self._inputs]
-        if len(feeds) != len(arrays):
+        if feeds.keys() != self._names:
             raise self._wrong_names(feeds)
+        arrays = [self._checked(each, feeds) for each in self._inputs]
         shapes = tuple([a.shape for a in arrays])
         if self._symbolic:
             self._check_symbols(shapes)
-        results = self._results(shapes, arrays)
-        if output_names is None:
-            return results
-        return [results[i] for i in self._positions(output_names)]
+        if output_names is None and out is None:
+            return self._results(shapes, arrays, ())
+        chosen = range(len(self.outputs))
+        if output_names is not None:
+            chosen = self._positions(output_names)
+        if out is None:
+            results = self._results(shapes, arrays, ())
+            return [results[i] for i in chosen]
+        given = outputs.checked([self.outputs[i] for i in chosen], out, arrays)
+        pairs = [*zip(chosen, given, strict=True)]
+        memory = {i: each.memory for i, each in pairs if each is not None}
+        results = self._results(shapes, arrays, [*map(memory.get, range(len(self.outputs)))])
+        return [outputs.put(results[i], each) for i, each in pairs]
 
-    def __call__(self, /, *arrays: npt.ArrayLike, **named: npt.ArrayLike) -> Any:
+    def __call__(
+        self,
+        /,
+        *arrays: npt.ArrayLike,
+        out: Array | Out | None = None,
+        **named: npt.ArrayLike,
+    ) -> Any:
         """The output for inputs in order, the last ones by name where that is easier; a list where
-        there are several outputs."""
+        there are several outputs.
+
+        ``out`` is an array for the output, or a list of arrays, as `run` takes them. Of a model
+        that has an input named so, ``out`` is that input.
+        """
         names = [info.name for info in self.inputs]
-        count = len(arrays) + len(named)
-        if count != len(names):
+        if out is not None and "out" in names:
+            named, out = {**named, "out": cast(Array, out)}, None
+        in_order = names[: len(arrays)]
+        twice = [name for name in in_order if name in named]
+        if len(arrays) > len(names) or twice:
             raise InputError(
-                "wrong number of inputs",
+                "there are too many inputs",
                 expected=f"{len(names)}: {', '.join(names)}",
-                found=str(count),
+                found=", and by name ".join([f"{len(arrays)} in order", *map(repr, named)]),
             )
-        results = self.run(None, {**dict(zip(names, arrays, strict=False)), **named})
+        feeds = {**dict(zip(in_order, arrays, strict=True)), **named}
+        results = self.run(None, feeds, out=[out] if isinstance(out, np.ndarray) else out)
         return results[0] if len(results) == 1 else results
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
-        return f"<{type(self).__name__} ({inputs}) -> ({outputs})>"
+        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
+        facts = f"{self.target}, {threads}, {_size(self.weight_bytes)} of weights"
+        return f"<{type(self).__name__} ({inputs}) -> ({outputs}); {facts}>"
 
     def get_inputs(self) -> tuple[ValueInfo, ...]:
         """Name, shape and type of each input."""
@@ -134,12 +182,19 @@ class Model(ABC):
         """Inputs by name. Raises InputError where they do not fit."""
         known = {each.name: each for each in self._inputs}
         if not values.keys() <= known.keys():
-            raise self._wrong_names(values)
+            raise self._wrong_names(values, needed=())
         return {name: known[name].convert(value) for name, value in values.items()}
 
-    def _wrong_names(self, feeds: Mapping[str, npt.ArrayLike]) -> InputError:
+    def _wrong_names(
+        self, feeds: Mapping[str, npt.ArrayLike], needed: Sequence[ValueInfo] | None = None
+    ) -> InputError:
+        """The error for all names that are missing or unknown."""
+        needed = self.inputs if needed is None else needed
+        missing = [str(info) for info in needed if info.name not in feeds]
+        unknown = [repr(name) for name in feeds if name not in self._names]
+        parts = (("missing", missing), ("unknown", unknown))
         return InputError(
-            "the names of the inputs are wrong",
+            "; ".join(_these(what, names) for what, names in parts if names),
             expected=", ".join(info.name for info in self.inputs) or "none",
             found=", ".join(map(str, feeds)) or "none",
         )
@@ -160,8 +215,6 @@ class Model(ABC):
 
     def _checked(self, wanted: _Input, feeds: Mapping[str, npt.ArrayLike]) -> Array:
         name, dtype, shape = wanted.name, wanted.dtype, wanted.shape
-        if name not in feeds:
-            raise self._wrong_names(feeds)
         array = feeds[name]
         if (
             type(array) is np.ndarray
@@ -184,3 +237,14 @@ class Model(ABC):
                         expected=str(sizes[symbol]),
                         found=str(size),
                     )
+
+
+def _these(what: str, inputs: Sequence[str]) -> str:
+    return f"{'an input is' if len(inputs) == 1 else 'inputs are'} {what}: {', '.join(inputs)}"
+
+
+def _size(count: int) -> str:
+    """A number of bytes as people read it."""
+    units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1))
+    unit, scale = next((each for each in units if count >= each[1]), units[-1])
+    return f"{count / scale:.3g} {unit}"

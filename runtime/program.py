@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -129,20 +129,28 @@ class Program:
         for i, array in self._fixed.items():
             # native code knows no strides, which those of equal elements have
             self._values[i] = np.require(array, None, ["C", "A"]) if i in read else array
-        self._fresh = {i for step in native for i in step.outputs}
+        self._fresh = {
+            i: spec for step in native for i, spec in zip(step.outputs, step.specs, strict=True)
+        }
         self._is_shared = any(step.shared for step in native)
-        self._apart = self._fresh.issuperset(self.results) and _distinct(self.results)
+        self._apart = self._fresh.keys() >= {*self.results} and _distinct(self.results)
         """Whether no result can share memory with anything."""
 
-    def run(self, arrays: Sequence[Array], threads: int = 1) -> list[Array]:
+    def run(
+        self, arrays: Sequence[Array], threads: int = 1, out: Sequence[Array | None] = ()
+    ) -> list[Array]:
         """The results for checked, C-contiguous inputs. May be called from several threads at once.
 
         Steps that can be shared run on ``threads`` threads, or on this one where others have them.
+        Native steps write their results into the arrays of ``out`` that fit; these are contiguous,
+        and share no memory with each other or with inputs. Other results are new arrays.
         Raises ExecutionError where values cannot be computed with, such as an index out of range,
         and ResourceError where memory is short.
         """
         values = self._values.copy()
         values[: self.inputs] = arrays
+        if out:
+            self._place(values, out)
         # other threads take from the queues, too
         try:
             workspace = self.workspaces.pop()
@@ -157,7 +165,7 @@ class Program:
             for step in frame.steps(workspace, team):
                 step.run(values)
             results = [values[i] for i in self.results]
-            return results if self._apart else self._owned(results, arrays, workspace)
+            return results if self._apart else self._owned(results, arrays, out, workspace)
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
         finally:
@@ -171,20 +179,41 @@ class Program:
             raise InternalError("a program with segments has no code")
         return self.code
 
+    def all_weights(self) -> Iterator[Array]:
+        """The weights of this program, and of those in its loops."""
+        yield from self.weights
+        for step in self.steps:
+            if isinstance(step, ScanStep):
+                yield from step.body.all_weights()
+
+    def _place(self, values: list[Any], out: Sequence[Array | None]) -> None:
+        """Put arrays where native steps look for them."""
+        for number, array in zip(self.results, out, strict=True):
+            spec = self._fresh.get(number)
+            if array is not None and spec == TensorSpec(array.shape, array.dtype):
+                values[number] = array
+
     def _owned(
-        self, results: Sequence[Array], inputs: Sequence[Array], workspace: Workspace
+        self,
+        results: Sequence[Array],
+        inputs: Sequence[Array],
+        out: Sequence[Array | None],
+        workspace: Workspace,
     ) -> list[Array]:
         """Results that the caller may write to. A result that shares memory with an input, a
-        constant or another result, as views of NumPy kernels do, is copied."""
-        taken = [*inputs, *self._fixed.values()]
+        constant, another result or its array, as views of NumPy kernels do, is copied."""
+        taken = [*inputs, *self._fixed.values(), *(array for array in out if array is not None)]
+        owned: list[Array] = []
         for i, result in enumerate(results):
-            if any(np.may_share_memory(result, other) for other in taken):
+            is_placed = bool(out) and result is out[i]
+            if not is_placed and any(np.may_share_memory(result, other) for other in taken):
                 copy = workspace.recycler(~i).maker(result.shape, result.dtype)()
                 np.copyto(copy, result)
-                taken.append(copy)
+                owned.append(copy)
             else:
-                taken.append(result)
-        return taken[len(taken) - len(results) :]
+                owned.append(result)
+            taken.append(owned[-1])
+        return owned
 
 
 class _Frame:
@@ -273,7 +302,9 @@ class _NativeCall:
             pointers[slot] = address(values[i])
             slot += 1
         for i, make in self.outputs:
-            values[i] = output = make()
+            output = values[i]
+            if output is None:  # the caller has given none
+                values[i] = output = make()
             pointers[slot] = address(output)
             slot += 1
         self.segment()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TYPE_NAMES = {"float32": "float", "float64": "double"}
@@ -24,3 +25,11 @@ class ValueInfo:
     def type(self) -> str:
         """The type as ONNX Runtime spells it, such as ``tensor(float)``."""
         return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
+
+
+def fits(shape: Sequence[object], wanted: tuple[int | str, ...]) -> bool:
+    """Whether a shape has these sizes. A symbol stands for any size."""
+    return len(shape) == len(wanted) and all(
+        (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
+        for want, have in zip(wanted, shape, strict=True)
+    )

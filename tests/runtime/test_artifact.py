@@ -75,7 +75,7 @@ def test_a_loaded_model_does_what_a_compiled_one_does(
     assert again.get_outputs() == digits.get_outputs()
     assert str(again.explain()) == str(digits.explain())
     assert again.explain().json() == digits.explain().json()
-    with pytest.raises(InputError, match="wrong number"):
+    with pytest.raises(InputError, match="missing: image"):
         again()
 
 

@@ -1,0 +1,101 @@
+"""Arrays that callers give for outputs: what they must be, and how results come into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime.elements import dtype_name, dtype_named, tagged
+from tessella.runtime.signature import ValueInfo, fits
+from tessella.support.errors import InputError
+
+Array = npt.NDArray[Any]
+
+
+class Given(NamedTuple):
+    """An array for an output."""
+
+    info: ValueInfo
+    array: Array
+    """The caller's."""
+    memory: Array
+    """The same, as one of our dtypes."""
+
+    def check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+        """Raise InputError unless it has this shape and dtype."""
+        if (self.memory.shape, self.memory.dtype) != (tuple(shape), dtype):
+            raise InputError(
+                f"the array for the output {self.info.name!r} does not fit",
+                expected=f"{dtype_name(dtype)} {tuple(shape)}",
+                found=f"{dtype_name(self.memory.dtype)} {self.memory.shape}",
+            )
+
+
+def checked(
+    infos: Sequence[ValueInfo], out: Sequence[Array | None], inputs: Sequence[Array]
+) -> list[Given | None]:
+    """The arrays for outputs. Raises InputError for arrays that no result can be written to.
+
+    Sizes that are symbols can only be checked later: see `put`.
+    """
+    if isinstance(out, np.ndarray) or len(out) != len(infos):
+        raise InputError(
+            "'out' must have an array, or None, for each output",
+            expected=f"a list of {len(infos)}: {', '.join(info.name for info in infos)}",
+            found="an array" if isinstance(out, np.ndarray) else f"{len(out)} arrays",
+        )
+    given = [
+        None if array is None else _given(info, array)
+        for info, array in zip(infos, out, strict=True)
+    ]
+    taken = [*inputs]
+    for each in given:
+        if each is not None:
+            _check_apart(each, taken)
+            taken.append(each.memory)
+    return given
+
+
+def put(result: Array, given: Given | None) -> Array:
+    """The result, in the array that is given for it. Raises InputError if this does not fit."""
+    if given is None:
+        return result
+    if result is not given.memory:
+        given.check(result.shape, result.dtype)
+        np.copyto(given.memory, result)
+    return given.array
+
+
+def _given(info: ValueInfo, array: object) -> Given:
+    if not isinstance(array, np.ndarray):
+        raise InputError(
+            f"'out' has no array for the output {info.name!r}",
+            expected="an array of NumPy, or None",
+            found=type(array).__name__,
+        )
+    given = Given(info, array, tagged(array))
+    known = dtype_named(info.dtype)
+    if given.memory.dtype != known or not fits(array.shape, info.shape):
+        raise InputError(
+            f"the array for the output {info.name!r} does not fit",
+            expected=str(info),
+            found=f"{dtype_name(given.memory.dtype)}[{', '.join(map(str, array.shape))}]",
+        )
+    if not array.flags.carray:
+        raise InputError(
+            f"the array for the output {info.name!r} cannot be written to by native code",
+            expected="a C-contiguous, aligned array that is not read-only",
+        )
+    return given
+
+
+def _check_apart(given: Given, taken: Iterable[Array]) -> None:
+    if any(np.may_share_memory(given.memory, other) for other in taken):
+        raise InputError(
+            f"the array for the output {given.info.name!r} shares memory with an input, or with "
+            "that for another output",
+            hint="outputs are written while inputs are still read",
+        )
