@@ -5,6 +5,7 @@
 | `tessella.compile` | `INFO` | each compilation, with what it was for and how long it took |
 | `tessella.compile` | `WARNING` | one inside a call that was not expected: once for each model |
 | `tessella.passes` | `DEBUG` | each pass, with its time |
+| `tessella.session` | `WARNING` | options of an `InferenceSession` that have no effect |
 | `tessella.llvm` | `DEBUG` | each module that LLVM is done with |
 
 No handler is set: where an application sets none either, Python shows warnings on stderr, and

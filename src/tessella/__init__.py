@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from tessella.driver.model import Model as Model
     from tessella.frontends.compile import compile as compile
     from tessella.frontends.eager import ops as ops
+    from tessella.frontends.session import ExecutionMode as ExecutionMode
+    from tessella.frontends.session import GraphOptimizationLevel as GraphOptimizationLevel
+    from tessella.frontends.session import InferenceSession as InferenceSession
+    from tessella.frontends.session import SessionOptions as SessionOptions
+    from tessella.frontends.session import get_available_providers as get_available_providers
     from tessella.frontends.tile import TileProgram as TileProgram
     from tessella.frontends.tile import tile as tile
     from tessella.frontends.trace import *  # noqa: F403 (its names are those of _TRACED)
@@ -38,6 +43,10 @@ _TRACED = """
     transpose where zeros
 """.split()
 
+_SESSION = """
+    ExecutionMode GraphOptimizationLevel InferenceSession SessionOptions get_available_providers
+""".split()
+
 _NAMES = {
     "compile": "tessella.frontends.compile",
     "load": "tessella.runtime.loaded",
@@ -45,6 +54,7 @@ _NAMES = {
     "ops": "tessella.frontends.eager",
     "TileProgram": "tessella.frontends.tile",
     "tile": "tessella.frontends.tile",
+    **dict.fromkeys(_SESSION, "tessella.frontends.session"),
     "TessellaError": "tessella.support.errors",
     **dict.fromkeys(_TRACED, "tessella.frontends.trace"),
 }

@@ -1,0 +1,160 @@
+"""The classes of ONNX Runtime's package, beside its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import tessella
+from tessella.driver.model import Model
+from tessella.support.errors import InputError, OptionError
+from tessella.targets import threads
+from tests.driver.test_model import two_outputs
+from tests.native import normal
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+IMAGE = normal(1, 1, 8, 8)
+Log = pytest.LogCaptureFixture
+
+
+def runs(module: Any, model: Path, **options: Any) -> tuple[Any, ...]:
+    """What a program that was written for ONNX Runtime sees."""
+    settings = module.SessionOptions()
+    settings.intra_op_num_threads = 1
+    settings.graph_optimization_level = module.GraphOptimizationLevel.ORT_ENABLE_ALL
+    settings.execution_mode = module.ExecutionMode.ORT_SEQUENTIAL
+    assert "CPUExecutionProvider" in module.get_available_providers()
+    session = module.InferenceSession(str(model), settings, ["CPUExecutionProvider"], **options)
+    (x,), (y,) = session.get_inputs(), session.get_outputs()
+    meta = session.get_modelmeta()
+    outputs = [
+        *session.run(None, {x.name: IMAGE}),
+        *session.run([], {x.name: IMAGE}),
+        *session.run([y.name], {x.name: IMAGE}, None),
+    ]
+    seen = [(each.name, list(each.shape), each.type) for each in (x, y)]
+    names = ("producer_name", "graph_name", "domain", "description", "graph_description")
+    told = [getattr(meta, name) for name in names], dict(meta.custom_metadata_map)
+    return outputs, (seen, told, session.get_providers(), session.get_provider_options())
+
+
+def test_a_program_for_onnxruntime_runs(caplog: Log) -> None:
+    outputs, facts = runs(tessella, DIGITS)
+    expected, known = runs(onnxruntime, DIGITS)
+    assert facts == known
+    np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
+    assert not caplog.records
+
+
+def test_metadata(tmp_path: Path) -> None:
+    proto = two_outputs()
+    onnx.helper.set_model_props(proto, {"labels": "a b"})
+    proto.producer_name, proto.doc_string, proto.model_version = "pytest", "a product", 3
+    onnx.save(proto, tmp_path / "m.onnx")
+    for origin in (tmp_path / "m.onnx", proto.SerializeToString()):
+        found = tessella.InferenceSession(origin).get_modelmeta()
+        wanted = onnxruntime.InferenceSession(proto.SerializeToString()).get_modelmeta()
+        for name in ("producer_name", "description", "version", "custom_metadata_map"):
+            assert getattr(found, name) == getattr(wanted, name)
+
+
+def test_defaults_are_those_of_onnxruntime() -> None:
+    ours, theirs = tessella.SessionOptions(), onnxruntime.SessionOptions()
+    for name in vars(ours).keys() - {"sizes", "entries"}:
+        known = getattr(theirs, name)
+        assert getattr(ours, name) == (known if isinstance(known, str) else int(known)), name
+
+
+def test_threads() -> None:
+    options = tessella.SessionOptions()
+    assert tessella.InferenceSession(DIGITS).model.threads == threads.default()
+    options.intra_op_num_threads = 3
+    session = tessella.InferenceSession(DIGITS, options)
+    assert session.model.threads == 3
+    assert session.get_session_options() is options
+
+
+def test_what_is_ignored_is_told(caplog: Log) -> None:
+    options = tessella.SessionOptions()
+    options.inter_op_num_threads = 4
+    options.enable_profiling = True
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    tessella.InferenceSession(
+        DIGITS,
+        options,
+        ["CUDAExecutionProvider", ("CPUExecutionProvider", {"arena": 1})],
+        enable_fallback=1,
+    )
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert record.name == "tessella.session"
+    for part in (
+        "inter_op_num_threads (ops run one after the other",
+        "enable_profiling (see",
+        "session.intra_op.allow_spinning (an entry",
+        "the provider CUDAExecutionProvider",
+        "options of providers",
+        "enable_fallback",
+    ):
+        assert part in text
+
+
+def test_options_of_onnxruntime_are_read(caplog: Log) -> None:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    assert tessella.InferenceSession(DIGITS, options).model.threads == 2
+    assert not caplog.records
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    tessella.InferenceSession(DIGITS, options)
+    assert "execution_mode" in caplog.text
+    assert "graph_optimization_level (all is optimised)" in caplog.text
+
+
+def test_an_option_that_there_is_not() -> None:
+    with pytest.raises(AttributeError, match="has no 'threads'"):
+        tessella.SessionOptions().threads = 3
+
+
+def test_sizes_of_dimensions() -> None:
+    """A program is compiled for them, and for no other in a call."""
+    options = tessella.SessionOptions()
+    options.add_free_dimension_override_by_name("n", 4)
+    session = tessella.InferenceSession(two_outputs("n").SerializeToString(), options)
+    assert isinstance(session.model, Model)
+    assert "<4x5xf32>" in session.model.as_text()
+    options.add_free_dimension_override_by_name("m", 4)
+    with pytest.raises(OptionError, match=r"expected: n\n  found: m"):
+        tessella.InferenceSession(two_outputs("n").SerializeToString(), options)
+
+
+def test_wrong_inputs() -> None:
+    with pytest.raises(InputError, match="missing: image"):
+        tessella.InferenceSession(DIGITS).run(None, {})
+
+
+def test_an_artifact_needs_numpy_alone(tmp_path: Path, caplog: Log) -> None:
+    path = tmp_path / "m.tsl"
+    tessella.compile(DIGITS).save(path)
+    for origin in (path, path.read_bytes()):
+        session = tessella.InferenceSession(origin)
+        np.testing.assert_array_equal(
+            session.run(None, {"image": IMAGE})[0], tessella.compile(DIGITS)(IMAGE)
+        )
+    assert session.get_modelmeta().graph_name == ""
+    assert "no metadata" in caplog.text
+    program = (
+        "import sys, tessella\n"
+        f"tessella.InferenceSession({str(path)!r}, tessella.SessionOptions())\n"
+        "print(*{'xdsl', 'llvmlite', 'onnx'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n", "")
