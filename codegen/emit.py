@@ -6,7 +6,7 @@ is needed (attributes of functions, alignment, intrinsics of the target), which 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -20,9 +20,12 @@ from tessella.codegen.emit_segment import (
     BODY_PARAMETERS,
     SEGMENT,
     SEGMENT_PARAMETERS,
+    STAMP,
+    WRITE_END,
     bind_segment,
     bind_threads,
     find_private,
+    plain,
 )
 from tessella.codegen.emit_vector import VECTOR
 from tessella.codegen.lltypes import quote
@@ -30,6 +33,7 @@ from tessella.codegen.module_text import module_text
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
+from tessella.runtime.events import PROFILED
 from tessella.targets import Target
 
 KERNEL_HANDLERS: dict[str, Handler] = {
@@ -58,9 +62,9 @@ def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dic
     texts: dict[str, str] = {}
     for op in module.ops:
         if isinstance(op, rt.KernelOp | rt.SegmentOp) and op.sym_name.data not in without:
+            name = op.sym_name.data
             is_kernel = isinstance(op, rt.KernelOp)
-            text = emit_kernel(op, target) if is_kernel else emit_segment(op, target)
-            texts[op.sym_name.data] = text
+            texts |= {name: emit_kernel(op, target)} if is_kernel else emit_segment(op, target)
     return texts
 
 
@@ -101,30 +105,48 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     )
 
 
-def emit_segment(segment: rt.SegmentOp, target: Target) -> str:
-    """The LLVM module of one segment, which calls kernels and segments of other modules."""
-    name = segment.sym_name.data
+def emit_segment(segment: rt.SegmentOp, target: Target) -> dict[str, str]:
+    """The LLVM modules of one segment, which call kernels and segments of other modules: as it
+    runs, and as it runs when it is profiled (``runtime.events``)."""
     entry, w = Writer(target), Writer(target, SEGMENT_HANDLERS)
+    block = segment.parent_block()
+    if block is not None:
+        w.stamps = {op: number for number, op in enumerate(rt.timed(block))}
     find_private(entry, segment)
     bind_segment(w, segment)
     w.walk(segment.body.block)
     is_long = len(segment.body.block.ops) > LONG
     attributes = "noinline optnone #0" if is_long else "#0"
+    name = segment.sym_name.data
+    return {
+        name: _segment_text(w, name, entry.lines, attributes),
+        name + PROFILED: _segment_text(w, name, entry.lines, attributes, profiled=True),
+    }
+
+
+def _segment_text(
+    w: Writer, name: str, entry: Sequence[str], attributes: str, *, profiled: bool = False
+) -> str:
+    """The functions of a segment, which ``entry`` begins, and of its body."""
+    lines, end = (w.lines, [WRITE_END]) if profiled else (plain(w.lines), [])
+    name, helpers = (name + PROFILED, [STAMP]) if profiled else (name, [])
     return module_text(
-        target,
+        w.target,
         [
             f"define void @{quote(name)}({SEGMENT_PARAMETERS}) #0 {{",
             "entry:",
-            *entry.lines,
+            *entry,
             f"  call void @{quote(name + BODY)}({BODY_PARAMETERS})",
+            *end,
             "  ret void",
             "}",
             f"define void @{quote(name + BODY)}({BODY_PARAMETERS}) {attributes} {{",
             "entry:",
-            *w.lines,
+            *lines,
             "  ret void",
             "}",
             *w.helpers.values(),
+            *helpers,
         ],
     )
 

@@ -10,6 +10,7 @@ from tessella.codegen.lltypes import I64, Value, constant, quote
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Writer
 from tessella.dialects import rt
+from tessella.runtime.events import PROFILED
 
 
 def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
@@ -27,9 +28,10 @@ def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
     memory = ("null" if x is None else w.buffers[x] for x in (op.arena, op.private))
     pointers = ("%context", *tables, "%weights", *memory)
     listed = ", ".join(f"ptr {pointer}" for pointer in pointers)
-    name = quote(op.callee_name + BODY)
+    name = quote(op.callee_name + PROFILED + BODY)
     w.line(f"call void @{name}({listed}, {thread.typed}, {threads.typed})")
-    w.helpers[name] = f"declare void @{name}({', '.join(['ptr'] * 6)}, i64, i64) nounwind"
+    for body in (name, quote(op.callee_name + BODY)):
+        w.helpers[body] = f"declare void @{body}({', '.join(['ptr'] * 6)}, i64, i64) nounwind"
     w.line(f"{following.text} = add nsw {step.typed}, 1")
     again = w.compare("icmp slt", following, constant(I64, op.count))
     w.line(f"br {again.typed}, label %{loop}, label %{done}")

@@ -2,12 +2,12 @@
 
 All threads of a call run a segment. What is not divided between them the first one runs alone. The
 function of a segment finds the memory that its thread has for itself, and calls the body, which
-loops call too.
+loops call too. Each has a second version, which stamps what it does (``runtime.events``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, nullcontext
 
 from xdsl.dialects import memref
@@ -15,8 +15,11 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.codegen.emit_scan import scan
 from tessella.codegen.lltypes import I64, Value, constant, quote
+from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
+from tessella.runtime import events
+from tessella.runtime.events import PROFILED
 from tessella.support.errors import InternalError, InvalidModelError
 
 _POINTERS = (
@@ -80,6 +83,7 @@ def _weight(w: Writer, op: Operation) -> None:
 def _call(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.CallOp)
     with nullcontext() if op.callee_name in w.divided else _alone(w):
+        _stamp(w, op)
         _call_kernel(w, op)
 
 
@@ -91,6 +95,17 @@ def _call_kernel(w: Writer, op: rt.CallOp) -> None:
     thread, threads = w.values[op.thread].typed, w.values[op.threads].typed
     w.line(f"call void @{name}(ptr %buffers, {thread}, {threads})")
     w.helpers[name] = f"declare void @{name}(ptr, i64, i64) nounwind"
+
+
+def _stamp(w: Writer, op: Operation) -> None:
+    """Write down that an op begins."""
+    w.line(f"{_WRITE}{w.stamps[op]})")
+
+
+def plain(lines: Iterable[str]) -> list[str]:
+    """The lines of a segment that is not profiled, from those of one that is."""
+    kept = (line for line in lines if _WRITE not in line)
+    return [line.replace(PROFILED + BODY, BODY) for line in kept]
 
 
 @contextmanager
@@ -111,6 +126,7 @@ def _barrier(w: Writer, op: Operation) -> None:
     several = w.compare("icmp ugt", w.get(op, 0), constant(I64, 1))
     w.line(f"br {several.typed}, label %{wait}, label %{done}")
     w.start(wait)
+    _stamp(w, op)
     slot, function = w.gep("%context", "i64", constant(I64, rt.BARRIER_SLOT)), w.name()
     w.line(f"{function} = load ptr, ptr {slot}, align 8")
     w.line(f"call void {function}(ptr %context)")
@@ -133,6 +149,7 @@ def _copy(w: Writer, op: Operation) -> None:
     if size != rt.buffer_bytes(op.operands[1].type):
         raise InternalError("memref.copy between buffers of different sizes", where=str(op))
     with _alone(w):
+        _stamp(w, op)
         w.line(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, i64 {size}, "
             "i1 false)"
@@ -142,6 +159,33 @@ def _copy(w: Writer, op: Operation) -> None:
 def _return(w: Writer, op: Operation) -> None:
     """Writes nothing: the function around the walk returns."""
 
+
+_WRITE = "call void @stamp(ptr %context, i64 "
+WRITE_END = f"  {_WRITE}{events.END})"
+
+STAMP = f"""\
+define internal void @stamp(ptr %context, i64 %number) noinline optnone #0 {{
+  %next.slot = getelementptr i64, ptr %context, i64 {events.NEXT}
+  %last.slot = getelementptr i64, ptr %context, i64 {events.LAST}
+  %event = load ptr, ptr %next.slot, align 8
+  %last = load ptr, ptr %last.slot, align 8
+  %room = icmp ult ptr %event, %last
+  br i1 %room, label %write, label %end
+write:
+  %clock.slot = getelementptr i64, ptr %context, i64 {events.CLOCK}
+  %id.slot = getelementptr i64, ptr %context, i64 {events.CLOCK_ID}
+  %clock = load ptr, ptr %clock.slot, align 8
+  %id = load i32, ptr %id.slot, align 8
+  %failed = call i32 %clock(i32 %id, ptr %event)
+  %number.slot = getelementptr i8, ptr %event, i64 {events.NUMBER}
+  store i64 %number, ptr %number.slot, align 8
+  %following = getelementptr i8, ptr %event, i64 {events.EVENT.itemsize}
+  store ptr %following, ptr %next.slot, align 8
+  br label %end
+end:
+  ret void
+}}"""
+"""Writes an event, if there is room."""
 
 SEGMENT: dict[type[Operation], Handler] = {
     rt.ArenaOp: _arena,

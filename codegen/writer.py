@@ -40,6 +40,9 @@ class Writer:
     divided: frozenset[str] = frozenset()
     """The kernels that threads run together; the others one thread runs alone."""
 
+    stamps: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
+    """The numbers that a segment writes before ops when it is profiled."""
+
     metadata: list[str] = field(default_factory=list[str])
     """Metadata of loops, for the module's end."""
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import FlatSymbolRefAttr, SymbolRefAttr, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FlatSymbolRefAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, base, prop_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
@@ -17,6 +23,16 @@ from tessella.dialects.assembly import (
     print_settings,
     print_types,
 )
+
+NODES = "nodes"
+"""Attribute of a call: the nodes that it computes, where its kernel has several calls."""
+
+
+def nodes_of(call: Operation, nodes: Iterable[StringAttr] | None) -> Sequence[StringAttr]:
+    """The nodes that a call computes; ``nodes`` are those of its kernel."""
+    own = call.attributes.get(NODES)
+    listed = own.data if isinstance(own, ArrayAttr) else nodes or ()
+    return [node for node in listed if isinstance(node, StringAttr)]
 
 
 class TensorCall(IRDLOperation):

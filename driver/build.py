@@ -34,10 +34,12 @@ from tessella.driver.pipeline import pipeline
 from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import After, PassRunner, check, nothing
 from tessella.driver.stages import IR_STAGES
+from tessella.driver.timed_calls import timed_calls
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_segments, buffer_weights
 from tessella.runtime import perf_map, sharing
 from tessella.runtime.elements import full
+from tessella.runtime.events import PROFILED
 from tessella.runtime.image import Library
 from tessella.runtime.program import (
     Constant,
@@ -83,8 +85,9 @@ class StagedProgram:
         }
 
     def llvm(self) -> dict[str, str]:
-        """LLVM IR by function."""
-        return emit(self.stages["loops"], self.target)
+        """LLVM IR by function, without the versions of segments that are profiled."""
+        texts = emit(self.stages["loops"], self.target)
+        return {name: text for name, text in texts.items() if not name.endswith(PROFILED)}
 
 
 def lower(
@@ -191,6 +194,7 @@ def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) 
         library = Library(link(files, objects.symbols, lowered.nodes))
         weights = _weight_table(lowered)
         program = _Assembler(lowered, library, main_function(module), weights).program()
+        program.calls = timed_calls(module)
     return Built(program, lowered)
 
 

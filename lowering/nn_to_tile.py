@@ -25,6 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import kernels
 from tessella.dialects import nn
+from tessella.dialects.calls import NODES, nodes_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type, type_of
@@ -49,18 +50,23 @@ class KernelTable:
     known: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
     count: int = field(init=False)
     """The number of the next kernel."""
-    _nodes: dict[KernelOp, list[StringAttr]] = field(
-        default_factory=dict[KernelOp, list[StringAttr]]
-    )
+    _calls: dict[KernelOp, list[CallOp]] = field(default_factory=dict[KernelOp, list[CallOp]])
 
     def __post_init__(self) -> None:
         kernels = (op for op in self.module.body.block.ops if isinstance(op, KernelOp))
         codes = (kernel.code.value.data for kernel in kernels if kernel.code is not None)
         self.count = 1 + max(codes, default=-1)
 
-    def add(self, kernel: KernelOp, hint: str, nodes: Sequence[str]) -> KernelOp:
-        """The kernel, or an equal one that is there already; it gets its name here, and its nodes
-        in `finish`."""
+    def call(self, group: GroupLowering, results: Sequence[SSAValue]) -> CallOp:
+        """A call of the kernel of a group, or of an equal one; it gets its nodes in `finish`."""
+        kernel = self._known(group.kernel(results), "_".join(group.names[:3]))
+        call = CallOp(kernel.sym_name.data, group.arguments, [r.type for r in results])
+        call.attributes[NODES] = ArrayAttr(map(StringAttr, group.nodes))
+        self._calls.setdefault(kernel, []).append(call)
+        return call
+
+    def _known(self, kernel: KernelOp, hint: str) -> KernelOp:
+        """The kernel, or an equal one that is there already; it gets its name here."""
         key = structure(kernel)
         known = self.known.get(key)
         if known is None:
@@ -70,13 +76,15 @@ class KernelTable:
             kernel.sym_name = StringAttr(f"{hint}_{number}")
             kernel.code = IntegerAttr(number, i64)
             Rewriter.insert_op(kernel, InsertPoint.at_start(self.module.body.block))
-        self._nodes.setdefault(known, []).extend(map(StringAttr, nodes))
         return known
 
     def finish(self) -> None:
-        """Write on each kernel the nodes that it computes."""
-        for kernel, nodes in self._nodes.items():
-            kernel.nodes = ArrayAttr(nodes)
+        """Write on each kernel the nodes that it computes; on a call, if there are others."""
+        for kernel, calls in self._calls.items():
+            kernel.nodes = ArrayAttr([node for call in calls for node in nodes_of(call, None)])
+            if len({call.attributes[NODES] for call in calls}) == 1:
+                for call in calls:
+                    del call.attributes[NODES]
 
 
 class _Group(GroupLowering):
@@ -114,11 +122,6 @@ class _Group(GroupLowering):
     def _inserted(self, op: WeightOp | ViewOp) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(self.anchor))
         return op.res
-
-    def call(self, results: Sequence[SSAValue], table: KernelTable) -> CallOp:
-        """Close the kernel. Returns a call of it, or of an equal one."""
-        kernel = table.add(self.kernel(results), "_".join(self.names[:3]), self.nodes)
-        return CallOp(kernel.sym_name.data, self.arguments, [r.type for r in results])
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ def _convert_fused(op: FusedOp, weights: WeightStore, table: KernelTable) -> Cal
             group.lower(inner)
     last = op.body.block.last_op
     assert isinstance(last, YieldOp)
-    return group.call([group.values[v] for v in last.values], table)
+    return table.call(group, [group.values[v] for v in last.values])
 
 
 def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallOp:
@@ -213,7 +216,7 @@ def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallO
         if value not in group.values:
             group.values[value] = group.argument(value)
     group.lower(op)
-    return group.call([group.values[r] for r in op.results], table)
+    return table.call(group, [group.values[r] for r in op.results])
 
 
 def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallOp:
@@ -223,7 +226,7 @@ def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallO
     result = group.builder.map(
         [group.argument(op.source)], type, lambda s, args: s.cast(args[0], type.element_type)
     )
-    return group.call([result], table)
+    return table.call(group, [result])
 
 
 def relayout(
@@ -241,7 +244,7 @@ def relayout(
     result = group.builder.map(
         [argument], placed(tensor_type(source), place), lambda _, args: args[0]
     )
-    return group.call([result], table)
+    return table.call(group, [result])
 
 
 __all__ = ["ConvertNnToTilePass", "KernelTable", "relayout"]

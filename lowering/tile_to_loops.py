@@ -28,7 +28,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects import rt
-from tessella.dialects.calls import TensorCall
+from tessella.dialects.calls import NODES, TensorCall
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
@@ -261,10 +261,11 @@ class _Segment:
         first = lowered[0].piece
         buffers: dict[SSAValue, SSAValue] = dict(zip(first.arguments, inputs, strict=True))
         buffers.update(zip(first.results, outputs, strict=True))
+        nodes = {k: v for k, v in op.attributes.items() if k == NODES}
         for each in lowered:
-            self._call_piece(each, buffers)
+            self._call_piece(each, buffers).attributes.update(nodes)
 
-    def _call_piece(self, lowered: Lowered, buffers: dict[SSAValue, SSAValue]) -> None:
+    def _call_piece(self, lowered: Lowered, buffers: dict[SSAValue, SSAValue]) -> rt.CallOp:
         """Call a kernel. The buffers between the kernels of one call come in here."""
         kernel, piece = lowered.kernel, lowered.piece
         for value, argument in zip(piece.outputs, kernel.outputs, strict=True):
@@ -277,7 +278,9 @@ class _Segment:
         ]
         inputs, outputs = ([buffers[v] for v in group] for group in (piece.inputs, piece.outputs))
         name = kernel.sym_name.data
-        self.block.add_op(rt.CallOp(name, inputs, outputs, scratch, self._threads))
+        call = rt.CallOp(name, inputs, outputs, scratch, self._threads)
+        self.block.add_op(call)
+        return call
 
     def _scan(self, op: ScanOp) -> None:
         """The segment's arena comes in when it is planned."""

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import targets
+from tessella.dialects.calls import NODES, nodes_of
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import CallOp, KernelOp, ViewOp, through_views
@@ -120,6 +121,10 @@ class _Merger:
             return None
         results = [*pair.kept, *pair.second.res]
         call = CallOp(kernel.sym_name.data, pair.arguments, [v.type for v in results])
+        calls = tuple(zip((pair.first, pair.second), pair.kernels, strict=True))
+        if any(NODES in each.attributes for each, _ in calls):
+            nodes = (node for each, k in calls for node in nodes_of(each, k.nodes))
+            call.attributes[NODES] = ArrayAttr(nodes)
         Rewriter.insert_op(call, InsertPoint.before(pair.second))
         self.order[call] = self.order[pair.second]
         for old, new in zip(results, call.res, strict=True):

@@ -118,6 +118,7 @@ class _Writer:
             program.constants,
             tuple(map(self._weight, program.weights)),
             {code: tuple(names) for code, names in program.nodes.items()},
+            tuple(program.calls),
         )
 
     def _step(self, step: Step) -> NativeStep | HostStep | ScanRecord:
@@ -226,6 +227,7 @@ class Artifact:
             weights=[self._weights[i] for i in record.weights],
             nodes=record.nodes,
             code=code,
+            calls=record.calls,
         )
 
     def _step(self, step: NativeStep | HostStep | ScanRecord, code: Library | None) -> Step:

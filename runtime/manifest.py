@@ -13,6 +13,7 @@ from math import prod
 from typing import NamedTuple
 
 from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
 from tessella.runtime.program import Constant, HostStep, NativeStep, TensorSpec
@@ -20,7 +21,7 @@ from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 
-FORMAT = 2
+FORMAT = 3
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 
@@ -54,6 +55,7 @@ class ProgramRecord:
     weights: tuple[int, ...]
     """Their places in the artifact's table."""
     nodes: Mapping[int, tuple[str, ...]]
+    calls: tuple[Call, ...]
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ def _verify_step(
     match step:
         case NativeStep():
             functions = set[str]() if image is None else set(image.functions)
-            _require(step.name in functions, f"there is no code of {step.name!r}")
+            names = {step.name, step.name + PROFILED}
+            _require(names <= functions, f"there is no code of {step.name!r}")
             _require(not step.shared or {GROW, ENTER} <= functions, "there is no pool")
             _require(len(step.specs) == len(step.outputs), "a step has outputs without shapes")
             _require(max(map(_bytes, step.specs), default=0) < LARGEST, "an output is too large")

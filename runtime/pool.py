@@ -48,8 +48,12 @@ RUN = ("segment", "inputs", "outputs", "weights", "arena", "contexts")
 RUN_NUMBERS = ("threads", "spin", "number", "phase")
 """Of the run: how many threads run it; for how many nanoseconds they look before they sleep; its
 number; and how many barriers there were before it."""
-CONTEXT = ("status", "barrier", "team", "thread", "threads", "phase")
-"""The slots of a context that are in use."""
+CONTEXT = (
+    *("status", "barrier", "team", "thread", "threads", "phase"),
+    *("clock", "clock_id", "event", "events_end"),
+)
+"""The slots of a context that are in use. The last four are for segments that are profiled
+(``runtime.events``)."""
 CONTEXT_SLOTS = LINE // 8
 
 TAKEN, LEFT, JOB, BOXES = LINE, LINE + 8, 2 * LINE, 3 * LINE

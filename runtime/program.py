@@ -11,14 +11,15 @@ import ctypes
 import functools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import host
 from tessella.runtime.arena import Workspace, address, aligned
+from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
@@ -101,6 +102,26 @@ class ScanStep:
 Step = NativeStep | HostStep | ScanStep
 
 
+class Bound(Protocol):
+    """A step with all that it runs on."""
+
+    def run(self, values: list[Any]) -> None:
+        """Read the inputs among the values, and put the outputs there."""
+        ...
+
+
+class Recorder(Protocol):
+    """What is told what a program does."""
+
+    def watched(self, bound: Bound, step: Step) -> Bound:
+        """The step, such that it is told when it begins and ends."""
+        ...
+
+    def attach(self, contexts: Array) -> None:
+        """Have the events that segments write which run in these contexts."""
+        ...
+
+
 @dataclass
 class Program:
     """The steps, the constants among the values, and the weights that segments read."""
@@ -115,6 +136,10 @@ class Program:
     """The nodes whose check fails with a code."""
     code: Library | None = None
     """The segments, and the code of the pool if threads can share one."""
+    calls: Sequence[Call] = ()
+    """What segments do, by the numbers that their events have."""
+    recorder: Recorder | None = None
+    """What is told what the program does: see ``recorded``."""
     workspaces: deque[Workspace] = field(default_factory=deque[Workspace])
     """Memory for calls, which other programs may use as well."""
 
@@ -172,6 +197,14 @@ class Program:
             self._frames.append(frame)
             self.workspaces.append(workspace)
 
+    def recorded(self, recorder: Recorder) -> Program:
+        """The same program, which tells a recorder what it does. This one does not."""
+        steps = (
+            replace(step, body=step.body.recorded(recorder)) if isinstance(step, ScanStep) else step
+            for step in self.steps
+        )
+        return replace(self, steps=tuple(steps), recorder=recorder)
+
     @property
     def library(self) -> Library:
         """The code. Raises InternalError for a program that has none."""
@@ -226,15 +259,15 @@ class _Frame:
         self._workspace: Workspace | None = None
         self._team: Team | None = None
         self._size = self._arena_bytes(1)
-        self._contexts = _contexts(1)
+        self._contexts = self._new_contexts(1)
         self._arena = 0
-        self._steps: list[_Bound] = []
+        self._steps: list[Bound] = []
 
-    def steps(self, workspace: Workspace, team: Team | None) -> list[_Bound]:
+    def steps(self, workspace: Workspace, team: Team | None) -> list[Bound]:
         """The steps, which use the workspace and the team."""
         if team is not self._team:
             threads = 1 if team is None else team.threads
-            self._size, self._contexts = self._arena_bytes(threads), _contexts(threads)
+            self._size, self._contexts = self._arena_bytes(threads), self._new_contexts(threads)
             self._team, self._workspace = team, None
         arena = workspace.arena(self._size)
         if workspace is not self._workspace or arena != self._arena:
@@ -248,12 +281,25 @@ class _Frame:
         sizes = (s.arena_bytes + s.private_bytes * (threads if s.shared else 1) for s in native)
         return max(sizes, default=0)
 
-    def _bound(self, step: Step, workspace: Workspace, arena: int) -> _Bound:
+    def _new_contexts(self, threads: int) -> Array:
+        """Zeroed contexts, in lines of their own."""
+        contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
+        contexts.fill(0)
+        if self._program.recorder is not None:
+            self._program.recorder.attach(contexts)
+        return contexts
+
+    def _bound(self, step: Step, workspace: Workspace, arena: int) -> Bound:
+        recorder, bound = self._program.recorder, self._unwatched(step, workspace, arena)
+        return bound if recorder is None else recorder.watched(bound, step)
+
+    def _unwatched(self, step: Step, workspace: Workspace, arena: int) -> Bound:
         match step:
             case NativeStep():
                 call = _NativeCall(step, self._program.nodes, self._contexts, workspace)
                 weights = ctypes.addressof(self._weights)
-                segment = self._program.library.address(step.name)
+                version = "" if self._program.recorder is None else PROFILED
+                segment = self._program.library.address(step.name + version)
                 call.bind(segment, weights, arena, self._team if step.shared else None)
                 return call
             case HostStep():
@@ -296,7 +342,6 @@ class _NativeCall:
             self.segment = functools.partial(team.run, *start, *arguments, *numbers)
 
     def run(self, values: list[Any]) -> None:
-        """Read the inputs among the values, and put the outputs there."""
         pointers, slot = self.pointers, 0
         for i in self.step.inputs:
             pointers[slot] = address(values[i])
@@ -328,7 +373,6 @@ class _HostCall:
         self.step = step
 
     def run(self, values: list[Any]) -> None:
-        """Read the inputs among the values, and put the outputs there."""
         inputs = [values[i] for i in self.step.inputs]
         for i, result in zip(self.step.outputs, _host(self.step, inputs), strict=True):
             values[i] = result
@@ -341,21 +385,10 @@ class _ScanCall:
         self.step = step
 
     def run(self, values: list[Any]) -> None:
-        """Read the inputs among the values, and put the outputs there."""
         inputs = [values[i] for i in self.step.inputs]
         results = self.step.loop.run(self.step.body.run, inputs)
         for i, result in zip(self.step.outputs, results, strict=True):
             values[i] = result
-
-
-_Bound = _NativeCall | _HostCall | _ScanCall
-
-
-def _contexts(threads: int) -> Array:
-    """Zeroed contexts, in lines of their own."""
-    memory = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
-    memory.fill(0)
-    return memory
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:

@@ -11,6 +11,7 @@ from tessella.dialects.rt.functions import (
     ReturnOp,
     SegmentOp,
     divided,
+    timed,
 )
 from tessella.dialects.rt.ops import (
     ARENA_ALIGNMENT,
@@ -73,6 +74,7 @@ __all__ = [
     "aligned",
     "buffer_bytes",
     "divided",
+    "timed",
 ]
 
 Rt = Dialect(

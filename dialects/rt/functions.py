@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
+from xdsl.dialects.memref import CopyOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -59,7 +60,7 @@ from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt.ops import ArenaOp, check_buffer
-from tessella.dialects.rt.threads import ALONE, OWN, Part, PartAttr
+from tessella.dialects.rt.threads import ALONE, OWN, BarrierOp, Part, PartAttr
 from tessella.dialects.sizes import dims
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
@@ -410,6 +411,13 @@ class CallOp(BufferCall):
 
     name = "rt.call"
     traits = traits_def(_CallsKernel())
+
+
+def timed(block: Block) -> list[Operation]:
+    """What the segments of a module spend time on, in order: calls of kernels, barriers, copies."""
+    segments = (op for op in block.ops if isinstance(op, SegmentOp))
+    every = (op for segment in segments for op in segment.body.block.ops)
+    return [op for op in every if isinstance(op, CallOp | BarrierOp | CopyOp)]
 
 
 def divided(block: Block) -> frozenset[str]:

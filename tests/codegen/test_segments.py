@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tessella.codegen.emit import LONG, emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
+from tessella.runtime.events import END, PROFILED, Stream, now
 from tessella.runtime.image import Library
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get, native
@@ -78,6 +80,28 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     assert context[1] == 7
 
 
+@pytest.mark.parametrize("room", [1, 4, 100])
+def test_a_profiled_segment_writes_what_it_does(room: int) -> None:
+    target = native()
+    texts = emit(parse(SOURCE), target)
+    library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
+    a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
+    arena, context = _aligned(256), np.zeros(16, np.int64)
+    stream = Stream(context, room)
+    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment" + PROFILED))
+    data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
+    before = now()
+    run(context.ctypes.data, *data, 0, 1)
+    after = now()
+    np.testing.assert_array_equal(o, a + w + v)
+    (events,) = stream.written()
+    assert events["number"].tolist() == [0, 1, 2, END][:room]
+    times = 10**9 * events["seconds"] + events["nanoseconds"]
+    assert sorted([before, *times, after]) == [before, *times, after]
+    assert stream.is_full == (room <= 4)
+
+
 @pytest.mark.parametrize("calls", [10, LONG])
 def test_a_long_segment(calls: int) -> None:
     """LLVM would take as long for it as the square of its length."""
@@ -89,7 +113,8 @@ def test_a_long_segment(calls: int) -> None:
     module.verify()
     target = native()
     texts = emit(module, target)
-    assert ("optnone" in texts["seg ment"]) == (calls == LONG)
+    (body,) = re.findall(r'define void @"seg ment.body".*', texts["seg ment"])
+    assert ("optnone" in body) == (calls == LONG)
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)

@@ -14,8 +14,8 @@
 // CHECK-NEXT:    tile.return %a
 // CHECK-NEXT:  }
 // CHECK-NEXT:  tile.segment @segment_0(%x: tensor<4xf32, #nchw>) -> (tensor<4xf32, #nchw>) {
-// CHECK-NEXT:    %a = tile.call @relu_0(%x) : tensor<4xf32, #nchw>
-// CHECK-NEXT:    %b = tile.call @relu_0(%a)
+// CHECK-NEXT:    %a = tile.call @relu_0(%x) {nodes = ["first"]} : tensor<4xf32, #nchw>
+// CHECK-NEXT:    %b = tile.call @relu_0(%a) {nodes = ["second"]}
 // CHECK-NEXT:    tile.return %b
 #p = #place.at<x86, f32, nchw>
 !t = tensor<4xf32, #p>

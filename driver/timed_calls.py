@@ -1,0 +1,30 @@
+"""What the segments of a program do, as their events number it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tessella.dialects import rt
+from tessella.dialects.calls import nodes_of
+from tessella.runtime.events import Call
+
+
+def timed_calls(module: ModuleOp) -> tuple[Call, ...]:
+    """What each event of a module at the `loops` stage begins."""
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, rt.KernelOp)}
+    return tuple(_call(op, kernels) for op in rt.timed(module.body.block))
+
+
+def _call(op: Operation, kernels: Mapping[str, rt.KernelOp]) -> Call:
+    match op:
+        case rt.CallOp():
+            kernel = kernels[op.callee_name]
+            nodes = dict.fromkeys(node.data for node in nodes_of(op, kernel.nodes))
+            return Call(op.callee_name, "kernel", tuple(nodes), kernel.is_divided)
+        case rt.BarrierOp():
+            return Call("", "barrier", divided=True)
+        case _:
+            return Call("", "copy")
