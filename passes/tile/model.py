@@ -497,27 +497,33 @@ class Model:
         return result[::-1]
 
     def _bytes(self, operand: int, extents: Mapping[str, int]) -> float:
-        """Bytes of the lines of an operand that these extents of the indices touch."""
+        """Bytes of the lines of an operand that these extents of the indices touch. What windows
+        share counts once: positions that are no further apart than those of smaller steps reach."""
         run, elements, span = 1, 1, 1
-        for name, step, room, contiguous in self._steps[operand]:
+        unit, count, lies_apart = 1, 1, True
+        for name, step, room, contiguous, even in self._steps[operand]:
             extent = extents[name]
             if extent == 1:
                 continue
-            elements *= extent
             span += step * ((max(room, extent)) - 1)  # called for each loop
-            if contiguous:
-                run *= extent
+            if even and step <= unit * count and step % unit == 0:
+                count += step // unit * (extent - 1)
+            else:
+                elements, run = elements * count, run if lies_apart else run * count
+                unit, count, lies_apart = step, extent, True
+            lies_apart = lies_apart and not contiguous
+        elements, run = elements * count, run if lies_apart else run * count
         size = self._sizes[operand]
         line = self.target.cache_line // size
         whole = elements / run * (-(-run // line) * line)
         return float(min(whole, max(span, line), self.flat.accesses[operand].size)) * size
 
     @cached_property
-    def _steps(self) -> list[list[tuple[str, int, int, bool]]]:
-        """(index, elements per step, contiguous elements, whether neighbours are contiguous) of
-        each operand."""
+    def _steps(self) -> list[list[tuple[str, int, int, bool, bool]]]:
+        """(index, elements per step, contiguous elements, whether neighbours are contiguous,
+        whether all steps are the same) of each operand, small steps first."""
         return [
-            [(n, *_step(a, n)) for n in sorted(moving)]
+            sorted([(n, *_step(a, n)) for n in moving], key=lambda step: (step[1], step[0]))
             for a, moving in zip(self.flat.accesses, self._moving, strict=True)
         ]
 
@@ -557,9 +563,9 @@ class Model:
         return total
 
 
-def _step(a: FlatAccess, name: str) -> tuple[int, int, bool]:
+def _step(a: FlatAccess, name: str) -> tuple[int, int, bool, bool]:
     lane = abs(a.lane_stride(name))
-    return max(lane, abs(a.stride(name))), a.room.get(name, 0), lane == 1
+    return max(lane, abs(a.stride(name))), a.room.get(name, 0), lane == 1, name not in a.lanes
 
 
 def body_ops(op: ContractOp) -> float:

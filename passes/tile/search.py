@@ -14,9 +14,9 @@ from math import inf, prod
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
-from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import shared_loops
 from tessella.passes.tile.choice import Choice
+from tessella.passes.tile.model import Model
 from tessella.passes.tile.partial import partial_sums
 from tessella.passes.tile.plan import streams
 from tessella.passes.tile.problem import Problem
@@ -101,18 +101,24 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
     if problem.op.is_map or choice.schedule.vector is None or not choice.estimate.memory:
         return choice
     model = problem.model(choice.layouts)
-    schedules = [choice.schedule, *_with_blocks(model.flat, choice.schedule, problem.reaches)]
+    schedules = [choice.schedule, *_with_blocks(model, choice.schedule, problem.reaches)]
     estimates = [replace(choice.estimate, traffic=model.traffic(s)) for s in schedules]
     best = min(range(len(schedules)), key=lambda i: estimates[i].memory)
     return replace(choice, schedule=schedules[best], estimate=estimates[best])
 
 
-def _with_blocks(flat: Flat, s: Schedule, reaches: Container[str]) -> Iterator[Schedule]:
-    """The schedules with blocks: each free index except that of the lanes, in each block size."""
+def _with_blocks(model: Model, s: Schedule, reaches: Container[str]) -> Iterator[Schedule]:
+    """The schedules with blocks: each free index, in each block size. Blocks of lanes are for
+    windows, whose lines other rows read again."""
+    flat, tiles = model.flat, {s.rows: s.row_tile, s.vector: s.width}
     for name in s.order:
-        if name == s.vector or name in flat.pinned or name in reaches:
+        if name in flat.pinned or name in reaches:
             continue
-        size = s.row_tile if name == s.rows else 1
+        size = tiles.get(name, 1)
+        if name == s.vector:
+            if not model.has_windows(s):
+                continue
+            size //= 2
         while size * 2 < flat.ranges[name]:
             size *= 2
             yield replace(s, blocks=((name, size),))

@@ -210,6 +210,12 @@ WINDOW = contraction(
     ("[y, x, o]", "12x12x16"),
 )
 
+DEPTHWISE = contraction(
+    "y: 12, x: 12, g: 64 | i: 3, j: 3",
+    [("[y + i, x + j, g]", "14x14x64"), ("[i, j, g]", "3x3x64")],
+    ("[y, x, g]", "12x12x64"),
+)
+
 
 CACHED = [
     (product(32, 64, 48), tiled(), (1024, 2048, 6144, 8192, 12288)),
@@ -217,6 +223,8 @@ CACHED = [
     (product(48, 32, 48), tiled(vectors=1, rows=8), (8192, 12288)),
     (WINDOW, Schedule(("o", "y", "x"), ("i", "j_c"), "o", 8, 2, "x", 4), (2048, 4096, 12288)),
     (WINDOW, Schedule(("y", "o", "x"), ("i", "j_c"), "o", 8, 1, "x", 6), (2048, 4096, 12288)),
+    (DEPTHWISE, Schedule(("g", "y", "x"), ("i", "j"), "g", 8, 2, "x", 4), (8192, 32768)),
+    (DEPTHWISE, Schedule(("y", "x", "g"), ("i", "j"), "g", 8, 2, "x", 4), (8192, 65536)),
 ]
 
 

@@ -43,6 +43,18 @@ def test_few_candidates_are_enough(target: Target) -> None:
     assert best_schedule(op, kernel_of(op), target).cycles <= 1.1 * min(cycles)
 
 
+def test_windows_of_many_channels_run_by_blocks_of_lanes() -> None:
+    """Five rows of all channels do not stay in the first cache, all rows of a vector do."""
+    op = contraction(
+        "y: 14, x: 14, g: 240 | i: 5, j: 5",
+        [("[y + i, x + j, g]", "18x18x240"), ("[i, j, g]", "5x5x240")],
+        ("[y, x, g]", "14x14x240"),
+    )
+    schedule = best_schedule(op, kernel_of(op), TARGETS["avx512"]).schedule
+    assert schedule.order[-1] == "g"
+    assert schedule.blocks == (("g", 16),)
+
+
 def test_what_the_pick_found_is_kept_for_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement that is like one before, in another kernel, is not searched again."""
     shapes = [("[y, k]", "30x40"), ("[k, x]", "40x64")], ("[y, x]", "30x64")
