@@ -55,18 +55,22 @@ class _Section(NamedTuple):
 
 
 def object_file(
-    arch: str, image: Image, functions: Mapping[str, str], weights: bytes, table: str
+    arch: str, image: Image, functions: Mapping[str, str], tables: Mapping[str, bytes]
 ) -> bytes:
-    """The object. ``functions`` are the symbols of functions by their names in the image; ``table``
-    is that of the weights."""
+    """The object. ``functions`` are the symbols of functions by their names in the image;
+    ``tables`` are constants by their symbols."""
     code, names = bytearray(image.code), list(image.imports)
     relocations = b"".join(
-        _jump(arch, code, image.imports[name], 2 + len(functions) + i)
+        _jump(arch, code, image.imports[name], 1 + len(tables) + len(functions) + i)
         for i, name in enumerate(names)
     )
-    texts = ["", table, *functions.values(), *names]
+    texts = ["", *tables, *functions.values(), *names]
     starts = _starts(texts)
-    symbols = [(_OBJECT, _WEIGHTS, 0, len(weights))]
+    constants, symbols = bytearray(), list[tuple[int, int, int, int]]()
+    for data in tables.values():
+        constants += bytes(-len(constants) % ALIGNMENT)
+        symbols.append((_OBJECT, _WEIGHTS, len(constants), len(data)))
+        constants += data
     for name in functions:
         function = image.functions[name]
         symbols.append((_FUNCTION, _TEXT, function.offset, function.size))
@@ -78,7 +82,7 @@ def object_file(
     sections = [
         _Section("", 0, 0, b"", 0),
         _Section(".text", _PROGBITS, _CODE, bytes(code), _ALIGNMENTS[arch]),
-        _Section(".rodata", _PROGBITS, _LOADED, weights, ALIGNMENT),
+        _Section(".rodata", _PROGBITS, _LOADED, bytes(constants), ALIGNMENT),
         _Section(".rela.text", _RELOCATIONS, 0, relocations, 8, _SYMTAB, _TEXT, 24),
         _Section(".symtab", _SYMBOLS, 0, bytes(24) + b"".join(entries), 8, _STRTAB, 1, 24),
         _Section(".strtab", _STRINGS, 0, _strings(texts), 1),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.codegen.object_file import object_file
+from tessella.driver.c_header import SEGMENT, comment, header, identifiers
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.pool import LINE
 from tessella.runtime.program import NativeStep, Program, TensorSpec
@@ -27,54 +29,13 @@ _TYPES = {
 }
 """Types of C by dtype. Others have unsigned integers of their size, as they are stored."""
 
-_HEADER = """\
-/* {title}
-
-   Written by {versions}.
-   Link {name}.o. It needs memcpy, memmove and memset of libc, and a machine with {target}. */
-
-#ifndef {upper}_H
-#define {upper}_H
-
-#include <stdint.h>
-#include <string.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-/* Bytes of the workspace of a call, which starts at a multiple of {alignment}. It holds nothing
-   between calls; calls at the same time need one each. */
-#define {upper}_WORKSPACE {workspace}
-
-extern const unsigned char {name}_weights[];
-{declarations}
-
-/* Run the model. Arrays are contiguous, and do not overlap:
-{parameters}
-   Returns 0, or another number if an index in the inputs is out of range; outputs are undefined
-   then. It may be called by several threads at once. */
-static inline int {name}_run({arguments}, void *workspace)
-{{
-  static const void *const weights[] = {{{weights}}};
-  unsigned char *memory = (unsigned char *)workspace;
-  int64_t status;
-  memset(memory, 0, {context});
-{body}
-  memcpy(&status, memory, sizeof status);
-  return (int)status;
-}}
-
-#ifdef __cplusplus
-}}
-#endif
-#endif
+_APART = """
+/* The file of the weights. */
+#define {upper}_WEIGHTS_BYTES {bytes}
+#define {upper}_WEIGHTS_SHA256 "{digest}"
 """
-
-_SEGMENT = (
-    "extern void {symbol}(void *context, const void *const *inputs, void *const *outputs,\n"
-    "    const void *const *weights, void *arena, int64_t thread, int64_t threads);"
-)
+_NOTE = """
+   weights: the {upper}_WEIGHTS_BYTES bytes of {name}.weights, mapped or read to a multiple of 64"""
 
 
 @dataclass(frozen=True)
@@ -83,6 +44,8 @@ class CProgram:
 
     header: str
     object: bytes
+    weights: bytes | None
+    """Where they are not in the object."""
 
 
 class _Memory:
@@ -108,6 +71,7 @@ def emit_c(
     arch: str,
     target: str,
     versions: str,
+    weights: str = "object",
 ) -> CProgram:
     """A program for C, whose functions begin with ``name``. Raises OptionError for one with steps
     that are not native."""
@@ -116,29 +80,18 @@ def emit_c(
         raise OptionError("the name is no identifier of C", found=name, hint="-o names the files")
     if program.code is None:
         raise OptionError("the model has no native code")
-    writer = _Writer(name, program, [*inputs], [*outputs])
-    body = "\n".join(writer.lines(steps))
+    apart = weights == "file"
+    writer = _Writer(name, program, [*inputs], [*outputs], apart=apart)
+    values = {
+        "title": comment(f"{', '.join(map(str, inputs))} -> {', '.join(map(str, outputs))}"),
+        "versions": versions,
+        "target": target,
+        **writer.parts(steps, shapes),
+    }
     symbols = {step.name: f"{name}_{step.name}" for step in steps}
-    table = [f"{name}_weights + {offset}" for offset in writer.offsets] or ["0"]
-    header = _HEADER.format(
-        title=_comment(f"{', '.join(map(str, inputs))} -> {', '.join(map(str, outputs))}"),
-        versions=versions,
-        name=name,
-        upper=name.upper(),
-        target=target,
-        alignment=ALIGNMENT,
-        workspace=writer.workspace.size,
-        declarations="\n".join(_SEGMENT.format(symbol=symbol) for symbol in symbols.values()),
-        parameters="\n".join(writer.documentation(shapes)),
-        arguments=", ".join(writer.arguments()),
-        weights=", ".join(table),
-        context=LINE,
-        body=body,
-    )
-    weights = bytes(writer.weights)
-    return CProgram(
-        header, object_file(arch, program.code.image, symbols, weights, f"{name}_weights")
-    )
+    table = {} if apart else {f"{name}_weights": bytes(writer.weights)}
+    made = object_file(arch, program.code.image, symbols, table)
+    return CProgram(header(name, arch, values), made, bytes(writer.weights) if apart else None)
 
 
 def _native_steps(program: Program) -> Sequence[NativeStep]:
@@ -155,7 +108,7 @@ def _native_steps(program: Program) -> Sequence[NativeStep]:
 
 
 class _Writer:
-    """The body of the function that runs a program."""
+    """The parts of the header that depend on the program."""
 
     def __init__(
         self,
@@ -163,19 +116,23 @@ class _Writer:
         program: Program,
         inputs: Sequence[ValueInfo],
         outputs: Sequence[ValueInfo],
+        *,
+        apart: bool,
     ) -> None:
         self.program = program
         self.weights = bytearray()
-        self.offsets = [self._weight(array) for array in program.weights]
-        self.workspace = _Memory(LINE)
+        self._apart = apart
+        self._offsets = [self._weight(array) for array in program.weights]
+        self._memory = _Memory()
+        """After the contexts."""
         self._inputs, self._outputs = inputs, outputs
-        names = _identifiers([info.name for info in (*inputs, *outputs)])
+        names = identifiers([info.name for info in (*inputs, *outputs)])
         self._names = names[: len(inputs)], names[len(inputs) :]
-        self._values: dict[int, str] = dict(enumerate(self._names[0]))
+        self._values = {i: f"call->{name}" for i, name in enumerate(self._names[0])}
         """The pointers to values, as C, by number."""
         for number, constant in program.constants.items():
             offset = self._weight(np.ascontiguousarray(constant.array(program.weights)))
-            self._values[number] = f"({name}_weights + {offset})"
+            self._values[number] = f"call->weights + {offset}"
         self._prefix = name
         self._specs: dict[int, TensorSpec] = {i: c.spec for i, c in program.constants.items()}
 
@@ -184,29 +141,78 @@ class _Writer:
         self.weights += array.tobytes()
         return len(self.weights) - array.nbytes
 
-    def lines(self, steps: Sequence[NativeStep]) -> list[str]:
-        """The calls of segments, and copies of results that are no segment's own output."""
+    def parts(
+        self, steps: Sequence[NativeStep], shapes: Sequence[Sequence[int]]
+    ) -> Mapping[str, object]:
+        """What the template asks for."""
+        body = list(self._calls(steps))
+        private = max((step.private_bytes for step in steps), default=0)
+        arguments = self._arguments()
+        table = [f"call->weights + {offset}" for offset in self._offsets]
+        return {
+            "declarations": "\n".join(SEGMENT.format(symbol=self._symbol(step)) for step in steps),
+            "body": "\n".join(body),
+            "copies": "\n".join(self._copies()),
+            "weights": ", ".join(table) or "NULL",
+            "shared": self._memory.size,
+            "private": LINE + private + -private % ALIGNMENT,
+            "fields": "\n".join(f"  {each};" for each in arguments),
+            "members": ", ".join([*self._names[0], *self._names[1]]),
+            "parameters": "\n".join(self._documentation(shapes)),
+            "arguments": ", ".join([*arguments, *self._if_apart("const void *weights")]),
+            "passed": ", ".join([*self._names[0], *self._names[1], *self._if_apart("weights")]),
+            **(self._weights_apart() if self._apart else self._weights_within()),
+        }
+
+    def _weights_apart(self) -> Mapping[str, str]:
+        upper, digest = self._prefix.upper(), sha256(self.weights).hexdigest()
+        return {
+            "weights_base": "(const unsigned char *)weights",
+            "weights_note": _NOTE.format(name=self._prefix, upper=upper),
+            "weights_declaration": _APART.format(
+                upper=upper, bytes=len(self.weights), digest=digest
+            ),
+        }
+
+    def _weights_within(self) -> Mapping[str, str]:
+        return {
+            "weights_base": f"{self._prefix}_weights",
+            "weights_note": "",
+            "weights_declaration": f"\nextern const unsigned char {self._prefix}_weights[];",
+        }
+
+    def _if_apart(self, text: str) -> Sequence[str]:
+        return [text] if self._apart else []
+
+    def _symbol(self, step: NativeStep) -> str:
+        return f"{self._prefix}_{step.name}"
+
+    def _calls(self, steps: Sequence[NativeStep]) -> Iterator[str]:
+        """The calls of segments, between barriers."""
         results = dict(zip(self.program.results, self._names[1], strict=True))
         for step in steps:
             for number, spec in zip(step.outputs, step.specs, strict=True):
-                at = f"memory + {self.workspace.add(_bytes(spec))}" if number not in results else ""
-                self._values[number] = f"({at})" if at else results[number]
+                name = results.get(number)
+                at = f"arena + {self._memory.add(_bytes(spec))}" if name is None else ""
+                self._values[number] = at or f"call->{name}"
                 self._specs[number] = spec
-        arena = max((step.arena_bytes + step.private_bytes for step in steps), default=0)
-        start = self.workspace.add(arena)
-        calls = [line for step in steps for line in self._call(step, start)]
-        return [*calls, *self._copies()]
+        start = self._memory.add(max((step.arena_bytes for step in steps), default=0))
+        for i, step in enumerate(steps):
+            if i:
+                yield f"  {self._prefix}_barrier(context);"
+            yield from self._call(step, start)
 
     def _call(self, step: NativeStep, arena: int) -> Iterable[str]:
         inputs, outputs = (
-            ", ".join(self._values[i] for i in numbers) or "0"
+            ", ".join(self._values[i] for i in numbers) or "NULL"
             for numbers in (step.inputs, step.outputs)
         )
-        yield "  {"
+        numbers = "thread, call->threads" if step.shared else "0, 1"
+        yield "  {" if step.shared else "  if (thread == 0) {"
         yield f"    const void *inputs[] = {{{inputs}}};"
         yield f"    void *outputs[] = {{{outputs}}};"
-        symbol = f"{self._prefix}_{step.name}"
-        yield f"    {symbol}(memory, inputs, outputs, weights, memory + {arena}, 0, 1);"
+        passed = f"context, inputs, outputs, weights, arena + {arena}, {numbers}"
+        yield f"    {self._symbol(step)}({passed});"
         yield "  }"
 
     def _copies(self) -> Iterable[str]:
@@ -219,19 +225,19 @@ class _Writer:
                     where=f"output {info.name!r}",
                     found=self._inputs[number].name,
                 )
-            if self._values[number] != name:
-                size = _bytes(self._specs[number])
-                yield f"  memcpy({name}, {self._values[number]}, {size});"
+            source = self._values[number].replace("call->", "call.")
+            if source != f"call.{name}":
+                yield f"  memcpy({name}, {source}, {_bytes(self._specs[number])});"
 
-    def arguments(self) -> list[str]:
-        """The parameters of the function."""
+    def _arguments(self) -> list[str]:
+        """The arrays, as parameters of the function."""
         pairs = zip(self._names[0], self._inputs, strict=True)
         inputs = [f"const {_type(info)} *{name}" for name, info in pairs]
         pairs = zip(self._names[1], self._outputs, strict=True)
         return [*inputs, *(f"{_type(info)} *{name}" for name, info in pairs)]
 
-    def documentation(self, shapes: Sequence[Sequence[int]]) -> list[str]:
-        """A line for each parameter."""
+    def _documentation(self, shapes: Sequence[Sequence[int]]) -> list[str]:
+        """A line for each array."""
         results = [self._specs.get(number) for number in self.program.results]
         sizes = [*shapes, *(() if spec is None else spec.shape for spec in results)]
         infos, names = (*self._inputs, *self._outputs), (*self._names[0], *self._names[1])
@@ -241,38 +247,9 @@ class _Writer:
         ]
 
 
-def _comment(text: str) -> str:
-    """What cannot end a comment: names in models are anybody's."""
-    return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
-
-
 def _type(info: ValueInfo) -> str:
     return _TYPES.get(info.dtype, "uint8_t" if "8" in info.dtype else "uint16_t")
 
 
 def _bytes(spec: TensorSpec) -> int:
     return int(np.prod(spec.shape, dtype=np.int64)) * spec.dtype.itemsize
-
-
-def _identifiers(names: Sequence[str]) -> list[str]:
-    """Names of C for these, all different, and different from those that the function uses."""
-    taken: Mapping[str, None] = dict.fromkeys(_RESERVED)
-    found: list[str] = []
-    for name in names:
-        base = re.sub(r"\W", "_", name, flags=re.ASCII) or "value"
-        base = f"_{base}" if base[0].isdigit() else base
-        choice, number = base, 1
-        while choice in taken or choice in found:
-            number += 1
-            choice = f"{base}_{number}"
-        found.append(choice)
-    return found
-
-
-_RESERVED = """
-    memory status weights workspace inputs outputs memcpy memset auto break case char const continue
-    default do double else enum extern float for goto if inline int long register restrict return
-    short signed sizeof static struct switch typedef union unsigned void volatile while class new
-    delete this template operator private public protected virtual namespace using try catch throw
-    bool true false and or not xor
-""".split()

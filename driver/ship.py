@@ -77,8 +77,10 @@ def ship_c(
     shapes: Shapes,
     values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
+    weights: str = "object",
 ) -> CProgram:
-    """A header and an object for C, whose functions begin with ``name``. Raises TessellaError."""
+    """A header and an object for C, whose functions begin with ``name``; the weights are in the
+    ``object``, or for a ``file``. Raises TessellaError."""
     from tessella.driver.build import build
     from tessella.driver.emit_c import emit_c
 
@@ -90,7 +92,7 @@ def ship_c(
     target = targets.resolve(options.target)
     machine = " ".join([target.name, *target.features])
     made = {"arch": target.arch, "target": machine, "versions": versions()}
-    return emit_c(name, program, inputs, source.outputs, sizes, **made)
+    return emit_c(name, program, inputs, source.outputs, sizes, **made, weights=weights)
 
 
 def _program(

@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from tessella.codegen.object_file import object_file
 from tessella.driver.options import make_options
 from tessella.driver.ship import ship_c
 from tessella.frontends.compile import open_source
+from tessella.passes import tile_parallelize
+from tessella.passes.tile import parallel
 from tessella.runtime.image import Image, Library
 from tessella.support.errors import OptionError
 from tessella.targets import get
@@ -36,93 +39,193 @@ CC = shutil.which("cc")
 needs_cc = pytest.mark.skipif(CC is None, reason="there is no compiler of C")
 
 MAIN = """
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "m.h"
-static _Alignas(64) unsigned char workspace[M_WORKSPACE];
+enum { MOST = 4 };
+static _Alignas(64) unsigned char workspace[M_WORKSPACE_OF(MOST)];
 $ARRAYS
-int main(void)
+struct part { void (*task)(void *, int); void *argument; int thread; };
+static void *run_part(void *pointer)
 {
+  struct part *part = pointer;
+  part->task(part->argument, part->thread);
+  return NULL;
+}
+static int runs;
+static void parallel(void *self, int count, void (*task)(void *, int), void *argument)
+{
+  pthread_t threads[MOST];
+  struct part parts[MOST];
+  ++*(int *)self;
+  for (int i = 0; i < count; i++) {
+    parts[i] = (struct part){task, argument, i};
+    if (pthread_create(&threads[i], NULL, run_part, &parts[i])) exit(4);
+  }
+  for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+}
+int main(int count, char **arguments)
+{
+  struct m_threads threads = {count > 1 ? atoi(arguments[1]) : 0, parallel, &runs, sched_yield};
+  memset(workspace, 255, sizeof workspace);
   for (int again = 0; again < 2; again++) {
     rewind(stdin);
     $READ
-    int status = m_run($NAMES, workspace);
+    int status = threads.count ? m_run_on($NAMES, workspace, &threads) : m_run($NAMES, workspace);
     if (status) return 3;
   }
+  if (runs != (threads.count > 1 ? 2 : 0)) return 5;
   $WRITE
   return 0;
 }
 """
 
 
-def run_c(
-    model: onnx.ModelProto, feeds: Sequence[Array], outputs: Sequence[Array], folder: Path
-) -> list[Array]:
-    """What a program of C computes, in a second call with one workspace."""
+@dataclass
+class InC:
+    """A program that reads arrays, runs a model twice in one workspace, and writes arrays."""
+
+    folder: Path
+    outputs: Sequence[Array]
+    emulator: Sequence[str] = ()
+
+    def run(self, *arguments: str) -> list[Array]:
+        """What it writes, run with these arguments."""
+        with (self.folder / "in").open("rb") as file:
+            command = [*self.emulator, self.folder / "program", *arguments]
+            printed = subprocess.run(command, stdin=file, capture_output=True, check=True)
+        data, found = printed.stdout, list[Array]()
+        for y in self.outputs:
+            found.append(np.frombuffer(data[: y.nbytes], y.dtype).reshape(y.shape))
+            data = data[y.nbytes :]
+        return found
+
+
+def in_c(
+    model: onnx.ModelProto,
+    feeds: Sequence[Array],
+    outputs: Sequence[Array],
+    folder: Path,
+    weights: str = "object",
+    target: str = "native",
+    compiler: Sequence[str] = (),
+) -> InC:
+    """The program for a model, built."""
     source = open_source(model)
     shapes = {info.name: x.shape for info, x in zip(source.inputs, feeds, strict=True)}
-    made = ship_c("m", source, make_options(), shapes)
+    made = ship_c("m", source, make_options(target=target), shapes, weights=weights)
     (folder / "m.o").write_bytes(made.object)
     (folder / "m.h").write_text(made.header)
-    sizes = [array.nbytes for array in (*feeds, *outputs)]
+    (folder / "main.c").write_text(_main(feeds, outputs, made.weights))
+    build(folder, "main.c", "m.o", compiler=compiler)
+    data = [x.tobytes() for x in feeds]
+    (folder / "in").write_bytes(b"".join([*data, made.weights or b""]))
+    return InC(folder, outputs)
+
+
+def _main(feeds: Sequence[Array], outputs: Sequence[Array], weights: bytes | None) -> str:
+    """Weights that are apart are read after the inputs."""
+    sizes = [str(array.nbytes) for array in (*feeds, *outputs)]
     names = [f"a{i}" for i in range(len(sizes))]
+    taken, given = names[: len(feeds)], names[len(feeds) :]
+    passed = [*names]
+    if weights is not None:
+        sizes, names = [*sizes, "M_WEIGHTS_BYTES"], [*names, "weights"]
+        taken, passed = [*taken, "weights"], [*passed, "weights"]
     pairs = zip(names, sizes, strict=True)
     arrays = [f"static _Alignas(64) unsigned char {name}[{size}];" for name, size in pairs]
-    taken, given = names[: len(feeds)], names[len(feeds) :]
     parts = {
         "$ARRAYS": "\n".join(arrays),
         "$READ": "".join(f"if (!fread({n}, sizeof {n}, 1, stdin)) return 2;\n" for n in taken),
-        "$NAMES": ", ".join(f"(void *){name}" for name in names),
+        "$NAMES": ", ".join(f"(void *){name}" for name in passed),
         "$WRITE": "".join(f"fwrite({n}, sizeof {n}, 1, stdout);" for n in given),
     }
     text = MAIN
     for key, value in parts.items():
         text = text.replace(key, value)
-    (folder / "main.c").write_text(text)
-    build(folder, "main.c", "m.o")
-    (folder / "in").write_bytes(b"".join(x.tobytes() for x in feeds))
-    with (folder / "in").open("rb") as file:
-        printed = subprocess.run([folder / "program"], stdin=file, capture_output=True, check=True)
-    data, found = printed.stdout, list[Array]()
-    for y in outputs:
-        found.append(np.frombuffer(data[: y.nbytes], y.dtype).reshape(y.shape))
-        data = data[y.nbytes :]
-    return found
+    return text
 
 
-def build(folder: Path, *files: str) -> None:
+def build(folder: Path, *files: str, compiler: Sequence[str] = ()) -> None:
     """Compile and link a program, without a warning."""
-    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-o", "program"]
-    assert CC is not None
-    done = subprocess.run([CC, *flags, *files], cwd=folder, capture_output=True, text=True)
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o", "program"]
+    command = [*(compiler or [CC or "cc"]), *flags, *files]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 @needs_cc
-@pytest.mark.parametrize("name", ["squeezenet", "gru_tagger"])
-def test_models_compute_the_same_bits(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name, weights", [("squeezenet", "file"), ("gru_tagger", "object")])
+def test_models_compute_the_same_bits(name: str, weights: str, tmp_path: Path) -> None:
+    """On one thread, and on threads of the program."""
     model = load_model(name)
     feeds = random_inputs(model)
     compiled = tessella.compile(model, threads=1)
     wanted = compiled.run(None, feeds)
     arrays = [feeds[info.name] for info in compiled.inputs]
-    for got, expected in zip(run_c(model, arrays, wanted, tmp_path), wanted, strict=True):
-        np.testing.assert_array_equal(got, expected)
+    program = in_c(model, arrays, wanted, tmp_path, weights)
+    for arguments in ([], ["1"], ["2"], ["4"]):
+        for got, expected in zip(program.run(*arguments), wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)
 
 
 @needs_cc
-def test_the_example_knows_digits(tmp_path: Path) -> None:
+def test_the_example_knows_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    monkeypatch.setattr(parallel, "WORTH", 0)  # the network is small: it would not be divided
+    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+    digits_in_c(tmp_path)
+    for threads in ("1", "2"):
+        check_digits([str(tmp_path / "program"), threads])
+
+
+def digits_in_c(folder: Path, target: str = "native", compiler: Sequence[str] = ()) -> None:
+    """Build the example."""
     source = open_source(DIGITS / "digits.onnx")
-    made = ship_c("digits_net", source, make_options(), {source.inputs[0].name: (1, 1, 8, 8)})
-    (tmp_path / "digits_net.o").write_bytes(made.object)
-    (tmp_path / "digits_net.h").write_text(made.header)
-    shutil.copy(ROOT / "examples" / "c" / "digits.c", tmp_path)
-    build(tmp_path, "digits.c", "digits_net.o")
+    shapes = {source.inputs[0].name: (1, 1, 8, 8)}
+    made = ship_c("digits_net", source, make_options(target=target), shapes)
+    assert "(context, inputs, outputs, weights, arena + 0, thread, call->threads)" in made.header
+    (folder / "digits_net.o").write_bytes(made.object)
+    (folder / "digits_net.h").write_text(made.header)
+    shutil.copy(ROOT / "examples" / "c" / "digits.c", folder)
+    build(folder, "digits.c", "digits_net.o", compiler=compiler)
+
+
+def check_digits(command: Sequence[str]) -> None:
+    """Assert that the example says what the model does."""
     images = np.random.default_rng(0).random((5, 1, 1, 8, 8)).astype(np.float32)
     text = "\n".join(repr(float(x)) for x in images.flat)
-    printed = subprocess.run([tmp_path / "program"], input=text, capture_output=True, text=True)
+    printed = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     model = tessella.compile(DIGITS / "digits.onnx")
     assert printed.stdout.split() == [str(int(np.argmax(model(x)))) for x in images]
+
+
+@needs_cc
+@pytest.mark.skipif(shutil.which("nm") is None, reason="there is no nm")
+def test_it_needs_the_library_of_c_alone(tmp_path: Path) -> None:
+    digits = open_source(DIGITS / "digits.onnx")
+    made = ship_c("d", digits, make_options(), {digits.inputs[0].name: (1, 1, 8, 8)})
+    (tmp_path / "d.o").write_bytes(made.object)
+    assert undefined(tmp_path / "d.o") <= {"memcpy", "memmove", "memset"}
+    (tmp_path / "d.h").write_text(made.header)
+    text = '#include "d.h"\nint (*run)(const float *, float *, void *) = d_run;\n'
+    (tmp_path / "run.c").write_text(text)
+    for compiler, standard in (("cc", "-std=c99"), ("c++", "-std=c++11")):
+        if shutil.which(compiler) is not None:
+            flags = [standard, "-O2", "-Wall", "-Wextra", "-Werror", "-c", "-o", "run.o"]
+            kind = ["-x", "c++"] if compiler == "c++" else []
+            command = [compiler, *kind, *flags, "run.c"]
+            subprocess.run(command, cwd=tmp_path, check=True)
+            names = undefined(tmp_path / "run.o") - {"d_weights", "d_segment_0"}
+            assert names <= {"memcpy", "memmove", "memset", "_GLOBAL_OFFSET_TABLE_"}
+
+
+def undefined(path: Path) -> set[str]:
+    """The symbols that an object needs."""
+    listed = subprocess.run(["nm", "-u", path], capture_output=True, text=True, check=True)
+    return {line.split()[-1] for line in listed.stdout.splitlines()}
 
 
 def test_a_model_that_needs_numpy_is_refused() -> None:
@@ -141,7 +244,7 @@ def test_names_of_inputs_become_identifiers(tmp_path: Path) -> None:
     """Whatever they are, and also where two become one."""
     model = one("Sub", {"int": [3], "*/ #error \\\n": [3]})
     x, y = np.array([1, 2, 3], np.float32), np.array([4, 4, 4], np.float32)
-    [got] = run_c(model, [x, y], [x - y], tmp_path)
+    [got] = in_c(model, [x, y], [x - y], tmp_path).run()
     np.testing.assert_array_equal(got, x - y)
 
 
@@ -150,7 +253,7 @@ def test_objects_have_what_images_have(name: str) -> None:
     """Linked again, with calls of the system's functions."""
     target = get(name)
     image = link({"k": optimize_and_emit(MOVES, target)})
-    again = link({"k": object_file(target.arch, image, {"k": "k"}, b"weights", "w")})
+    again = link({"k": object_file(target.arch, image, {"k": "k"}, {"w": b"weights"})})
     assert again.imports.keys() == image.imports.keys()
     source, destination = np.full(1000, 5, np.uint8), np.zeros(1000, np.uint8)
     _call(target.arch, again, destination.ctypes.data, source.ctypes.data, 1000)

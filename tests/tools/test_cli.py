@@ -338,6 +338,13 @@ def test_compile_for_c(model: str, capsys: Out) -> None:
     assert Path("net.o").read_bytes()[:4] == b"\x7fELF"
 
 
+def test_weights_for_c_in_a_file(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", model, "--emit", "c", "-o", "net.o", "--weights", "file"]) == 0
+    assert capsys.readouterr().out == "wrote net.o and net.h and net.weights\n"
+    size = Path("net.weights").stat().st_size
+    assert f"#define NET_WEIGHTS_BYTES {size}\n" in Path("net.h").read_text(encoding="utf-8")
+
+
 def test_an_artifact_for_several_shapes(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tessella.dialects.graph import Source
 from tessella.driver.build import StagedProgram, as_text, lower
+from tessella.driver.c_header import WEIGHTS
 from tessella.driver.ship import Array, Shapes, ship, ship_c
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
@@ -59,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("c",),
         help="write an object and a header for C: -o names the object",
     )
+    parser.add_argument(
+        "--weights",
+        choices=WEIGHTS,
+        default="object",
+        help="where the weights are for C: in the object, or in a file beside it (object)",
+    )
     add_time_passes(parser)
     add_options(parser)
 
@@ -94,11 +101,12 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
     if others:
         raise OptionError("code for C has one program", found=f"{1 + len(others)} sets of shapes")
     with shown(wanted=not args.verbose) as progress:
-        made = ship_c(path.stem, source, options_of(args), shapes, values, progress)
-    header = path.with_suffix(".h")
-    loaded.write(path, [made.object])
-    loaded.write(header, [made.header.encode()])
-    print(f"wrote {path} and {header}")
+        made = ship_c(path.stem, source, options_of(args), shapes, values, progress, args.weights)
+    written = {".o": made.object, ".h": made.header.encode(), ".weights": made.weights}
+    paths = {path.with_suffix(kind): data for kind, data in written.items() if data is not None}
+    for each, data in paths.items():
+        loaded.write(each, [data])
+    print("wrote", " and ".join(map(str, paths)))
     return 0
 
 
