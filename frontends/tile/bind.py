@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 
 from tessella.dialects.nn.core import broadcast_shapes, shown
 from tessella.dialects.tile.maths import Affine, Bounded, Normal, normalize
@@ -26,17 +27,20 @@ from tessella.frontends.tile.expression import (
 from tessella.frontends.tile.reach import is_determined
 from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import (
+    Assignment,
     Constraint,
     Contraction,
     Function,
     IndexName,
     Input,
     Name,
+    Scan,
     Statement,
     TensorRef,
     postorder,
 )
 from tessella.runtime.program import TensorSpec
+from tessella.runtime.scan import Loop
 from tessella.support.errors import ResourceError, ShapeError, TileError, UnboundedIndexError
 
 MAX_BYTES = 16 << 30
@@ -85,16 +89,51 @@ class BoundMap:
         return self.scalars.reads
 
 
-BoundStatement = BoundContraction | BoundMap
+@dataclass(frozen=True)
+class BoundScan:
+    """A function that runs step after step."""
+
+    results: Mapping[str, TensorSpec]
+    """The last carried tensors, and the sequences."""
+    body: BoundProgram
+    loop: Loop
+    reads: tuple[str, ...]
+    label: str
+
+
+BoundTensor = BoundContraction | BoundMap
+BoundStatement = BoundTensor | BoundScan
+
+
+def results_of(statement: BoundStatement) -> Mapping[str, TensorSpec]:
+    """The tensors that a statement gives."""
+    if isinstance(statement, BoundScan):
+        return statement.results
+    return {statement.name: statement.spec}
 
 
 @dataclass(frozen=True)
 class BoundProgram:
-    """A program for arguments of certain shapes and types."""
+    """A program, or a step of one, for arguments of certain shapes and types."""
 
     inputs: Mapping[str, TensorSpec]
     statements: tuple[BoundStatement, ...]
     outputs: tuple[str, ...]
+    name: str = ""
+
+    @property
+    def tensors(self) -> Mapping[str, TensorSpec]:
+        """Those that it has by name."""
+        given = (results_of(statement) for statement in self.statements)
+        return dict(chain(self.inputs.items(), *(each.items() for each in given)))
+
+    @property
+    def specs(self) -> Iterator[TensorSpec]:
+        """Those of all tensors, also in steps."""
+        yield from self.tensors.values()
+        for statement in self.statements:
+            if isinstance(statement, BoundScan):
+                yield from statement.body.specs
 
 
 def bind(function: Function, source: Source, specs: Sequence[TensorSpec]) -> BoundProgram:
@@ -102,12 +141,13 @@ def bind(function: Function, source: Source, specs: Sequence[TensorSpec]) -> Bou
     binder = _Binder(source)
     for parameter, spec in zip(function.inputs, specs, strict=True):
         binder.input(parameter, spec)
-    statements = [binder.statement(statement) for statement in function.statements]
-    statements += [binder.number(output) for output in function.outputs]
+    statements = [bound for s in function.statements for bound in binder.statement(s)]
+    numbers = [binder.number(output) for output in function.outputs]
     return BoundProgram(
         {p.name.name: spec for p, spec in zip(function.inputs, specs, strict=True)},
-        tuple(statement for statement in statements if statement is not None),
+        (*statements, *(bound for bound in numbers if bound is not None)),
         tuple(output.name for output in function.outputs),
+        function.name,
     )
 
 
@@ -152,19 +192,26 @@ class _Binder:
                 found=f"{size} in the input {tensor!r}",
             )
 
-    def statement(self, statement: Statement) -> BoundStatement | None:
-        """The statement; None for one that gives a number."""
-        if isinstance(statement, Contraction):
-            bound: BoundStatement = self._contraction(statement)
-        else:
-            value = evaluate(statement.value, self.scope, self.source)
-            if not isinstance(value, Scalars):
-                self.scope[statement.name.name] = value
-                return None
-            bound = BoundMap(statement.name.name, value, statement.label)
-        self._check_size(statement, bound.spec)
-        self.scope[bound.name] = bound.spec
+    def statement(self, statement: Statement) -> Sequence[BoundStatement]:
+        """What is to be computed: nothing for a number."""
+        bound = self._bound(statement)
+        for name, spec in chain(*(results_of(each).items() for each in bound)):
+            self._check_size(name, statement.name.span, spec)
+            self.scope[name] = spec
         return bound
+
+    def _bound(self, statement: Statement) -> Sequence[BoundStatement]:
+        match statement:
+            case Contraction():
+                return [self._contraction(statement)]
+            case Scan():
+                return self._scan(statement)
+            case Assignment():
+                value = evaluate(statement.value, self.scope, self.source)
+                if isinstance(value, Scalars):
+                    return [BoundMap(statement.name.name, value, statement.label)]
+                self.scope[statement.name.name] = value
+                return []
 
     def number(self, output: Name) -> BoundMap | None:
         """The statement that makes a tensor of an output that is a number."""
@@ -177,16 +224,76 @@ class _Binder:
             raise self.source.error(wrong, output.span, found=str(value))
         return BoundMap(output.name, scalars, output.name)
 
-    def _check_size(self, statement: Statement, spec: TensorSpec) -> None:
+    def _check_size(self, name: str, span: Span, spec: TensorSpec) -> None:
         # a dimension counts even where another one is 0
         size = max(math.prod(spec.shape), *spec.shape, 0) * spec.dtype.itemsize
         if size > MAX_BYTES or len(spec.shape) > MAX_RANK:
             raise self.source.error(
-                f"the tensor {statement.name.name!r} is too large",
-                statement.name.span,
+                f"the tensor {name!r} is too large",
+                span,
                 expected=f"at most {MAX_BYTES} bytes and {MAX_RANK} dimensions",
                 found=f"{size} bytes in {spec.dtype.name}[{shown(spec.shape)}]",
             )
+
+    # ** scans **
+
+    def _scan(self, statement: Scan) -> Sequence[BoundStatement]:
+        steps = self._steps(statement)
+        carried, scanned = len(statement.carried), len(statement.sequences)
+        specs = [self._tensor(name) for name in statement.operands]
+        for i in range(carried, carried + scanned):
+            specs[i] = TensorSpec(specs[i].shape[1:], specs[i].dtype)
+        body = bind(statement.step, self.source, specs)
+        given = [body.tensors[name] for name in body.outputs]
+        for name, spec, new in zip(statement.carried, specs, given, strict=False):
+            self._check_carried(statement, name, spec, new)
+        stacked = [TensorSpec((steps, *spec.shape), spec.dtype) for spec in given[carried:]]
+        names = [target.name.name for target in statement.targets]
+        results = dict(zip(names, [*given[:carried], *stacked], strict=True))
+        if not steps:
+            return self._no_steps(statement, results)
+        ends = (*statement.sequences, *statement.targets[carried:])
+        backward = tuple(i for i, sequence in enumerate(ends) if sequence.backward)
+        reads = tuple(name.name for name in statement.operands)
+        loop = Loop(carried, scanned, backward)
+        return [BoundScan(results, body, loop, reads, statement.label)]
+
+    def _steps(self, statement: Scan) -> int:
+        """How many elements each sequence has."""
+        first, *_ = shapes = [self._tensor(each.name).shape for each in statement.sequences]
+        for sequence, shape in zip(statement.sequences, shapes, strict=True):
+            if not shape or shape[0] != first[0]:
+                raise self.source.error(
+                    f"the sequence {sequence.name.name!r} has another length than the first one"
+                    if shape
+                    else f"the sequence {sequence.name.name!r} has no elements to take",
+                    sequence.name.span,
+                    expected=str(first[0]) if shape else "at least one dimension",
+                    found=f"a tensor of shape [{shown(shape)}]",
+                )
+        return first[0]
+
+    def _check_carried(
+        self, statement: Scan, name: Name, spec: TensorSpec, new: TensorSpec
+    ) -> None:
+        if spec != new:
+            raise self.source.error(
+                f"{name.name!r} changes its type or shape from step to step",
+                name.span,
+                expected=f"{spec.dtype.name}[{shown(spec.shape)}], as it begins",
+                found=f"{new.dtype.name}[{shown(new.shape)}] of {statement.step.name!r}",
+            )
+
+    def _no_steps(
+        self, statement: Scan, results: Mapping[str, TensorSpec]
+    ) -> Sequence[BoundStatement]:
+        """What is carried is as it began; sequences are empty."""
+        bound: list[BoundStatement] = []
+        for (name, spec), first in zip_longest(results.items(), statement.carried):
+            value = constant(0) if first is None else evaluate(first, self.scope, self.source)
+            assert isinstance(value, Scalars)
+            bound.append(BoundMap(name, replace(value, spec=spec), statement.label))
+        return bound
 
     # ** contractions **
 

@@ -1,5 +1,7 @@
 """The IR of a bound program: one `tile.kernel`, and an `@main` that calls it.
 
+A scan is an `nn.scan` around a function of its own, between kernels of what is before and after it.
+
 The module is at the stage `placed`: there is nothing to pick, all tensors are row-major.
 """
 
@@ -8,14 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, groupby
 
 from xdsl.dialects.builtin import (
     FunctionType,
     ModuleOp,
+    StringAttr,
     i1,
 )
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from tessella.dialects import nn
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import Tensor, element_type, number, shape_of, tensor, tensor_type
@@ -32,11 +39,20 @@ from tessella.dialects.tile import (
     identity_access,
     scalar_region,
 )
-from tessella.frontends.tile.bind import BoundContraction, BoundMap, BoundProgram, BoundStatement
+from tessella.frontends.tile.bind import (
+    BoundContraction,
+    BoundMap,
+    BoundProgram,
+    BoundScan,
+    BoundStatement,
+    BoundTensor,
+    results_of,
+)
 from tessella.frontends.tile.expression import BOOL, Cast, Compute, Constant, Read
 from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
 from tessella.kernels.builder import Scalars, broadcast_access
+from tessella.kernels.registry import LOOP_KERNEL
 from tessella.runtime.program import TensorSpec
 from tessella.runtime.weights import WeightStore
 
@@ -49,19 +65,9 @@ def build(program: BoundProgram, arch: str) -> Graph:
     """The module of a program, for the machines of an architecture."""
     types = {name: _placed(spec, arch) for name, spec in program.inputs.items()}
     main = make_main(list(types), list(types.values()))
-    values: dict[str, SSAValue] = dict(zip(types, main.body.block.args, strict=True))
-    statements = _needed(program)
-    module = ModuleOp([main])
-    if statements:
-        kernel, reads = _kernel(program, statements, types, arch)
-        module.body.block.insert_op_before(kernel, main)
-        outputs = [name for name in program.outputs if name not in types]
-        results = list(kernel.function_type.outputs)
-        call = CallOp(kernel.sym_name.data, [values[name] for name in reads], results)
-        main.body.block.add_op(call)
-        values |= zip(outputs, call.res, strict=True)
-    finish_main(main, program.outputs, [values[name] for name in program.outputs])
-    return Graph(module, WeightStore(), "placed")
+    functions = _Functions(arch)
+    finish_main(main, program.outputs, functions.fill(program, main.body.block))
+    return Graph(ModuleOp([*functions.ops, main]), WeightStore(), "placed")
 
 
 def _placed(spec: TensorSpec, arch: str) -> Tensor:
@@ -75,34 +81,86 @@ def _needed(program: BoundProgram) -> list[BoundStatement]:
     wanted = set(program.outputs)
     needed: list[BoundStatement] = []
     for statement in reversed(program.statements):
-        if statement.name in wanted:
+        if not wanted.isdisjoint(results_of(statement)):
             needed.append(statement)
             wanted |= set(statement.reads)
     return needed[::-1]
 
 
-def _kernel(
-    program: BoundProgram,
-    statements: Sequence[BoundStatement],
-    types: Mapping[str, Tensor],
-    arch: str,
-) -> tuple[KernelOp, list[str]]:
-    """The kernel of these statements, and the inputs that it takes."""
-    wanted = {name for statement in statements for name in statement.reads}
-    reads = [name for name in types if name in wanted]
-    block = Block(arg_types=[types[name] for name in reads])
-    builder = _Builder(block, arch)
-    for name, argument in zip(reads, block.args, strict=True):
-        builder.define(name, argument)
-    for statement in statements:
-        builder.statement(statement)
-    results = [builder.values[name] for name in program.outputs if name not in types]
-    block.add_op(ReturnOp(results))
-    labels = [statement.label for statement in statements]
-    name = "_".join(label.replace("'", "") for label in ("tile", *labels[:3]))
-    inputs, outputs = ([v.type for v in group] for group in (block.args, results))
-    signature = FunctionType.from_lists(inputs, outputs)
-    return KernelOp(name, signature, Region(block), code=0, nodes=labels), reads
+@dataclass
+class _Functions:
+    """What `@main` and the steps of scans call: kernels, and functions of steps."""
+
+    arch: str
+    ops: list[KernelOp | FuncOp] = field(default_factory=list["KernelOp | FuncOp"])
+
+    def fill(self, program: BoundProgram, block: Block) -> list[SSAValue]:
+        """Add calls of a program's statements to a block whose arguments are its inputs. Returns
+        the outputs."""
+        values: dict[str, SSAValue] = dict(zip(program.inputs, block.args, strict=True))
+        needed = _needed(program)
+        runs = groupby(needed, key=lambda s: s if isinstance(s, BoundScan) else None)
+        for scan, run in runs:
+            own = list(run)
+            later = needed[needed.index(own[-1]) + 1 :]
+            wanted = {*program.outputs, *(name for each in later for name in each.reads)}
+            if scan is not None:
+                op = self._scan(scan, values)
+                results = list(scan.results)
+            else:
+                tensors = [each for each in own if not isinstance(each, BoundScan)]
+                results = [each.name for each in tensors if each.name in wanted]
+                op = self._call(tensors, results, values)
+            block.add_op(op)
+            for name, value in zip(results, op.results, strict=True):
+                value.name_hint = name.replace("'", "_")
+                values[name] = value
+        return [values[name] for name in program.outputs]
+
+    def _scan(self, scan: BoundScan, values: Mapping[str, SSAValue]) -> nn.ScanOp:
+        """A loop around the function of a step, which is made for it."""
+        types = [_placed(spec, self.arch) for spec in scan.body.inputs.values()]
+        body = Block(arg_types=types)
+        returned = self.fill(scan.body, body)
+        body.add_op(FuncReturnOp(*returned))
+        name = self._name(scan.body.name)
+        signature = FunctionType.from_lists(types, [value.type for value in returned])
+        self.ops.append(FuncOp(name, signature, Region(body)))
+        given = [_placed(spec, self.arch) for spec in scan.results.values()]
+        op = nn.ScanOp(name, [values[each] for each in scan.reads], given, scan.loop)
+        op.attributes |= {"kernel": StringAttr(LOOP_KERNEL), "node": StringAttr(scan.label)}
+        return op
+
+    def _call(
+        self,
+        statements: Sequence[BoundTensor],
+        results: Sequence[str],
+        values: Mapping[str, SSAValue],
+    ) -> CallOp:
+        """A call of a kernel of these statements, which is made for it."""
+        wanted = {name for statement in statements for name in statement.reads}
+        reads = [name for name in values if name in wanted]
+        block = Block(arg_types=[values[name].type for name in reads])
+        builder = _Builder(block, self.arch)
+        for name, argument in zip(reads, block.args, strict=True):
+            builder.define(name, argument)
+        for statement in statements:
+            builder.statement(statement)
+        returned = [builder.values[name] for name in results]
+        block.add_op(ReturnOp(returned))
+        labels = [statement.label for statement in statements]
+        name = self._name("_".join(label.replace("'", "") for label in ("tile", *labels[:3])))
+        inputs, outputs = ([v.type for v in group] for group in (block.args, returned))
+        signature = FunctionType.from_lists(inputs, outputs)
+        code = len(self.ops)
+        self.ops.append(KernelOp(name, signature, Region(block), code=code, nodes=labels))
+        return CallOp(name, [values[each] for each in reads], outputs)
+
+    def _name(self, hint: str) -> str:
+        """A name that no other one has."""
+        taken = {op.sym_name.data for op in self.ops} | {"main"}
+        names = (f"{hint}_{i}" for i in count(1))
+        return hint if hint not in taken else next(name for name in names if name not in taken)
 
 
 @dataclass(frozen=True)
@@ -164,7 +222,7 @@ class _Builder:
         value.name_hint = name.replace("'", "_")
         self.values[name] = value
 
-    def statement(self, statement: BoundStatement) -> None:
+    def statement(self, statement: BoundTensor) -> None:
         """Add a statement of the program, and define its tensor."""
         if 0 in statement.spec.shape:
             value = self._add(EmptyOp(self._type(statement.spec)))

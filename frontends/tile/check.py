@@ -16,6 +16,7 @@ from tessella.frontends.tile.syntax import (
     Function,
     IndexName,
     Name,
+    Scan,
     Statement,
     TensorRef,
     postorder,
@@ -28,6 +29,8 @@ _MOST_SHOWN = 12
 
 def check(function: Function, source: Source) -> None:
     """Check names, assignments and functions. Raises TileError."""
+    for step in function.steps:
+        check(step, source)
     checker = _Checker(source)
     for parameter in function.inputs:
         checker.define(parameter.name, TENSOR)
@@ -64,6 +67,11 @@ class _Checker:
             raise self._again(dim)
 
     def statement(self, statement: Statement) -> None:
+        if isinstance(statement, Scan):
+            self._scan(statement)
+            for target in statement.targets:
+                self.define(target.name, TENSOR)
+            return
         if isinstance(statement, Assignment):
             names = self._expression(statement.value)
             kind = TENSOR if TENSOR in names else DIMENSION
@@ -80,6 +88,37 @@ class _Checker:
             if output.name in seen:
                 raise self.source.error(f"the output {output.name!r} is listed twice", output.span)
             seen.add(output.name)
+
+    def _scan(self, statement: Scan) -> None:
+        for name in statement.operands:
+            self._tensor(name)
+        step, carried = statement.step, len(statement.carried)
+        counts = (
+            ("inputs", len(step.inputs), len(statement.operands), "the scan passes"),
+            ("outputs", len(step.outputs), len(statement.targets), "the scan assigns"),
+        )
+        for what, expected, found, verb in counts:
+            if expected != found:
+                raise self.source.error(
+                    f"the function {step.name!r} has another number of {what} than {verb}",
+                    statement.at,
+                    expected=str(expected),
+                    found=str(found),
+                )
+        if len(step.outputs) < carried:
+            raise self.source.error(
+                f"the function {step.name!r} gives less than the scan carries",
+                statement.at,
+                expected=f"at least {carried} outputs",
+                found=str(len(step.outputs)),
+            )
+        for target in statement.targets[:carried]:
+            if target.backward:
+                raise self.source.error(
+                    f"{target.name.name!r} is carried, and has no order",
+                    target.name.span,
+                    hint="what follows what is carried may be given backward",
+                )
 
     def _contraction(self, statement: Contraction) -> None:
         for tensor in statement.inputs:

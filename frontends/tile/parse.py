@@ -1,12 +1,16 @@
 """The parser of the Tile language: recursive descent, one method for each rule of the grammar.
 
-function   = "function" "(" [input {"," input}] ")" "->" "(" name {"," name} ")" "{" body "}"
+program    = {"function" id signature} "function" signature
+signature  = "(" [input {"," input}] ")" "->" "(" name {"," name} ")" "{" body "}"
 input      = name ["[" [name {"," name}] "]"]
 body       = statement ";" {statement ";"}
-statement  = {attribute} (contract | name "=" expr)
+statement  = {attribute} (contract | name "=" expr | scan)
 attribute  = "[[" id ["(" id {"," id} ")"] "]]"
 contract   = output "=" agg "(" tensor [comb tensor ["?" tensor]] ")" {"," form "<" expr}
              {"no_defract" | "default" name}
+scan       = sequence {"," sequence} "=" "scan" id "(" [name {"," name}] ";"
+             sequence {"," sequence} [";" name {"," name}] ")"
+sequence   = name ["backward"]
 output     = name "[" [form {"," form}] [":" [expr {"," expr}]] "]"
 tensor     = name "[" [form {"," form}] "]"
 """
@@ -16,11 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tessella.frontends.tile.lexer import Token, tokens
-from tessella.frontends.tile.source import Source
+from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import (
     Apply,
     Assignment,
@@ -32,6 +36,8 @@ from tessella.frontends.tile.syntax import (
     Input,
     Literal,
     Name,
+    Scan,
+    SequenceRef,
     Statement,
     TensorRef,
 )
@@ -72,6 +78,7 @@ _OPERATORS = {
 }
 _AGGREGATIONS = ("+", "*", ">", "<", "=")
 _COMBINATIONS = ("*", "+", "==")
+_SCAN = ("index", "scan")
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class _Parser:
     tokens: list[Token]
     at: int = 0
     depth: int = 0
+    steps: dict[str, Function] = field(default_factory=dict[str, Function])
     expressions: _Grammar = field(init=False)
     forms: _Grammar = field(init=False)
 
@@ -129,10 +137,20 @@ class _Parser:
             items.append(item())
         return tuple(items)
 
-    # ** the function **
+    # ** functions **
 
-    def function(self) -> Function:
+    def program(self) -> Function:
         self._expect("function", "'function', which a program begins with")
+        while (name := self._take("index")) is not None:
+            if name.text in self.steps:
+                raise self.source.error(f"the function {name.text!r} is defined already", name.span)
+            self.steps[name.text] = self._function(name.text)
+            self._expect("function", "'function' and the program, which comes last")
+        main = replace(self._function(), steps=tuple(self.steps.values()))
+        self._expect("end", "nothing after the function")
+        return main
+
+    def _function(self, name: str = "") -> Function:
         self._expect("(", "'(' and the inputs")
         inputs = () if self.token.kind == ")" else self._list(self._input)
         self._expect(")", "',' or ')' after an input")
@@ -144,8 +162,7 @@ class _Parser:
         statements = [self._statement()]
         while not self._take("}"):
             statements.append(self._statement())
-        self._expect("end", "nothing after the function")
-        return Function(inputs, outputs, tuple(statements))
+        return Function(inputs, outputs, tuple(statements), name)
 
     def _name(self, expected: str) -> Name:
         hint = None
@@ -174,6 +191,8 @@ class _Parser:
         label = given or name.name
         if self.token.kind == "[":
             statement: Statement = self._contraction(name, label)
+        elif self._is_scan():
+            statement = self._scan(name, label)
         else:
             self._expect("=", "'[' of a contraction or '=' of an assignment")
             statement = Assignment(name, self._expression(), label)
@@ -195,6 +214,53 @@ class _Parser:
         if token is None:
             raise self._unexpected("a name")
         return token.text
+
+    def _is_scan(self) -> bool:
+        """Whether names are assigned, or one by `scan` and the name of a function."""
+        following = self.tokens[self.at : self.at + 3]
+        scans = [(token.kind, token.text) for token in following[:2]] == [("=", "="), _SCAN]
+        several = self.token.kind == "," or self.token.text == "backward"
+        return several or (scans and following[-1].kind == "index")
+
+    def _scan(self, name: Name, label: str) -> Scan:
+        targets = [SequenceRef(name, self._word("backward"))]
+        while self._take(","):
+            targets.append(self._sequence())
+        self._expect("=", "',', '=' or 'backward' after a name that a scan assigns")
+        if not self._word("scan"):
+            raise self._unexpected("'scan', which alone assigns several names")
+        step, at = self._step()
+        self._expect("(", "'(' and what is carried")
+        carried = () if self.token.kind == ";" else self._list(self._tensor_name)
+        self._expect(";", "',' or ';' and the sequences")
+        sequences = self._list(self._sequence)
+        others = self._list(self._tensor_name) if self._take(";") else ()
+        self._expect(")", "',', ';' or ')' after a sequence or tensor")
+        return Scan(tuple(targets), step, carried, sequences, others, at, label)
+
+    def _step(self) -> tuple[Function, Span]:
+        """The function of a scan, and where its name is."""
+        token = self._expect("index", "the name of a function")
+        if token.text not in self.steps:
+            raise self.source.error(
+                f"unknown function {token.text!r}",
+                token.span,
+                expected=f"one of {', '.join(self.steps)}" if self.steps else "a function above",
+                hint="write function NAME (...) -> (...) { ... } before this function",
+            )
+        return self.steps[token.text], token.span
+
+    def _sequence(self) -> SequenceRef:
+        return SequenceRef(self._tensor_name(), self._word("backward"))
+
+    def _tensor_name(self) -> Name:
+        return self._name("the name of a tensor")
+
+    def _word(self, word: str) -> bool:
+        """Whether this word is next, which is then taken."""
+        found = (self.token.kind, self.token.text) == ("index", word)
+        self.at += found
+        return found
 
     def _contraction(self, name: Name, label: str) -> Contraction:
         target, sizes = self._output(name)
@@ -374,4 +440,4 @@ def _shortened(text: str) -> str:
 
 def parse(source: Source) -> Function:
     """The syntax tree of a program. Raises TileError."""
-    return _Parser(source, tokens(source)).function()
+    return _Parser(source, tokens(source)).program()

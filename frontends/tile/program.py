@@ -104,8 +104,7 @@ def _spec(name: str, value: Any) -> TensorSpec:
 def _check_places(program: BoundProgram, places: Sequence[str], arch: str) -> None:
     """Raises OptionError where no place is for row-major tensors of a type of the program."""
     known = [parse_place(text) for text in places]
-    specs = [*program.inputs.values(), *(statement.spec for statement in program.statements)]
-    for dtype in dict.fromkeys(spec.dtype for spec in specs):
+    for dtype in dict.fromkeys(spec.dtype for spec in program.specs):
         precision = precision_of(element_type(dtype))
         fits = any(
             place.device.data == arch
@@ -133,7 +132,7 @@ def tile(
         c = matmul(a, b)
 
     A program is compiled once for each set of shapes and dtypes of its arguments. The options are
-    those of ``compile``; those of the pick change nothing, as a program is one kernel.
+    those of ``compile``; those of the pick change nothing, as there are no ops to pick them for.
     Raises TileError, which points at what is wrong, and OptionError.
     """
     return TileProgram(source, make_options(**options))

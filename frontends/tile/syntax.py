@@ -102,16 +102,53 @@ class Assignment:
     label: str
 
 
-Statement = Contraction | Assignment
+@dataclass(frozen=True, eq=False)
+class SequenceRef:
+    """A tensor whose elements along its first dimension are taken or given one in each step:
+    `XS`, or `XS backward` from the last one to the first."""
+
+    name: Name
+    backward: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """`H, YS = scan step(H0; XS; W)`: a function that runs for each element of sequences, on what
+    is carried from step to step, the elements, and tensors that stay. It gives the next carried
+    tensors and elements of further sequences; the statement the last ones and the sequences."""
+
+    targets: tuple[SequenceRef, ...]
+    step: Function
+    carried: tuple[Name, ...]
+    sequences: tuple[SequenceRef, ...]
+    others: tuple[Name, ...]
+    at: Span
+    """The function's name."""
+    label: str
+
+    @property
+    def name(self) -> Name:
+        return self.targets[0].name
+
+    @property
+    def operands(self) -> tuple[Name, ...]:
+        """What the statement reads, in the order of the function's inputs."""
+        return (*self.carried, *(each.name for each in self.sequences), *self.others)
+
+
+Statement = Contraction | Assignment | Scan
 
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A program."""
+    """A program, or the step of a scan, which has a name."""
 
     inputs: tuple[Input, ...]
     outputs: tuple[Name, ...]
     statements: tuple[Statement, ...]
+    name: str = ""
+    steps: tuple[Function, ...] = ()
+    """Of a program: the functions before it, which it and those after them may scan with."""
 
 
 def postorder(expr: Expr) -> Iterator[Expr]:

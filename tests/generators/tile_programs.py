@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tessella
 from tessella.frontends.tile.parse import parse
 from tessella.frontends.tile.source import Source
-from tessella.frontends.tile.syntax import Contraction
+from tessella.frontends.tile.syntax import Assignment, Contraction, Scan
 from tessella.support.errors import ResourceError, TileError
 from tests.frontends.tile import points
 from tests.frontends.tile.points import Array
@@ -36,6 +36,8 @@ class Sketch(Choices):
         self.inputs: list[str] = []
         self.arrays: list[Array] = []
         self.statements: list[str] = []
+        self.steps: list[str] = []
+        """The functions that scans run."""
         self.scope: dict[str, Any] = {}
 
     @property
@@ -43,9 +45,9 @@ class Sketch(Choices):
         return self.text(self.statements)
 
     def text(self, statements: list[str]) -> str:
-        outputs = [s.split("[")[0].split(" =")[0] for s in statements]
+        outputs = [s.split("[")[0].split(" =")[0].replace(" backward", "") for s in statements]
         head = f"function ({', '.join(self.inputs)}) -> ({', '.join(outputs)})"
-        return "\n".join([f"{head} {{", *(f"  {s}" for s in statements), "}"])
+        return "\n".join([*self.steps, f"{head} {{", *(f"  {s}" for s in statements), "}"])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -58,10 +60,13 @@ class Sketch(Choices):
 
     def input(self, shape: tuple[int, ...], dtype: str, *, unit: bool = False) -> str:
         """A new input; with ``unit``, of ones and minus ones."""
-        name = f"A{len(self.inputs)}"
         low, high = (0, 1) if dtype == "bool" else (-2, 3)
         values = 2 * self.integers(shape, 0, 1) - 1 if unit else self.integers(shape, low, high)
-        array = np.asarray(values, dtype)
+        return self.given(np.asarray(values, dtype))
+
+    def given(self, array: Array) -> str:
+        """A new input with these elements."""
+        name, shape = f"A{len(self.inputs)}", array.shape
         dims = [f"{name}D{i}" for i in range(len(shape))]
         self.inputs.append(f"{name}[{', '.join(dims)}]")
         self.arrays.append(array)
@@ -209,13 +214,83 @@ class Sketch(Choices):
                 return False
             raise
         statement = parse(Source(program)).statements[-1]
-        assert not isinstance(statement, Contraction)
+        assert isinstance(statement, Assignment)
         with np.errstate(all="ignore"):
             value = points.expression(statement.value, self.scope)
         if np.abs(np.asarray(value, float)).max(initial=0) > LARGEST:
             return False
         self.statements.append(text)
         self.scope[statement.name.name] = value
+        return True
+
+    # ** scans **
+
+    def scan(self) -> bool:
+        """Try a scan around a random step; whether it was added."""
+        inner, steps = Sketch(self.random, self.largest), self.between(1, 4)
+        carried = [
+            self.input(self._shape(), self.one_of(*DTYPES)) for _ in range(self.between(0, 2))
+        ]
+        sequences = [
+            self.input((steps, *self._shape()), self.one_of(*DTYPES))
+            for _ in range(self.between(1, 2))
+        ]
+        for name in (*carried, *sequences):
+            inner.given(self.scope[name] if name in carried else self.scope[name][0])
+        given = len(inner.inputs)
+        for _ in range(self.between(1, 2)):
+            self.one_of(inner.contraction, inner.assignment)()
+        made = [s.split("[")[0].split(" =")[0] for s in inner.statements]
+        following = [inner.following(f"A{i}") for i in range(len(carried))]
+        if not (made or following):
+            return False
+        others = [self.given(array) for array in inner.arrays[given:]]
+        number = len(self.steps)
+        outputs = [*(f"N{i}" for i in range(len(carried))), *made]
+        head = f"function step{number} ({', '.join(inner.inputs)}) -> ({', '.join(outputs)})"
+        body = [*inner.statements, *(f"N{i} = {text};" for i, text in enumerate(following))]
+        self.steps.append("\n".join([f"{head} {{", *(f"  {s}" for s in body), "}"]))
+        name = f"T{len(self.statements)}"
+        targets = [name, *(f"{name}_{i}" for i in range(1, len(outputs)))]
+        targets[len(carried) :] = [t + self._order() for t in targets[len(carried) :]]
+        taken = ", ".join(n + self._order() for n in sequences)
+        passed = f"{', '.join(carried)}; {taken}{'; ' if others else ''}{', '.join(others)}"
+        if self._add_scan(f"{', '.join(targets)} = scan step{number}({passed});"):
+            return True
+        self.steps.pop()
+        return False
+
+    def following(self, name: str) -> str:
+        """What a step gives for a tensor that it carries: small numbers, of its type and shape."""
+        dtype, shape = self.scope[name].dtype, self.scope[name].shape
+        value = f"as_float({self.expression(shape, 2)}, 32) + as_float({name}, 32) * 0"
+        kind = {"b": "bool", "i": "int", "f": "float"}[dtype.kind]
+        bits = "" if kind == "bool" else f", {dtype.itemsize * 8}"
+        return f"as_{kind}(max(min({value}, 2), -2){bits})"
+
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(self.between(1, self.largest) for _ in range(self.one_of(0, 1, 1, 2)))
+
+    def _order(self) -> str:
+        return self.one_of("", "", " backward")
+
+    def _add_scan(self, text: str) -> bool:
+        """Add a scan, unless the numbers of later steps are too large or do not fit a type."""
+        program = self.text([*self.statements, text])
+        statement = parse(Source(program)).statements[-1]
+        assert isinstance(statement, Scan)
+        try:
+            tessella.tile(program).lower(*self.arrays)
+        except TileError as error:
+            if "not defined for bool" in error.what or "does not fit" in error.what:
+                return False
+            raise
+        with np.errstate(all="ignore"):
+            values = points.scan(statement, self.scope)
+        if any(np.abs(np.asarray(v, float)).max(initial=0) > LARGEST >> 6 for v in values.values()):
+            return False
+        self.statements.append(text)
+        self.scope |= values
         return True
 
 
@@ -236,7 +311,9 @@ def sketch(seed: int, count: int, largest: int = 6) -> Sketch:
     for _ in range(20):
         if len(made.statements) == count:
             break
-        if not made.scope or made.chance(60):
+        if made.chance(15):
+            made.scan()
+        elif not made.scope or made.chance(60):
             made.contraction()
         else:
             made.assignment()

@@ -31,18 +31,30 @@ GRID = 1 << 16
 
 def run(program: str, *arrays: Array) -> dict[str, Array]:
     """The outputs of a program, by name."""
-    function = parse(Source(program))
+    return of_function(parse(Source(program)), *arrays)
+
+
+def of_function(function: syntax.Function, *arrays: Array) -> dict[str, Array]:
+    """The outputs of a program or step, by name."""
     scope: Scope = {}
     for parameter, array in zip(function.inputs, arrays, strict=True):
         scope[parameter.name.name] = array
         for dim, size in zip(parameter.dims or (), array.shape, strict=False):
             assert scope.setdefault(dim.name, size) == size
     for statement in function.statements:
-        if isinstance(statement, syntax.Contraction):
-            scope[statement.name.name] = contraction(statement, scope)
-        else:
-            scope[statement.name.name] = expression(statement.value, scope)
+        scope |= of_statement(statement, scope)
     return {name.name: as_array(scope[name.name]) for name in function.outputs}
+
+
+def of_statement(statement: syntax.Statement, scope: Mapping[str, Value]) -> Scope:
+    """What a statement assigns, by name."""
+    match statement:
+        case syntax.Contraction():
+            return {statement.name.name: contraction(statement, scope)}
+        case syntax.Assignment():
+            return {statement.name.name: expression(statement.value, scope)}
+        case syntax.Scan():
+            return scan(statement, scope)
 
 
 def as_array(value: Value) -> Array:
@@ -50,6 +62,33 @@ def as_array(value: Value) -> Array:
     if isinstance(value, np.ndarray):
         return value
     return np.asarray(value, np.int32 if isinstance(value, int) else np.float32)
+
+
+def scan(statement: syntax.Scan, scope: Mapping[str, Value]) -> Scope:
+    """The function again and again, on elements of the sequences."""
+
+    def ordered(sequence: syntax.SequenceRef, array: Array) -> Array:
+        return array[::-1] if sequence.backward else array
+
+    state, taken, others = (
+        [as_array(scope[name.name]) for name in names]
+        for names in (
+            statement.carried,
+            [each.name for each in statement.sequences],
+            statement.others,
+        )
+    )
+    taken = [ordered(each, x) for each, x in zip(statement.sequences, taken, strict=True)]
+    rows: list[list[Array]] = []
+    for elements in zip(*taken, strict=True):
+        given = of_function(statement.step, *state, *map(np.asarray, elements), *others)
+        results = list(given.values())
+        state = results[: len(state)]
+        rows.append(results[len(state) :])
+    targets = statement.targets[len(state) :]
+    stacked = zip(targets, zip(*rows, strict=True), strict=True)
+    names = [target.name.name for target in statement.targets]
+    return dict(zip(names, [*state, *(ordered(t, np.stack(x)) for t, x in stacked)], strict=True))
 
 
 # ** types **
