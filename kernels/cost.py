@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -21,6 +22,24 @@ SHUFFLING = 0.5
 16x16, and stores that lie in two lines take as long again."""
 CALL = 2e-7
 """Seconds to call a generated kernel."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a generated kernel does at the least."""
+
+    products: float
+    """Multiply-adds."""
+    bits: int
+    """Of an element that is multiplied, at the least."""
+    weights: float
+    """Bytes of the constants that it reads."""
+
+    def seconds(self, target: Target) -> float:
+        """What that takes at the least: products at the peak, constants from memory."""
+        cycles = self.products / (target.lanes(self.bits) * target.fma_ports)
+        cycles = max(cycles, self.weights / target.memory_bandwidth)
+        return CALL + cycles / (target.ghz * 1e9)
 
 
 def bytes_of(value: SSAValue) -> int:

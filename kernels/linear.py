@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.layout import BLOCKED, NCHW, NHWC
 from tessella.dialects.nn import linear
 from tessella.dialects.nn.core import is_float, shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
+from tessella.kernels.cost import Work, bytes_of
 from tessella.kernels.registry import native
 
 
@@ -102,7 +104,12 @@ def window_forms(
     ]
 
 
-@native(linear.ConvOp, "conv", NHWC, NCHW, BLOCKED, operands={1: NCHW})
+def products(op: linear.ConvOp) -> Work:
+    """Those of all windows with all filters."""
+    return Work(op.operations, element_of(op.res.type).bits, bytes_of(op.w))
+
+
+@native(linear.ConvOp, "conv", NHWC, NCHW, BLOCKED, operands={1: NCHW}, work=products)
 def conv(
     k: KernelBuilder,
     op: linear.ConvOp,

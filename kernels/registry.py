@@ -30,7 +30,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import PlaceAttr
-from tessella.kernels.cost import Cost
+from tessella.kernels.cost import Cost, Work
 from tessella.kernels.elements import SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
 from tessella.runtime.host import HostKernel
@@ -93,6 +93,9 @@ class Kernel:
     are row-major; on the host None is the op's own."""
     method: str | None = None
     """The algorithm, if it is one that an option of this name refuses: `winograd`."""
+    work: Callable[[Any], Work] | None = None
+    """What the lowering of an op does at the least, if that is known: a kernel that does too much
+    is not lowered to be estimated."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
@@ -287,10 +290,12 @@ def native(
     operands: Mapping[int, Layout] | None = None,
     cost: Cost | None = None,
     method: str | None = None,
+    work: Callable[[Any], Work] | None = None,
 ) -> Callable[[Lowering], Lowering]:
     """Register a generated kernel of an op, which runs in each of the layouts (in every one that
     the operands share where none is given); ``elements`` is its table, ``operands`` gives the
-    layouts of single operands that differ, ``method`` the option that refuses it."""
+    layouts of single operands that differ, ``method`` the option that refuses it, ``work`` what it
+    does at the least."""
 
     def declare(lower: Lowering) -> Lowering:
         def predicate(candidate: Any) -> str | None:
@@ -298,7 +303,19 @@ def native(
 
         own = dict(operands or {})
         register(
-            Kernel(name, op, CPU, layouts, elements, predicate, cost, lower, own, method=method)
+            Kernel(
+                name,
+                op,
+                CPU,
+                layouts,
+                elements,
+                predicate,
+                cost,
+                lower,
+                own,
+                method=method,
+                work=work,
+            )
         )
         return lower
 

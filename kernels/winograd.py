@@ -21,6 +21,7 @@ from tessella.dialects.nn.core import Array, shape_of
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder
+from tessella.kernels.cost import Work
 from tessella.kernels.elements import rows
 from tessella.kernels.linear import add_bias, multiply
 from tessella.kernels.reduction import inner_type
@@ -98,6 +99,14 @@ def _misfit(m: int, op: linear.ConvOp) -> str | None:
     return None
 
 
+def _work(m: int, op: linear.ConvOp) -> Work:
+    """The products of tiles, with weights for each of their elements."""
+    batch, out, *extents = shape_of(op.res)
+    tiles = batch * prod(-(-extent // m) for extent in extents)
+    pairs = (m + TAPS - 1) ** 2 * out * shape_of(op.x)[1]
+    return Work(tiles * pairs, 32, 4 * pairs)
+
+
 def _register(m: int) -> Callable[..., SSAValue | Sequence[SSAValue]]:
     @native(
         linear.ConvOp,
@@ -107,6 +116,7 @@ def _register(m: int) -> Callable[..., SSAValue | Sequence[SSAValue]]:
         operands={1: NCHW},
         applies=partial(_misfit, m),
         method="winograd",
+        work=partial(_work, m),
     )
     def winograd(
         k: KernelBuilder,

@@ -80,20 +80,29 @@ class OpCost:
         return self.modelled(kernel, place) if measured is None else measured
 
     def compared(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> list[tuple[float, bool]]:
-        """Seconds of one call of each kernel at its place, and whether they were measured.
-
-        Where some were, estimates are scaled like the worst of these: none must win because the
-        model is wrong by as much for all of the op's kernels.
-        """
-        known = [self.measured(*site) for site in sites]
-        wrong = (
-            s / self.modelled(*at) for s, at in zip(known, sites, strict=True) if s is not None
-        )
-        scale = max(wrong, default=1.0)
+        """Seconds of one call of each kernel at its place, and whether they were measured."""
+        known, scale = [self.measured(*site) for site in sites], self.error(sites)
         return [
             (scale * self.modelled(*at), False) if s is None else (s, True)
             for s, at in zip(known, sites, strict=True)
         ]
+
+    def error(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> float:
+        """By what to multiply the estimates of kernels, where some were measured: by the worst
+        error of these. None must win because the model is wrong by as much for all of them."""
+        known = ((self.measured(*site), site) for site in sites)
+        wrong = (s / self.modelled(*site) for s, site in known if s is not None)
+        return max(wrong, default=1.0)
+
+    def at_least(self, kernel: Kernel) -> float:
+        """Seconds of one call that no estimate of a kernel is below, at any place."""
+        return 0.0 if kernel.work is None else kernel.work(self.op).seconds(self.target)
+
+    def weights(self, kernel: Kernel, place: PlaceAttr) -> float:
+        """Bytes of the constants that a generated kernel reads."""
+        if kernel.work is not None:
+            return kernel.work(self.op).weights
+        return self.estimate(kernel, place).weights
 
     def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Estimated seconds of one call of a kernel at a place."""

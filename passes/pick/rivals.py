@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
 
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr
@@ -25,43 +27,87 @@ Options = Mapping[NnOp, Sequence[Candidate]]
 
 @dataclass(frozen=True)
 class _Rival:
-    """A candidate with its cost."""
+    """A candidate with its cost, which is estimated where it is asked for."""
 
     candidate: Candidate
-    seconds: float
-    weights: float
-    """Bytes."""
+    cost: OpCost
+    error: float
+    """By what estimates are multiplied."""
+
+    @cached_property
+    def seconds(self) -> float:
+        kernel, place = self.candidate.kernel, self.candidate.place
+        measured = self.cost.measured(kernel, place)
+        return self.error * self.cost.modelled(kernel, place) if measured is None else measured
+
+    @cached_property
+    def at_least(self) -> float:
+        """Seconds that it takes at the least, which takes no estimate to tell."""
+        kernel, place = self.candidate.kernel, self.candidate.place
+        measured = self.cost.measured(kernel, place)
+        return self.error * self.cost.at_least(kernel) if measured is None else measured
+
+    @cached_property
+    def weights(self) -> float:
+        """Bytes."""
+        return self.cost.weights(self.candidate.kernel, self.candidate.place)
 
 
-@dataclass
 class _Rivals:
-    """Generated kernels of an op at the same places, of which each has more weights than the one
-    before it, and takes less time."""
+    """Generated kernels of an op at the same places, and the one that is taken."""
 
-    candidates: Sequence[Candidate]
-    """All of them."""
-    listed: list[_Rival]
-    """Those that are worth it. The last one is taken."""
-
-    @property
-    def taken(self) -> _Rival:
-        return self.listed[-1]
+    def __init__(self, rivals: Sequence[_Rival]) -> None:
+        self.rivals = rivals
+        self.taken = _fastest(rivals)
 
     @property
     def left(self) -> list[Candidate]:
         """All but the one that is taken."""
-        return [c for c in self.candidates if c is not self.taken.candidate]
+        return [each.candidate for each in self.rivals if each is not self.taken]
 
     @property
     def growth(self) -> float:
         """Bytes of weights that others do without."""
-        return self.taken.weights - self.listed[0].weights
+        return self.taken.weights - min(each.weights for each in self.rivals)
 
     @property
     def price(self) -> float:
-        """Seconds lost for each byte that the one before does without."""
-        before, last = self.listed[-2:]
-        return (before.seconds - last.seconds) / (last.weights - before.weights)
+        """Seconds lost for each byte that the fastest one with fewer does without."""
+        return self._price(self._next.seconds, self._next.weights)
+
+    @property
+    def least_price(self) -> float:
+        """A lower bound of the price, which takes no estimate to tell."""
+        seconds = min(each.at_least for each in self._lighter)
+        return self._price(seconds, min(each.weights for each in self._lighter))
+
+    def _price(self, seconds: float, weights: float) -> float:
+        return max(0.0, seconds - self.taken.seconds) / (self.taken.weights - weights)
+
+    def go_over(self) -> None:
+        """Take the fastest one with fewer weights."""
+        self.taken = self._next
+
+    @property
+    def _next(self) -> _Rival:
+        return _fastest(self._lighter)
+
+    @property
+    def _lighter(self) -> list[_Rival]:
+        return [each for each in self.rivals if each.weights < self.taken.weights]
+
+
+def _fastest(rivals: Sequence[_Rival]) -> _Rival:
+    """The one that takes the least time, with the fewest weights among equals. Those that take
+    longer at the least are not estimated."""
+    best: _Rival | None = None
+    for each in sorted(rivals, key=lambda rival: rival.at_least):
+        if best is not None and each.at_least > best.seconds:
+            break
+        if best is None or (each.seconds, each.weights) < (best.seconds, best.weights):
+            best = each
+    assert best is not None
+    return best
 
 
 def without_rivals(
@@ -85,32 +131,28 @@ def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
         if c.kernel.cost is None:
             by_place.setdefault((c.place, *c.wants), []).append(c)
     groups = [same for same in by_place.values() if len(same) > 1]
-    contested = [c for same in groups for c in same]
-    compared = cost.compared([(c.kernel, c.place) for c in contested])
-    seconds = {c: s for c, (s, _) in zip(contested, compared, strict=True)}
+    error = cost.error([(c.kernel, c.place) for same in groups for c in same])
     for same in groups:
-        weights = [cost.estimate(c.kernel, c.place).weights for c in same]
-        rivals = [_Rival(c, seconds[c], w) for c, w in zip(same, weights, strict=True)]
-        yield _Rivals(same, _useful(rivals))
-
-
-def _useful(rivals: Sequence[_Rival]) -> list[_Rival]:
-    """Those that no other one beats in time and memory, by their memory."""
-    kept: list[_Rival] = []
-    for each in sorted(rivals, key=lambda rival: (rival.weights, rival.seconds)):
-        if not kept or each.seconds < kept[-1].seconds:
-            kept.append(each)
-    return kept
+        yield _Rivals([_Rival(c, cost, error) for c in same])
 
 
 def _limit(groups: Sequence[_Rivals], most: float) -> None:
-    """Take others until the weights grow by so many bytes at most."""
+    """Take others until the weights grow by so many bytes at most. A price is computed where no
+    other one can be lower."""
     excess = sum(each.growth for each in groups) - most
-    while excess > 0 and (growing := [each for each in groups if each.growth > 0]):
-        cheapest = min(growing, key=lambda each: each.price)
-        before = cheapest.growth
-        cheapest.listed.pop()
-        excess -= before - cheapest.growth
+    queue = [(each.least_price, i, False) for i, each in enumerate(groups) if each.growth > 0]
+    heapify(queue)
+    while excess > 0 and queue:
+        _, i, is_known = heappop(queue)
+        group = groups[i]
+        if not is_known:
+            heappush(queue, (group.price, i, True))
+            continue
+        before = group.growth
+        group.go_over()
+        excess -= before - group.growth
+        if group.growth > 0:
+            heappush(queue, (group.least_price, i, False))
 
 
 def _weights(options: Options) -> int:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import ModelProto, NodeProto, helper
 
 import tessella
+from tessella import kernels as registered
+from tessella import targets
+from tessella.dialects import nn
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import PlaceAttr
 from tessella.driver.model import Model
+from tessella.kernels.registry import layouts_among
+from tessella.passes.pick.candidates import Request, layouts_in_play
+from tessella.passes.pick.kernel_cost import OpCost
+from tessella.passes.pick.rivals import without_rivals
 from tests.frontends.onnx.models import model as onnx_model
 from tests.frontends.onnx.models import value
-from tests.native import Array
+from tests.native import Array, GraphBuilder
 
 CHANNELS = (64, 64, 128, 256, 256)
 """Of convolutions one after the other, with pools between them: images become smaller."""
@@ -71,3 +82,62 @@ def test_an_explanation_tells_of_the_bound() -> None:
     [op, *_] = (op for op in model.explain().ops if op["op"] == "nn.conv")
     reasons = {each["kernel"]: each["reason"] for each in op["rejected"]}
     assert reasons["winograd4"].endswith("and its weights grow too much")
+
+
+# ** without estimates **
+
+
+def convolution(channels: int, outer: int, size: int, element: Any = np.float32) -> NnOp:
+    g = GraphBuilder(x=np.zeros((1, channels, size, size), element))
+    w = g.weight(np.zeros((outer, channels, 3, 3), element))
+    settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
+    made = g.op(nn.ConvOp, [g.inputs["x"], w], **settings).owner
+    assert isinstance(made, NnOp)
+    KEPT.append(g)
+    return made
+
+
+KEPT: list[GraphBuilder] = []
+"""Values die with the program that they are of."""
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "neon"])
+@pytest.mark.parametrize("channels, outer, size", [(16, 16, 7), (64, 32, 56), (512, 512, 5)])
+@pytest.mark.parametrize("element", [np.float32, np.float64, np.float16])
+def test_no_estimate_is_below_what_a_kernel_does_at_the_least(
+    target: str, channels: int, outer: int, size: int, element: Any
+) -> None:
+    registered.load()
+    op, machine = convolution(channels, outer, size, element), targets.get(target)
+    place, cost = PlaceAttr.get(machine.arch, "any"), OpCost(op, machine)
+    found = Request([place], machine.arch).candidates(op)
+    generated = [site for site in found.ranks if site.kernel.lower is not None]
+    for kernel in {site.kernel for site in generated}:
+        for layout in layouts_among(kernel, ()):
+            at = PlaceAttr.get(machine.arch, "any", layout)
+            assert cost.at_least(kernel) <= cost.modelled(kernel, at)
+    methods = {site.kernel.method for site in generated}
+    assert ("winograd" in methods) == (element == np.float32)
+
+
+@pytest.mark.parametrize(
+    "growth, taken, estimated",
+    [(1e9, "winograd4", {"winograd4"}), (1, "conv", {"conv", "winograd2", "winograd4"})],
+)
+def test_what_takes_longer_at_the_least_is_not_estimated(
+    growth: float, taken: str, estimated: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered.load()
+    op, machine = convolution(64, 64, 56), targets.get("avx512")
+    found = {op: Request([PlaceAttr.get("x86", "f32")], "x86").candidates(op)}
+    options = {op: entry.placed(op, layouts_in_play(found)) for op, entry in found.items()}
+    asked, estimate = set[str](), OpCost.estimate
+
+    def watched(self: OpCost, kernel: Any, place: Any) -> Any:
+        asked.add(kernel.name)
+        return estimate(self, kernel, place)
+
+    monkeypatch.setattr(OpCost, "estimate", watched)
+    left = without_rivals(options, machine, growth)[op]
+    assert {c.kernel.name for c in left if str(c.place.layout) == "nhwc"} == {taken}
+    assert asked == estimated
