@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from tessella.codegen.addresses import Scope, indices
 from tessella.codegen.emit_arith import ARITH
@@ -33,6 +34,7 @@ from tessella.codegen.module_text import module_text
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
+from tessella.dialects.sizes import symbols_in
 from tessella.runtime.events import PROFILED
 from tessella.targets import Target
 
@@ -74,7 +76,7 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     The exported function only loads the pointers. The body is a function of its own, to be inlined,
     because only the parameters of a function can be `noalias`.
     """
-    w = Writer(target, KERNEL_HANDLERS)
+    w = Writer(target, KERNEL_HANDLERS, symbols=_symbols(kernel))
     bind_threads(w, kernel)
     for index, argument in enumerate(kernel.buffers):
         w.buffers[argument] = f"%a{index}"
@@ -108,7 +110,9 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
 def emit_segment(segment: rt.SegmentOp, target: Target) -> dict[str, str]:
     """The LLVM modules of one segment, which call kernels and segments of other modules: as it
     runs, and as it runs when it is profiled (``runtime.events``)."""
-    entry, w = Writer(target), Writer(target, SEGMENT_HANDLERS)
+    symbols = _symbols(segment)
+    entry = Writer(target, symbols=symbols)
+    w = Writer(target, SEGMENT_HANDLERS, symbols=symbols)
     block = segment.parent_block()
     if block is not None:
         w.stamps = {op: number for number, op in enumerate(rt.timed(block))}
@@ -149,6 +153,11 @@ def _segment_text(
             *helpers,
         ],
     )
+
+
+def _symbols(op: Operation) -> tuple[str, ...]:
+    module = op.parent_op()
+    return tuple(s.name for s in symbols_in(module)) if isinstance(module, ModuleOp) else ()
 
 
 def _load_pointers(names: list[str]) -> list[str]:

@@ -19,9 +19,11 @@ from xdsl.ir.affine import (
 from tessella.codegen.addresses import Scope
 from tessella.codegen.emit_vector import iota
 from tessella.codegen.lltypes import I64, Value, constant, type_of
+from tessella.codegen.sizes import floor_divide, size_value
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.support.errors import InternalError
+from tessella.support.sizes import expression
 
 FIRST_LOOP = 2
 """The first number of metadata that modules leave to loops."""
@@ -118,17 +120,6 @@ def _if(w: Writer, op: Operation) -> None:
 # ** affine maps: all on i64, and none of them may overflow (nsw) **
 
 
-def _floor_divide(w: Writer, a: Value, divisor: int) -> Value:
-    """Rounded down: a shift for powers of two, else `a < 0 ? -1 - (-1 - a) / d : a / d`."""
-    if divisor & (divisor - 1) == 0:
-        return w.binary("ashr", a, constant(I64, divisor.bit_length() - 1))
-    minus = constant(I64, -1)
-    negative = w.compare("icmp slt", a, constant(I64, 0))
-    folded = w.select(negative, w.binary("sub nsw", minus, a), a)
-    quotient = w.binary("sdiv", folded, constant(I64, divisor))
-    return w.select(negative, w.binary("sub nsw", minus, quotient), quotient)
-
-
 def _modulo(w: Writer, a: Value, divisor: int) -> Value:
     """Never negative."""
     if divisor & (divisor - 1) == 0:
@@ -139,11 +130,11 @@ def _modulo(w: Writer, a: Value, divisor: int) -> Value:
 
 
 def _ceil_divide(w: Writer, a: Value, divisor: int) -> Value:
-    return _floor_divide(w, w.binary("add nsw", a, constant(I64, divisor - 1)), divisor)
+    return floor_divide(w, w.binary("add nsw", a, constant(I64, divisor - 1)), divisor)
 
 
 _BY_CONSTANT: dict[AffineBinaryOpKind, Callable[[Writer, Value, int], Value]] = {
-    AffineBinaryOpKind.FloorDiv: _floor_divide,
+    AffineBinaryOpKind.FloorDiv: floor_divide,
     AffineBinaryOpKind.CeilDiv: _ceil_divide,
     AffineBinaryOpKind.Mod: _modulo,
 }
@@ -209,19 +200,36 @@ def _share(w: Writer, op: Operation) -> None:
     """A thread begins where ``rt.Share.begin`` says, and ends where the next one begins."""
     assert isinstance(op, rt.ShareOp)
     share, thread, threads = op.share, w.get(op, 0), w.get(op, 1)
+    grains, units = (size_value(w, size) for size in (share.units * share.ranges, share.units))
+    range_, grain = size_value(w, share.range), size_value(w, share.grain)
+    last = _last(w, share)
 
     def begin(number: Value) -> Value:
-        scaled = w.binary("mul nsw", number, constant(I64, share.units * share.ranges))
+        scaled = w.binary("mul nsw", number, grains)
         unit = w.binary("udiv", scaled, threads)
-        before = w.binary("udiv", unit, constant(I64, share.units))
-        unit = w.binary("urem", unit, constant(I64, share.units))
-        unit = w.call(I64, "llvm.umin.i64", unit, constant(I64, share.last))
-        start = w.binary("mul nsw", before, constant(I64, share.range))
-        unit = w.binary("mul nsw", unit, constant(I64, share.grain))
+        before = w.binary("udiv", unit, units)
+        unit = w.binary("urem", unit, units)
+        unit = w.call(I64, "llvm.umin.i64", unit, last)
+        start = w.binary("mul nsw", before, range_)
+        unit = w.binary("mul nsw", unit, grain)
         return w.binary("add nsw", start, unit)
 
     w.values[op.first] = begin(thread)
     w.values[op.stop] = begin(w.binary("add nsw", thread, constant(I64, 1)))
+
+
+def _last(w: Writer, share: rt.Share) -> Value:
+    """The last grain of a range at which a part can begin. Of a range that depends on symbols it is
+    the last but one, or one before it, which are the same for all grains that there are."""
+    if expression(share.range) is None and expression(share.grain) is None:
+        return constant(I64, share.last)
+    last = size_value(w, share.range // share.grain - 1)
+    return w.call(I64, "llvm.smax.i64", last, constant(I64, 0))
+
+
+def _size(w: Writer, op: Operation) -> None:
+    assert isinstance(op, rt.SizeOp)
+    w.set(op, size_value(w, op.value))
 
 
 def _iota(w: Writer, op: Operation) -> None:
@@ -241,5 +249,6 @@ CONTROL: dict[type[Operation], Handler] = {
     rt.CheckOp: _check,
     rt.IotaOp: _iota,
     rt.ShareOp: _share,
+    rt.SizeOp: _size,
     rt.ReturnOp: _nothing,
 }

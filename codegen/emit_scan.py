@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from xdsl.ir import SSAValue
 
 from tessella.codegen.lltypes import I64, Value, constant, quote
+from tessella.codegen.sizes import size_value
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Writer
 from tessella.dialects import rt
@@ -68,7 +69,7 @@ def _element(w: Writer, op: rt.ScanOp, sequence: SSAValue, step: Value, backward
     size = rt.buffer_bytes(op.element(sequence))
     if backward:
         step = w.push(I64, f"sub nsw i64 {op.count - 1}, {step.text}")
-    return w.gep(w.buffers[sequence], "i8", w.push(I64, f"mul nsw {step.typed}, {size}"))
+    return w.gep(w.buffers[sequence], "i8", w.binary("mul nsw", step, size_value(w, size)))
 
 
 def _table(w: Writer, pointers: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ loops call too. Each has a second version, which stamps what it does (``runtime.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from xdsl.dialects import memref
@@ -15,12 +15,14 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.codegen.emit_scan import scan
 from tessella.codegen.lltypes import I64, Value, constant, quote
+from tessella.codegen.sizes import size_value
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.runtime import events
 from tessella.runtime.events import PROFILED
 from tessella.support.errors import InternalError, InvalidModelError
+from tessella.support.sizes import Size
 
 _POINTERS = (
     "ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, "
@@ -35,6 +37,8 @@ BODY_PARAMETERS = f"{_POINTERS}, ptr noundef align {rt.ARENA_ALIGNMENT} %private
 def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
     """Load the pointers of the segment's arguments; make room for the calls' arrays of buffers."""
     bind_threads(w, segment)
+    for size in _sizes(segment):
+        size_value(w, size)
     block = segment.parent_block()
     w.divided = frozenset() if block is None else rt.divided(block)
     calls = [len(op.buffers) for op in segment.body.block.ops if isinstance(op, rt.CallOp)]
@@ -46,10 +50,22 @@ def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
             _load_pointer(w, argument, array, slot)
 
 
+def _sizes(segment: rt.SegmentOp) -> Iterator[Size]:
+    """What its ops ask for, perhaps in blocks of their own."""
+    for op in segment.body.block.ops:
+        if isinstance(op, rt.ArenaOp):
+            yield op.extent[0]
+        elif isinstance(op, memref.CopyOp):
+            yield rt.buffer_bytes(op.source.type)
+        elif isinstance(op, rt.ScanOp):
+            yield from (rt.buffer_bytes(op.element(x)) for x in (*op.inputs, *op.outputs))
+
+
 def find_private(w: Writer, segment: rt.SegmentOp) -> None:
     """The memory of a thread lies after the arena."""
-    offset = w.push(I64, f"mul nuw i64 %thread, {segment.private_size}")
-    offset = w.binary("add nuw", offset, constant(I64, segment.arena_size))
+    private, arena = (size_value(w, x) for x in (segment.private_size, segment.arena_size))
+    offset = w.push(I64, f"mul nuw i64 %thread, {private.text}")
+    offset = w.binary("add nuw", offset, arena)
     w.line(f"%private = getelementptr inbounds i8, ptr %arena, {offset.typed}")
 
 
@@ -68,7 +84,7 @@ def _load_pointer(w: Writer, buffer: SSAValue, table: str, slot: int) -> None:
 def _arena(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.ArenaOp)
     memory = "%arena" if op.private is None else "%private"
-    w.buffers[op.res] = w.gep(memory, "i8", constant(I64, op.offset.value.data))
+    w.buffers[op.res] = w.gep(memory, "i8", size_value(w, op.extent[0]))
 
 
 def _weight(w: Writer, op: Operation) -> None:
@@ -151,8 +167,8 @@ def _copy(w: Writer, op: Operation) -> None:
     with _alone(w):
         _stamp(w, op)
         w.line(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, i64 {size}, "
-            "i1 false)"
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, "
+            f"{size_value(w, size).typed}, i1 false)"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -42,6 +42,12 @@ class Writer:
 
     stamps: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
     """The numbers that a segment writes before ops when it is profiled."""
+
+    symbols: Sequence[str] = ()
+    """The names of the module's symbols, in the order of their values."""
+
+    sizes: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
+    """What has been computed from symbols."""
 
     metadata: list[str] = field(default_factory=list[str])
     """Metadata of loops, for the module's end."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp
-from xdsl.ir import Data, Operation
+from xdsl.dialects.builtin import I64, ArrayAttr, IntAttr, IntegerAttr, ModuleOp, i64
+from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from tessella.support.sizes import Size, Symbol, symbols_of
+from tessella.support.sizes import Size, Symbol, bounds_of, expression, symbols_of
 
 SYMBOLS = "symbols"
 """The attribute of a module that lists its symbols."""
@@ -86,6 +86,37 @@ def is_static(shape: Iterable[float]) -> bool:
     return not symbols_of(shape)
 
 
+@irdl_attr_definition
+class SizeAttr(Data[Size]):
+    """A size that is an expression: `#nn.size<64 * seq>`."""
+
+    name = "nn.size"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Size:
+        with parser.in_angle_brackets():
+            return parse_size(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+def size_attribute(size: Size) -> IntegerAttr[I64] | SizeAttr:
+    """A size as a property: a number of 64 bits, or an expression."""
+    return IntegerAttr(size, i64) if expression(size) is None else SizeAttr(size)
+
+
+def size_of(attribute: Attribute | None) -> Size:
+    """The size that a property is; 0 of none."""
+    match attribute:
+        case IntegerAttr():
+            return attribute.value.data
+        case SizeAttr():
+            return attribute.data
+        case _:
+            return 0
+
+
 class SizeParser(Parser):
     """A parser of types whose dimensions may be expressions of the module's symbols."""
 
@@ -123,6 +154,23 @@ def parse_size(parser: AttrParser) -> Size:
             size = size - _parse_product(parser)
         else:
             return size
+
+
+def parse_extent(parser: AttrParser) -> Size:
+    """A size that is not negative for any values of symbols."""
+    size = parse_size(parser)
+    if bounds_of(size)[0] < 0:
+        parser.raise_error(f"expected a size of 0 or more, found {size}")
+    return size
+
+
+def parse_number(parser: AttrParser) -> Size:
+    """A number, or an expression in brackets."""
+    if parser.parse_optional_punctuation("[") is None:
+        return parser.parse_integer(allow_boolean=False, allow_negative=False)
+    size = parse_size(parser)
+    parser.parse_punctuation("]")
+    return size
 
 
 def _parse_product(parser: AttrParser) -> Size:

@@ -15,6 +15,7 @@ from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp, fused_
 from tessella.dialects.tile.flat import strides_of
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.support.errors import InternalError
+from tessella.support.sizes import Size
 
 
 def _not_rounded(op: Operation) -> SSAValue | None:
@@ -84,7 +85,7 @@ class Bodies:
         indices: Mapping[str, Pos],
         row: int,
         vector: int,
-        tail: int,
+        tail: Size,
     ) -> Val:
         """The yielded value for these arguments at a row and a vector of the register tile."""
         values = self._values(block, args, indices, row, vector, tail)
@@ -101,7 +102,7 @@ class Bodies:
         indices: Mapping[str, Pos],
         row: int,
         vector: int,
-        tail: int,
+        tail: Size,
     ) -> list[Val]:
         """The operands of the op whose result a body yields, which is not computed."""
         values = self._values(block, args, indices, row, vector, tail, last)
@@ -114,7 +115,7 @@ class Bodies:
         indices: Mapping[str, Pos],
         row: int,
         vector: int,
-        tail: int,
+        tail: Size,
         left_out: Operation | None = None,
     ) -> dict[SSAValue, Val]:
         """All values of a body, without those of one op."""
@@ -173,10 +174,10 @@ class Bodies:
         base = self.e.spread(Val(self.e.at(pos)))
         return Val(self.e.op(arith.AddiOp(base, self.lanes(1))), varying=True, contiguous=pos)
 
-    def _extract(self, op: ExtractOp, coordinates: Sequence[Val], tail: int) -> Val:
+    def _extract(self, op: ExtractOp, coordinates: Sequence[Val], tail: Size) -> Val:
         shape = shape_of(op.source)
         strides = strides_of(op.source)
-        terms: list[tuple[SSAValue, int]] = []
+        terms: list[tuple[SSAValue, Size]] = []
         constant, contiguous = 0, False
         for d, coordinate in enumerate(coordinates):
             owner = op.coordinates[d].owner
@@ -198,13 +199,13 @@ class Bodies:
             return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
         assert isinstance(buffer.type, MemRefType)
         type = self.e.vector_type(buffer.type.element_type)
-        if not tail:
+        if tail == 0:
             return Val(self.e.op(vector.LoadOp(buffer, [at], type)), varying=True)
         mask = self.e.lane_mask(tail)
         masked = vector.MaskedLoadOp(buffer, [at], mask, self.zero(type), type)
         return Val(self.e.op(masked), varying=True)
 
-    def _checked(self, value: SSAValue, extent: int) -> SSAValue:
+    def _checked(self, value: SSAValue, extent: Size) -> SSAValue:
         """The coordinate if it is in range, else 0, with the check failed."""
         inside = self.e.op(CmpiOp(value, self.e.index(extent), "ult"))
         self.e.effect(CheckOp(inside, self.code))

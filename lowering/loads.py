@@ -20,7 +20,7 @@ from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
-from tessella.support.sizes import round_up
+from tessella.support.sizes import Size, round_up
 
 
 @dataclass
@@ -107,6 +107,8 @@ class Loads:
 
     def _has_room(self, plan: OperandPlan) -> bool:
         """Whether memory extends beyond an index's last element as far as its vectors do."""
+        if plan.room == 0:
+            return False
         whole = round_up(self.flat.ranges[self.s.vector or ""], self.s.lanes)
         return plan.room >= min(self.s.width, whole)
 
@@ -176,11 +178,11 @@ class Loads:
         assert isinstance(buffer.type, MemRefType)
         return Val(self.e.add(memref.LoadOp, [buffer, at], buffer.type.element_type))
 
-    def _vector_now(self, buffer: SSAValue, pos: Pos, mask: Val | None, tail: int) -> Val:
+    def _vector_now(self, buffer: SSAValue, pos: Pos, mask: Val | None, tail: Size) -> Val:
         at = self.e.at(pos)
         assert isinstance(buffer.type, MemRefType)
         type = self.e.vector_type(buffer.type.element_type)
-        lanes = [Val(self.e.lane_mask(tail), varying=True)] if tail else []
+        lanes = [Val(self.e.lane_mask(tail), varying=True)] if tail != 0 else []
         counting = self._all([*lanes, mask] if mask is not None else lanes)
         if counting is None:
             return Val(self.e.add(vector.LoadOp, [buffer, at], type), varying=True)
@@ -191,7 +193,7 @@ class Loads:
         """The condition under which the point counts; None if it always does."""
         active = self._active(self.plan.constraints.masked, point)
         masks = [self.holds(c, point, row, u) for c in active]
-        if self.plan.sums_lanes and (tail := point.tail_of(u)):
+        if self.plan.sums_lanes and (tail := point.tail_of(u)) != 0:
             masks.append(Val(self.e.lane_mask(tail), varying=True))
         return self._all(masks)
 

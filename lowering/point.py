@@ -47,7 +47,7 @@ class Point:
     masked: bool = False
     """Whether constraints on the lanes have to be checked."""
     vectors: int = 1
-    tail: int = 0
+    tail: Size = 0
     """Lanes of the last vector that count; 0 where all do."""
     line: Pos | None = None
     """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
@@ -59,6 +59,6 @@ class Point:
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""
 
-    def tail_of(self, vector: int) -> int:
+    def tail_of(self, vector: int) -> Size:
         """Number of valid lanes of one of the tile's vectors; 0 if all are valid."""
         return self.tail if vector == self.vectors - 1 else 0

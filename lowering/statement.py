@@ -32,8 +32,15 @@ from tessella.lowering.prefetch import HALVES, Ahead, reads_apart
 from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
-from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, split
-from tessella.support.sizes import Size, at_most, ceil_div, known
+from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, shrinking, split
+from tessella.support.sizes import (
+    Size,
+    UndecidedSizeError,
+    at_most,
+    ceil_div,
+    estimated,
+    expression,
+)
 
 FEW = 0.75
 """The share of the rows that interior tiles run, from which on those of the boundary are few. It
@@ -41,6 +48,9 @@ bounds code: a 3x3 convolution of 128 channels of 28x28 on avx512 has 630 instru
 they never are."""
 
 
+FEW_ROWS = 4
+"""Rows of the last tile of a reduction over a range that depends on symbols: a tile of fewer takes
+as long, as its sums wait for each other."""
 HELD = 24
 """Vectors that a loop over tiles of a map reads of an operand, and that may stay in registers. On
 avx512, layer norm of 384 channels takes 20% longer where its loop stays. Where loops of more
@@ -163,8 +173,19 @@ class Statement:
     def _tiles(
         self, name: str, extent: Size, size: int, interior: tuple[Size, Size]
     ) -> Iterator[Tiles]:
+        if expression(extent) is not None and interior == (0, extent):
+            return self._shrinking(name, extent, size)
         overlap = overlaps(self.op, self.flat, name, extent, size)
         return split(extent, size, interior, overlap=overlap)
+
+    def _shrinking(self, name: str, extent: Size, size: int) -> Iterator[Tiles]:
+        """The tiles of a range that depends on symbols. Those of a map may overlap as a whole,
+        those of a reduction in a few rows or one vector."""
+        if any(name in a.lanes for a in self.flat.accesses):
+            raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", ())
+        unit = self.s.lanes if name == self.s.vector else 1
+        few = size if self.op.is_map else unit if name == self.s.vector else FEW_ROWS
+        return shrinking(extent, size, unit=unit, few=few)
 
     def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:
         """The point with the register tile's extent along an index."""
@@ -208,8 +229,10 @@ class Statement:
 
         start, stop = self.e.index(tiles.start), self._stop(name, tiles)
         if share is not None:
-            # whole tiles are shared, and the first tiles begin at 0
-            start, stop = share[0], self.e.op(arith.MinSIOp(share[1], stop))
+            # whole tiles are shared, and the first tiles begin at 0; what they leave is the last
+            # thread's
+            first = share[0] if tiles.start == 0 else start
+            start, stop = first, self.e.op(arith.MinSIOp(share[1], stop))
         self.e.loop(start, stop, tiles.size, (), loop_body, self._unrolled(tiles))
 
     def _begins_in(self, share: tuple[SSAValue, SSAValue], start: Size) -> SSAValue:
@@ -348,7 +371,10 @@ class Statement:
             if self._boundary_is_small:
                 return 1
         points = prod(self.flat.ranges[n] for n in inner)
-        return max(1, min(extent, self.s.unroll // points))
+        if expression(points) is not None:
+            return 1
+        most = self.s.unroll // points
+        return max(1, most if expression(extent) is not None else min(extent, most))
 
     @cached_property
     def _boundary_is_small(self) -> bool:
@@ -371,9 +397,9 @@ class Statement:
         rows: Sequence[int],
     ) -> list[SSAValue]:
         extent = self._extent(name, point)
-        for tiles in split(extent, self.s.width, (0, extent), overlap=False):
-            full, tail = divmod(tiles.size, self.s.lanes)
-            shaped = replace(point, vectors=full + (tail > 0), tail=tail)
+        for tiles, tail in self._summed(extent):
+            vectors = ceil_div(tiles.size, self.s.lanes)
+            shaped = replace(point, vectors=vectors, tail=tail)
             if point.part and tiles.size == self.s.width and self._reads_apart:
                 half = tiles.size // HALVES
                 shaped = replace(shaped, apart=half * (tiles.count - 1))
@@ -393,6 +419,21 @@ class Statement:
             stop = self.e.index(tiles.stop) if point.part else self._stop(name, tiles)
             sums = self.e.loop(start, stop, tiles.size, sums, body)
         return sums
+
+    def _summed(self, extent: Size) -> Iterator[tuple[Tiles, Size]]:
+        """The tiles of a reduced index over lanes, and how many lanes of their last vectors count;
+        0 where all do."""
+        width, lanes = self.s.width, self.s.lanes
+        if expression(extent) is None:
+            for tiles in split(extent, width, (0, extent), overlap=False):
+                yield tiles, tiles.size % lanes
+            return
+        full, whole = extent // width * width, extent // lanes * lanes
+        yield Tiles(0, width, full), 0
+        if whole != full:
+            yield Tiles(full, lanes, whole), 0
+        if whole != extent:
+            yield Tiles(whole, lanes, extent), extent - whole
 
     def _reduce_rows(
         self,
@@ -439,8 +480,9 @@ class Statement:
     @cached_property
     def _asked(self) -> int:
         """How many of the lines of a point each register tile of a panel asks for."""
-        tiles = prod(ceil_div(self.flat.ranges[n], step) for n, step in self._inside_panel.items())
-        return known(ceil_div(self.s.vectors, tiles))
+        ranges = {name: estimated(self.flat.ranges[name]) for name in self._inside_panel}
+        tiles = prod(ceil_div(ranges[n], step) for n, step in self._inside_panel.items())
+        return ceil_div(self.s.vectors, tiles)
 
     def _line(self, point: Point) -> Pos:
         """Other lines for each register tile that shares a panel, so that together they ask for all

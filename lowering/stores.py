@@ -83,7 +83,7 @@ class Stores:
         spread, tail = self.e.spread(value), point.tail_of(u)
         if tail == 1 and self._may_be_truncated():
             self.e.effect(memref.StoreOp.get(self._first_lane(spread), buffer, [at]))
-        elif tail:
+        elif tail != 0:
             mask = self.e.lane_mask(tail)
             self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))
         else:

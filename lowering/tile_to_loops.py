@@ -151,7 +151,7 @@ class _Statements:
 
         def body(step: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             step.name_hint = "step"
-            if loop.extent % loop.step:
+            if loop.extent % loop.step != 0:
                 step = e.op(arith.MinSIOp(step, e.index(loop.extent - loop.step)))
             self._inside(ops, (*steps, step))
             return ()
@@ -304,7 +304,7 @@ class _Segment:
 
     def _allocate(self, type: Attribute, *, private: bool = False) -> SSAValue:
         assert isinstance(type, MemRefType)
-        alloc = memref.AllocOp.get(type.element_type, None, list(type.get_shape()))
+        alloc = memref.AllocOp.get(type.element_type, None, dims(type.get_shape()))
         if private:
             alloc.attributes[rt.PRIVATE] = UnitAttr()
         self.block.add_op(alloc)

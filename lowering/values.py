@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
-from xdsl.dialects import affine, scf, vector
+from xdsl.dialects import affine, arith, scf, vector
 from xdsl.dialects.arith import MaxSIOp, MinSIOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -22,8 +22,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tessella.dialects.arith import ConstantOp
-from tessella.dialects.rt import UNROLL
-from tessella.support.sizes import Size
+from tessella.dialects.rt import UNROLL, SizeOp
+from tessella.support.sizes import Size, expression, terms_of
 
 INDEX = IndexType()
 _NONE: Mapping[str, Attribute] = {}
@@ -75,6 +75,7 @@ class Emitter:
     _constants: dict[tuple[Attribute, Attribute], SSAValue] = field(
         default_factory=dict[tuple[Attribute, Attribute], SSAValue]
     )
+    _sizes: dict[Size, SSAValue] = field(default_factory=dict[Size, SSAValue])
     _prologue: list[Operation] = field(default_factory=list[Operation])
     _local: dict[Any, SSAValue] = field(default_factory=dict[Any, SSAValue])
     _outer: list[tuple[Block, dict[Any, SSAValue]]] = field(
@@ -116,8 +117,14 @@ class Emitter:
         return self._constants[key]
 
     def index(self, value: Size) -> SSAValue:
-        """A size as a value: a constant, today."""
-        return self.constant(IntegerAttr(value, INDEX), INDEX)
+        """A size as a value, at the function's entry."""
+        if expression(value) is None:
+            return self.constant(IntegerAttr(value, INDEX), INDEX)
+        if value not in self._sizes:
+            op = SizeOp(value)
+            self._prologue.append(op)
+            self._sizes[value] = op.res
+        return self._sizes[value]
 
     def finish(self) -> None:
         """Put the constants at the front of the entry block."""
@@ -145,10 +152,12 @@ class Emitter:
             self.block, self._local = here
         return local[key]
 
-    def linear(self, terms: Sequence[tuple[SSAValue, int]], constant: Size) -> SSAValue:
+    def linear(self, terms: Sequence[tuple[SSAValue, Size]], constant: Size) -> SSAValue:
         """``sum(coefficient * value) + constant`` by one affine.apply, shared within the block."""
         if not terms:
             return self.index(constant)
+        if type(constant) is not int or any(type(k) is not int for _, k in terms):
+            terms, constant = self._numbered(terms, constant)
         if len(terms) == 1 and terms[0][1] == 1 and constant == 0:
             return terms[0][0]
         key = (tuple(terms), constant)
@@ -156,6 +165,19 @@ class Emitter:
             map = _sum(tuple(c for _, c in terms), constant)
             self._local[key] = self._apply(map, [v for v, _ in terms])
         return self._local[key]
+
+    def _numbered(
+        self, terms: Sequence[tuple[SSAValue, Size]], constant: Size
+    ) -> tuple[list[tuple[SSAValue, int]], int]:
+        """A sum whose coefficients are numbers."""
+        rest = terms_of(constant).get((), 0)
+        found = [(v, k) if expression(k) is None else (self._scaled(v, k), 1) for v, k in terms]
+        return [*found, *([(self.index(constant - rest), 1)] if constant != rest else [])], rest
+
+    def _scaled(self, value: SSAValue, by: Size) -> SSAValue:
+        """A value times a size, made once where the value is known."""
+        make = partial(self.add, arith.MuliOp, [value, self.index(by)], INDEX)
+        return self.shared(("scaled", value, by), (value,), make)
 
     def apply(self, expr: AffineExpr, values: Sequence[SSAValue]) -> SSAValue:
         """An affine.apply of an expression over these values."""
@@ -225,7 +247,7 @@ class Emitter:
         """The vector type of this statement's lanes."""
         return _vector_type(element, self.lanes)
 
-    def lane_mask(self, lanes: int) -> SSAValue:
+    def lane_mask(self, lanes: Size) -> SSAValue:
         """A mask of the first lanes."""
         type = self.vector_type(IntegerType(1))
         count = self.index(lanes)

@@ -13,7 +13,7 @@ may be late; unless the next buffer at its place is as large, and each thread to
 of both. In a segment that runs in a loop, it lives until the first barrier of the next step. The
 segment's property ``arena_bytes`` is the size of the arena. Memory that each thread has for itself
 lies after it, ``private_bytes`` for each thread. A segment that another one runs in a loop has
-both in the other's.
+both in the other's. Sizes and offsets may depend on symbols: places are valid for all their values.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, i8, i64
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, i8
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -41,87 +40,27 @@ from tessella.dialects.rt import (
     aligned,
     buffer_bytes,
 )
+from tessella.dialects.sizes import dims, size_attribute
 from tessella.dialects.symbols import callee_of
+from tessella.passes.arena import Lifetime, arena_for
 from tessella.passes.base import buffer_segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.parts import joined
 from tessella.passes.touched import Touched, loops_of
-
-
-@dataclass(frozen=True)
-class _Lifetime:
-    """Of buffers that have one place, one after the other."""
-
-    ops: tuple[memref.AllocOp, ...]
-    size: int
-    first: int
-    last: int
-    until: int
-    """The next barrier, perhaps of the next step."""
-    part: Part
-    """What each thread touches of it."""
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether one thread touches it, in the order of the ops."""
-        return self.part == ALONE
-
-
-class _Arena:
-    """The offsets and lifetimes of buffers. They are arrays, as there may be as many buffers as
-    nodes in a model."""
-
-    def __init__(self, most: int, step: int | None) -> None:
-        """``step`` is the time from one step to the next in a segment that runs in a loop."""
-        self.count = 0
-        self._step = step
-        self._first, self._last, self._until, self._start, self._end = np.zeros((5, most), np.int64)
-        self._alone = np.zeros(most, np.bool_)
-
-    @property
-    def size(self) -> int:
-        return int(self._end[: self.count].max(initial=0))
-
-    def place(self, lifetime: _Lifetime) -> int:
-        """Place a buffer at the lowest offset that is free during its lifetime. Returns the
-        offset."""
-        n = self.count
-        taken = self._taken(lifetime)
-        starts, ends = self._start[:n][taken], self._end[:n][taken]
-        order = np.argsort(starts)
-        starts = starts[order]
-        # how far everything that starts before reaches
-        reach = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
-        gaps = np.flatnonzero(starts - reach[:-1] >= lifetime.size)
-        offset = int(reach[gaps[0]] if gaps.size else reach[-1])
-        self._first[n], self._last[n] = lifetime.first, lifetime.last
-        self._until[n], self._alone[n] = lifetime.until, lifetime.is_alone
-        self._start[n], self._end[n] = offset, offset + lifetime.size
-        self.count += 1
-        return offset
-
-    def _taken(self, x: _Lifetime) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """The buffers that may be in use when this one is."""
-        first, last, until = (a[: self.count] for a in (self._first, self._last, self._until))
-        taken = (first <= x.until) & (until >= x.first)
-        if self._step is not None:
-            taken |= (first + self._step <= x.until) | (until >= x.first + self._step)
-        if x.is_alone:
-            taken &= ~self._alone[: self.count] | ((first <= x.last) & (last >= x.first))
-        return taken
+from tessella.support.sizes import Size, estimated
 
 
 def _make_room(op: ScanOp) -> None:
     """Allocate the memory of the segment in a loop, which stands above and is planned."""
     segment = callee_of(op, op.callee, SegmentOp)
-    if op.arena is None and segment.arena_size:
+    if op.arena is None and segment.arena_size != 0:
         _add_memory(op, segment.arena_size)
-    if op.private is None and segment.private_size:
+    if op.private is None and segment.private_size != 0:
         _add_memory(op, segment.private_size).attributes[PRIVATE] = UnitAttr()
 
 
-def _add_memory(op: ScanOp, size: int) -> memref.AllocOp:
-    alloc = memref.AllocOp.get(i8, None, [size])
+def _add_memory(op: ScanOp, size: Size) -> memref.AllocOp:
+    alloc = memref.AllocOp.get(i8, None, dims([size]))
     Rewriter.insert_op(alloc, InsertPoint.before(op))
     op.add_scratch(alloc.memref)
     return alloc
@@ -148,15 +87,15 @@ def _plan(segment: SegmentOp, touched: Touched, *, repeats: bool) -> None:
     lifetimes = list(_lifetimes(ops, touched, step))
     private = [x for x in lifetimes if PRIVATE in x.ops[0].attributes]
     common = [x for x in lifetimes if PRIVATE not in x.ops[0].attributes]
-    segment.arena_bytes = IntegerAttr(_place(_joined(common), step), i64)
+    segment.arena_bytes = size_attribute(_place(_joined(common), step))
     size = _place([replace(x, part=ALONE) for x in private], step)
-    segment.private_bytes = IntegerAttr(size, i64) if size else None
+    segment.private_bytes = size_attribute(size) if size != 0 else None
     for op in list(segment.body.block.ops):
         if isinstance(op, memref.AllocOp):
             Rewriter.erase_op(op)  # nothing uses it
 
 
-def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> Iterator[_Lifetime]:
+def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> Iterator[Lifetime]:
     position = {op: i for i, op in enumerate(ops)}
     barriers = [i for i, op in enumerate(ops) if isinstance(op, BarrierOp)]
     # no barrier: until the end, or over all of the next step
@@ -168,14 +107,14 @@ def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> 
             last = max(uses)
             until = barriers[bisect(barriers, last)]
             size = aligned(buffer_bytes(op.memref.type))
-            yield _Lifetime((op,), size, min(uses), last, until, parts[op.memref])
+            yield Lifetime((op,), size, min(uses), last, until, parts[op.memref])
 
 
-def _joined(lifetimes: Sequence[_Lifetime]) -> list[_Lifetime]:
+def _joined(lifetimes: Sequence[Lifetime]) -> list[Lifetime]:
     """The lifetimes, with those that follow each other joined where no barrier is between them, and
     each thread touches the same part of both."""
-    joined: dict[_Lifetime, None] = {}
-    open_: dict[tuple[int, Part], list[_Lifetime]] = {}
+    joined: dict[Lifetime, None] = {}
+    open_: dict[tuple[Size, Part], list[Lifetime]] = {}
     for x in sorted(lifetimes, key=lambda x: x.first):
         alike = open_.setdefault((x.size, x.part), [])
         free = (y for y in alike if y.last < x.first <= y.until)
@@ -189,10 +128,10 @@ def _joined(lifetimes: Sequence[_Lifetime]) -> list[_Lifetime]:
     return [*joined]
 
 
-def _place(lifetimes: Sequence[_Lifetime], step: int | None) -> int:
+def _place(lifetimes: Sequence[Lifetime], step: int | None) -> Size:
     """Replace allocations by places in one arena. Returns its size."""
-    arena = _Arena(len(lifetimes), step)
-    for x in sorted(lifetimes, key=lambda x: -x.size):
+    arena = arena_for(lifetimes, step)
+    for x in sorted(lifetimes, key=lambda x: -estimated(x.size)):
         offset = arena.place(x)
         for op in x.ops:
             assert isinstance(op.memref.type, MemRefType)

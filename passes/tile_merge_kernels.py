@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
@@ -22,12 +21,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella import targets
 from tessella.dialects.calls import NODES, nodes_of
-from tessella.dialects.elements import bytes_of
-from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import CallOp, KernelOp, ViewOp, through_views
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.cost import seconds
+from tessella.passes.tile.estimates import bytes_in, count_of, points
 from tessella.passes.tile.merge import Pair
 from tessella.passes.tile.nest import bytes_saved, share_loops
 from tessella.targets import Target
@@ -89,7 +87,7 @@ class _Merger:
         found: dict[CallOp, None] = {}
         for value in second.arguments:
             root = through_views(value)
-            if bytes_of(tensor_type(root)) > self.target.l2:
+            if bytes_in(root) > self.target.l2:
                 found |= dict.fromkeys(op for op in _around(root) if self.order[op] < end)
         for first in sorted(found, key=self.order.__getitem__, reverse=True):
             kept = self._kept(first, second)
@@ -202,8 +200,7 @@ def _readers(value: SSAValue) -> set[Operation]:
 def _is_streaming(kernel: KernelOp) -> bool:
     """Whether a kernel computes little with each element of its tensors."""
     return all(
-        prod(index.range for index in op.index_list)
-        <= FEW * max(tensor_type(value).element_count() for value in op.tensors)
+        points(op.index_list) <= FEW * max(count_of(value) for value in op.tensors)
         for op in kernel.statements
     )
 

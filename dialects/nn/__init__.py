@@ -34,7 +34,7 @@ from tessella.dialects.nn.normalization import *
 from tessella.dialects.nn.pooling import *
 from tessella.dialects.nn.recurrent import *
 from tessella.dialects.nn.reduction import *
-from tessella.dialects.sizes import SymbolAttr
+from tessella.dialects.sizes import SizeAttr, SymbolAttr
 
 FAMILIES = (
     attention,
@@ -66,5 +66,7 @@ def ops_of(module: ModuleType) -> list[type[Operation]]:
 
 
 Nn = Dialect(
-    "nn", sorted((o for m in FAMILIES for o in ops_of(m)), key=lambda o: o.name), [SymbolAttr]
+    "nn",
+    sorted((o for m in FAMILIES for o in ops_of(m)), key=lambda o: o.name),
+    [SizeAttr, SymbolAttr],
 )

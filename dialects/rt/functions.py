@@ -61,10 +61,11 @@ from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt.ops import ArenaOp, check_buffer
 from tessella.dialects.rt.threads import ALONE, OWN, BarrierOp, Part, PartAttr
-from tessella.dialects.sizes import dims
+from tessella.dialects.sizes import SizeAttr, dims, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order
+from tessella.support.sizes import Size
 
 Buffer = MemRefType[Attribute]
 THREADS = ("thread", "threads")
@@ -259,9 +260,9 @@ class SegmentOp(_Function):
     """A native stretch of the program: calls of kernels, loops around others, and copies."""
 
     name = "rt.segment"
-    arena_bytes = opt_prop_def(IntegerAttr[I64])
+    arena_bytes = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
     """The size of the arena; `plan-arena` chooses it."""
-    private_bytes = opt_prop_def(IntegerAttr[I64])
+    private_bytes = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
     """The size of the memory after the arena that each thread has for itself."""
     brief = opt_prop_def(UnitAttr)
     """It takes about as long as waking threads does: those that sleep are left asleep."""
@@ -274,21 +275,21 @@ class SegmentOp(_Function):
         super().__init__(name, (inputs, outputs))
 
     @property
-    def arena_size(self) -> int:
+    def arena_size(self) -> Size:
         """Bytes of the arena."""
-        return 0 if self.arena_bytes is None else self.arena_bytes.value.data
+        return size_of(self.arena_bytes)
 
     @property
-    def private_size(self) -> int:
+    def private_size(self) -> Size:
         """Bytes of each thread's own memory."""
-        return 0 if self.private_bytes is None else self.private_bytes.value.data
+        return size_of(self.private_bytes)
 
     def verify_(self) -> None:
         super().verify_()
         if self.arena_size < 0 or self.private_size < 0:
             raise VerifyException(
                 "rt.segment: the size of the arena is negative: "
-                f"{min(self.arena_size, self.private_size)}"
+                f"{self.arena_size} or {self.private_size}"
             )
         for op in self.body.block.ops:
             if not isinstance(op, ArenaOp):

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
+    base,
     eq,
     irdl_op_definition,
     operand_def,
@@ -31,12 +32,23 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.elements import bytes_of
+from tessella.dialects.sizes import (
+    SizeAttr,
+    number_of,
+    parse_number,
+    parse_size,
+    size_attribute,
+    size_of,
+)
 from tessella.runtime.pool import CONTEXT as CONTEXT_ENTRIES
 from tessella.runtime.pool import CONTEXT_SLOTS
+from tessella.support.sizes import Size, round_up, symbols_of
 
 UNROLL = "rt.unroll"
 """Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
@@ -46,6 +58,8 @@ PRIVATE = "rt.private"
 BARRIER_SLOT = CONTEXT_ENTRIES.index("barrier")
 """The slot of a context that has the address of the function ``void (context)`` that waits for all
 threads."""
+SIZES_SLOT = CONTEXT_ENTRIES.index("sizes")
+"""The slot of a context that has the address of the values of the module's symbols, in order."""
 
 ARENA_ALIGNMENT = 64
 """Bytes: every buffer in the arena and every weight starts at a multiple of this."""
@@ -68,15 +82,15 @@ def check_buffer(what: str, type: Attribute) -> None:
         )
 
 
-def buffer_bytes(type: Attribute) -> int:
+def buffer_bytes(type: Attribute) -> Size:
     """Bytes of a buffer."""
     assert isinstance(type, MemRefType)
     return bytes_of(type)
 
 
-def aligned(size: int) -> int:
+def aligned(size: Size) -> Size:
     """Bytes rounded up to the alignment of buffers."""
-    return -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+    return round_up(size, ARENA_ALIGNMENT)
 
 
 @irdl_op_definition
@@ -114,6 +128,44 @@ class CheckOp(IRDLOperation):
 
     def __init__(self, ok: SSAValue, code: int) -> None:
         super().__init__(operands=[ok], properties={"code": IntegerAttr(code, i64)})
+
+
+@irdl_op_definition
+class SizeOp(IRDLOperation):
+    """A size that depends on the module's symbols: `%n = rt.size [64 * seq]` is an `index`.
+
+    Native code reads the symbols from the array whose address is in the context.
+    """
+
+    name = "rt.size"
+    size = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    res = result_def(IndexType)
+    traits = traits_def(Pure())
+
+    def __init__(self, size: Size) -> None:
+        super().__init__(properties={"size": size_attribute(size)}, result_types=[IndexType()])
+
+    @property
+    def value(self) -> Size:
+        return size_of(self.size)
+
+    def verify_(self) -> None:
+        for symbol in symbols_of([self.value]):
+            if number_of(self, symbol.name) is None:
+                raise VerifyException(f"rt.size: the module declares no symbol {symbol.name!r}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" [{self.value}]")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SizeOp:
+        parser.parse_punctuation("[")
+        size = parse_size(parser)
+        parser.parse_punctuation("]")
+        op = cls(size)
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
 
 
 @irdl_op_definition
@@ -165,32 +217,50 @@ class ArenaOp(IRDLOperation):
     `{private}`, in each thread's own memory after it."""
 
     name = "rt.arena"
-    offset = prop_def(IntegerAttr[I64])
+    offset = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
     private = opt_prop_def(UnitAttr)
     res = result_def(MemRefType)
     traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$offset attr-dict `:` type($res)"
 
-    def __init__(self, offset: int, type: MemRefType, *, private: bool = False) -> None:
+    def __init__(self, offset: Size, type: MemRefType, *, private: bool = False) -> None:
         super().__init__(
             properties={
-                "offset": IntegerAttr(offset, i64),
+                "offset": size_attribute(offset),
                 "private": UnitAttr() if private else None,
             },
             result_types=[type],
         )
 
     @property
-    def extent(self) -> tuple[int, int]:
+    def extent(self) -> tuple[Size, Size]:
         """The buffer's range of bytes: its first, and the one after its last."""
-        start = self.offset.value.data
+        start = size_of(self.offset)
         return start, start + buffer_bytes(self.res.type)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {size_of(self.offset):d}")
+        own = {} if self.private is None else {"private": self.private}
+        printer.print_op_attributes({**own, **self.attributes})
+        printer.print_string(" : ")
+        printer.print_attribute(self.res.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ArenaOp:
+        offset = parse_number(parser)
+        attributes = parser.parse_optional_attr_dict()
+        private = attributes.pop("private", None) is not None
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        if not isinstance(type, MemRefType):
+            parser.raise_error("expected the type of a buffer")
+        op = cls(offset, type, private=private)
+        op.attributes.update(attributes)
+        return op
 
     def verify_(self) -> None:
         check_buffer("rt.arena", self.res.type)
-        start = self.offset.value.data
-        if start < 0 or start % ARENA_ALIGNMENT:
+        start = size_of(self.offset)
+        if start < 0 or start % ARENA_ALIGNMENT != 0:
             raise VerifyException(
                 "rt.arena: expected an offset that is a multiple of "
                 f"{ARENA_ALIGNMENT}, found {start}"

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, i64
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr
 from xdsl.ir import Data, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
+    base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -23,10 +24,14 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.assembly import parse_operand
+from tessella.dialects.sizes import SizeAttr, parse_number, size_attribute, size_of
+from tessella.support.sizes import Size, ceil_div
 
 
 @dataclass(frozen=True)
@@ -38,19 +43,19 @@ class Share:
     belong to one thread, as tiles may overlap there.
     """
 
-    extent: int
-    grain: int
-    ranges: int = 1
+    extent: Size
+    grain: Size
+    ranges: Size = 1
 
     @property
-    def range(self) -> int:
+    def range(self) -> Size:
         """The extent of one."""
         return self.extent // self.ranges
 
     @property
-    def units(self) -> int:
+    def units(self) -> Size:
         """How many grains a range has, the last one perhaps in part."""
-        return -(-self.range // self.grain)
+        return ceil_div(self.range, self.grain)
 
     @property
     def last(self) -> int:
@@ -75,24 +80,22 @@ class ShareOp(IRDLOperation):
     %threads`; of 8 ranges of 512, `rt.share 4096 by 100 in 8 of %thread, %threads`."""
 
     name = "rt.share"
-    extent = prop_def(IntegerAttr[I64])
-    grain = prop_def(IntegerAttr[I64])
-    ranges = opt_prop_def(IntegerAttr[I64])
+    extent = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    grain = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    ranges = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
     thread = operand_def(IndexType)
     threads = operand_def(IndexType)
     first = result_def(IndexType)
     stop = result_def(IndexType)
     traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$extent `by` $grain (`in` $ranges^)? `of` $thread `,` $threads attr-dict"
 
     def __init__(self, share: Share, thread: SSAValue, threads: SSAValue) -> None:
-        ranges = IntegerAttr(share.ranges, i64) if share.ranges != 1 else None
+        ranges = size_attribute(share.ranges) if share.ranges != 1 else None
         super().__init__(
             operands=[thread, threads],
             properties={
-                "extent": IntegerAttr(share.extent, i64),
-                "grain": IntegerAttr(share.grain, i64),
+                "extent": size_attribute(share.extent),
+                "grain": size_attribute(share.grain),
                 "ranges": ranges,
             },
             result_types=[IndexType(), IndexType()],
@@ -101,15 +104,40 @@ class ShareOp(IRDLOperation):
     @property
     def share(self) -> Share:
         """How all threads divide it."""
-        ranges = 1 if self.ranges is None else self.ranges.value.data
-        return Share(self.extent.value.data, self.grain.value.data, ranges)
+        ranges = 1 if self.ranges is None else size_of(self.ranges)
+        return Share(size_of(self.extent), size_of(self.grain), ranges)
 
     def verify_(self) -> None:
         share = self.share
         if share.extent < 0 or share.grain < 1:
             raise VerifyException("rt.share: expected an extent of 0 or more, and a grain")
-        if share.ranges < 1 or share.extent % share.ranges:
+        if share.ranges < 1 or share.extent % share.ranges != 0:
             raise VerifyException("rt.share: expected ranges of equal size")
+
+    def print(self, printer: Printer) -> None:
+        share = self.share
+        ranges = f" in {share.ranges:d}" if share.ranges != 1 else ""
+        printer.print_string(f" {share.extent:d} by {share.grain:d}{ranges} of ")
+        printer.print_list([self.thread, self.threads], printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ShareOp:
+        share = _parse_share(parser)
+        parser.parse_keyword("of")
+        thread = parse_operand(parser)
+        parser.parse_punctuation(",")
+        op = cls(share, thread, parse_operand(parser))
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
+
+
+def _parse_share(parser: AttrParser) -> Share:
+    extent = parse_number(parser)
+    parser.parse_keyword("by")
+    grain = parse_number(parser)
+    ranges = parser.parse_optional_keyword("in")
+    return Share(extent, grain, 1 if ranges is None else parse_number(parser))
 
 
 @irdl_op_definition
@@ -149,15 +177,16 @@ class Part:
     """
 
     kind: Kind
-    period: int = 0
-    grain: int = 0
-    ranges: int = 1
+    period: Size = 0
+    grain: Size = 0
+    ranges: Size = 1
 
     @staticmethod
     def shared(share: Share) -> Part:
         """A thread's share of each block, in bytes. Whole grains in each range are the same
         division as of one range."""
-        ranges = share.ranges if share.range % share.grain else 1
+        one = share.ranges == 1 or share.range % share.grain == 0
+        ranges = 1 if one else share.ranges
         return Part(Kind.SHARED, share.extent, share.grain, ranges)
 
     @property
@@ -168,8 +197,8 @@ class Part:
     def __str__(self) -> str:
         if self.kind is not Kind.SHARED:
             return self.kind.value
-        ranges = f" in {self.ranges}" if self.ranges != 1 else ""
-        return f"{self.kind.value} {self.period} by {self.grain}{ranges}"
+        ranges = f" in {self.ranges:d}" if self.ranges != 1 else ""
+        return f"{self.kind.value} {self.period:d} by {self.grain:d}{ranges}"
 
     def agrees(self, other: Part) -> bool:
         """Whether no element that a thread touches is another thread's, if both parts are of the
@@ -193,12 +222,8 @@ class PartAttr(Data[Part]):
             kind = Kind(parser.expect(lambda: _kind(parser), f"expected one of {_KINDS}"))
             if kind is not Kind.SHARED:
                 return Part(kind)
-            period = parser.parse_integer(allow_negative=False)
-            parser.parse_keyword("by")
-            grain, ranges = parser.parse_integer(allow_negative=False), 1
-            if parser.parse_optional_keyword("in") is not None:
-                ranges = parser.parse_integer(allow_negative=False)
-            return Part(kind, period, grain, ranges)
+            share = _parse_share(parser)
+            return Part(kind, share.extent, share.grain, share.ranges)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")

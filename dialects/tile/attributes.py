@@ -9,6 +9,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from tessella.dialects.sizes import parse_extent
 from tessella.dialects.tile.access import (
     Access,
     Linear,
@@ -16,7 +17,7 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, ceil_div
 
 AGGREGATIONS = ("+", "*", ">", "<", "=")
 """Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
@@ -52,7 +53,7 @@ class IndicesAttr(Data[tuple[Index, ...]]):
                 continue
             name = parser.parse_identifier(" an index")
             parser.parse_punctuation(":")
-            indices.append(Index(name, parser.parse_integer(allow_negative=False), reduced))
+            indices.append(Index(name, parse_extent(parser), reduced))
             parser.parse_optional_punctuation(",")
         return tuple(indices)
 
@@ -81,17 +82,17 @@ class AccessAttr(Data[Access]):
 
 
 @irdl_attr_definition
-class WhereAttr(Data[tuple[tuple[Linear, int], ...]]):
+class WhereAttr(Data[tuple[tuple[Linear, Size], ...]]):
     """Constraints of a statement: `[x + i - 2 < 5]` is ``0 <= x + i - 2 < 5``."""
 
     name = "tile.where"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[Linear, int], ...]:
-        def constraint() -> tuple[Linear, int]:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[Linear, Size], ...]:
+        def constraint() -> tuple[Linear, Size]:
             form = parse_linear(parser)
             parser.parse_characters("<")
-            return form, parser.parse_integer(allow_negative=False)
+            return form, parse_extent(parser)
 
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, constraint))
 
@@ -107,7 +108,7 @@ class SharedLoop:
     If the step does not divide the extent, the last step begins earlier and recomputes part of the
     step before it."""
 
-    extent: int
+    extent: Size
     step: int
     parallel: int = 0
     """How much of the extent is given to a thread at a time, in whole steps; 0 for a loop that each
@@ -115,8 +116,8 @@ class SharedLoop:
     then begins anywhere in the inner one."""
 
     @property
-    def trips(self) -> int:
-        return -(-self.extent // self.step)
+    def trips(self) -> Size:
+        return ceil_div(self.extent, self.step)
 
     def counts(self, range: Size) -> bool:
         """Whether an index of so many values counts the loop's values or blocks of them, and steps
@@ -156,7 +157,7 @@ class NestAttr(Data[Nest]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Nest:
         def loop() -> SharedLoop:
-            extent = parser.parse_integer(allow_negative=False)
+            extent = parse_extent(parser)
             parser.parse_keyword("by")
             step = parser.parse_integer(allow_negative=False)
             parallel = parser.parse_optional_keyword("parallel") is not None

@@ -34,7 +34,7 @@ from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.ops import ContractOp, ExtractOp
-from tessella.support.sizes import Size, ceil_div
+from tessella.support.sizes import Size, ceil_div, estimated, known
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class Steps:
     @property
     def block(self) -> int:
         """How many of the loop's values are one of an index without a window."""
-        return 1 if self.window is not None else max(1, self.loop.extent // self.extent)
+        if self.window is not None or self.loop.extent == self.extent:
+            return 1
+        return known(max(1, self.loop.extent // self.extent))
 
     @property
     def step(self) -> int:
@@ -109,8 +111,8 @@ def depth(op: Operation | None) -> int:
 
 
 def steps(op: ContractOp) -> int:
-    """How many times the shared loops run a statement."""
-    return prod(loop.trips for loop in shared_loops(op).values())
+    """How many times the shared loops run a statement, for costs."""
+    return estimated(prod(loop.trips for loop in shared_loops(op).values()))
 
 
 def common_depth(first: ContractOp, second: Operation) -> int:

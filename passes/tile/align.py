@@ -12,7 +12,7 @@ from math import lcm
 
 from xdsl.ir import OpResult
 
-from tessella.dialects.rt import Kind, Part
+from tessella.dialects.rt import Kind, Part, Share
 from tessella.dialects.tile import (
     CallOp,
     KernelOp,
@@ -23,6 +23,7 @@ from tessella.dialects.tile import (
 )
 from tessella.passes.tile.parallel import THREADS
 from tessella.passes.tile.parts import joined, roots_of, uses
+from tessella.support.sizes import estimated, expression
 from tessella.targets import Target
 
 Edge = tuple[str, Part, str, Part]
@@ -66,7 +67,8 @@ def _edges(kernels: Mapping[str, KernelOp], segments: Sequence[SegmentOp]) -> It
 
 
 def _could_agree(a: Part, b: Part) -> bool:
-    return a.kind is b.kind is Kind.SHARED and a.period == b.period
+    numbers = expression(a.grain) is expression(b.grain) is None
+    return a.kind is b.kind is Kind.SHARED and a.period == b.period and numbers
 
 
 def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
@@ -92,7 +94,7 @@ class _Pieces:
         a, b = _scaled(written, self.factors[writer]), _scaled(read, self.factors[reader])
         common = lcm(a.grain, b.grain)
         both = _scaled(a, common // a.grain), _scaled(b, common // b.grain)
-        if a == b or both[0] != both[1] or common > a.period:
+        if a == b or both[0] != both[1] or common > estimated(a.period):
             return False
         longer = self._longer(writer, a, both[0]) + self._longer(reader, b, both[1])
         if longer > self.target.barrier_cycles:
@@ -103,8 +105,14 @@ class _Pieces:
 
     def _longer(self, name: str, now: Part, then: Part) -> float:
         """Cycles that a kernel takes longer with other pieces, on the average."""
-        more = (then.share.largest(n) - now.share.largest(n) for n in THREADS)
-        return self.cycles[name] * sum(more) / now.period / len(THREADS)
+        before, after = _estimated(now), _estimated(then)
+        more = (after.largest(n) - before.largest(n) for n in THREADS)
+        return self.cycles[name] * sum(more) / before.extent / len(THREADS)
+
+
+def _estimated(part: Part) -> Share:
+    """How threads divide a block of the size that costs are estimated for."""
+    return Share(*map(estimated, (part.period, part.grain, part.ranges)))
 
 
 def _scaled(part: Part, factor: int) -> Part:

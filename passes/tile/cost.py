@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from tessella.dialects.elements import bytes_of
-from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import reaches
+from tessella.passes.tile.estimates import bytes_in
 from tessella.passes.tile.model import overlapped
 from tessella.passes.tile.nest import share_loops
 from tessella.passes.tile.packing import split_statement
@@ -31,7 +30,7 @@ def seconds(kernel: KernelOp, target: Target) -> float:
 def constant_bytes(kernel: KernelOp) -> int:
     """Bytes of the constants that a kernel reads."""
     arguments = (a for a in kernel.body.block.args if kernel.is_constant(a.index))
-    return sum(bytes_of(tensor_type(argument)) for argument in arguments)
+    return sum(bytes_in(argument) for argument in arguments)
 
 
 def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:
@@ -50,7 +49,7 @@ def _streamed(kernel: KernelOp, target: Target) -> float:
     """Cycles to move the kernel's inputs and outputs through the caches once. Its statements then
     find them in the nearest cache."""
     values = (*kernel.body.block.args, *kernel.returned.values)
-    size = sum(bytes_of(tensor_type(value)) for value in values)
+    size = sum(bytes_in(value) for value in values)
     if size > target.l3:
         return size / target.memory_bandwidth
     return size / (target.l3_bandwidth if size > target.l2 else target.l2_bandwidth)

@@ -6,15 +6,15 @@ computed several times, if that takes less time than to write its result and rea
 
 from __future__ import annotations
 
-from math import log2, prod
+from math import log2
 
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
-from tessella.dialects.elements import bytes_of
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import Access, ContractOp, Linear, yielded
 from tessella.dialects.tile.flat import layout_of
+from tessella.passes.tile.estimates import bytes_in, points
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.rebuild import (
     Operand,
@@ -106,7 +106,7 @@ def _pays(producer: ContractOp, target: Target) -> bool:
     ops = body_ops(producer) + (log2(lanes) if _transposes(producer) else 0.0)
     computing = again / lanes * ops / target.fma_ports
     # the result is written, and read again by statements that share its loops
-    return computing <= 2 * bytes_of(tensor_type(producer.res)) / target.l2_bandwidth
+    return computing <= 2 * bytes_in(producer.res) / target.l2_bandwidth
 
 
 def _transposes(op: ContractOp) -> bool:
@@ -127,7 +127,7 @@ def _innermost(value: SSAValue, access: Access) -> Linear:
 
 
 def _points(op: ContractOp) -> int:
-    return prod(index.range for index in op.index_list)
+    return points(op.index_list)
 
 
 def _moves(op: ContractOp) -> bool:

@@ -15,8 +15,6 @@ from math import prod
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tessella.dialects.elements import bytes_of
-from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import (
     AtAttr,
     ContractOp,
@@ -31,6 +29,7 @@ from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.nest import can_share, counted, depth, lives_within, shared_loops
 from tessella.dialects.tile.windows import infer_windows
+from tessella.passes.tile.estimates import bytes_in, count_of, points, shape_in
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.sums import (
     block_of,
@@ -40,6 +39,7 @@ from tessella.passes.tile.sums import (
     saved,
     streams,
 )
+from tessella.support.sizes import Size, bounds_of, estimated
 from tessella.targets import Target
 
 LEAST_ROWS = 8
@@ -74,7 +74,7 @@ _Accessed = tuple[ContractOp, Sequence[Linear]]
 class _Class:
     """An index of each of some statements, all of them the same loop."""
 
-    extent: int
+    extent: Size
     names: Mapping[ContractOp, str]
     windows: Mapping[ContractOp, Window] = field(default_factory=dict["ContractOp", "Window"])
     """Of a step of one value: those of statements whose readers look at neighbours."""
@@ -84,7 +84,7 @@ class _Class:
         window = self.windows.get(op)
         if window is None:
             return step
-        return min(op.ranges[self.names[op]], window.size + window.scale * (step - 1))
+        return min(estimated(op.ranges[self.names[op]]), window.size + window.scale * (step - 1))
 
 
 def share_loops(kernel: KernelOp, target: Target) -> None:
@@ -154,7 +154,7 @@ def _inside(
 
 def _is_product(op: ContractOp) -> bool:
     """Whether a statement multiplies matrices, of which none is as small as those of transforms."""
-    summed = prod(index.range for index in op.index_list if index.reduced)
+    summed = points(index for index in op.index_list if index.reduced)
     return op.is_multiply_add and summed >= LEAST_SUMMED
 
 
@@ -218,8 +218,8 @@ def _parts(ops: Sequence[ContractOp]) -> list[tuple[int, bool]]:
         loops = shared_loops(op)
         *_, last = loops
         for value, access in zip(op.tensors, op.access_list, strict=True):
-            size, moves = bytes_of(tensor_type(value)), False
-            for extent, form in zip(shape_of(value), access, strict=True):
+            size, moves = bytes_in(value), False
+            for extent, form in zip(shape_in(value), access, strict=True):
                 for name, loop in loops.items():
                     if (block := form.coefficient(name)) != 0:
                         size = size // extent * min(extent, block * loop.step)
@@ -238,9 +238,9 @@ def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target
     for value, access in zip(op.inputs if op.is_multiply_add else (), op.access_list, strict=False):
         moving = {name for form in access for name, _ in form.terms}
         alike = [i for i in op.index_list if not i.reduced and i.name not in moving]
-        rows = prod(steps.get(index.name, index.range) for index in alike)
-        least = FAR_ROWS if bytes_of(tensor_type(value)) > target.l2 else LEAST_ROWS
-        if rows < min(least, prod(index.range for index in alike)):
+        rows = prod(steps.get(index.name, estimated(index.range)) for index in alike)
+        least = FAR_ROWS if bytes_in(value) > target.l2 else LEAST_ROWS
+        if rows < min(least, points(alike)):
             return True
     return False
 
@@ -253,7 +253,7 @@ def _steps(op: ContractOp, loops: Sequence[tuple[_Class, int]]) -> dict[str, int
 def _read(ops: Sequence[ContractOp]) -> int:
     """Bytes of the kernel's arguments that statements read."""
     read = {value for op in ops for value in op.operands if isinstance(value, BlockArgument)}
-    return sum(bytes_of(tensor_type(argument)) for argument in read)
+    return sum(bytes_in(argument) for argument in read)
 
 
 def _step(
@@ -268,25 +268,26 @@ def _step(
     fixed, moved = _touched(ops, [*outer, (loop, 0)]), _touched(ops, [*outer, (loop, 1)])
     around = fixed if loop.windows else 0
     fitting = int((room - around) / (moved - fixed)) // grain * grain
-    most = min(loop.extent, max(grain, fitting))
-    even = -(-loop.extent // -(-loop.extent // most))
-    return min(most, -(-even // grain) * grain)
+    extent, least = estimated(loop.extent), bounds_of(loop.extent)[0]
+    most = min(extent, max(grain, fitting))
+    even = -(-extent // -(-extent // most))
+    return min(most, -(-even // grain) * grain, least)
 
 
 def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
     """The least step of a loop: of cache lines if it runs along those of the largest tensors."""
     tensors = [(op, v, a) for op in ops for v, a in zip(op.tensors, op.access_list, strict=True)]
-    largest = max(tensor_type(value).element_count() for _, value, _ in tensors)
+    largest = max(count_of(value) for _, value, _ in tensors)
     grain = 1
     for op, value, access in tensors:
-        type = tensor_type(value)
-        if type.element_count() == largest and access:
+        if count_of(value) == largest and access:
             dim = layout_of(value).order(len(access))[-1].dim
             found = counted(access[dim], op.ranges)
             if found is not None and found[0] == loop.names[op]:
-                row = bytes_of(type) * shape_of(value)[dim] // largest
+                size = bytes_in(value)
+                row = size * shape_in(value)[dim] // largest
                 far = row >= target.page and len(access) > 1
-                line = target.cache_line * largest // bytes_of(type)
+                line = target.cache_line * largest // size
                 grain = max(grain, (FAR_COLUMNS if far else COLUMNS) * line // found[1])
     return grain
 
@@ -295,7 +296,7 @@ def _handed_on(ops: Sequence[ContractOp]) -> int:
     """Bytes of the tensors that several statements touch, which one may leave to the next in a
     cache."""
     count = Counter(value for op in ops for value in set(op.tensors))
-    return sum(bytes_of(tensor_type(value)) for value, n in count.items() if n > 1)
+    return sum(bytes_in(value) for value, n in count.items() if n > 1)
 
 
 def _shared(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:
@@ -309,10 +310,10 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
     sizes: dict[SSAValue, int] = {}
     for op in ops:
         steps = _steps(op, loops)
-        ranges = {index.name: steps.get(index.name, index.range) for index in op.index_list}
+        ranges = {i.name: steps.get(i.name, estimated(i.range)) for i in op.index_list}
         for value, access in zip(op.tensors, op.access_list, strict=True):
-            size = bytes_of(tensor_type(value))
-            for extent, form in zip(shape_of(value), access, strict=True):
+            size = bytes_in(value)
+            for extent, form in zip(shape_in(value), access, strict=True):
                 if any(name in steps for name, _ in form.terms):
                     low, high = form.bounds(ranges)
                     size = size // extent * min(extent, high - low + 1)
@@ -328,7 +329,7 @@ def bytes_saved(kernel: KernelOp, target: Target) -> int:
         for value, access in zip(op.tensors, op.access_list, strict=True):
             if any(form.coefficient(name) for form in access for name in shared_loops(op)):
                 counts[value] = counts.get(value, 0 if lives_within(value) else -1) + 1
-    sizes = ((bytes_of(tensor_type(value)), count) for value, count in counts.items())
+    sizes = ((bytes_in(value), count) for value, count in counts.items())
     return sum(size * count for size, count in sizes if size > target.l2)
 
 
@@ -338,12 +339,16 @@ def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
     again = saved = 0.0
     for op in kernel.statements:
         loops = shared_loops(op)
-        points = prod(index.range for index in op.index_list)
-        share = prod(loop.trips * loop.step / loop.extent for loop in loops.values())
+        share = prod(estimated(x.trips) * x.step / estimated(x.extent) for x in loops.values())
         work = 1.0 if op.is_multiply_add else 1.0 + body_ops(op)
-        again += max(0.0, share - 1.0) * points * work / (target.lanes(32) * target.fma_ports)
+        again += (
+            max(0.0, share - 1.0)
+            * points(op.index_list)
+            * work
+            / (target.lanes(32) * target.fma_ports)
+        )
         if lives_within(op.res):
-            size = bytes_of(tensor_type(op.res))
+            size = bytes_in(op.res)
             saved += WRITTEN * size / target.bandwidth(size)
     return again < saved
 

@@ -39,11 +39,16 @@ def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) ->
 
 
 def packed_layouts(
-    op: ContractOp, kernel: KernelOp, flat: Flat, vector: str, rows: str | None, width: int
+    op: ContractOp,
+    kernel: KernelOp,
+    flat: Flat,
+    vector: str,
+    rows: str | None,
+    width: int | None,
 ) -> dict[int, Layout]:
     """New layouts by operand, for tiles of ``width`` elements of the vector index: panels for those
     that do not depend on the rows, and are constants or need a copy anyhow; the vector index
-    innermost for others that need a copy."""
+    innermost for others that need a copy, and for all where there is no width."""
     layouts: dict[int, Layout] = {}
     if op.is_map:
         return layouts
@@ -56,7 +61,7 @@ def packed_layouts(
         dim = next(d for d, f in enumerate(forms) if f.single == vector)
         moves_by_row = rows is not None and a.stride(rows) != 0
         constant, contiguous = kernel.is_constant(argument.index), a.lane_stride(vector) == 1
-        if not moves_by_row and (constant or not contiguous):
+        if width is not None and not moves_by_row and (constant or not contiguous):
             layouts[i] = _panels(op, i, dim, width)
         elif not contiguous:
             order = [*(d for d in range(len(forms)) if d != dim), dim]

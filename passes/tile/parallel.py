@@ -13,14 +13,14 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from tessella.dialects import rt
-from tessella.dialects.elements import bytes_of, element_of
-from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
 from tessella.dialects.tile.nest import can_divide, depth, shared_loops
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.cost import runs
+from tessella.passes.tile.estimates import bytes_in
 from tessella.passes.tile.model import Loop, Model, overlapped
 from tessella.passes.tile.parts import Divided, part_of
 from tessella.support.sizes import estimated
@@ -103,7 +103,7 @@ def _crossing(before: Choice, after: Choice) -> float:
         read = after.part(operand, access)
         if operand is value and not written.agrees(read):
             near = read.kind is written.kind is rt.Kind.SHARED and read.period == written.period
-            size = 0 if near else bytes_of(tensor_type(value))
+            size = 0 if near else bytes_in(value)
             for threads in THREADS:
                 others = size / threads * (1 - 1 / threads)
                 total += target.barrier_cycles + others / target.memory_bandwidth
@@ -120,7 +120,8 @@ def parallel_nest(
     inside = (op for op in kernel.statements if depth(op))
     if sum(cycles(op) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
         return None
-    loops = [i for i, loop in enumerate(nest.loops) if loop.trips > 1 and can_divide(kernel, i)]
+    several = [i for i, loop in enumerate(nest.loops) if estimated(loop.trips) > 1]
+    loops = [i for i in several if can_divide(kernel, i)]
     pairs = [(i, i + 1) for i in loops if i + 1 in loops and nest.loops[i].step == 1]
     # the first of the best is one loop rather than two
     best = max(
@@ -178,10 +179,11 @@ def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
     one, added up."""
     assert kernel.nest is not None
     *around, loop = (kernel.nest.data.loops[i] for i in numbers)
-    ranges, mean = prod(each.extent for each in around), _mean_reach(kernel, numbers[-1])
+    ranges = prod(estimated(each.extent) for each in around)
+    extent, mean = estimated(loop.extent), _mean_reach(kernel, numbers[-1])
     total = 0.0
     for threads in THREADS:
-        share = busy(rt.Share(ranges * loop.extent, loop.step, ranges), threads)
+        share = busy(rt.Share(ranges * extent, loop.step, ranges), threads)
         # where steps reach further and further, the last thread of a range has more than the mean
         of_range = max(1.0, threads / ranges)
         total += share * mean / (1 - (1 - mean) / of_range)

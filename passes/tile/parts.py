@@ -13,7 +13,7 @@ from tessella.dialects.tile import ContractOp, EmptyOp, ExtractOp, KernelOp
 from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.passes.hazards import Use
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, UndecidedSizeError
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Divided:
 
     name: str
     extent: Size
-    grain: int
+    grain: Size
     exact: bool = True
     """Whether each thread keeps to values of its own."""
-    around: tuple[str, int] | None = None
+    around: tuple[str, Size] | None = None
     """The index of the loop around it, and its range."""
 
     def step(self, access: FlatAccess) -> Size:
@@ -98,11 +98,20 @@ def part_of(
     value: SSAValue, access: FlatAccess, shared: Divided | None, ranges: Mapping[str, Size]
 ) -> Part:
     """The elements that a thread touches, where the access keeps to those of its values of the
-    shared index."""
+    shared index, for all values of symbols."""
     if shared is None:
         return ALONE
     if lives_within(value):
         return OWN
+    try:
+        return _shared_part(value, access, shared, ranges)
+    except UndecidedSizeError:
+        return ANY
+
+
+def _shared_part(
+    value: SSAValue, access: FlatAccess, shared: Divided, ranges: Mapping[str, Size]
+) -> Part:
     step, (around, count) = shared.step(access), shared.around or (None, 1)
     if access.lanes or step <= 0 or not shared.exact:
         return ANY
@@ -112,7 +121,7 @@ def part_of(
             continue
         if 0 <= stride < step:
             inside += stride * (ranges[name] - 1)
-        elif stride < 0 or stride % period:
+        elif stride < 0 or stride % period != 0:
             return ANY
     if access.offset < 0 or inside >= step:
         return ANY

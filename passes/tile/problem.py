@@ -12,7 +12,7 @@ from tessella.dialects.tile.flat import Flat, flatten, simplify
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import packed_layouts
-from tessella.support.sizes import estimated
+from tessella.support.sizes import estimated, expression
 from tessella.targets import Target
 
 Layouts = Mapping[int, Layout]
@@ -55,11 +55,19 @@ class Problem:
             self._models[key] = Model(self.op, flat, self.target)
         return self._models[key]
 
+    @cached_property
+    def symbolic(self) -> frozenset[str]:
+        """The indices whose ranges depend on symbols, by the names that they have once merged."""
+        indices = simplify(flatten(self.op)).indices
+        return frozenset(i.name for i in indices if expression(i.range) is not None)
+
     def packed(self, vector: str, rows: str | None, width: int) -> Layouts:
         """The operand layouts that register tiles of this width require."""
         by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
         key = vector, width, by_row
         if key not in self._packed:
-            packed = packed_layouts(self.op, self.kernel, self.plain, vector, rows, width)
+            # the last panel of a range that depends on symbols has edges that no tile lies in
+            panels = width if vector not in self.symbolic else None
+            packed = packed_layouts(self.op, self.kernel, self.plain, vector, rows, panels)
             self._packed[key] = packed
         return self._packed[key]

@@ -51,6 +51,8 @@ def _search(problem: Problem) -> Choice:
     best = _blocked(problem, _best_tile(problem))
     flat = problem.model(best.layouts).flat
     partial = partial_sums(problem.op, flat, best.schedule)
+    if partial is not None and partial[0] in problem.symbolic:
+        partial = None
     prefetch = _prefetches(problem, best) or _streams(problem, best)
     schedule = replace(best.schedule, partial=partial, prefetch=prefetch)
     return replace(best, schedule=schedule)
@@ -101,18 +103,19 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
     if problem.op.is_map or choice.schedule.vector is None or not choice.estimate.memory:
         return choice
     model = problem.model(choice.layouts)
-    schedules = [choice.schedule, *_with_blocks(model, choice.schedule, problem.reaches)]
+    whole = {*problem.reaches, *problem.symbolic}
+    schedules = [choice.schedule, *_with_blocks(model, choice.schedule, whole)]
     estimates = [replace(choice.estimate, traffic=model.traffic(s)) for s in schedules]
     best = min(range(len(schedules)), key=lambda i: estimates[i].memory)
     return replace(choice, schedule=schedules[best], estimate=estimates[best])
 
 
-def _with_blocks(model: Model, s: Schedule, reaches: Container[str]) -> Iterator[Schedule]:
-    """The schedules with blocks: each free index, in each block size. Blocks of lanes are for
-    windows, whose lines other rows read again."""
+def _with_blocks(model: Model, s: Schedule, whole: Container[str]) -> Iterator[Schedule]:
+    """The schedules with blocks: each free index that need not run as a whole, in each block
+    size. Blocks of lanes are for windows, whose lines other rows read again."""
     flat, tiles = model.flat, {s.rows: s.row_tile, s.vector: s.width}
     for name in s.order:
-        if name in flat.pinned or name in reaches:
+        if name in flat.pinned or name in whole:
             continue
         size = tiles.get(name, 1)
         if name == s.vector:

@@ -14,15 +14,15 @@ from operator import mul
 
 from xdsl.dialects.builtin import i1
 
-from tessella.dialects.elements import bytes_of, element_of, find_element
+from tessella.dialects.elements import element_of, find_element
 from tessella.dialects.layout import Layout
-from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import GRANULE
 from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.choice import Choice
+from tessella.passes.tile.estimates import bytes_in, count_of
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
@@ -212,8 +212,7 @@ class TileFamily:
         argument = argument_of(self.op, kernel, operand)
         if argument is None or kernel.is_constant(argument.index):
             return 0.0
-        type = tensor_type(argument)
-        count, size = type.element_count(), bytes_of(type)
+        count, size = count_of(argument), bytes_in(argument)
         cycles = moving(size, size, target) * target.ghz * 1e9
         return (cycles + count * SHUFFLING) / steps(self.op)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tessella.dialects.elements import bytes_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
@@ -28,7 +27,9 @@ from tessella.dialects.tile import (
     yielded,
 )
 from tessella.dialects.tile.nest import can_share, counted
+from tessella.passes.tile.estimates import bytes_in, count_of
 from tessella.passes.tile.rebuild import inputs_of, posts_of, read_indices
+from tessella.support.sizes import MOST, at_most
 from tessella.targets import Target
 
 PART = 0.25
@@ -66,7 +67,8 @@ def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
     """The loops that so many statements of a kernel have in common, some of which sum over them."""
     for names in _loops(kernel.statements):
         stream = _ordered(kernel, names)
-        if len(stream.inside) >= least and stream.sums:
+        # blocks divide a loop: of one that depends on symbols, no number does
+        if len(stream.inside) >= least and stream.sums and at_most(stream.extent, MOST):
             yield stream
 
 
@@ -184,8 +186,8 @@ def long_sum(kernel: KernelOp, target: Target) -> tuple[Stream, int] | None:
 
 
 def _is_long(op: ContractOp, target: Target) -> bool:
-    read = sum(bytes_of(tensor_type(value)) for value in op.inputs)
-    return tensor_type(op.res).element_count() <= FEW and read > target.l2
+    read = sum(bytes_in(value) for value in op.inputs)
+    return count_of(op.res) <= FEW and read > target.l2
 
 
 # ** what it saves **
@@ -198,7 +200,7 @@ def saved(stream: Stream, target: Target) -> int:
         for value, access in zip(op.tensors, op.access_list, strict=True):
             if any(form.single == stream.names[op] for form in access):
                 accesses[value] = accesses.get(value, 0) + 1
-    sizes = ((bytes_of(tensor_type(value)), count) for value, count in accesses.items())
+    sizes = ((bytes_in(value), count) for value, count in accesses.items())
     return sum(size * (count - 1) for size, count in sizes if size > target.l2)
 
 
@@ -212,7 +214,7 @@ def block_of(stream: Stream, fitting: int, grain: int) -> int | None:
 
 def pays(stream: Stream, block: int, target: Target) -> bool:
     """Whether the sums of blocks take much less than is saved."""
-    parts = sum(bytes_of(_part_type(op, stream.extent // block)) for op in stream.sums)
+    parts = sum(bytes_in(_part_type(op, stream.extent // block)) for op in stream.sums)
     return 2 * parts <= PART * saved(stream, target)
 
 

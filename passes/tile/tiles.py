@@ -8,7 +8,7 @@ from itertools import groupby
 
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat
-from tessella.support.sizes import Size, ceil_div, known
+from tessella.support.sizes import Size, bounds_of, ceil_div, known, round_up
 
 OVERLAPPED = 16
 """Tiles of a reduction that may be computed once more in part: the work of one in 16 at most.
@@ -35,6 +35,32 @@ class Tiles:
         """Whether the last tile overlaps the one before it, or may do so."""
         whole = (self.stop - self.start) % self.size == 0
         return not whole
+
+
+def _sizes(tile: int, unit: int, least: int, few: int) -> Iterator[int]:
+    """The sizes of tiles of a range that depends on symbols, and is no smaller than ``least``: each
+    about half of the one before, in whole units where it is no less than one, until few values are
+    left over at most, and the last fits into the range."""
+    yield tile
+    while tile > few or tile > least:
+        half = ceil_div(tile, 2)
+        tile = round_up(half, unit) if tile > unit else half
+        yield tile
+
+
+def shrinking(range_: Size, tile: int, *, unit: int, few: int) -> Iterator[Tiles]:
+    """The tiles of a range that depends on symbols: those of each size run in a loop as often as
+    they fit, and the last one of the least lies over the one before it."""
+    start: Size = 0
+    if range_ % tile == 0:
+        yield Tiles(0, tile, range_)
+        return
+    sizes = list(_sizes(tile, unit, bounds_of(range_)[0], few))
+    for size in sizes[:-1]:
+        stop = start + (range_ - start) // size * size
+        yield Tiles(start, size, stop)
+        start = stop
+    yield Tiles(start, sizes[-1], range_)
 
 
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:

@@ -91,7 +91,7 @@
 // -----
 
 %x = "test.op"() : () -> tensor<3x10xf32>
-// expected-error@+1 {{Expected integer literal}}
+// expected-error@+1 {{expected a size of 0 or more, found -1}}
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] where [a < -1] {
 ^bb0(%v: f32):
   tile.yield %v : f32

@@ -1,0 +1,132 @@
+"""The places of buffers in an arena, by their lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from xdsl.dialects import memref
+
+from tessella.dialects.rt import ALONE, Part
+from tessella.support.sizes import Size, bounds_of, estimated, symbols_of
+
+_Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Of buffers that have one place, one after the other."""
+
+    ops: tuple[memref.AllocOp, ...]
+    size: Size
+    first: int
+    last: int
+    until: int
+    """The next barrier, perhaps of the next step."""
+    part: Part
+    """What each thread touches of it."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one thread touches it, in the order of the ops."""
+        return self.part == ALONE
+
+
+class Arena:
+    """The offsets and lifetimes of buffers. They are arrays, as there may be as many buffers as
+    nodes in a model."""
+
+    def __init__(self, most: int, step: int | None) -> None:
+        """``step`` is the time from one step to the next in a segment that runs in a loop."""
+        self.count = 0
+        self._step = step
+        self._first, self._last, self._until, self._start, self._end = np.zeros((5, most), np.int64)
+        self._alone = np.zeros(most, np.bool_)
+
+    @property
+    def size(self) -> Size:
+        return int(self._end[: self.count].max(initial=0))
+
+    def place(self, lifetime: Lifetime) -> Size:
+        """Place a buffer at the lowest offset that is free during its lifetime. Returns the
+        offset."""
+        n = self.count
+        offset = self._free(self._taken(lifetime), lifetime.size)
+        self._first[n], self._last[n] = lifetime.first, lifetime.last
+        self._until[n], self._alone[n] = lifetime.until, lifetime.is_alone
+        self.count += 1
+        return offset
+
+    def _free(self, taken: _Mask, size: Size) -> Size:
+        """The lowest offset beside buffers, at which one of a size is put."""
+        n = self.count
+        starts, ends = self._start[:n][taken], self._end[:n][taken]
+        order = np.argsort(starts)
+        starts = starts[order]
+        # how far everything that starts before reaches
+        reach = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
+        gaps = np.flatnonzero(starts - reach[:-1] >= size)
+        offset = int(reach[gaps[0]] if gaps.size else reach[-1])
+        self._start[n], self._end[n] = offset, offset + size
+        return offset
+
+    def _taken(self, x: Lifetime) -> _Mask:
+        """The buffers that may be in use when this one is."""
+        first, last, until = (a[: self.count] for a in (self._first, self._last, self._until))
+        taken = (first <= x.until) & (until >= x.first)
+        if self._step is not None:
+            taken |= (first + self._step <= x.until) | (until >= x.first + self._step)
+        if x.is_alone:
+            taken &= ~self._alone[: self.count] | ((first <= x.last) & (last >= x.first))
+        return taken
+
+
+class SymbolicArena(Arena):
+    """An arena of buffers some of whose sizes depend on symbols: a buffer lies beside others if
+    that holds for all values."""
+
+    def __init__(self, most: int, step: int | None) -> None:
+        super().__init__(most, step)
+        self._ranges: list[tuple[Size, Size]] = []
+        self._total: Size = 0
+
+    @property
+    def size(self) -> Size:
+        return self._total
+
+    def _free(self, taken: _Mask, size: Size) -> Size:
+        others = [self._ranges[i] for i in np.flatnonzero(taken)]
+        starts = sorted({0, *(end for _, end in others)}, key=estimated)
+        # behind all of them, whatever their ends are
+        starts.append(sum((end for _, end in others), 0))
+        offset = next(x for x in starts if all(_beside(x, size, other) for other in others))
+        self._ranges.append((offset, offset + size))
+        self._total = _most(self._total, offset + size)
+        return offset
+
+
+def _beside(offset: Size, size: Size, other: tuple[Size, Size]) -> bool:
+    """Whether a buffer at an offset overlaps no other one for any values of symbols."""
+    start, end = other
+    return _is_least(end, offset) or _is_least(offset + size, start)
+
+
+def _most(a: Size, b: Size) -> Size:
+    """A size that is no smaller than two."""
+    if _is_least(a, b):
+        return b
+    return a if _is_least(b, a) else a + b
+
+
+@cache
+def _is_least(a: Size, b: Size) -> bool:
+    """Whether a size is no larger than another one for all values of symbols."""
+    return bounds_of(b - a)[0] >= 0
+
+
+def arena_for(lifetimes: Sequence[Lifetime], step: int | None) -> Arena:
+    """An arena with room for these buffers."""
+    kind = SymbolicArena if symbols_of(x.size for x in lifetimes) else Arena
+    return kind(len(lifetimes), step)

@@ -1,0 +1,34 @@
+"""Sizes of tensors and statements as numbers, for costs: what `estimated` makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from tessella.dialects.elements import bytes_of
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.tile import Index
+from tessella.support.sizes import estimated
+
+
+def bytes_in(value: SSAValue | TensorType) -> int:
+    """Bytes of a tensor."""
+    return estimated(bytes_of(tensor_type(value)))
+
+
+def count_of(value: SSAValue) -> int:
+    """Elements of a tensor."""
+    return estimated(tensor_type(value).element_count())
+
+
+def shape_in(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor."""
+    return tuple(map(estimated, shape_of(value)))
+
+
+def points(indices: Iterable[Index]) -> int:
+    """Points of an index space."""
+    return prod(estimated(index.range) for index in indices)

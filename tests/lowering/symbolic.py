@@ -1,0 +1,167 @@
+"""Programs with symbols: compiled once, run for many sizes.
+
+A program is made for a size that stands for a symbol, and then opened: each dimension of this size
+becomes the symbol. The oracle is the program made for the size of a run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FunctionType, IntAttr, ModuleOp, TensorType
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
+
+from tessella import targets
+from tessella.codegen.emit import emit
+from tessella.codegen.link import link
+from tessella.codegen.objects import Compilation
+from tessella.dialects import rt
+from tessella.dialects.elements import dtype_of
+from tessella.dialects.graph import Graph, main_function
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.sizes import declare_symbols
+from tessella.driver.build import lower
+from tessella.driver.options import make_options
+from tessella.passes.base import buffer_weights
+from tessella.runtime.image import Library
+from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE
+from tessella.support.sizes import Size, Symbol, value_of
+from tests.native import Array
+
+STANDING = {"n": 1009, "m": 2003, "b": 503}
+"""The number that stands for each symbol while a program is made: primes that are no other size."""
+
+
+def opened(graph: Graph, symbols: Sequence[Symbol]) -> Graph:
+    """The graph with symbols in place of the numbers that stand for them."""
+    sizes = {STANDING[symbol.name]: symbol.size for symbol in symbols}
+    for op in graph.module.walk():
+        _open(op, sizes)
+    declare_symbols(graph.module, symbols)
+    return graph
+
+
+def _open(op: Operation, sizes: Mapping[int, Size]) -> None:
+    for result in op.results:
+        Rewriter.replace_value_with_new_type(result, _opened(result.type, sizes))
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in block.args:
+                Rewriter.replace_value_with_new_type(argument, _opened(argument.type, sizes))
+    for name, attribute in op.properties.items():
+        op.properties[name] = _opened(attribute, sizes)
+
+
+def _opened(attribute: Any, sizes: Mapping[int, Size]) -> Any:
+    if isinstance(attribute, TensorType):
+        shape = [IntAttr(_size(size, sizes)) for size in attribute.get_shape()]
+        return TensorType(attribute.element_type, shape, attribute.encoding)
+    if isinstance(attribute, FunctionType):
+        ends = (attribute.inputs, attribute.outputs)
+        return FunctionType.from_lists(*([_opened(t, sizes) for t in end] for end in ends))
+    return attribute
+
+
+def _size(size: int, sizes: Mapping[int, Size]) -> Size:
+    found: Size = 1
+    for number, symbol in sizes.items():
+        while size % number == 0 and size:
+            size, found = size // number, found * symbol
+    return size * found
+
+
+class Compiled:
+    """A symbolic program at the stage `placed`, compiled."""
+
+    def __init__(self, graph: Graph, symbols: Sequence[Symbol], target: str | None = None) -> None:
+        self.symbols = symbols
+        options = make_options(target=target)
+        self.lowered = lower(graph, options, start="placed")
+        module = self.lowered.stages["loops"]
+        module.verify()
+        machine = targets.resolve(options.target)
+        with Compilation(machine) as compilation:
+            compilation.add_all(emit(module, machine))
+            objects = compilation.objects(lambda _: None)
+        self.library = Library(link(objects.files, objects.symbols, self.lowered.nodes))
+        self.main = main_function(module)
+        (self.launch,) = (op for op in module.walk() if isinstance(op, rt.LaunchOp))
+        segments = (op for op in module.ops if isinstance(op, rt.SegmentOp))
+        self.segment = next(s for s in segments if s.sym_name.data == self.launch.callee_name)
+        found = (w for w in buffer_weights(module) if w.slot is not None)
+        slots = {w.slot.value.data: w.weight_name for w in found if w.slot is not None}
+        self.weights = [_aligned(self.lowered.weights[slots[i]]) for i in sorted(slots)]
+
+    @property
+    def module(self) -> ModuleOp:
+        return self.lowered.stages["loops"]
+
+    def run(
+        self,
+        values: Mapping[str, int],
+        inputs: Sequence[Array],
+        threads: int = 1,
+        empty: Callable[[Sequence[int], Any], Array] = np.empty,
+    ) -> list[Array]:
+        """The outputs for values of the symbols; threads take turns between barriers."""
+        for value, array in zip(self.launch.arguments, inputs, strict=True):
+            assert array.shape == tuple(value_of(d, values) for d in shape_of(value))
+        outputs = [
+            empty([value_of(d, values) for d in shape_of(v)], dtype_of(v.type))
+            for v in self.launch.res
+        ]
+        size = value_of(self.segment.arena_size, values)
+        private = value_of(self.segment.private_size, values)
+        arena = _aligned(np.full(size + threads * private, 255, np.uint8))
+        sizes = np.array([values[s.name] for s in self.symbols] or [0], np.int64)
+        contexts = _aligned(np.zeros(threads * CONTEXT_SLOTS, np.int64))
+        rows = contexts.reshape(threads, CONTEXT_SLOTS)
+        rows[:, CONTEXT.index("sizes")] = sizes.ctypes.data
+        tables = [_pointers(arrays) for arrays in (inputs, outputs, self.weights)]
+        kinds = [ctypes.c_void_p] * 5 + [ctypes.c_int64] * 2
+        function = ctypes.CFUNCTYPE(None, *kinds)(self.library.address(self.launch.callee_name))
+        barrier = threading.Barrier(threads)
+        wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: barrier.wait() and None)
+        rows[:, CONTEXT.index("barrier")] = ctypes.cast(wait, ctypes.c_void_p).value
+
+        def work(thread: int) -> None:
+            context = contexts.ctypes.data + thread * LINE
+            function(context, *map(ctypes.addressof, tables), arena.ctypes.data, thread, threads)
+
+        started = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
+        if threads == 1:
+            work(0)
+        else:
+            for each in started:
+                each.start()
+            for each in started:
+                each.join()
+        assert not rows[:, 0].any()
+        return outputs
+
+
+def _pointers(arrays: Sequence[Array]) -> Any:
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
+
+
+def _aligned(array: Array) -> Array:
+    memory = np.empty(array.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 128
+    placed = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    placed[...] = array
+    return placed
+
+
+def compiled(
+    make: Callable[..., Graph], symbols: Sequence[Symbol], target: str | None = None
+) -> Compiled:
+    """The program that ``make`` makes for sizes of symbols, compiled for all of them."""
+    standing = {symbol.name: STANDING[symbol.name] for symbol in symbols}
+    graph = lower(make(**standing), make_options(target=target), stop="placed")
+    placed = Graph(graph.stages["placed"], graph.weights, "placed")
+    return Compiled(opened(placed, symbols), symbols, target)
