@@ -16,7 +16,7 @@ BIN := $(VENV)/bin
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@sed -n 's/^#   /  /p' $(MAKEFILE_LIST)
 
 # What .venv is made of. A virtual environment works only where it was made, so .made tells where.
@@ -61,6 +61,15 @@ lint: $(VENV)/.test ## style, types, layers
 .PHONY: pytest
 pytest: $(VENV)/.test ## the tests alone, filecheck's among them
 	$(BIN)/python -m pytest -n $(JOBS) $(if $(SLOW),--slow) $(ARGS)
+
+.PHONY: test-aarch64
+test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators, installed with apt by root
+	@command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get install -qq -y \
+		--no-install-recommends qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; } || \
+		echo 'without qemu-aarch64 and aarch64-linux-gnu-gcc, whole programs are left out'
+	$(BIN)/python -m pytest -n $(JOBS) --slow tests/kernels tests/codegen tests/lowering/test_threads.py \
+		tests/driver/test_targets.py tests/driver/test_qemu.py -k 'neon or aarch64 or qemu' $(ARGS)
 
 .PHONY: format
 format: $(VENV)/.test ## put the source into its form

@@ -114,6 +114,11 @@ class Target:
         return self.arch == "arm" or "f16c" in self.features or self.cpu != "x86-64-v2"
 
     @property
+    def loads_pairs(self) -> bool:
+        """Whether one instruction loads two elements, one after the other, into two registers."""
+        return self.arch == "arm"
+
+    @property
     def table_lanes(self) -> int:
         """Lanes of f32 of a vector, or of two, that one instruction takes lanes of by number; 0
         where the machine has none that takes enough for a table."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
 
+from tessella import targets
 from tessella.codegen import pool
 from tessella.codegen.link import link
 from tessella.dialects.graph import Graph
@@ -16,7 +17,7 @@ from tessella.driver.options import make_options
 from tessella.runtime import program as runtime
 from tessella.runtime.image import Image, Library
 from tessella.runtime.pool import ENTER, GROW, LINE, POOL, TABLE, TEAM_BYTES, Team
-from tessella.runtime.program import Program, ScanStep
+from tessella.runtime.program import Program
 from tessella.targets.table import TARGETS
 from tests.codegen.aarch64 import Machine
 
@@ -24,7 +25,7 @@ NEON = TARGETS["neon"]
 
 
 class Cores(Machine):
-    """Cores with an image, in place of a library."""
+    """Cores with an image."""
 
     def __init__(self, image: Image, seed: int) -> None:
         super().__init__(image, seed)
@@ -33,12 +34,8 @@ class Cores(Machine):
         values |= {"cores": 2, "cpus": self.take(LINE)}
         self.put(self._team, np.array([*values.values()], np.int64).tobytes())
 
-    def address(self, name: str) -> int:
-        """Where a function starts."""
-        return self.functions[name]
-
-    def team(self, threads: int, code: object) -> Team:
-        """In place of ``POOL.team``."""
+    def team(self, threads: int) -> Team:
+        """A team of so many threads."""
         self.call(self.functions[GROW], self._team, threads - 1)
         return Team(threads, self._team, self.function(self.functions[ENTER]))
 
@@ -47,17 +44,55 @@ class Cores(Machine):
         return lambda *arguments: self.call(address, *arguments)
 
 
+class _Address(int):
+    """Where a function is, on which cores."""
+
+    cores: Cores
+
+
+class Emulator:
+    """Runs images on cores of their own, in place of this machine."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._cores: WeakKeyDictionary[Library, Cores] = WeakKeyDictionary()
+
+    def cores(self, library: Library) -> Cores:
+        """The cores that have a library's image."""
+        if library not in self._cores:
+            self._cores[library] = Cores(library.image, self._seed)
+        return self._cores[library]
+
+    def address(self, library: Library, name: str) -> int:
+        """In place of ``Library.address``."""
+        cores = self.cores(library)
+        found = _Address(cores.functions[name])
+        found.cores = cores
+        return found
+
+    def segment(self, address: _Address) -> Callable[..., None]:
+        """In place of a type of functions."""
+        return address.cores.function(address)
+
+    def team(self, threads: int, code: Library) -> Team:
+        """In place of ``POOL.team``."""
+        return self.cores(code).team(threads)
+
+
+def emulate(monkeypatch: pytest.MonkeyPatch, seed: int = 0) -> None:
+    """Have all native code run by an emulator, and all targets able to run. Code must be for
+    AArch64."""
+    emulator = Emulator(seed)
+    monkeypatch.setattr(Library, "address", lambda self, name: emulator.address(self, name))
+    monkeypatch.setattr(runtime, "_SEGMENT", emulator.segment)
+    monkeypatch.setattr(POOL, "team", emulator.team)
+    monkeypatch.setattr(targets, "can_run", lambda target: True)
+
+
 def compiled(graph: Graph, seed: int, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program of a graph for AArch64, which runs on cores of its own."""
-    program = build.build(graph, make_options(target="aarch64")).program
-    assert program.code is not None
-    cores = Cores(program.code.image, seed)
-    monkeypatch.setattr(runtime, "_SEGMENT", cores.function)
-    monkeypatch.setattr(POOL, "team", cores.team)
-    program.code = cast(Library, cores)
-    for body in (step.body for step in program.steps if isinstance(step, ScanStep)):
-        body.code = program.code
-    return program
+    emulate(monkeypatch, seed)
+    return build.build(graph, make_options(target="aarch64")).program
 
 
 def with_pool(objects: Mapping[str, bytes]) -> Image:

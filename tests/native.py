@@ -22,11 +22,17 @@ from tessella.driver.model import Model
 from tessella.runtime.image import Image, Library
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
+from tests.codegen import aarch64
 
 Array = npt.NDArray[Any]
 
 RUNNABLE = [name for name in ("avx512", "avx2", "neon") if targets.can_run(targets.get(name))]
 """The targets whose code this machine runs, each with another vector width."""
+
+EMULATED = ["neon"] if aarch64.AVAILABLE and "neon" not in RUNNABLE else []
+"""Those that an emulator runs in tests with the fixture `emulation`."""
+
+EVERYWHERE = [*RUNNABLE, *EMULATED]
 
 
 def normal(*shape: int, seed: int = 0) -> Array:

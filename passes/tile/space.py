@@ -266,11 +266,7 @@ class TileFamily:
             if points * body > largest:
                 break
             whole = points
-        # LLVM loads some of the next point's vectors ahead
-        full = (
-            model.registers(s) + s.vectors // AHEAD + s.row_tile // AHEAD_ROWS
-            >= self.problem.target.vector_registers
-        )
+        full = model.registers(s) + self._ahead(s) >= self.problem.target.vector_registers
         complete = whole == prod(self._flat.ranges[name] for name in s.reduction)
         if full and not (complete and model.apart(s)):
             return 1
@@ -278,6 +274,14 @@ class TileFamily:
         if model.page_cycles(s) > 1:
             most = min(most, FAR_UNROLL)
         return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
+
+    def _ahead(self, s: Schedule) -> int:
+        """Registers that hold what LLVM loads for the next point of an unrolled reduction: some of
+        its vectors, and elements of rows, all of them where it loads those of two points at once.
+        """
+        if self.problem.target.loads_pairs and not self._model.has_windows(s):
+            return s.vectors // AHEAD + s.row_tile
+        return s.vectors // AHEAD + s.row_tile // AHEAD_ROWS
 
 
 def families(problem: Problem) -> Iterator[TileFamily]:

@@ -13,9 +13,9 @@ import pytest
 from tessella.dialects import nn
 from tessella.driver.model import Model
 from tessella.kernels.registry import kernels_of, registered
-from tests.native import RUNNABLE, Array, GraphBuilder, check_op
+from tests.native import EVERYWHERE, Array, GraphBuilder, check_op
 
-widths = pytest.mark.parametrize("target", RUNNABLE)
+widths = pytest.mark.parametrize("target", EVERYWHERE)
 
 
 def normal(seed: int, *shape: int) -> Array:

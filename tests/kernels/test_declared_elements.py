@@ -22,7 +22,7 @@ from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import Elements, T, elements_of, rows
 from tessella.kernels.linear import multiply
 from tessella.kernels.registry import CPU, Kernel, kernels_of, registered, why_misplaced
-from tests.native import RUNNABLE, FixedSource, GraphBuilder
+from tests.native import EVERYWHERE, FixedSource, GraphBuilder
 
 
 def test_rows_are_written_once_for_many_elements() -> None:
@@ -109,7 +109,7 @@ BYTES = Kernel(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", EVERYWHERE)
 def test_a_product_of_bytes_into_i32(target: str) -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(0, 256, (5, 300)).astype(np.uint8)

@@ -21,7 +21,7 @@ from tessella.driver.model import Model
 from tessella.driver.options import make_options
 from tessella.runtime.elements import DTYPES, converted, widened
 from tessella.support.elements import ELEMENTS
-from tests.native import RUNNABLE, FixedSource, GraphBuilder
+from tests.native import EVERYWHERE, FixedSource, GraphBuilder
 
 Array = npt.NDArray[Any]
 
@@ -79,7 +79,7 @@ HARD = np.array(
 """Where casts round, overflow, or leave a range."""
 
 
-@pytest.mark.parametrize("target", [*RUNNABLE, "sse"])
+@pytest.mark.parametrize("target", [*EVERYWHERE, "sse"])
 @pytest.mark.parametrize("start", ["f32", "f64"])
 @pytest.mark.parametrize("to", ["f16", "bf16", "u8", "u16", "u64", "i8"])
 def test_casts_of_hard_numbers(start: str, to: str, target: str) -> None:
@@ -87,7 +87,7 @@ def test_casts_of_hard_numbers(start: str, to: str, target: str) -> None:
     check(nn.CastOp, x, to=attribute_of(to), target=target)
 
 
-@pytest.mark.parametrize("target", [*RUNNABLE, "sse"])
+@pytest.mark.parametrize("target", [*EVERYWHERE, "sse"])
 @pytest.mark.parametrize("name", HALVES)
 def test_every_half_widens(name: str, target: str) -> None:
     x = np.arange(1 << 16).astype(np.uint16).view(DTYPES[name])
@@ -134,7 +134,7 @@ def test_moves(name: str) -> None:
     check(nn.SliceOp, x, starts=(1, 0, 2), sizes=(3, 4, 9), steps=(1, 2, 2))
 
 
-@pytest.mark.parametrize("target", [*RUNNABLE, "sse"])
+@pytest.mark.parametrize("target", [*EVERYWHERE, "sse"])
 @pytest.mark.parametrize("name", HALVES)
 def test_halves_are_computed_in_f32(name: str, target: str) -> None:
     eps = ELEMENTS[name].epsilon
@@ -145,7 +145,7 @@ def test_halves_are_computed_in_f32(name: str, target: str) -> None:
     check(nn.ReduceMeanOp, x, axes=(1,), keepdims=True, target=target, rtol=eps)
 
 
-@pytest.mark.parametrize("target", [*RUNNABLE, "sse"])
+@pytest.mark.parametrize("target", [*EVERYWHERE, "sse"])
 @pytest.mark.parametrize("name", HALVES)
 def test_products_of_halves(name: str, target: str) -> None:
     eps = ELEMENTS[name].epsilon

@@ -28,7 +28,7 @@ from tessella.runtime.explain_types import Entry
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import ShapeError
 from tests.kernels.test_elements import sample
-from tests.native import FixedSource, GraphBuilder
+from tests.native import EMULATED, FixedSource, GraphBuilder
 from tests.sampling import SLOW
 
 Array = npt.NDArray[Any]
@@ -194,10 +194,12 @@ def test_nothing_runs_in_numpy(element: str) -> None:
     assert in_numpy == ({op.name for op in WIDE_IN_NUMPY} if element == "f64" else set())
 
 
+@pytest.mark.parametrize("target", ["native", *EMULATED])
 @pytest.mark.parametrize("element", NATIVE if SLOW else ("bf16", "i8"))
-def test_the_results_are_those_of_numpy(element: str) -> None:
+def test_the_results_are_those_of_numpy(element: str, target: str) -> None:
     program = Program(element)
-    found = compile_source(FixedSource(program.graph)).run(None, program.inputs)
+    model = compile_source(FixedSource(program.graph), target=target)
+    found = model.run(None, program.inputs)
     wanted = interpret(program.graph(), program.inputs)
     for (op, _, _), y, expected in zip(program.cases, found, wanted, strict=True):
         _check(op.name, y, expected, _tolerance(element))

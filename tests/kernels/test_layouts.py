@@ -15,7 +15,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.driver.compile import compile_source
-from tests.native import RUNNABLE, FixedSource, GraphBuilder, normal
+from tests.native import EVERYWHERE, RUNNABLE, FixedSource, GraphBuilder, normal
 from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
@@ -28,7 +28,7 @@ few = settings(
 )
 layouts = pytest.mark.parametrize("layout", ["nchw", "nhwc", "nchw16c"])
 plain = pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-widths = pytest.mark.parametrize("target", RUNNABLE)
+widths = pytest.mark.parametrize("target", EVERYWHERE)
 
 
 def check(

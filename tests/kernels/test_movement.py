@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tessella.dialects import nn
-from tests.native import RUNNABLE, check_op
+from tests.native import EVERYWHERE, check_op
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", EVERYWHERE)
 @pytest.mark.parametrize(
     "shape, groups", [((2, 6), 2), ((1, 12, 5), 3), ((2, 4, 3, 7), 1), ((1, 24, 9, 5), 4)]
 )

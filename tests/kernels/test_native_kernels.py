@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import element_type, type_of
-from tests.native import RUNNABLE, GraphBuilder, check, check_op, normal
+from tests.native import EVERYWHERE, GraphBuilder, check, check_op, normal
 from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 
-widths = pytest.mark.parametrize("target", RUNNABLE)
+widths = pytest.mark.parametrize("target", EVERYWHERE)
 few = settings(
     max_examples=sampled(8),
     deadline=None,

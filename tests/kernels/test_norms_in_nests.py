@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tests.native import Array
+from tests.native import EMULATED, Array
 
 SHAPE = (2, 12, 40, 31)
 
@@ -44,10 +44,11 @@ def model_of(name: str) -> tuple[onnx.ModelProto, dict[str, Array]]:
     return model, dict(zip(names, arrays, strict=True))
 
 
+@pytest.mark.parametrize("target", ["native", *EMULATED])
 @pytest.mark.parametrize("name", CASES)
-def test_one_nest_serves_it(name: str) -> None:
+def test_one_nest_serves_it(name: str, target: str) -> None:
     model, inputs = model_of(name)
-    compiled = tessella.compile(model)
+    compiled = tessella.compile(model, target=target)
     text = compiled.as_text("tile")
     assert text.count("tile.kernel @") == 1
     assert "nest = #tile.nest" in text

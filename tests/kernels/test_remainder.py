@@ -9,7 +9,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
 from tests import sampling
 from tests.kernels.test_elements import INTEGERS, UNSIGNED, check, sample
-from tests.native import RUNNABLE
+from tests.native import EVERYWHERE
 
 HARD = np.array(
     [
@@ -20,7 +20,7 @@ HARD = np.array(
 )
 
 
-@pytest.mark.parametrize("target", [*RUNNABLE, "sse"])
+@pytest.mark.parametrize("target", [*EVERYWHERE, "sse"])
 @pytest.mark.parametrize("kind", [nn.ModOp, nn.FmodOp])
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_remainders_of_floats(kind: type[NnOp], target: str) -> None:

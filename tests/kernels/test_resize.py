@@ -11,7 +11,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.movement import COORDINATES, NEAREST_MODES
 from tessella.driver.compile import compile_source
-from tests.native import RUNNABLE, FixedSource, GraphBuilder, check_op, normal
+from tests.native import EVERYWHERE, FixedSource, GraphBuilder, check_op, normal
 
 SHAPES = [
     ((1, 3, 6, 5), (1, 3, 9, 11)),
@@ -22,7 +22,7 @@ SHAPES = [
     ((1, 20, 6, 6), (1, 20, 1, 1)),
 ]
 
-by_target = pytest.mark.parametrize("target", RUNNABLE)
+by_target = pytest.mark.parametrize("target", EVERYWHERE)
 by_shape = pytest.mark.parametrize("old, new", SHAPES, ids=str)
 
 

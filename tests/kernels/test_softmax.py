@@ -7,10 +7,10 @@ import pytest
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
-from tests.native import RUNNABLE, check_op, normal
+from tests.native import EVERYWHERE, check_op, normal
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", EVERYWHERE)
 @pytest.mark.parametrize("kind", [nn.SoftmaxOp, nn.LogSoftmaxOp])
 @pytest.mark.parametrize("columns", [1, 7, 200])
 def test_special_elements(kind: type[NnOp], columns: int, target: str) -> None:

@@ -17,13 +17,13 @@ from tessella.dialects.graph import Graph
 from tessella.driver.model import Model
 from tessella.kernels.transposed import MAX_STRIDE, grouped, residues
 from tests.dialects.oracle import runtime
-from tests.native import RUNNABLE, Array, GraphBuilder, check, check_op, normal
+from tests.native import EVERYWHERE, Array, GraphBuilder, check, check_op, normal
 from tests.sampling import sample, sampled
 
 Shape = tuple[int, ...]
 Ints = int | Shape
 
-widths = pytest.mark.parametrize("target", RUNNABLE)
+widths = pytest.mark.parametrize("target", EVERYWHERE)
 
 CASES: dict[str, tuple[Shape, Shape, dict[str, Ints]]] = {
     "even": ((1, 20, 7, 9), (20, 35, 4, 4), {"strides": 2, "pads": 1}),

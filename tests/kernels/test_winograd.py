@@ -19,10 +19,10 @@ from tessella.frontends.compile import compile
 from tessella.kernels.registry import kernels_of, registered
 from tessella.kernels.winograd import POINTS, TAPS, transforms
 from tests.models import run_onnxruntime
-from tests.native import RUNNABLE, Array, GraphBuilder, check, check_op, normal
+from tests.native import EVERYWHERE, Array, GraphBuilder, check, check_op, normal
 
 tiles = pytest.mark.parametrize("m", POINTS)
-widths = pytest.mark.parametrize("target", RUNNABLE)
+widths = pytest.mark.parametrize("target", EVERYWHERE)
 PLAIN: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}
 
 

@@ -1,0 +1,55 @@
+"""Models for C on AArch64, as whole programs in an emulator of Linux: `make test-aarch64` installs
+what this needs, where it can."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tessella.passes import tile_parallelize
+from tessella.passes.tile import parallel
+from tests.driver.test_emit_c import check_digits, digits_in_c, in_c
+from tests.models import load_model, random_inputs, run_onnxruntime
+
+COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+BUILD = [COMPILER, "-static"]
+
+pytestmark = pytest.mark.skipif(
+    shutil.which(COMPILER) is None or shutil.which(EMULATOR) is None,
+    reason=f"there is no {COMPILER}, or no {EMULATOR}",
+)
+
+
+def test_the_example_knows_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "WORTH", 0)  # the network is small: it would not be divided
+    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+    digits_in_c(tmp_path, "neon", BUILD)
+    for threads in ("1", "2"):
+        check_digits([EMULATOR, str(tmp_path / "program"), threads])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("squeezenet", "mobilenet_opset18", "mobilenet_v3", "efficientnet_b0", "resnet50"),
+        *("lstm_tagger", "gru_tagger"),
+    ],
+)
+def test_models(name: str, tmp_path: Path) -> None:
+    """The answers are those of ONNX Runtime, and have the same bits on several threads."""
+    model = load_model(name)
+    feeds = random_inputs(model)
+    expected = run_onnxruntime(model, feeds)
+    arrays = [feeds[each.name] for each in model.graph.input if each.name in feeds]
+    program = in_c(model, arrays, expected, tmp_path, "file", "neon", BUILD)
+    emulated = replace(program, emulator=[EMULATOR])
+    alone = emulated.run()
+    for y, wanted in zip(alone, expected, strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=2e-3, atol=2e-4)
+    for y, wanted in zip(emulated.run("3"), alone, strict=True):
+        np.testing.assert_array_equal(y, wanted)

@@ -1,0 +1,57 @@
+"""Products and convolutions for AArch64 keep in registers what their tiles hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bench.assembly import spills
+from tessella.dialects import nn
+from tessella.dialects.graph import Graph
+from tessella.driver.build import as_text, lower
+from tessella.driver.options import make_options
+from tests.models import load_model, lowered_for
+from tests.native import GraphBuilder, normal
+
+DENSE = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
+
+
+def product(m: int, n: int, k: int) -> Graph:
+    g = GraphBuilder(x=normal(m, k))
+    return g.graph(g.op(nn.MatmulOp, [g.inputs["x"], g.weight(normal(k, n))], transpose_b=False))
+
+
+def convolution(channels: int, filters: int, size: int, image: int) -> Graph:
+    """With a sum and an activation in its kernel."""
+    g = GraphBuilder(x=normal(1, channels, image, image), r=normal(1, filters, image, image))
+    w = g.weight(normal(filters, channels, size, size))
+    settings = {**DENSE, "pads": (size // 2,) * 4}
+    a = g.op(nn.ConvOp, [g.inputs["x"], w], **settings)
+    return g.graph(g.op(nn.ReluOp, [g.op(nn.AddOp, [a, g.inputs["r"]])]))
+
+
+CASES: dict[str, Callable[[], Graph]] = {
+    "product": lambda: product(128, 96, 64),
+    "long product": lambda: product(49, 512, 2048),
+    "row": lambda: product(1, 1000, 512),
+    "few channels": lambda: convolution(16, 16, 1, 112),
+    "1x1": lambda: convolution(64, 256, 1, 28),
+    "3x3": lambda: convolution(64, 64, 3, 28),
+    "5x5": lambda: convolution(24, 48, 5, 14),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_register_is_spilled(name: str) -> None:
+    lowered = lower(CASES[name](), make_options(target="neon", winograd="off"))
+    found = spills(as_text(lowered, "asm"))
+    assert found
+    assert {kernel: each.registers for kernel, each in found.items() if each.registers} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet50", "vgg19", "mobilenet_v3", "vit", "gpt2"])
+def test_no_register_is_spilled_in_networks(name: str) -> None:
+    found = spills(as_text(lowered_for(load_model(name), "neon"), "asm"))
+    assert {kernel: each.registers for kernel, each in found.items() if each.registers} == {}
