@@ -1,0 +1,255 @@
+"""Which places serve an op: targets not at hand, the order, precisions, fallbacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tessella import targets
+from tessella.dialects import nn
+from tessella.dialects.graph import Graph
+from tessella.dialects.layout import IMAGE, NCHW, NHWC, Layout
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import PlaceAttr
+from tessella.driver.compile import compile_source
+from tessella.driver.options import make_options
+from tessella.kernels.elements import T, rows
+from tessella.kernels.registry import Kernel, registered
+from tessella.passes.pick.kernel_cost import OpCost
+from tessella.support.errors import (
+    OptionError,
+    UnsupportedError,
+)
+from tests.native import FixedSource
+from tests.passes.harness import GraphBuilder, sample
+from tests.passes.pick.programs import (
+    NATIVE,
+    POINTWISE,
+    constant_cost,
+    convolution,
+    pick,
+    reparsed,
+    sums,
+)
+
+# ** targets that are not at hand **
+
+
+def device(precision: str = "f32", **operands: Layout) -> Kernel:
+    own = {int(name.removeprefix("at")): layout for name, layout in operands.items()}
+    cost = constant_cost(1e-7)
+    return Kernel(
+        "image", nn.ConvOp, "opencl", (IMAGE,), rows([precision]), cost=cost, operands=own
+    )
+
+
+def test_a_kernel_of_a_missing_target_is_picked_and_printed() -> None:
+    with registered(device(at1=NCHW)):
+        graph = convolution()
+        _, conv, relu = pick(graph, "opencl/f32/image", "x86", strategy="grade")
+        assert conv.kernel == "image"
+        wanted = ["opencl/f32/image", "opencl/f32/nchw", "opencl/f32/image"]
+        assert list(map(str, conv.places or ())) == wanted
+        assert (relu.kernel, relu.fallback) == ("relu", None)
+        text = str(graph.module)
+        assert "place.copy" in text
+        assert str(reparsed(graph.module)) == text
+
+
+def test_it_cannot_be_built() -> None:
+    with registered(device()):
+        source = FixedSource(convolution)
+        with pytest.raises(UnsupportedError, match="can be picked, but not built") as caught:
+            compile_source(source, places=["opencl/f32/image", "x86"], pick="grade")
+        assert {issue.op for issue in caught.value.issues} >= {"nn.conv", "place.copy"}
+        assert compile_source(source, places=["x86"]) is not None
+
+
+def test_kernels_of_another_cpu_cannot_be_built() -> None:
+    arch = targets.native().arch
+    other = "arm" if arch == "x86" else "x86"
+    with pytest.raises(UnsupportedError, match=f"building for {arch}"):
+        compile_source(FixedSource(convolution), places=[other])
+
+
+def test_costs_decide_whether_the_device_is_worth_the_copies() -> None:
+    far = Kernel("far", nn.ConvOp, "opencl", cost=constant_cost(0.0))
+    with registered(far):
+        _, small, _ = pick(convolution(8), "opencl", "x86")
+        assert small.kernel == "conv"
+    alone = Kernel("far", nn.ReluOp, "opencl", cost=constant_cost(0.0))
+    with registered(far, alone):
+        assert {op.kernel for op in pick(convolution(8), "opencl")} == {"far"}
+
+
+def test_a_target_without_kernels_is_refused() -> None:
+    with pytest.raises(OptionError, match="no kernel runs on cuda") as caught:
+        compile_source(FixedSource(convolution), places=["cuda/f32", "x86"])
+    assert caught.value.expected == "places on x86, arm, host"
+    with registered(device()), pytest.raises(OptionError, match="cuda") as caught:
+        pick(convolution(), "x86", "cuda")
+    assert caught.value.expected == "places on x86, arm, opencl, host"
+
+
+# ** the order of the places **
+
+
+@pytest.mark.parametrize("faster, winner", [(0.05, NCHW), (0.15, NHWC)])
+def test_estimates_that_differ_by_less_than_a_tenth_leave_the_choice_to_the_order(
+    faster: float, winner: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # on 1x1 images no layout needs a conversion
+    estimates = {NCHW: 1.0, NHWC: 1.0 - faster}
+    monkeypatch.setattr(OpCost, "modelled", lambda _, __, place: estimates[place.layout])
+    for places in (("x86/f32/nchw", "x86/f32/nhwc"), ("x86/f32/nhwc", "x86/f32/nchw")):
+        _, conv, _ = pick(convolution(1), *places)
+        nearer = winner if places[0].endswith("nchw") else NHWC
+        assert conv.places is not None
+        assert conv.places[0].layout == nearer
+
+
+def test_costs_that_kernels_state_count_as_they_are() -> None:
+    def kernel(layout: Layout, seconds: float) -> Kernel:
+        return Kernel(layout.name, nn.ConvOp, "x86", (layout,), cost=constant_cost(seconds))
+
+    with registered(kernel(NCHW, 1.01e-12), kernel(NHWC, 1e-12)):
+        _, conv, _ = pick(convolution(1), "x86/f32/nchw", "x86/f32/nhwc")
+        assert conv.kernel == "nhwc"
+
+
+@pytest.mark.parametrize("first, second", [(NCHW, NHWC), (NHWC, NCHW)])
+def test_of_equal_costs_the_earlier_place_wins(first: Layout, second: Layout) -> None:
+    both = Kernel("both", nn.ConvOp, "x86", (NCHW, NHWC), cost=constant_cost(1e-12))
+    with registered(both):
+        g = GraphBuilder(x=sample(0, 1, 8, 1, 1))
+        graph = g.graph(
+            g.op(nn.ConvOp, [g.inputs["x"], g.weight(sample(1, 8, 8, 1, 1))], **POINTWISE)
+        )
+        (conv,) = pick(graph, f"x86/f32/{first}", f"x86/f32/{second}")
+    assert conv.kernel == "both"
+    assert conv.places is not None
+    assert conv.places[0].layout == first
+
+
+# ** precision **
+
+
+def test_a_precision_changes_only_where_a_place_names_it() -> None:
+    with registered(device("f16")):
+        _, conv, _ = pick(convolution(), "opencl/any/image", "opencl/f32/image", "x86")
+        assert conv.kernel == "conv"
+        graph = convolution()
+        device_first = ("opencl/f16/image", "opencl/f16/nchw", "x86/f32")
+        _, conv, _ = pick(graph, *device_first, strategy="grade")
+        assert [str(p) for p in conv.places or ()] == ["opencl/f16/image"] * 3
+        # in sight: the operand, and the result; the weight is rounded when it is compiled
+        assert str(graph.module).count("place.cast") == 2
+        (weight,) = (w for w in graph.weights if ".f16" in w)
+        array = graph.weights[weight]
+        assert array.dtype == np.float16
+        np.testing.assert_array_equal(array, array.astype(np.float16).astype(np.float32))
+
+
+def test_integers_keep_their_precision() -> None:
+    cost, stored = constant_cost(1e-9), rows(["f16"], (T, "i64"))
+    kernel = Kernel("gather16", nn.GatherOp, "opencl", (NCHW,), stored, cost=cost)
+    g = GraphBuilder(x=sample(0, 4, 8), i=np.array([0, 2]))
+    graph = g.graph(g.op(nn.GatherOp, [g.inputs["x"], g.inputs["i"]], axis=0))
+    with registered(kernel):
+        (op,) = pick(graph, "opencl/f16")
+    assert list(map(str, op.places or ())) == [
+        "opencl/f16/nchw",
+        "opencl/i64/nchw",
+        "opencl/f16/nchw",
+    ]
+
+
+def test_an_operand_at_any_place_is_left_alone() -> None:
+    """As phi's ``InputAt(i).SetBackend(ALL_BACKEND)``: what the host computes stays there."""
+    anywhere = PlaceAttr.get("any", "any")
+    kernel = Kernel(
+        "lookup",
+        nn.GatherOp,
+        "opencl",
+        (NCHW,),
+        cost=constant_cost(1e-9),
+        operands={1: anywhere},
+    )
+    g = GraphBuilder(x=sample(0, 4, 8), i=np.array([0, 2]))
+    indices = g.op(nn.CumsumOp, [g.inputs["i"]], axis=0, exclusive=False, reverse=False)
+    graph = g.graph(g.op(nn.GatherOp, [g.inputs["x"], indices], axis=0))
+    with registered(kernel):
+        _, op = pick(graph, "opencl")
+    wanted = ["opencl/f32/nchw", "host/i64/nchw", "opencl/f32/nchw"]
+    assert list(map(str, op.places or ())) == wanted
+
+
+# ** fallbacks **
+
+
+@pytest.mark.parametrize("strategy", ["cost", "grade"])
+@pytest.mark.parametrize("places", [NATIVE, ("x86/f32",), ("x86/f32", "host")])
+def test_the_host_is_the_last_resort(strategy: str, places: tuple[str, ...]) -> None:
+    relu, cumsum = pick(sums(), *places, strategy=strategy)
+    assert (relu.kernel, relu.fallback) == ("relu", None)
+    assert (cumsum.kernel, cumsum.fallback) == ("host", "host")
+
+
+@pytest.mark.parametrize("strategy", ["cost", "grade"])
+def test_the_host_asked_for_first_is_no_fallback(strategy: str) -> None:
+    for places in (("host",), ("host", "x86")):
+        _, cumsum = pick(sums(), *places, strategy=strategy, fallback="error")
+        assert (cumsum.kernel, cumsum.fallback) == ("host", None)
+
+
+def one_layout(cost: float, **changes: Any) -> Kernel:
+    kernel = Kernel("image", nn.CumsumOp, "x86", (NHWC,), cost=constant_cost(cost))
+    return replace(kernel, **changes)
+
+
+def cumulated() -> Graph:
+    g = GraphBuilder(x=sample(0, 1, 2, 3, 4))
+    sums = g.op(nn.CumsumOp, [g.inputs["x"]], axis=1, exclusive=False, reverse=False)
+    return g.graph(sums)
+
+
+@pytest.mark.parametrize("strategy", ["cost", "grade"])
+def test_another_layout_goes_before_the_host_however_slow(strategy: str) -> None:
+    with registered(one_layout(1.0)):
+        (op,) = pick(cumulated(), "x86/f32/nchw", "host", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("image", "layout")
+        (op,) = pick(cumulated(), "x86/f32/nhwc", "host", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("image", None)
+    asked = one_layout(2.0, name="asked", layouts=(NCHW,))
+    with registered(one_layout(1.0), asked):
+        (op,) = pick(cumulated(), "x86/f32/nchw", "host", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("asked", None)
+    with registered(one_layout(1.0, applies=lambda op: "never")):
+        (op,) = pick(cumulated(), "x86/f32/nchw", strategy=strategy)
+        assert (op.kernel, op.fallback) == ("host", "host")
+
+
+def test_fallbacks_are_refused_with_every_reason() -> None:
+    def limits(op: NnOp) -> str | None:
+        return "it sums no negative numbers"
+
+    cost = constant_cost(0.0)
+    kernel = Kernel("cumsum", nn.CumsumOp, "x86", (NCHW,), applies=limits, cost=cost)
+    with registered(kernel), pytest.raises(UnsupportedError) as caught:
+        compile_source(FixedSource(sums), fallback="error")
+    (issue,) = caught.value.issues
+    assert issue.reason.split("; ") == [
+        "cumsum at x86/f32/nchw: it sums no negative numbers",
+        "host at host/f32/nchw: a fallback (host), and those are refused",
+    ]
+    assert compile_source(FixedSource(sums)).explain().ops[1]["fallback"] == "host"
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(OptionError, match="no pick 'best'"):
+        make_options(pick="best")
+    with pytest.raises(OptionError, match="no fallback 'never'"):
+        make_options(fallback="never")
