@@ -106,6 +106,8 @@ def _text(value: Attribute) -> str | None:
     match value:
         case ArrayAttr() if value.data and all(isinstance(each, IntAttr) for each in value):
             return f"[{', '.join(f'{cast(IntAttr, each).data:d}' for each in value)}]"
+        case IntAttr():
+            return f"({value.data})"
         case DenseArrayBase():
             numbers = cast(Sequence[float], cast(Any, value).get_values())
             return f"[{', '.join(map(_number_text, numbers))}]" if _list(numbers) == value else None
@@ -140,6 +142,10 @@ def _parse_value(parser: Parser) -> Attribute:
     )
     if numbers is not None:
         return _list(numbers) if is_static(numbers) else ArrayAttr(dims(numbers))
+    if parser.parse_optional_punctuation("(") is not None:
+        size = parse_size(parser)
+        parser.parse_punctuation(")")
+        return IntAttr(size)
     if (boolean := parser.parse_optional_boolean()) is not None:
         return BoolAttr.from_bool(boolean)
     if (text := parser.parse_optional_str_literal()) is not None:

@@ -11,23 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects import nn, tile
+from tessella.dialects.bound import bound, bound_by
 from tessella.dialects.graph import Graph, main_function, signature
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
 from tessella.dialects.nn.evaluate import splat_array, weight_array
 from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 from tessella.dialects.rt import LaunchOp
+from tessella.dialects.sizes import symbols_in
 from tessella.dialects.symbols import callee_of
 from tessella.dialects.tile.evaluate import contract
 from tessella.runtime.elements import dtype_name, tagged
 from tessella.runtime.host import run
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
+from tessella.support.sizes import value_of
 
 Values = Mapping[SSAValue, Array]
 OpRunner = Callable[["Interpreter", Operation, Values], list[Array]]
@@ -39,7 +42,8 @@ def interpret(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
     Raises InputError if names, shapes or element types differ from those of ``@main``.
     """
     arrays = in_order(graph, inputs)
-    return Interpreter(graph.weights).block(main_function(graph.module).body.block, arrays)
+    module = bound(graph.module, _sizes(graph.module, arrays))
+    return Interpreter(graph.weights).block(main_function(module).body.block, arrays)
 
 
 def in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
@@ -48,16 +52,26 @@ def in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
     names = [info.name for info in infos]
     if set(names) != set(inputs):
         raise InputError("wrong inputs", expected=str(names), found=str(list(inputs)))
-    for info in infos:
-        array = tagged(inputs[info.name])
+    arrays = [tagged(inputs[name]) for name in names]
+    sizes = _sizes(graph.module, arrays)
+    declared = map(shape_of, main_function(graph.module).args)
+    for info, array, dims in zip(infos, arrays, declared, strict=True):
         found = dtype_name(array.dtype)
-        if (found, array.shape) != (info.dtype, info.shape):
+        shape = tuple(value_of(size, sizes) for size in dims)
+        if (found, array.shape) != (info.dtype, shape):
             raise InputError(
                 f"wrong array for the input {info.name!r}",
-                expected=f"{info.dtype} {info.shape}",
+                expected=f"{info.dtype} {shape}",
                 found=f"{found} {array.shape}",
             )
-    return [tagged(inputs[name]) for name in names]
+    return arrays
+
+
+def _sizes(module: ModuleOp, arrays: Sequence[Array]) -> dict[str, int]:
+    """The values of the module's symbols."""
+    declared = map(shape_of, main_function(module).args)
+    shapes = [(dims, array.shape) for dims, array in zip(declared, arrays, strict=True)]
+    return bound_by(symbols_in(module), shapes)
 
 
 class Interpreter:

@@ -20,6 +20,7 @@ FAMILIES = (
     "movement",
     "resize",
     "indexing",
+    "symbolic",
 )
 
 

@@ -14,6 +14,7 @@ from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elementwise import with_code
@@ -28,6 +29,7 @@ from tessella.kernels.reduction import (
     sums,
 )
 from tessella.kernels.registry import native
+from tessella.support.sizes import Size
 
 Args = Sequence[SSAValue]
 
@@ -99,7 +101,7 @@ def _block(op: AttentionOp) -> int | None:
     """The number of keys in a block, which divides that of all: a row's scores and exponentials in
     a block, and its products with V in all, take the least room then."""
     keys, depth = op.scores_shape[-1], shape_of(op.v)[-1]
-    if keys < MANY:
+    if not is_static([keys]) or keys < MANY:
         return None
     most = max(2 * LEAST, numbers.isqrt(keys * depth))
     dividing = [n for n in range(LEAST, most + 1) if keys % n == 0]
@@ -171,9 +173,14 @@ def _masked_scores(
     depth, out = {"k": shape_of(q)[-1]}, (type, [*p.scores])
     scores = k.contract("+", p.scores, depth, operands, out, multiply)
     # past keys beyond the last are no more than all
-    past = min(settings["past"], op.scores_shape[-1]) if settings["causal"] else None
+    past = _past(op) if settings["causal"] else None
     last = None if past is None else p.last(past)
     return _masked(k, scores, mask, settings["scale"], last), last
+
+
+def _past(op: AttentionOp) -> Size:
+    past, keys = op.settings["past"], op.scores_shape[-1]
+    return min(past, keys) if is_static([keys]) else past
 
 
 def _masked(

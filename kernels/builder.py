@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, MuliOp, SelectOp
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import CASTS, ConstantOp
 from tessella.dialects.elements import attribute_of, element_of, find_element
 from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import (
     PARTS,
     Access,
@@ -21,12 +22,14 @@ from tessella.dialects.tile import (
     Index,
     IndexOp,
     Linear,
+    SizeOp,
     access,
     identity_access,
     scalar_region,
     yielded,
 )
 from tessella.support.elements import ELEMENTS, Element, widens
+from tessella.support.sizes import Size
 
 Body = Callable[["Scalars", Sequence[SSAValue]], SSAValue]
 Form = Linear | str | int
@@ -61,10 +64,19 @@ class Scalars:
         """The value of an index of the statement."""
         return self.op(IndexOp(name))
 
+    def size(self, size: Size) -> SSAValue:
+        """A size as an index."""
+        if is_static([size]):
+            return self.constant(size, IndexType())
+        return self.op(SizeOp(size))
+
     def up_to(self, name: str, last: Linear, value: SSAValue, beyond: float) -> SSAValue:
         """A value where an index is at most ``last``, a form of others, else a number. Loops that
         share those leave out what lies beyond, where readers do not need it (`tile.reach`)."""
-        bound = self.constant(last.constant, i32)
+        if is_static([last.constant]):
+            bound = self.constant(last.constant, i32)
+        else:
+            bound = self.op(IndexCastOp(self.size(last.constant), i32))
         for other, factor in last.terms:
             term = self._integer(other)
             if factor != 1:

@@ -12,6 +12,7 @@ from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import NnOp, tensor_type
 from tessella.dialects.place import place_of
 from tessella.support.elements import ELEMENTS
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 Cost = Callable[[Any, Target], float]
@@ -43,10 +44,11 @@ class Work:
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Bytes of a tensor's elements, in the precision of its place if it has one."""
+    """Bytes of a tensor's elements, of the usual size, in the precision of its place if it has
+    one."""
     type, place = tensor_type(value), place_of(value.type)
     element = ELEMENTS[place.precision.data] if place else element_of(type)
-    return element.bytes(type.element_count())
+    return element.bytes(estimated(type.element_count()))
 
 
 def moving(read: int, written: int, target: Target) -> float:

@@ -14,13 +14,14 @@ from tessella.dialects.nn.core import shape_of
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elements import GATHERED
 from tessella.kernels.registry import native
+from tessella.support.sizes import Size
 
 
-def coordinate(s: Scalars, value: SSAValue, extent: int) -> SSAValue:
+def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
     """An index as a coordinate; a negative index counts from the back."""
     index = s.op(arith.IndexCastOp(value, IndexType()))
     negative = s.op(arith.CmpiOp(index, s.like(0, index), "slt"))
-    wrapped = s.op(arith.AddiOp(index, s.like(extent, index)))
+    wrapped = s.op(arith.AddiOp(index, s.size(extent)))
     return s.op(arith.SelectOp(negative, wrapped, index))
 
 

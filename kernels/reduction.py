@@ -14,12 +14,14 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import reduction
 from tessella.dialects.nn.core import Tensor, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATING, FLOATS, INTEGERS, NATIVE, SAME, Table, rows
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.registry import native
 from tessella.support.elements import ELEMENTS
+from tessella.support.sizes import Size
 
 
 def first(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
@@ -118,10 +120,22 @@ def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SS
     keepdims = op.settings["keepdims"]
     total = reduce_axes(k, "+", [x], axes, k.result_type(op), first, keepdims=keepdims)
     type = tensor_type(total)
+    if not is_static([count]):
+        return k.map([total], type, lambda s, a: _over_size(s, a[0], count))
     if is_float(type.element_type):
         return scaled(k, total, 1.0 / count)
     divide = arith.DivUIOp if is_unsigned(type.element_type) else arith.DivSIOp
     return k.map([total], type, lambda s, a: s.op(divide(a[0], s.like(count, a[0]))))
+
+
+def _over_size(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
+    """The total over a number that is a size."""
+    whole = s.op(arith.IndexCastOp(s.size(count), i64))
+    number = s.cast(whole, total.type)
+    if is_float(total.type):
+        return s.op(arith.MulfOp(total, s.op(arith.DivfOp(s.like(1, total), number))))
+    divide = arith.DivUIOp if is_unsigned(total.type) else arith.DivSIOp
+    return s.op(divide(total, number))
 
 
 def _declare_where(op: type[reduction.ArgOp], most: str) -> None:

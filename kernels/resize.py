@@ -47,6 +47,9 @@ def _samples(op: NnOp) -> list[_Sampled] | None:
     s = op.settings
     sampled: list[_Sampled] = []
     for old, new, scale in zip(shape_of(op.operands[0]), s["sizes"], s["scales"], strict=True):
+        if (old, scale) == (new, 1):
+            sampled.append(_Sampled(1, 1, 0))
+            continue
         positions = resize_positions(old, new, scale, s["coordinates"])
         pattern = _pattern(nearest_indices(positions, old, s["nearest_mode"]), old)
         if pattern is None:

@@ -11,7 +11,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, ConstantOp, SelectOp
 from tessella.dialects.nn.core import number, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
-from tessella.dialects.tile import ExtractOp, IndexOp, Schedule, YieldOp, fused_products
+from tessella.dialects.tile import (
+    ExtractOp,
+    IndexOp,
+    Schedule,
+    SizeOp,
+    YieldOp,
+    fused_products,
+)
 from tessella.dialects.tile.flat import strides_of
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.support.errors import InternalError
@@ -134,6 +141,8 @@ class Bodies:
                 value = Val(self.e.constant(op.value, op.result.type))
             elif isinstance(op, IndexOp):
                 value = self._index(op.index.data, indices, row, vector)
+            elif isinstance(op, SizeOp):
+                value = Val(self.e.index(op.size.data))
             elif isinstance(op, ExtractOp):
                 value = self._extract(op, [values[c] for c in op.coordinates], tail)
             elif (kept := _not_rounded(op)) is not None:

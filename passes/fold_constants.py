@@ -37,6 +37,7 @@ from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_ty
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
 from tessella.dialects.nn.movement import PadOp
+from tessella.dialects.nn.symbolic import IotaOp, SizesOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import place_of
 from tessella.passes.base import bits_of, common_number, functions
@@ -112,7 +113,7 @@ class _Folder:
         return (
             op.kernel is None
             and op.has_trait(Pure)
-            and len(op.operands) > 0
+            and (len(op.operands) > 0 or isinstance(op, SizesOp | IotaOp))
             and all(self._is_known(value) for value in op.operands)
         )
 
@@ -131,7 +132,10 @@ class _Folder:
                 self._replace(op, [SplatOp(number, tensor_type(op.res))])
 
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
-        """The arrays of an op's results; None if they take too much memory or the op fails."""
+        """The arrays of an op's results; None if they depend on symbols or take too much memory, or
+        the op fails."""
+        if op.symbols:
+            return None
         if not (isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)):
             constants = Constants(self._operand_store(op), self.limit)
             arrays = [constants.value(result) for result in op.results]
@@ -213,7 +217,7 @@ def _bytes(value: SSAValue) -> int:
 def _splat_number(op: NnOp) -> Number | None:
     """The number that all elements of the result equal, if splats determine it without any
     array."""
-    if not all(isinstance(value.owner, SplatOp) for value in op.operands):
+    if not op.operands or not all(isinstance(value.owner, SplatOp) for value in op.operands):
         return None
     units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
     if isinstance(op, ElementwiseOp):

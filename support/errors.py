@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 
 class TessellaError(Exception):
@@ -26,9 +27,19 @@ class TessellaError(Exception):
         self.expected = expected
         self.found = found
         self.hint = hint
+        self._tell()
+
+    def _tell(self) -> None:
+        where, expected, found, hint = self.where, self.expected, self.found, self.hint
         parts = (("where", where), ("expected", expected), ("found", found), ("hint", hint))
-        lines = [what, *(f"  {name}: {text}" for name, text in parts if text is not None)]
+        lines = [self.what, *(f"  {name}: {text}" for name, text in parts if text is not None)]
         super().__init__("\n".join(lines))
+
+    def at(self, where: str) -> Self:
+        """The error itself, now with the place where it was found."""
+        self.where = where
+        self._tell()
+        return self
 
 
 class InvalidModelError(TessellaError):

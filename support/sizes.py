@@ -131,19 +131,25 @@ class Expr:
 
     def __add__(self, other: Expr | int) -> Size:
         terms = dict(self.terms)
-        for atoms, factor in terms_of(other).items():
+        for atoms, factor in self._terms_of(other).items():
             terms[atoms] = terms.get(atoms, 0) + factor
         return _size(Expr.of(terms))
 
     def __mul__(self, other: Expr | int) -> Size:
         terms: dict[Monomial, int] = {}
         for a, x in self.terms.items():
-            for b, y in terms_of(other).items():
+            for b, y in self._terms_of(other).items():
                 atoms = _monomial(a + b)
                 terms[atoms] = terms.get(atoms, 0) + x * y
         return _size(Expr.of(terms))
 
     __radd__, __rmul__ = __add__, __mul__
+
+    def _terms_of(self, other: Expr | int) -> Mapping[Monomial, int]:
+        try:
+            return terms_of(other)
+        except TypeError:
+            self._number()
 
     def __neg__(self) -> Size:
         return self * -1
@@ -232,6 +238,11 @@ class Expr:
 
     def __float__(self) -> float:
         self._number()
+
+    def __truediv__(self, other: object) -> float:
+        self._number()
+
+    __rtruediv__ = __pow__ = __rpow__ = __truediv__
 
     @property
     def symbols(self) -> frozenset[Symbol]:

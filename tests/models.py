@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "FIXTURES",
     "HEAVY",
     "LIGHT_MODELS",
+    "OPEN_FIXTURES",
     "fill_weights",
     "graph_inputs",
     "light_model",
@@ -55,6 +56,17 @@ FIXTURES = (
     "gru_tagger",
     "lstm_tagger",
 )
+
+OPEN_FIXTURES = (
+    "encoder_open",
+    "encoder_open_opset14",
+    "decoder",
+    "decoder_opset17",
+    "vit_open",
+    "mobilenet_v3_open",
+    "gru_tagger_open",
+)
+"""Fixtures with open dimensions: `batch`, and `seq` and `past` of text models."""
 
 HEAVY = {
     *("vgg19", "resnet50", "zfnet512", "bvlc_alexnet", "densenet121"),
@@ -91,8 +103,10 @@ def lowered_for(model: onnx.ModelProto | Path, target: str | None = None) -> Sta
     return lower(source.graph(shapes), make_options(target=target))
 
 
-def random_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
-    """Arrays for the inputs that are not initializers.
+def random_inputs(
+    model: onnx.ModelProto, seed: int = 0, sizes: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """Arrays for the inputs that are not initializers; ``sizes`` gives those of open dimensions.
 
     Floats are N(0, 1), with the coarse and fine structure of an image where they have its rank;
     integers that index a table are in its range; other integers are a mask of ones with a tail of
@@ -106,7 +120,8 @@ def random_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
     for value in graph_inputs(model):
         tensor_type = value.type.tensor_type
         dtype = helper.tensor_dtype_to_np_dtype(tensor_type.elem_type)
-        shape = [dim.dim_value for dim in tensor_type.shape.dim]
+        dims = tensor_type.shape.dim
+        shape = [(sizes or {}).get(dim.dim_param, dim.dim_value) for dim in dims]
         if dtype.kind == "f":
             array = _random_floats(shape, rng)
         elif (count := rows.get(value.name)) is not None:

@@ -21,6 +21,7 @@ from tessella.dialects.nn import (
     pooling,
     recurrent,
     reduction,
+    symbolic,
 )
 from tessella.dialects.nn.attention import *
 from tessella.dialects.nn.constants import *
@@ -34,6 +35,7 @@ from tessella.dialects.nn.normalization import *
 from tessella.dialects.nn.pooling import *
 from tessella.dialects.nn.recurrent import *
 from tessella.dialects.nn.reduction import *
+from tessella.dialects.nn.symbolic import *
 from tessella.dialects.sizes import SizeAttr, SymbolAttr
 
 FAMILIES = (
@@ -48,6 +50,7 @@ FAMILIES = (
     pooling,
     recurrent,
     reduction,
+    symbolic,
 )
 """The modules whose ops make up the dialect: every op class in them is one of its ops."""
 

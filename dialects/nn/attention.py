@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import I64, BoolAttr, Float64Type, FloatAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, TensorType
 from xdsl.irdl import (
     base,
     irdl_op_definition,
@@ -25,11 +25,14 @@ from tessella.dialects.nn.core import (
     Tensor,
     broadcast_shapes,
     shape_of,
+    shapes_differ,
     shown,
+    size_def,
     tensor,
     tensor_type,
 )
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import differs
 
 
 @irdl_op_definition
@@ -60,7 +63,7 @@ class AttentionOp(NnOp):
     scale = prop_def(FloatAttr[Float64Type])
     transposed_k = prop_def(BoolAttr)
     causal = prop_def(BoolAttr)
-    past = prop_def(IntegerAttr[I64])
+    past = size_def()
     nan_as_zero = prop_def(BoolAttr)
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -74,7 +77,7 @@ class AttentionOp(NnOp):
         """[.., M, N]. Raises ShapeError where q and k do not fit together."""
         q, k = shape_of(self.q), shape_of(self.k)
         inner, columns = (k[-2], k[-1]) if self.settings["transposed_k"] else (k[-1], k[-2])
-        if q[-1] != inner:
+        if differs(q[-1], inner):
             raise ShapeError("nn.attention: the inner sizes differ", found=f"{q[-1]} and {inner}")
         return (*broadcast_shapes([q[:-2], k[:-2]]), q[-2], columns)
 
@@ -88,7 +91,7 @@ class AttentionOp(NnOp):
                 "nn.attention: past keys are counted from 0", found=str(self.settings["past"])
             )
         scores, v = self.scores_shape, shape_of(self.v)
-        if v[-2] != scores[-1]:
+        if differs(v[-2], scores[-1]):
             raise ShapeError(
                 "nn.attention: there is no row of v for each of k",
                 expected=str(scores[-1]),
@@ -100,7 +103,7 @@ class AttentionOp(NnOp):
         return [tensor(tensor_type(self.q).element_type, (*scores[:-1], v[-1]))]
 
     def _check_broadcast(self, name: str, shape: Sequence[int], to: tuple[int, ...]) -> None:
-        if broadcast_shapes([shape, to]) != to:
+        if shapes_differ(broadcast_shapes([shape, to]), to):
             raise ShapeError(
                 f"nn.attention: the dimensions of {name} do not broadcast to those of the scores",
                 expected=f"at most {shown(to)}",

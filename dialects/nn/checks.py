@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
-from tessella.dialects.nn.core import NnOp, is_float, shape_of, shown, tensor_type
+from tessella.dialects.nn.core import NnOp, is_float, shape_of, shapes_differ, shown, tensor_type
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 BOOL = IntegerType(1)
 
@@ -82,9 +83,9 @@ def check_choice(op: NnOp, name: str, value: str, choices: Sequence[str]) -> Non
         )
 
 
-def check_shape(op: NnOp, value: SSAValue, shape: Sequence[int]) -> None:
+def check_shape(op: NnOp, value: SSAValue, shape: Sequence[Size]) -> None:
     """The value has this shape."""
-    if shape_of(value) != tuple(shape):
+    if shapes_differ(shape_of(value), shape):
         raise ShapeError(
             f"{op.name}: an operand has the wrong shape",
             expected=shown(shape),

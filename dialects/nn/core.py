@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
+    I64,
     ArrayAttr,
     BoolAttr,
     DenseArrayBase,
@@ -34,7 +35,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, base, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
@@ -54,7 +55,7 @@ from tessella.dialects.sizes import dims, is_static
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
-from tessella.support.sizes import Size, bounds_of, differs, expression
+from tessella.support.sizes import Size, Symbol, bounds_of, differs, expression, symbols_of
 
 Array = npt.NDArray[Any]
 PyValue = bool | Size | float | str | tuple[Size, ...] | tuple[float, ...] | Attribute
@@ -198,6 +199,17 @@ def to_python(attribute: Attribute) -> Any:
             raise InternalError(f"no Python value for the attribute {attribute}")
 
 
+def _symbols_of(attribute: Attribute) -> frozenset[Symbol]:
+    """The symbols that a property depends on."""
+    match attribute:
+        case IntAttr():
+            return symbols_of([to_python(attribute)])
+        case ArrayAttr():
+            return symbols_of(to_python(attribute))
+        case _:
+            return frozenset()
+
+
 class NnOp(IRDLOperation):
     """Base of all ops of the `nn` dialect.
 
@@ -330,6 +342,13 @@ class NnOp(IRDLOperation):
         """The properties as Python values, by name."""
         return {name: to_python(value) for name, value in self.properties.items()}
 
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        """The symbols that the op's types and properties depend on."""
+        values = (*self.operands, *self.results)
+        found = symbols_of(size for value in values for size in shape_of(value))
+        return found.union(*map(_symbols_of, self.properties.values()))
+
     def evaluate(self, *arrays: Array | None) -> list[Array]:
         """The results for concrete operands, computed by the op's NumPy kernel."""
         return host.run(self.name, arrays, self.settings, list(map(dtype_of, self.result_types)))
@@ -435,7 +454,7 @@ def broadcast_shapes(
     for axis in range(rank):
         extents = {s[axis - rank + len(s)] for s in values if axis - rank + len(s) >= 0} - {1}
         if len(extents) > 1:
-            for a, b in pairwise(extents):
+            for a, b in pairwise((1, *extents)):
                 differs(a, b)
             raise ShapeError(
                 "shapes do not broadcast",
@@ -444,6 +463,21 @@ def broadcast_shapes(
             )
         result.append(extents.pop() if extents else 1)
     return tuple(result)
+
+
+def shapes_differ(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    """Whether two shapes differ. Raises UndecidedSizeError where they do for some sizes only."""
+    return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b, strict=True))
+
+
+def sizes_def() -> Any:
+    """A property that lists sizes: integers, or expressions among them."""
+    return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
+
+
+def size_def() -> Any:
+    """A property that is a size: an integer, or an expression."""
+    return prop_def(base(IntegerAttr[I64]) | base(IntAttr))
 
 
 def normalise_axis(axis: int, rank: int) -> int:

@@ -15,10 +15,12 @@ from tessella.dialects.layout import NCHW, unpack
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
+from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import TileOp
 from tessella.dialects.nn.normalization import LrnOp
 from tessella.dialects.nn.pooling import AvgPoolOp, MaxPoolOp
+from tessella.dialects.nn.symbolic import SizesOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import PlaceAttr, place_of
 from tessella.runtime.elements import full, unpacked
@@ -72,12 +74,16 @@ class Constants:
     """The constant values of one graph, remembered.
 
     Each request may allocate about ``limit`` bytes. Remembered values stay valid as long as ops are
-    only replaced by ops that compute the same.
+    only replaced by ops that compute the same. With ``sizes``, what is computed from sizes alone is
+    a constant too; its array may hold expressions.
     """
 
-    def __init__(self, weights: WeightStore, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self, weights: WeightStore, limit: int = DEFAULT_LIMIT, *, sizes: bool = False
+    ) -> None:
         self._weights = weights
         self._limit = limit
+        self._sizes = sizes
         self._constant: dict[Operation, bool] = {}
         self._arrays: dict[Operation, Sequence[Array]] = {}
 
@@ -104,7 +110,11 @@ class Constants:
         """Whether the types allow an op to be evaluated, once its operands are."""
         if isinstance(op, WeightOp):
             return op.symbol.root_reference.data in self._weights
-        return isinstance(op, NnOp) and op.has_trait(Pure) and evaluation_bytes(op) <= self._limit
+        if isinstance(op, SizesOp) and self._sizes:
+            return True
+        if not isinstance(op, NnOp) or op.symbols:
+            return False
+        return op.has_trait(Pure) and evaluation_bytes(op) <= self._limit
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
         """The arrays of a constant op's results; None if they cost too much or an op fails."""
@@ -129,6 +139,10 @@ class Constants:
             return [weight_array(op, self._weights)]
         if isinstance(op, SplatOp):
             return [splat_array(op)]
+        if isinstance(op, SizesOp):
+            return [sizes_array(op)]
+        if any(map(holds_sizes, operands)):
+            return evaluate_sizes(op, operands)
         return op.evaluate(*operands)
 
 

@@ -21,7 +21,15 @@ from tessella.dialects.nn.checks import (
     check_same_element,
     check_shape,
 )
-from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import (
+    Defaults,
+    NnOp,
+    Tensor,
+    shape_of,
+    shapes_differ,
+    tensor,
+    tensor_type,
+)
 from tessella.dialects.nn.traits import MovesElements
 from tessella.support.errors import ShapeError
 
@@ -128,7 +136,7 @@ class GatherNdOp(IndexedOp):
                 expected=f"in [0, {min(len(data), len(indices))})",
                 found=str(batch),
             )
-        if data[:batch] != indices[:batch]:
+        if shapes_differ(data[:batch], indices[:batch]):
             raise ShapeError(
                 "nn.gather_nd: batches differ", found=f"data {data}, indices {indices}"
             )

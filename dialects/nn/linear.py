@@ -26,12 +26,14 @@ from tessella.dialects.nn.core import (
     Tensor,
     broadcast_shapes,
     shape_of,
+    shapes_differ,
     shown,
     tensor,
     tensor_type,
     to_python,
 )
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import differs
 
 WINDOW: Defaults = {
     "strides": ByRank("ones", lambda rank: (1,) * (rank - 2)),
@@ -109,7 +111,7 @@ class MatmulOp(NnOp):
         if len(a) < 2 or len(b) < 2:
             raise ShapeError("nn.matmul takes matrices", found=f"{self.a.type} and {self.b.type}")
         k, n = (b[-1], b[-2]) if to_python(self.transpose_b) else (b[-2], b[-1])
-        if a[-1] != k:
+        if differs(a[-1], k):
             raise ShapeError(
                 "nn.matmul: the inner sizes differ",
                 expected="as many columns of a as rows of b",
@@ -150,7 +152,7 @@ class FcOp(NnOp):
                 "nn.fc takes x[.., K] and w[K, N]", found=f"{self.x.type}, {self.w.type}"
             )
         k, n = (w[1], w[0]) if to_python(self.transpose_w) else w
-        if x[-1] != k or b != (n,):
+        if differs(x[-1], k) or shapes_differ(b, (n,)):
             raise ShapeError(
                 "nn.fc: sizes differ", expected=f"x[.., {k}] and b[{n}]", found=f"{x} and {b}"
             )
@@ -187,7 +189,8 @@ class ConvOp(NnOp):
     def infer(self) -> Sequence[Tensor]:
         rank, settings = _check_window(self), self.settings
         x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
-        _check_channels(self, groups > 0 and not w[0] % groups and x[1] == w[1] * groups, w[0])
+        fit = groups > 0 and not w[0] % groups and not differs(x[1], w[1] * groups)
+        _check_channels(self, fit, w[0])
         pads = settings["pads"]
         spatial = [
             window_extent(
@@ -242,7 +245,8 @@ class ConvTransposeOp(NnOp):
         rank, settings = _check_window(self), self.settings
         x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
         channels = w[1] * groups
-        _check_channels(self, groups > 0 and not x[1] % groups and x[1] == w[0], channels)
+        fit = groups > 0 and not x[1] % groups and not differs(x[1], w[0])
+        _check_channels(self, fit, channels)
         pads = settings["pads"]
         spatial = [
             transposed_extent(
@@ -277,5 +281,5 @@ def _check_channels(op: ConvOp | ConvTransposeOp, fit: bool, channels: int) -> N
     if not fit:
         x, w, groups = shape_of(op.x), shape_of(op.w), to_python(op.groups)
         raise ShapeError(f"{op.name}: channels do not fit", found=f"x {x}, w {w}, groups {groups}")
-    if op.b is not None and shape_of(op.b) != (channels,):
+    if op.b is not None and shapes_differ(shape_of(op.b), (channels,)):
         raise ShapeError(f"{op.name}: expected a bias of {channels} elements", found=str(op.b.type))

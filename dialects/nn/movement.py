@@ -43,11 +43,14 @@ from tessella.dialects.nn.core import (
     broadcast_shapes,
     is_float,
     shape_of,
+    shapes_differ,
+    sizes_def,
     tensor,
     tensor_type,
 )
 from tessella.dialects.nn.traits import MovesElements
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, differs
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
 RESIZE_MODES = ("nearest", "linear")
@@ -61,7 +64,7 @@ COORDINATES = (
 NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-Ints = tuple[int, ...]
+Ints = tuple[Size, ...]
 
 
 class MovementOp(NnOp):
@@ -71,7 +74,7 @@ class MovementOp(NnOp):
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
-    def result(self, shape: Sequence[int]) -> Sequence[Tensor]:
+    def result(self, shape: Sequence[Size]) -> Sequence[Tensor]:
         """The result's type: x's element type and this shape."""
         return [tensor(tensor_type(self.x).element_type, shape)]
 
@@ -82,12 +85,12 @@ class ReshapeOp(MovementOp):
 
     name = "nn.reshape"
     traits = traits_def(MovesElements())
-    shape = prop_def(DenseArrayBase[I64])
+    shape = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
         old, new = shape_of(self.x), self.settings["shape"]
         check_least(self, "shape", new, 0)
-        if math.prod(old) != math.prod(new):
+        if differs(math.prod(old), math.prod(new)):
             raise ShapeError(
                 "nn.reshape: the number of elements changes",
                 expected=f"{math.prod(old)}, as {old} has",
@@ -142,9 +145,9 @@ class SliceOp(MovementOp):
     name = "nn.slice"
     traits = traits_def(MovesElements())
     DEFAULTS: ClassVar[Defaults] = {"steps": ByRank("ones", lambda rank: (1,) * rank)}
-    starts = prop_def(DenseArrayBase[I64])
-    sizes = prop_def(DenseArrayBase[I64])
-    steps = prop_def(DenseArrayBase[I64])
+    starts = sizes_def()
+    sizes = sizes_def()
+    steps = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
         shape, settings = shape_of(self.x), self.settings
@@ -156,7 +159,7 @@ class SliceOp(MovementOp):
             if step == 0:
                 raise ShapeError(f"nn.slice: the step of axis {axis} is zero")
             last = start + (size - 1) * step
-            if size and not (0 <= start < extent and 0 <= last < extent):
+            if size and not all(0 <= at < extent for at in (start, last)):
                 raise ShapeError(
                     f"nn.slice: the slice leaves x along axis {axis}",
                     expected=f"indices in [0, {extent})",
@@ -176,8 +179,8 @@ class PadOp(MovementOp):
     name = "nn.pad"
     traits = traits_def(MovesElements(fills=True))
     DEFAULTS: ClassVar[Defaults] = {"mode": "constant", "value": 0.0}
-    low = prop_def(DenseArrayBase[I64])
-    high = prop_def(DenseArrayBase[I64])
+    low = sizes_def()
+    high = sizes_def()
     mode = prop_def(StringAttr)
     value = prop_def(FloatAttr[Float64Type])
 
@@ -218,7 +221,7 @@ class ConcatOp(NnOp):
         first = shapes[0]
         check_axes(self, [axis], len(first))
         kept = [(*s[:axis], *s[axis + 1 :]) for s in shapes]
-        if any(len(s) != len(first) for s in shapes) or any(k != kept[0] for k in kept):
+        if any(shapes_differ(k, kept[0]) for k in kept):
             raise ShapeError(
                 f"nn.concat: shapes differ in more than axis {axis}",
                 found=" and ".join(map(str, shapes)),
@@ -234,12 +237,12 @@ class ExpandOp(MovementOp):
 
     name = "nn.expand"
     traits = traits_def(MovesElements())
-    shape = prop_def(DenseArrayBase[I64])
+    shape = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
         old, new = shape_of(self.x), self.settings["shape"]
         check_least(self, "shape", new, 0)
-        if broadcast_shapes([old, new]) != new:
+        if shapes_differ(broadcast_shapes([old, new]), new):
             raise ShapeError(
                 "nn.expand: x does not broadcast to the shape", expected=str(new), found=str(old)
             )
@@ -252,7 +255,7 @@ class TileOp(MovementOp):
 
     name = "nn.tile"
     traits = traits_def(MovesElements())
-    repeats = prop_def(DenseArrayBase[I64])
+    repeats = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
         shape, repeats = shape_of(self.x), self.settings["repeats"]
@@ -273,7 +276,7 @@ class ResizeOp(MovementOp):
     DEFAULTS: ClassVar[Defaults] = {
         "mode": "nearest", "coordinates": "half_pixel", "nearest_mode": "round_prefer_floor",
     }  # fmt: skip
-    sizes = prop_def(DenseArrayBase[I64])
+    sizes = sizes_def()
     scales = prop_def(DenseArrayBase)
     mode = prop_def(StringAttr)
     coordinates = prop_def(StringAttr)

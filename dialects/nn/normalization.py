@@ -32,6 +32,7 @@ from tessella.dialects.nn.core import (
     Tensor,
     broadcast_shapes,
     shape_of,
+    shapes_differ,
     shown,
     tensor,
     tensor_type,
@@ -64,7 +65,7 @@ class TrailingNormOp(NormalizationOp):
         shape = shape_of(x)
         check_axes(self, [self.settings["axis"]], len(shape))
         for value in others:
-            if broadcast_shapes([shape, shape_of(value)]) != shape:
+            if shapes_differ(broadcast_shapes([shape, shape_of(value)]), shape):
                 raise ShapeError(
                     f"{self.name}: an operand does not broadcast to x",
                     expected=f"at most {shown(shape)}",

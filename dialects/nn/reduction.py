@@ -21,6 +21,7 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import differs
 
 
 def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
@@ -109,9 +110,9 @@ class ArgOp(NnOp):
 
     def infer(self) -> Sequence[Tensor]:
         shape, settings = shape_of(self.x), self.settings
-        axis = settings["axis"]
+        axis: int = settings["axis"]
         check_axes(self, [axis], len(shape))
-        if shape[axis] == 0:
+        if not differs(shape[axis], 0):
             raise ShapeError(
                 f"{self.name}: there are no elements along axis {axis}", found=str(shape)
             )

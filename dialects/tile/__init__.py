@@ -36,6 +36,7 @@ from tessella.dialects.tile.ops import (
     EmptyOp,
     ExtractOp,
     IndexOp,
+    SizeOp,
     YieldOp,
     fused_products,
     identity_access,
@@ -69,6 +70,7 @@ __all__ = [
     "ScheduleAttr",
     "SegmentOp",
     "SharedLoop",
+    "SizeOp",
     "Tile",
     "ViewOp",
     "WhereAttr",
@@ -88,7 +90,7 @@ __all__ = [
 Tile = Dialect(
     "tile",
     [
-        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
+        *(YieldOp, ReturnOp, IndexOp, SizeOp, ExtractOp, EmptyOp, ContractOp),
         *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
     [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, ScheduleAttr],

@@ -16,10 +16,18 @@ from xdsl.ir import Block, SSAValue
 
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.ops import ContractOp, ExtractOp, IndexOp, YieldOp, yielded
+from tessella.dialects.tile.ops import (
+    ContractOp,
+    ExtractOp,
+    IndexOp,
+    SizeOp,
+    YieldOp,
+    yielded,
+)
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
 from tessella.support.errors import ExecutionError, InternalError
+from tessella.support.sizes import known
 
 _MOST = 1 << 22
 """Points that are computed at once."""
@@ -182,6 +190,8 @@ class _Statement:
                 return values[op.value]
             if isinstance(op, IndexOp):
                 values[op.res] = points[op.index.data]
+            elif isinstance(op, SizeOp):
+                values[op.res] = np.array(known(op.size.data))
             elif isinstance(op, ExtractOp):
                 values[op.res] = self._extracted(op, [values[x] for x in op.coordinates])
             else:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FloatAttr,
     IndexType,
+    IntAttr,
     IntegerAttr,
     StringAttr,
     TensorType,
@@ -46,6 +47,7 @@ from tessella.dialects.assembly import parse_operand, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of, verify_place
+from tessella.dialects.sizes import parse_size
 from tessella.dialects.tile.access import Access, Linear, parse_access, print_access
 from tessella.dialects.tile.attributes import (
     AGGREGATIONS,
@@ -86,6 +88,31 @@ class IndexOp(IRDLOperation):
 
     def __init__(self, index: str) -> None:
         super().__init__(properties={"index": StringAttr(index)}, result_types=[IndexType()])
+
+
+@irdl_op_definition
+class SizeOp(IRDLOperation):
+    """The value of a size: `%n = tile.size (past + seq)`."""
+
+    name = "tile.size"
+    size = prop_def(IntAttr)
+    res = result_def(IndexType)
+    traits = traits_def(Pure())
+
+    def __init__(self, size: Size) -> None:
+        super().__init__(properties={"size": IntAttr(size)}, result_types=[IndexType()])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" ({self.size.data})")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SizeOp:
+        parser.parse_punctuation("(")
+        op = cls(parse_size(parser))
+        parser.parse_punctuation(")")
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
 
 
 @irdl_op_definition
@@ -137,7 +164,7 @@ PARTS = "tile.parts"
 those of others, where less than usual are as its rounding errors are multiplied later."""
 SCALAR_DIALECTS = ("arith", "math")
 """The dialects that bodies compute with."""
-_OF_BODIES = (IndexOp, ExtractOp, YieldOp)
+_OF_BODIES = (IndexOp, SizeOp, ExtractOp, YieldOp)
 _MOVES = ("arith.extf", "arith.truncf", "arith.bitcast", "arith.select", "arith.constant")
 """What is done with elements that are only stored, and never computed with."""
 

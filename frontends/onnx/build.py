@@ -12,11 +12,13 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.evaluate import Constants
+from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Array, Emitter
 from tessella.frontends.onnx.model import DTYPES, Tensor
 from tessella.support.errors import ResourceError
+from tessella.support.sizes import Size, Symbol, bounds_of, known
 
-__all__ = ["Array", "Builder", "arguments_read", "check_size"]
+__all__ = ["Array", "Builder", "arguments_read", "check_size", "symbols_read"]
 
 _MOST_MADE = 1 << 26  # elements
 
@@ -31,7 +33,7 @@ class Builder(Emitter):
         super().__init__(block, lambda: self.node)
         self.node: str | None = None
         self._max_bytes = max_bytes
-        self._constants = Constants(self.weights)
+        self._constants = Constants(self.weights, sizes=True)
 
     def append(self, op: nn.NnOp) -> tuple[SSAValue, ...]:
         """Append an op that is made; its results."""
@@ -44,7 +46,7 @@ class Builder(Emitter):
         return super().append(op)
 
     def splat(
-        self, value: float, shape: Sequence[int] = (), dtype: npt.DTypeLike = np.float32
+        self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> SSAValue:
         """A tensor of equal elements."""
         self.check_size(shape, dtype)
@@ -56,16 +58,24 @@ class Builder(Emitter):
         return self.constant(source.array, source.name or name)
 
     def static(self, value: SSAValue) -> Array | None:
-        """The elements of a value, if constants alone determine them."""
+        """The elements of a value, if constants and sizes alone determine them: an array of objects
+        where some are expressions."""
         return self._constants.value(value)
 
-    def check_size(self, shape: Sequence[int], dtype: npt.DTypeLike) -> None:
+    def sizes(self, values: Sequence[Size]) -> SSAValue:
+        """The values of sizes, as a vector of int64."""
+        if is_static(values):
+            return self.constant(np.array(values, np.int64))
+        return self.emit(nn.SizesOp, values=tuple(values))[0]
+
+    def check_size(self, shape: Sequence[Size], dtype: npt.DTypeLike) -> None:
         """Raises ResourceError for a tensor that is over the limit."""
         check_size(shape, dtype, self._max_bytes)
 
-    def check_made(self, *shape: int) -> None:
-        """Raises ResourceError for a constant that is too large to be computed at import."""
-        if math.prod(max(size, 0) for size in shape) > _MOST_MADE:
+    def check_made(self, *shape: Size) -> None:
+        """Raises ResourceError for a constant that is too large to be computed at import, and
+        UndecidedSizeError for one whose size depends on symbols."""
+        if math.prod(max(known(size), 0) for size in shape) > _MOST_MADE:
             raise ResourceError(
                 "a constant that is computed at import is too large",
                 expected=f"at most {_MOST_MADE} elements",
@@ -74,12 +84,13 @@ class Builder(Emitter):
 
 
 def check_size(
-    shape: Sequence[int], dtype: npt.DTypeLike, max_bytes: int, where: str | None = None
+    shape: Sequence[Size], dtype: npt.DTypeLike, max_bytes: int, where: str | None = None
 ) -> None:
     """Raises ResourceError for a tensor of more bytes than that."""
     dtype = np.dtype(dtype)
     # a dimension counts even where another one is 0
-    size = max(math.prod(shape), *shape, 0) * dtype.itemsize
+    least = [bounds_of(size)[0] for size in shape]
+    size = max(math.prod(least), *least, 0) * dtype.itemsize
     if size > max_bytes:
         raise ResourceError(
             "a tensor is too large",
@@ -92,16 +103,26 @@ def check_size(
 
 def arguments_read(value: SSAValue) -> list[BlockArgument]:
     """The arguments of the function that a value depends on."""
+    return [found for found in _read(value) if isinstance(found, BlockArgument)]
+
+
+def symbols_read(value: SSAValue) -> frozenset[Symbol]:
+    """The symbols that a value depends on."""
+    ops = (found.owner for found in _read(value))
+    return frozenset(symbol for op in ops if isinstance(op, nn.NnOp) for symbol in op.symbols)
+
+
+def _read(value: SSAValue) -> list[SSAValue]:
+    """A value, and those that it depends on."""
     seen: set[SSAValue] = set()
-    queue, found = [value], list[BlockArgument]()
+    queue, found = [value], list[SSAValue]()
     while queue:
         value = queue.pop()
         if value in seen:
             continue
         seen.add(value)
-        if isinstance(value, BlockArgument):
-            found.append(value)
-        elif isinstance(value, OpResult):
+        found.append(value)
+        if isinstance(value, OpResult):
             owner: Operation = value.op
             queue.extend(owner.operands)
     return found

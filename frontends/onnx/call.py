@@ -12,7 +12,8 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
-from tessella.frontends.onnx.build import Array, Builder, arguments_read
+from tessella.dialects.sizes import is_static
+from tessella.frontends.onnx.build import Array, Builder, arguments_read, symbols_read
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import converted, widened
@@ -23,6 +24,7 @@ from tessella.support.errors import (
     Unsupported,
     UnsupportedError,
 )
+from tessella.support.sizes import Size, UndecidedSizeError, known
 
 
 def _is_data(value: SSAValue) -> bool:
@@ -166,34 +168,46 @@ class Call:
         return [self.constant(array) for array in find(arrays)]
 
     def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
-        """The error for a value that is not known at import."""
-        read = [a for a in arguments_read(value) if a.block is self.build.root]
+        """The error for a value that is not known at import. Raises UndecidedSizeError for one that
+        symbols alone determine."""
+        found = arguments_read(value)
+        symbols = symbols_read(value)
+        if symbols and not found:
+            raise UndecidedSizeError(f"{what} depends on sizes", (s.name for s in symbols))
+        read = [a for a in found if a.block is self.build.root]
         names = [self.input_names[argument.index] for argument in read]
         computed = any(a is not value and _is_data(a) for a in read)
         return UnknownValueError(what, names, where=self.node.where, is_computed=computed)
 
-    def static_ints(self, index: int, what: str) -> tuple[int, ...]:
-        """The elements of an integer operand of any shape."""
+    def static_ints(self, index: int, what: str) -> tuple[Size, ...]:
+        """The elements of an integer operand of any shape, which may be expressions."""
         array = self.static(index, what)
-        if array.dtype.kind not in "iu":
+        if array.dtype.kind not in "iuO":
             raise ShapeError(f"{what} must hold integers", found=array.dtype.name)
-        return tuple(int(x) for x in array.reshape(-1))
+        return tuple(array.reshape(-1).tolist())
 
     def static_number(self, index: int, what: str) -> int | float:
         """The one element of an operand."""
         array = self.static(index, what)
         if array.size != 1:
             raise ShapeError(f"{what} must be one number", found=f"{array.size} elements")
-        return widened(array).reshape(-1)[0].item()
+        return widened(array).reshape(-1).tolist()[0]
 
     def static_int(self, index: int, what: str) -> int:
         """The one element of an operand, which is a whole number."""
         number = self.static_number(index, what)
-        if not isinstance(number, int):
+        return known(self._whole(number, what))
+
+    def static_size(self, index: int, what: str) -> Size:
+        """The one element of an operand, which is a whole number or an expression."""
+        return self._whole(self.static_number(index, what), what)
+
+    def _whole(self, number: float, what: str) -> Size:
+        if isinstance(number, float):
             raise ShapeError(f"{what} must be an integer", found=str(number))
         return number
 
-    def listed(self, name: str, index: int) -> tuple[int, ...] | None:
+    def listed(self, name: str, index: int) -> tuple[Size, ...] | None:
         """Integers that old versions hold in an attribute and new ones in an operand, or None."""
         if self.optional(index) is not None:
             return self.static_ints(index, name)
@@ -219,17 +233,19 @@ class Call:
         """A tensor of these numbers that has the element type of ``like``."""
         return self.constant(converted(array, dtype_of(like.type)))
 
-    def positions(self, count: int, axis: int, rank: int) -> SSAValue:
+    def positions(self, count: Size, axis: int, rank: int) -> SSAValue:
         """0, 1, 2... along one axis of a tensor of this rank, whose other dimensions are 1."""
-        self.build.check_made(count)
         shape = [count if d == axis else 1 for d in range(rank)]
+        if not is_static(shape):
+            return self.reshape(self.emit(nn.IotaOp, count=count), shape)
+        self.build.check_made(count)
         return self.constant(np.arange(count).reshape(shape))
 
     def cast(self, value: SSAValue, dtype: npt.DTypeLike) -> SSAValue:
         """The value converted to a type; the value itself where it has it."""
         return self.build.cast(value, dtype)
 
-    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    def reshape(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
         """The value in another shape; the value itself where it has it."""
         return self.build.reshape(value, shape)
 
@@ -237,7 +253,7 @@ class Call:
         """The value with permuted dimensions; the value itself where nothing moves."""
         return self.build.transpose(value, perm)
 
-    def expand(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    def expand(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
         """The value broadcast to a shape; the value itself where it has it."""
         return self.build.expand(value, shape)
 

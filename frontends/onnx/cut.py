@@ -62,13 +62,8 @@ def located(node: Node) -> Generator[None]:
     except TessellaError as error:
         if error.where is not None:
             raise
-        raise type(error)(
-            error.what,
-            where=node.where,
-            expected=error.expected,
-            found=error.found,
-            hint=error.hint,
-        ) from error
+        error.at(node.where)
+        raise
     except _BUGS as error:
         raise InternalError(
             f"the conversion of an ONNX node failed: {error}",

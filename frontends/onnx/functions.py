@@ -13,6 +13,7 @@ from onnx import helper
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.sizes import is_static
 from tessella.frontends.onnx.model import Function, Model, Node, Tensor
 from tessella.frontends.onnx.parse import parse_function
 from tessella.frontends.onnx.schemas import schema
@@ -110,4 +111,5 @@ def _type(value: SSAValue | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
     code = element_code(dtype_of(value.type))
-    return helper.make_tensor_type_proto(code, shape_of(value))
+    shape = [size if is_static([size]) else str(size) for size in shape_of(value)]
+    return helper.make_tensor_type_proto(code, shape)

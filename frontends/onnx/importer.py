@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.nn.core import element_type, tensor
+from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.load import Origin, open_model
@@ -23,6 +24,7 @@ from tessella.support.errors import (
     UnknownValueError,
     UnsupportedError,
 )
+from tessella.support.sizes import Size, UndecidedSizeError, symbols_of
 
 MAX_BYTES = 16 << 30
 """The largest tensor that a model may have by default, in bytes."""
@@ -92,12 +94,13 @@ class OnnxSource:
         return [_info(value) for value in values]
 
     def graph(
-        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         """The program for these shapes of the inputs, and values of some of them. See ``Source``.
 
         Raises UnsupportedError with everything that is not supported for these shapes, ShapeError
-        for shapes that do not fit or cannot be known, ResourceError for a tensor that is too large.
+        for shapes that do not fit or cannot be known, ResourceError for a tensor that is too large,
+        UndecidedSizeError for symbols that have to be numbers.
         """
         sizes = self._shapes(shapes)
         for value in self._inputs:
@@ -113,9 +116,16 @@ class OnnxSource:
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
         finish_main(func, list(returned), list(returned.values()))
-        return Graph(build.module(func), build.weights, rest=rest)
+        symbols = sorted(symbols_of(size for shape in sizes.values() for size in shape))
+        if rest is not None and symbols:
+            first = rest.steps[0].title if rest.steps else "its outputs"
+            names = (symbol.name for symbol in symbols)
+            raise UndecidedSizeError(f"sizes depend on values: {first}", names)
+        module = build.module(func)
+        declare_symbols(module, symbols)
+        return Graph(module, build.weights, rest=rest)
 
-    def _shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, shapes: Mapping[str, tuple[Size, ...]]) -> dict[str, tuple[Size, ...]]:
         missing = [value.name for value in self._inputs if value.name not in shapes]
         extra = sorted(shapes.keys() - {value.name for value in self._inputs})
         if missing or extra:
@@ -124,7 +134,7 @@ class OnnxSource:
                 expected=", ".join(value.name for value in self._inputs) or "none",
                 found=", ".join(shapes) or "none",
             )
-        symbols: dict[str, int] = {}
+        symbols: dict[str, Size] = {}
         return {v.name: _matched(v, tuple(shapes[v.name]), symbols) for v in self._inputs}
 
 
@@ -133,7 +143,7 @@ def _info(value: Value) -> ValueInfo:
     return ValueInfo(value.name, value.type, shape)
 
 
-def _matched(value: Value, shape: tuple[int, ...], symbols: dict[str, int]) -> tuple[int, ...]:
+def _matched(value: Value, shape: tuple[Size, ...], symbols: dict[str, Size]) -> tuple[Size, ...]:
     """The shape, if it is what the model declares for the input and equal symbols are equal."""
     declared = value.shape or ()
     fits = len(shape) == len(declared) and all(

@@ -62,7 +62,7 @@ def located() -> Generator[None]:
         where = _innermost(raised.__traceback__) or caller()
         if isinstance(error, UnsupportedError | ValueError) or error.where or not where:
             raise
-        raise _moved(error, str(where)).with_traceback(raised.__traceback__) from None
+        raise error.at(str(where)).with_traceback(raised.__traceback__) from None
     except (MemoryError, RecursionError) as raised:
         # without the traceback, which may be a thousand calls long
         raise _exhausted(raised, _innermost(raised.__traceback__) or caller()) from None
@@ -72,11 +72,6 @@ def _exhausted(error: MemoryError | RecursionError, at: Location | None) -> Reso
     what, hint = _EXHAUSTED[RecursionError if isinstance(error, RecursionError) else MemoryError]
     where = None if at is None else str(at)
     return ResourceError(what, where=where, found=str(error) or None, hint=hint)
-
-
-def _moved(error: TessellaError, where: str) -> TessellaError:
-    parts = {"expected": error.expected, "found": error.found, "hint": error.hint}
-    return type(error)(error.what, where=where, **parts)
 
 
 def _innermost(traceback: TracebackType | None) -> Location | None:

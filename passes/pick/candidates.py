@@ -40,6 +40,7 @@ from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.support.elements import ELEMENTS, FLOATS, widens
+from tessella.support.sizes import UndecidedSizeError
 
 STEPS = ("exact", "layout", "host")
 
@@ -134,9 +135,13 @@ class Request:
         wanted, storage = requested(self.places), Storage(op)
         by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
         rejected: list[Rejection] = []
+        undecided: UndecidedSizeError | None = None
         for site in self._sites(op, wanted, storage):
             step, rank, reason = _step(site, wanted, storage)
-            reason = reason or site.kernel.applies(op) or _unreadable(site, op)
+            try:
+                reason = reason or site.kernel.applies(op) or _unreadable(site, op)
+            except UndecidedSizeError as error:
+                undecided, reason = undecided or error, error.what
             if site.kernel.method in self.refused:
                 reason = reason or f"the option {site.kernel.method} is off"
             if step != "exact" and not self.fallback:
@@ -146,6 +151,8 @@ class Request:
             else:
                 rejected.append(Rejection(site, site.place(op), reason))
         chosen = next((step for step in STEPS if by_step[step]), STEPS[-1])
+        if undecided is not None and all(site.device == "host" for site in by_step[chosen]):
+            raise undecided  # for numbers, a kernel may apply
         rejected += [
             Rejection(
                 site,

@@ -22,9 +22,11 @@ from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPUS, Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
 from tessella.passes.pick.scratch import scratch_kernel
+from tessella.passes.pick.usual import usual_op
 from tessella.passes.tile.cost import constant_bytes
 from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.support.elements import ELEMENTS
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 from tessella.targets.database import Times, Timing
 
@@ -71,8 +73,12 @@ class OpCost:
         return op_text(self.op)
 
     @cached_property
+    def _usual(self) -> NnOp:
+        return usual_op(self.op)
+
+    @cached_property
     def _key(self) -> tuple[CostKey, float]:
-        return cost_key(self.op)
+        return cost_key(self._usual)
 
     def seconds(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Seconds of one call of a kernel at a place: measured, else estimated."""
@@ -107,12 +113,12 @@ class OpCost:
     def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Estimated seconds of one call of a kernel at a place."""
         if kernel.cost is not None:
-            return kernel.cost(self.op, self.target)
+            return kernel.cost(self._usual, self.target)
         return CALL + self.estimate(kernel, place).seconds
 
     def estimate(self, kernel: Kernel, place: PlaceAttr) -> Estimate:
         """What a generated kernel costs at a place."""
-        (cost, scale), op = self._key, self.op
+        (cost, scale), op = self._key, self._usual
         if place.layout.is_split:  # an extent that was rounded may not fall into the digits
             cost, scale = exact_key(op), 1.0
         if not layout_matters(kernel, op):
@@ -155,7 +161,7 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
         return 0.0 if on_cpu else DEVICE_LATENCY + moving(bytes_of(value), bytes_of(value), target)
     if start.precision == end.precision and start.layout.same_memory(end.layout, shape):
         return 0.0
-    size = math.prod(shape)
+    size = estimated(math.prod(shape))
     read, written = (ELEMENTS[place.precision.data].bytes(size) for place in (start, end))
     cycles = size * SHUFFLING if start.layout != end.layout else 0.0
     return CALL + moving(read, written, target) + cycles / (target.ghz * 1e9)
@@ -166,4 +172,4 @@ def fused_seconds(kernel: Kernel, consumer: NnOp, value: SSAValue, target: Targe
     and read of the value, up to the cost of the consumer. The tile model's estimates contain all
     three."""
     saved = CALL + moving(bytes_of(value), bytes_of(value), target)
-    return saved if kernel.cost is None else min(saved, kernel.cost(consumer, target))
+    return saved if kernel.cost is None else min(saved, kernel.cost(usual_op(consumer), target))

@@ -20,7 +20,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.tile import ContractOp, IndexOp, Schedule, YieldOp, fused_products
+from tessella.dialects.tile import (
+    ContractOp,
+    IndexOp,
+    Schedule,
+    SizeOp,
+    YieldOp,
+    fused_products,
+)
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
@@ -578,5 +585,5 @@ def _cost(op: ContractOp, region: str) -> float:
     return sum(
         EXPENSIVE.get(x.name.partition(".")[0], 1.0)
         for x in block.ops
-        if not isinstance(x, YieldOp | IndexOp)
+        if not isinstance(x, YieldOp | IndexOp | SizeOp)
     ) - len(fused_products(block))

@@ -74,6 +74,18 @@ def tile(x: Array, *, repeats: Ints) -> Array:
     return np.tile(x, tuple(repeats))
 
 
+@kernel("sizes")
+def sizes(*, values: Ints) -> Array:
+    """The values as a vector."""
+    return np.array(values, np.int64)
+
+
+@kernel("iota")
+def iota(*, count: int) -> Array:
+    """NumPy's arange."""
+    return np.arange(count, dtype=np.int64)
+
+
 Float = np.float32
 
 
@@ -139,8 +151,8 @@ def linear_weights(positions: Array, old: int) -> tuple[Array, Array, Array]:
 def resized_axes(shape: Ints, sizes: Ints, scales: Sequence[float]) -> list[int]:
     """The dimensions that a resize changes: shrinking ones first, so that nothing in between is
     larger than operand and result."""
-    order = sorted(range(len(shape)), key=lambda d: sizes[d] / max(shape[d], 1))
-    return [d for d in order if (sizes[d], scales[d]) != (shape[d], 1)]
+    changed = (d for d in range(len(shape)) if (sizes[d], scales[d]) != (shape[d], 1))
+    return sorted(changed, key=lambda d: sizes[d] / max(shape[d], 1))
 
 
 @kernel("resize")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.sizes import is_static
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node, Tensor
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import converted, widened
 from tessella.support.errors import InvalidModelError, ShapeError
+from tessella.support.sizes import Size, ceil_div, known
 
 _VALUES = {
     "value_float": np.float32,
@@ -47,7 +50,7 @@ def constant(call: Call) -> SSAValue:
 def constant_of_shape(call: Call) -> SSAValue:
     """A splat."""
     shape = call.static_ints(0, "shape")
-    if min(shape, default=0) < 0:
+    if any(size < 0 for size in shape):
         raise ShapeError("a dimension is negative", found=str(list(shape)))
     value = call.tensor("value") or Tensor.of("zero", np.zeros(1, np.float32))
     if math.prod(value.shape) != 1:
@@ -78,9 +81,11 @@ def eye_like(call: Call) -> SSAValue:
 @converts("Range", 11, 27, note="operands known at import")
 def range_(call: Call) -> SSAValue:
     """From start to limit, which is not in it."""
-    start, limit, delta = (
+    start, limit, delta = bounds = [
         call.static_number(i, name) for i, name in enumerate(("start", "limit", "delta"))
-    )
+    ]
+    if not is_static(bounds):
+        return _range_of_sizes(call, *(call.static_size(i, "a bound") for i in range(3)))
     dtype = dtype_of(call.x.type)
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
@@ -90,6 +95,18 @@ def range_(call: Call) -> SSAValue:
     return call.constant(converted(np.asarray(start + np.arange(count) * delta), dtype))
 
 
+def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> SSAValue:
+    """As many numbers as sizes say."""
+    span = limit - start if delta > 0 else start - limit
+    count = max(ceil_div(span, abs(known(delta))), 0)
+    numbers = call.positions(count, 0, 1)
+    if delta != 1:
+        numbers = call.mul(numbers, call.scalar(delta, numbers))
+    if start != 0:
+        numbers = call.add(numbers, call.reshape(call.build.sizes([start]), ()))
+    return call.cast(numbers, dtype_of(call.x.type))
+
+
 @converts("Trilu", 14, 14, note="k known at import")
 def trilu(call: Call) -> SSAValue:
     """The upper or lower triangle of matrices; 0 elsewhere."""
@@ -97,8 +114,20 @@ def trilu(call: Call) -> SSAValue:
     if len(shape) < 2:
         raise ShapeError("Trilu takes matrices", found=str(call.x.type))
     k = 0 if call.optional(1) is None else call.static_int(1, "k")
+    if not is_static(shape[-2:]):
+        kept = _triangle(call, shape, k)
+        return call.emit(nn.WhereOp, kept, call.x, call.scalar(0, call.x))
     k = max(min(k, shape[-1]), -shape[-2])
     call.build.check_made(*shape[-2:])
     rows, columns = np.arange(shape[-2]).reshape(-1, 1), np.arange(shape[-1])
     kept = columns - rows >= k if call.flag("upper") else columns - rows <= k
     return call.emit(nn.WhereOp, call.constant(kept), call.x, call.scalar(0, call.x))
+
+
+def _triangle(call: Call, shape: Sequence[Size], k: int) -> SSAValue:
+    """Whether an element of a matrix is in the triangle."""
+    rows, columns = call.positions(shape[-2], 0, 2), call.positions(shape[-1], 1, 2)
+    if k:
+        rows = call.add(rows, call.scalar(k, rows))
+    kind = nn.GreaterEqualOp if call.flag("upper") else nn.LessEqualOp
+    return call.emit(kind, columns, rows)

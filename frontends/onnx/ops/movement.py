@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -13,6 +14,7 @@ from tessella.dialects.nn.core import broadcast_shapes, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, ceil_div, differs, known
 
 
 @converts("Identity", 1, 25)
@@ -31,25 +33,25 @@ def reshape(call: Call) -> SSAValue:
 
 
 def resolved_shape(
-    old: Sequence[int], wanted: Sequence[int], allow_zero: bool = False
-) -> tuple[int, ...]:
+    old: Sequence[Size], wanted: Sequence[Size], allow_zero: bool = False
+) -> tuple[Size, ...]:
     """The shape that a Reshape means. Raises ShapeError where there is none."""
-    copied = {d for d, size in enumerate(wanted) if size == 0 and not allow_zero}
+    copied = {d for d, size in enumerate(wanted) if not allow_zero and not differs(size, 0)}
     if any(d >= len(old) for d in copied):
         raise ShapeError("there is no dimension to copy", found=str(list(wanted)))
     new = [old[d] if d in copied else size for d, size in enumerate(wanted)]
     if new.count(-1) == 1:
         # what is copied cancels out: an empty batch leaves the other dimensions known
         total = math.prod(size for d, size in enumerate(old) if d not in copied)
-        known = math.prod(size for d, size in enumerate(new) if size != -1 and d not in copied)
-        if known == 0 or total % known:
+        told = math.prod(size for d, size in enumerate(new) if size != -1 and d not in copied)
+        if not differs(told, 0) or total % told:
             raise ShapeError(
                 "the size of dimension -1 cannot be known",
                 expected=f"a shape of {math.prod(old)} elements",
                 found=f"{list(wanted)}, which {list(old)} is reshaped to",
             )
-        new[new.index(-1)] = total // known
-    if min(new, default=0) < 0 or math.prod(new) != math.prod(old):
+        new[new.index(-1)] = total // told
+    if any(size < 0 for size in new) or differs(math.prod(new), math.prod(old)):
         raise ShapeError(
             "the shape does not fit the data",
             expected=f"a shape of {math.prod(old)} elements, as {list(old)} has",
@@ -81,10 +83,10 @@ def squeeze(call: Call) -> SSAValue:
     """Without axes, all dimensions of size 1 go."""
     shape, axes = shape_of(call.x), call.listed("axes", 1)
     if axes is None:
-        gone = {d for d, size in enumerate(shape) if size == 1}
+        gone = {d for d, size in enumerate(shape) if not differs(size, 1)}
     else:
         gone = {front_axis(axis, len(shape)) for axis in axes}
-    if any(shape[axis] != 1 for axis in gone):
+    if any(differs(shape[axis], 1) for axis in gone):
         raise ShapeError("only dimensions of size 1 can go", found=f"{list(shape)}, axes {axes}")
     return call.reshape(call.x, [size for d, size in enumerate(shape) if d not in gone])
 
@@ -116,7 +118,7 @@ def split(call: Call) -> list[SSAValue]:
     sizes = call.listed("split", 1)
     if sizes is None:
         sizes = _equal_parts(shape[axis], _outputs(call), uneven=call.version >= 18)
-    if sum(sizes) != shape[axis] or min(sizes, default=0) < 0:
+    if differs(sum(sizes), shape[axis]) or any(size < 0 for size in sizes):
         raise ShapeError(
             "the sizes of a split do not fit", expected=f"sum {shape[axis]}", found=str(sizes)
         )
@@ -135,14 +137,14 @@ def _outputs(call: Call) -> int:
     return count
 
 
-def _equal_parts(size: int, count: int, uneven: bool) -> tuple[int, ...]:
+def _equal_parts(size: Size, count: int, uneven: bool) -> tuple[Size, ...]:
     if not uneven and size % count:
         raise ShapeError("a dimension does not split into equal parts", found=f"{size} by {count}")
     each = -(-size // count)
     return tuple(min(each, max(size - i * each, 0)) for i in range(count))
 
 
-def part(call: Call, x: SSAValue, axis: int, start: int, size: int) -> SSAValue:
+def part(call: Call, x: SSAValue, axis: int, start: Size, size: Size) -> SSAValue:
     """``size`` elements from ``start`` on along an axis."""
     shape = shape_of(x)
     if size == shape[axis]:
@@ -165,30 +167,45 @@ def slice(call: Call) -> SSAValue:
             "starts, ends, axes and steps differ in length",
             found=f"{list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}",
         )
-    ranges = [range(size) for size in shape]
+    ranges = [Steps(0, size, 1) for size in shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise ShapeError("a step is 0")
         d = front_axis(axis, len(shape))
-        ranges[d] = _range(start, end, step, shape[d])
-    if all(r == range(size) for r, size in zip(ranges, shape, strict=True)):
+        ranges[d] = _range(start, end, known(step), shape[d])
+    if all(r == Steps(0, size, 1) for r, size in zip(ranges, shape, strict=True)):
         return call.x
     return call.emit(
         nn.SliceOp,
         call.x,
-        starts=tuple(r.start if len(r) else 0 for r in ranges),
-        sizes=tuple(len(r) for r in ranges),
+        starts=tuple(r.start if r.count else 0 for r in ranges),
+        sizes=tuple(r.count for r in ranges),
         steps=tuple(r.step for r in ranges),
     )
 
 
-def _range(start: int, end: int, step: int, size: int) -> range:
+@dataclass(frozen=True)
+class Steps:
+    """The indices ``start``, ``start + step`` .. of which there are ``count``."""
+
+    start: Size
+    count: Size
+    step: int
+
+    @staticmethod
+    def between(start: Size, end: Size, step: int) -> Steps:
+        """Those of Python's range."""
+        span = end - start if step > 0 else start - end
+        return Steps(start, max(ceil_div(span, abs(step)), 0), step)
+
+
+def _range(start: Size, end: Size, step: int, size: Size) -> Steps:
     """The indices that are taken, clamped as the text of ONNX has it: backwards, a start before
     the first element is the first one, where NumPy takes nothing."""
     start, end = (bound + size if bound < 0 else bound for bound in (start, end))
     if step > 0:
-        return range(min(max(start, 0), size), min(max(end, 0), size), step)
-    return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
+        return Steps.between(min(max(start, 0), size), min(max(end, 0), size), step)
+    return Steps.between(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
 
 
 @converts("Expand", 8, 13, note="shape known at import")

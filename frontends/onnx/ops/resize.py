@@ -15,6 +15,7 @@ from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, samples
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, differs
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,18 @@ def resize(call: Call) -> SSAValue:
 def _plain(call: Call, scales: Sequence[float], rounding: str) -> _Plan:
     shape = shape_of(call.x)
     _check_scales(scales, len(shape))
-    sizes = tuple(int(n * scale) for n, scale in zip(shape, scales, strict=True))
+    sizes = tuple(_scaled(n, scale) for n, scale in zip(shape, scales, strict=True))
     mode = call.choice("mode", "nearest", "linear", "bilinear").removeprefix("bi")
     return _Plan(sizes, tuple(scales), ((0, 1),) * len(shape), "asymmetric", mode, rounding)
+
+
+def _scaled(size: Size, scale: float) -> Size:
+    """A size times a number, rounded down."""
+    return size * int(scale) if scale == int(scale) else int(size * scale)
+
+
+def _factor(old: Size, new: Size) -> float:
+    return 1.0 if new == old else new / old
 
 
 def _check_scales(scales: Sequence[float], count: int) -> None:
@@ -93,7 +103,7 @@ def _plan(call: Call) -> _Plan:
     if told:
         _check_scales(told, len(axes))
         for axis, scale in zip(axes, told, strict=True):
-            sizes[axis], scales[axis] = int(shape[axis] * scale), scale
+            sizes[axis], scales[axis] = _scaled(shape[axis], scale), scale
     else:
         _apply_sizes(call, axes, sizes, scales)
     roi = _numbers(call, 1, "roi")
@@ -112,11 +122,11 @@ def _plan(call: Call) -> _Plan:
 
 def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[int], scales: list[float]) -> None:
     shape, wanted = shape_of(call.x), call.static_ints(3, "sizes")
-    if len(wanted) != len(axes) or min(wanted, default=0) < 0:
+    if len(wanted) != len(axes) or any(size < 0 for size in wanted):
         raise ShapeError("sizes are one number for each axis", found=str(list(wanted)))
-    if any(shape[axis] == 0 for axis in axes):
+    if not all(differs(shape[axis], 0) for axis in axes):
         raise ShapeError("an empty dimension cannot be resized", found=str(call.x.type))
-    factors = [size / shape[axis] for axis, size in zip(axes, wanted, strict=True)]
+    factors = [_factor(shape[axis], size) for axis, size in zip(axes, wanted, strict=True)]
     policy = call.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
     if policy != "stretch":
         factor = min(factors) if policy == "not_larger" else max(factors)
@@ -159,7 +169,8 @@ def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
     if call.flag("antialias") or call.flag("exclude_outside"):
         return False
     # ONNX aligns the corners of the size before it is rounded, `nn.resize` of the rounded one
-    rounded = any(n * s != new for n, s, new in zip(shape, plan.scales, plan.sizes, strict=True))
+    scaled = zip(shape, plan.scales, plan.sizes, strict=True)
+    rounded = any((n if s == 1 else n * s) != new for n, s, new in scaled)
     if plan.coordinates == "align_corners" and rounded:
         return False
     return plan.mode != "cubic" and plan.coordinates in COORDINATES

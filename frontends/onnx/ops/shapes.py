@@ -14,15 +14,15 @@ from tessella.frontends.onnx.registry import converts
 
 @converts("Shape", 1, 25)
 def shape(call: Call) -> SSAValue:
-    """A constant, as shapes are static; ``start`` and ``end`` slice it."""
+    """A constant, or the values of sizes; ``start`` and ``end`` slice it."""
     part = shape_of(call.x)[call.attribute("start") : call.attribute("end")]
-    return call.constant(np.array(part, np.int64))
+    return call.build.sizes(part)
 
 
 @converts("Size", 1, 25)
 def size(call: Call) -> SSAValue:
-    """A constant."""
-    return call.constant(np.array(math.prod(shape_of(call.x)), np.int64))
+    """A constant, or the value of a size."""
+    return call.reshape(call.build.sizes([math.prod(shape_of(call.x))]), ())
 
 
 @converts("OptionalHasElement", 15, 28, note="tensors only")

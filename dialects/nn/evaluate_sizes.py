@@ -1,0 +1,128 @@
+"""Evaluation of ops on arrays of sizes: the arithmetic by which models compute shapes.
+
+Such an array has the dtype `object`: its elements are numbers, and expressions of symbols. What
+has no expression left is an array of numbers again.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tessella.dialects.elements import dtype_of
+from tessella.dialects.nn import elementwise as ew
+from tessella.dialects.nn import reduction
+from tessella.dialects.nn.core import Array, NnOp
+from tessella.dialects.nn.symbolic import SizesOp
+from tessella.dialects.nn.traits import MovesElements
+from tessella.dialects.sizes import is_static
+from tessella.runtime import host
+from tessella.support.sizes import Size, UndecidedSizeError, differs, symbols_of
+
+
+def sizes_array(op: SizesOp) -> Array:
+    """The values of sizes."""
+    return _numbers(np.array(op.settings["values"], object), np.dtype(np.int64))
+
+
+def holds_sizes(array: Array) -> bool:
+    """Whether an array has expressions among its elements."""
+    return array.dtype == object
+
+
+def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
+    """The results of an op on arrays of which some hold sizes. Raises UndecidedSizeError where
+    they are no sizes."""
+    dtype = dtype_of(op.results[0].type)
+    if op.has_trait(MovesElements):
+        result = host.KERNELS[op.name](*arrays, **op.settings)
+    elif isinstance(op, ew.CastOp):
+        result = _cast(arrays[0], dtype)
+    elif (function := _ELEMENTWISE.get(type(op))) is not None and dtype.kind in "iub":
+        result = np.frompyfunc(function, len(arrays), 1)(*(x.astype(object) for x in arrays))
+    elif (ufunc := _REDUCTIONS.get(type(op))) is not None:
+        axes, keepdims = op.settings["axes"], op.settings["keepdims"]
+        result = ufunc.reduce(arrays[0], axis=axes, keepdims=keepdims, dtype=object)
+    else:
+        names = (symbol.name for x in arrays for symbol in symbols_of(x.reshape(-1)))
+        raise UndecidedSizeError(f"{op.name} needs numbers, and has sizes", names)
+    return [_numbers(np.asarray(result, object), dtype)]
+
+
+def _numbers(array: Array, dtype: np.dtype[Any]) -> Array:
+    """The array with a dtype of numbers, if it holds no expressions."""
+    return array.astype(dtype) if is_static(array.reshape(-1)) else array
+
+
+def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
+    if dtype.kind == "b":
+        return np.asarray(np.frompyfunc(_is_true, 1, 1)(array))
+    if dtype.kind in "iu" and dtype.itemsize >= 4:
+        return array
+    # raises for the first expression
+    return array.astype(dtype)
+
+
+def _truncated(a: Size, b: Size) -> Size:
+    """The quotient, rounded towards zero."""
+    if is_static((a, b)) or (a >= 0 and b > 0):
+        return -(-a // b) if (a < 0) != (b < 0) else a // b
+    raise _unsigned(a, b)
+
+
+def _remainder(a: Size, b: Size) -> Size:
+    if b > 0:
+        return a % b
+    raise _unsigned(a, b)
+
+
+def _remainder_of_positive(a: Size, b: Size) -> Size:
+    if a >= 0 and b > 0:
+        return a % b
+    raise _unsigned(a, b)
+
+
+def _unsigned(a: Size, b: Size) -> UndecidedSizeError:
+    names = (symbol.name for symbol in symbols_of((a, b)))
+    return UndecidedSizeError(f"{a} is divided by {b}, and both have to be positive", names)
+
+
+def _is_true(a: Size) -> bool:
+    return differs(a, 0)
+
+
+def _equal(a: Size, b: Size) -> bool:
+    return not differs(a, b)
+
+
+def _where(condition: bool, a: Size, b: Size) -> Size:
+    return a if condition else b
+
+
+_ELEMENTWISE: Mapping[type[NnOp], Callable[..., Any]] = {
+    ew.AddOp: operator.add,
+    ew.SubOp: operator.sub,
+    ew.MulOp: operator.mul,
+    ew.DivOp: _truncated,
+    ew.ModOp: _remainder,
+    ew.FmodOp: _remainder_of_positive,
+    ew.NegOp: operator.neg,
+    ew.MinOp: min,
+    ew.MaxOp: max,
+    ew.EqualOp: _equal,
+    ew.LessOp: operator.lt,
+    ew.LessEqualOp: operator.le,
+    ew.GreaterOp: operator.gt,
+    ew.GreaterEqualOp: operator.ge,
+    ew.WhereOp: _where,
+}
+
+_REDUCTIONS: Mapping[type[NnOp], np.ufunc] = {
+    reduction.ReduceSumOp: np.add,
+    reduction.ReduceProdOp: np.multiply,
+    reduction.ReduceMaxOp: np.maximum,
+    reduction.ReduceMinOp: np.minimum,
+}

@@ -1,0 +1,48 @@
+"""Kernels of values that follow from sizes."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from tessella.dialects.layout import NCHW
+from tessella.dialects.nn import symbolic
+from tessella.dialects.tile import Linear
+from tessella.kernels.builder import KernelBuilder
+from tessella.kernels.elements import rows
+from tessella.kernels.registry import native
+
+_I64 = rows(["i64"], reads=())
+
+
+@native(symbolic.SizesOp, "sizes", NCHW, elements=_I64)
+def sizes(k: KernelBuilder, op: symbolic.SizesOp) -> SSAValue:
+    """One map for each size, into its element of the result."""
+    type = k.result_type(op)
+    result = k.empty(type)
+    for number, size in enumerate(op.settings["values"]):
+        result = k.contract(
+            "=",
+            {"d0": 1},
+            {},
+            [],
+            (type, [Linear.of("d0") + number]),
+            lambda s, _, size=size: s.op(arith.IndexCastOp(s.size(size), i64)),
+            init=result,
+        )
+    return result
+
+
+@native(symbolic.IotaOp, "iota", NCHW, elements=_I64)
+def iota(k: KernelBuilder, op: symbolic.IotaOp) -> SSAValue:
+    """R[d0] = d0."""
+    type, count = k.result_type(op), op.settings["count"]
+    return k.contract(
+        "=",
+        {"d0": count},
+        {},
+        [],
+        (type, ["d0"]),
+        lambda s, _: s.op(arith.IndexCastOp(s.index("d0"), i64)),
+    )
