@@ -17,6 +17,7 @@ from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import ValueInfo
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
+from tessella.support.sizes import Size, Symbol, expression
 
 NAME = "nn.name"
 """Attribute of @main's arguments and results: the name users know them by."""
@@ -89,16 +90,23 @@ class Source(Protocol):
     def outputs(self) -> Sequence[ValueInfo]: ...
 
     @property
+    def symbols(self) -> Sequence[Symbol]:
+        """The symbols of a program that was made with them; none where shapes may be anything."""
+        ...
+
+    @property
     def fingerprint(self) -> str | None:
         """A key of everything that the program depends on except the shapes and values of inputs,
         equal in all processes; None if there is no such key."""
         ...
 
     def graph(
-        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         """The program for these input shapes (every input is named), and these values of some
         inputs, which it does not take: they are constants in it.
+
+        Raises UndecidedSizeError where it cannot leave a dimension open.
 
         Raises UnknownValueError, with all their names at once, where it needs the values of other
         inputs; else TessellaError.
@@ -160,6 +168,10 @@ def _names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str
     return names
 
 
+def _dimension(size: Size) -> int | str:
+    return size if expression(size) is None else str(size)
+
+
 def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
     """Inputs and outputs of the module's ``@main``."""
     func = main_function(module)
@@ -170,7 +182,7 @@ def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
     )
     inputs, outputs = (
         [
-            ValueInfo(name, dtype_name(dtype_of(t)), shape_of(t))
+            ValueInfo(name, dtype_name(dtype_of(t)), tuple(map(_dimension, shape_of(t))))
             for name, t in zip(group, group_types, strict=True)
         ]
         for group, group_types in zip(names, types, strict=True)

@@ -26,6 +26,7 @@ from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
 from tessella.dialects.rt import KernelOp, LaunchOp, divided
+from tessella.dialects.sizes import symbols_in
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
@@ -43,6 +44,7 @@ from tessella.runtime.events import PROFILED
 from tessella.runtime.image import Library
 from tessella.runtime.program import (
     Constant,
+    Dimension,
     HostStep,
     NativeStep,
     Program,
@@ -54,6 +56,7 @@ from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
 from tessella.support.logs import debug
+from tessella.support.sizes import Size, UndecidedSizeError
 from tessella.targets import Target
 
 _MANY = 16
@@ -289,8 +292,24 @@ class _Assembler:
             constants=constants,
             weights=sharing.packed(self.weights),
             nodes=self._nodes(),
+            symbols=self._symbols(),
             code=self.library,
         )
+
+    def _symbols(self) -> tuple[Dimension, ...]:
+        """The symbols of the module, each with a dimension of @main's inputs that is its value.
+
+        Raises UndecidedSizeError where there is none.
+        """
+        found: dict[Size, tuple[int, int]] = {}
+        for i, argument in enumerate(main_function(self.module).body.block.args):
+            for axis, size in enumerate(shape_of(argument)):
+                found.setdefault(size, (i, axis))
+        symbols = symbols_in(self.module)
+        missing = [symbol.name for symbol in symbols if symbol.size not in found]
+        if missing:
+            raise UndecidedSizeError("no dimension of an input is the symbol alone", missing)
+        return tuple(Dimension(symbol, *found[symbol.size]) for symbol in symbols)
 
     def _step(self, op: Operation, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
         match op:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from tessella.driver.compiling import Progress, quiet
 from tessella.driver.model import Model
+from tessella.driver.open_sizes import Dims, check_dims
 from tessella.driver.options import CompileOptions, make_options
 from tessella.support.errors import OptionError
 
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def compile_source(
-    source: Source, *, progress: Progress | None = None, **options: Unpack[CompileOptions]
+    source: Source,
+    *,
+    dims: Dims | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[CompileOptions],
 ) -> Model:
     """Compile what a frontend gives. Raises TessellaError."""
     checked = make_options(**options)
@@ -24,4 +29,4 @@ def compile_source(
             expected="a function of a text, or None",
             found=repr(progress),
         )
-    return Model(source, checked, progress or quiet)
+    return Model(source, checked, progress or quiet, check_dims(dims))

@@ -33,9 +33,11 @@ DERIVED = (
 )
 
 
-def explain(stages: Mapping[str, ModuleOp], values: Sequence[str] = ()) -> Explanation:
-    """The explanation of a program from what it was at its stages, and from the values of inputs
-    that it was made for.
+def explain(
+    stages: Mapping[str, ModuleOp], values: Sequence[str] = (), sizes: Sequence[str] = ()
+) -> Explanation:
+    """The explanation of a program from what it was at its stages, from the values of inputs that
+    it was made for, and from what became of the dimensions that the model leaves open.
 
     Without the `placed` stage, kernels are all that is known: an entry for each node of each.
     """
@@ -43,7 +45,7 @@ def explain(stages: Mapping[str, ModuleOp], values: Sequence[str] = ()) -> Expla
         stage = next(iter(stages))
         note = DERIVED.format(stage=stage)
         entries = list(_kernels(stages[stage]))
-        return Explanation(entries, note=note, threads=_threads(stages), values=values)
+        return Explanation(entries, note=note, threads=_threads(stages), values=values, sizes=sizes)
     module = stages["placed"]
     main = main_function(module)
     others = [function for function in functions(module) if function is not main]
@@ -56,6 +58,7 @@ def explain(stages: Mapping[str, ModuleOp], values: Sequence[str] = ()) -> Expla
         explainers[0].pick,
         threads=_threads(stages),
         values=values,
+        sizes=sizes,
     )
 
 

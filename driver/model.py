@@ -17,6 +17,7 @@ from tessella.driver import program_cache, ship
 from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
+from tessella.driver.open_sizes import Bounds, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.driver.subprograms import RunningRest
@@ -35,8 +36,9 @@ from tessella.support.errors import (
     ShapeError,
     UnknownValueError,
 )
-from tessella.support.logs import info
+from tessella.support.logs import debug, info
 from tessella.support.memory import give_back
+from tessella.support.sizes import Symbol, UndecidedSizeError, symbols_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
@@ -80,6 +82,8 @@ class Executable:
     """The stages, if they are kept."""
     rest: RunningRest[Model] | None = None
     """What follows, if the program is cut."""
+    sizes: Sequence[str] = ()
+    """What each dimension that the model leaves open is in the program, and why."""
 
     @property
     def lowered(self) -> StagedProgram:
@@ -93,7 +97,8 @@ class Executable:
         """Made on demand: the candidates that were not picked are found again."""
         from tessella.driver.explain import explain
 
-        return explain(self.lowered.stages, [str(value) for value in self.key.values])
+        values = [str(value) for value in self.key.values]
+        return explain(self.lowered.stages, values, self.sizes)
 
     def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
         """The outputs of the program for all inputs of the model."""
@@ -117,7 +122,13 @@ class Model(runnable.Model, Compiled):
     values shapes depend.
     """
 
-    def __init__(self, source: Source, options: Options, progress: Progress = quiet) -> None:
+    def __init__(
+        self,
+        source: Source,
+        options: Options,
+        progress: Progress = quiet,
+        bounds: Mapping[str, Bounds] | None = None,
+    ) -> None:
         super().__init__(source.inputs, source.outputs, options.threads)
         self._source: Source | None = source
         self._options = options
@@ -126,6 +137,7 @@ class Model(runnable.Model, Compiled):
         self._workspaces: deque[Workspace] = deque()
         self._in_calls = CompilesInCalls(expected=1)
         self._by_value = ByValue(self.inputs)
+        self._open = OpenSizes(self.inputs, bounds, source.symbols)
         self._known: set[int] = set()
         """The hashes of what programs were compiled for."""
         if not self._symbolic:
@@ -256,11 +268,18 @@ class Model(runnable.Model, Compiled):
     ) -> Executable:
         """The program for these shapes, and the values that it depends on among the arrays."""
         while True:
-            key = Key(shapes, self._by_value.values(arrays) if self._by_value.indices else ())
+            indices = self._by_value.indices
+            made = self._open.made(shapes, indices) if self._symbolic else shapes
+            key = Key(made, self._by_value.values(arrays) if indices else ())
             try:
                 return self._programs.get(key, partial(self._made, key, in_call))
             except UnknownValueError as error:
                 self._by_value.learn(error)
+            except Exception as error:
+                # what is wrong with the model is wrong with numbers, too
+                if not self._open.compile_numbers(made, error):
+                    raise
+                debug("compile", f"compiled for numbers: {error}")
 
     def _made(self, key: Key, in_call: bool) -> Executable:
         latest = self._programs.latest()
@@ -268,6 +287,7 @@ class Model(runnable.Model, Compiled):
         if latest is not None:
             latest.forget()
         executable.program.workspaces = self._workspaces
+        executable.sizes = self._open.told(key.shapes)
         self._tell(key, executable.timings, in_call)
         return executable
 
@@ -291,12 +311,29 @@ class Model(runnable.Model, Compiled):
         self._known.add(hash(key))
 
     def _compile(self, key: Key) -> Executable:
+        symbols = sorted(symbols_of(size for shape in key.shapes for size in shape))
+        if not symbols or self._source is None:
+            return self._compiled(key, symbols)
+        kept = program_cache.key(self._source.fingerprint, (key, *symbols), self._options)
+        refused = program_cache.refusal(kept)
+        if refused is not None:
+            raise UndecidedSizeError(*refused)
+        try:
+            return self._compiled(key, symbols)
+        except UnknownValueError:
+            raise
+        except Exception as error:
+            names = error.symbols if isinstance(error, UndecidedSizeError) else ()
+            program_cache.refuse(kept, str(error).partition("\n")[0], names)
+            raise
+
+    def _compiled(self, key: Key, symbols: Sequence[Symbol]) -> Executable:
         source, options = self._source, self._options
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.shapes}")
         shapes = {info.name: s for info, s in zip(self.inputs, key.shapes, strict=True)}
         values = {value.name: value.array for value in key.values}
-        kept = program_cache.key(source.fingerprint, key, options)
+        kept = program_cache.key(source.fingerprint, (key, *symbols), options)
 
         def lowered_again() -> StagedProgram:
             from tessella.driver.build import lower
@@ -318,13 +355,16 @@ class Model(runnable.Model, Compiled):
             timings = Timings()
             with timings.of("import"):
                 graph = source.graph(shapes, values)
+            if graph.rest is not None and symbols:
+                names = [symbol.name for symbol in symbols]
+                raise UndecidedSizeError("shapes depend on what the program computes", names)
             built = compile_graph(graph, options, self._progress)
             timings.update(built.lowered.timings)
             rest = None
             if graph.rest is None:
                 with timings.of("store"):
                     if options.pick == "measure":  # what it depends on was made only now
-                        kept = program_cache.key(source.fingerprint, key, options)
+                        kept = program_cache.key(source.fingerprint, (key, *symbols), options)
                     made = self._stored(key, built.program)
                     program_cache.store(kept, self.inputs, self.outputs, made)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -75,6 +75,21 @@ def store(
     except NotStorableError:
         return
     FOLDER.put(key, *parts)
+
+
+def refuse(key: str | None, why: str, symbols: Iterable[str]) -> None:
+    """Keep that what the key names cannot be compiled with these symbols, and why."""
+    if key is not None:
+        SIGNATURES.put(f"{key} refused", json.dumps([why, sorted(symbols)]).encode())
+
+
+def refusal(key: str | None) -> tuple[str, Sequence[str]] | None:
+    """Why what the key names cannot be compiled with which symbols, if that is known."""
+    data = None if key is None else SIGNATURES.get(f"{key} refused")
+    if data is None:
+        return None
+    why, symbols = json.loads(data)
+    return why, symbols
 
 
 def fetch_signature(model: str) -> Signature | None:

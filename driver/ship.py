@@ -15,6 +15,7 @@ from tessella.driver.subprograms import whole
 from tessella.runtime.artifact import Buffer, Compiled, dump
 from tessella.runtime.records import NotStorableError
 from tessella.support.errors import OptionError
+from tessella.support.sizes import Size
 from tessella.support.versions import versions
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def compiled(
-    shapes: Sequence[Sequence[int]],
+    shapes: Sequence[Sequence[Size]],
     values: Mapping[int, bytes],
     program: Program,
     options: Options,

@@ -27,12 +27,13 @@ from xdsl.dialects.vector import Vector
 
 from tessella.dialects import rt
 from tessella.dialects.arith import Arith
-from tessella.dialects.graph import CompileContext, Graph, ValueInfo, signature
+from tessella.dialects.graph import CompileContext, Graph, ValueInfo, main_function, signature
 from tessella.dialects.nn import Nn
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import Array
+from tessella.dialects.nn.core import Array, shape_of
 from tessella.dialects.place import Place
 from tessella.dialects.printing import to_text
+from tessella.dialects.sizes import symbols_in
 from tessella.dialects.tile import Tile
 from tessella.driver import plugged
 from tessella.driver.located import LocatedParser, Problem, verify_each
@@ -99,7 +100,7 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
 
 
 class StageSource:
-    """A stage file as a source of programs: its shapes are concrete, so it has one."""
+    """A stage file as a source of the one program that it holds."""
 
     fingerprint: str | None = None
 
@@ -109,12 +110,15 @@ class StageSource:
         self.inputs: list[ValueInfo]
         self.outputs: list[ValueInfo]
         self.inputs, self.outputs = signature(self._graph.module)
+        self.symbols = symbols_in(self._graph.module)
 
     def graph(
         self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         """The program. Raises ShapeError for shapes other than those it was lowered for."""
-        known = {info.name: info.shape for info in self.inputs}
+        arguments = main_function(self._graph.module).body.block.args
+        types = zip(self.inputs, arguments, strict=True)
+        known = {info.name: shape_of(argument) for info, argument in types}
         if dict(shapes) != known:
             raise ShapeError(
                 f"the stage {self.stage!r} was made for other shapes",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tessella.driver.compile import compile_source
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
+from tessella.driver.open_sizes import Dims
 from tessella.driver.stages import stage_of
 from tessella.frontends.kept import KeptSource
 from tessella.support.errors import OptionError
@@ -85,6 +86,7 @@ def compile(
     max_weight_growth: float | None = None,
     database: str | None = None,
     budget: float | None = None,
+    dims: Dims | None = None,
     constants: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     progress: Progress | None = None,
@@ -100,6 +102,9 @@ def compile(
     ``winograd="off"`` refuses convolutions by Winograd's method, whose weights take up to four
     times the memory; all weights take up to ``max_weight_growth`` times that of the model (2 by
     default).
+    ``dims`` gives the least and the greatest size of dimensions that the model leaves open,
+    ``{"batch": (1, 64), "seq": (1, 512)}``, or one size, ``{"batch": 8}``. These then
+    stay open in programs, as far as they can (docs/open-sizes.md); ``{}`` is for all sizes.
     ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected.
     ``progress`` is called with the name of each step.
 
@@ -119,5 +124,6 @@ def compile(
         max_weight_growth=max_weight_growth,
         database=database,
         budget=budget,
+        dims=dims,
         progress=progress,
     )

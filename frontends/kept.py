@@ -17,6 +17,7 @@ from tessella.driver import program_cache
 from tessella.runtime.signature import ValueInfo
 from tessella.support import disk
 from tessella.support.errors import InvalidModelError, UnknownValueError
+from tessella.support.sizes import Symbol
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph
@@ -31,6 +32,8 @@ them with a reason."""
 
 class KeptSource:
     """An ONNX model by what identifies it; ``read`` gives the model itself."""
+
+    symbols: Sequence[Symbol] = ()
 
     def __init__(
         self, model: object, settings: Mapping[str, Any], read: Callable[[], OnnxSource]

@@ -17,6 +17,7 @@ from tessella.driver.options import Options
 from tessella.driver.stages import STAGES
 from tessella.runtime.explanation import Explanation
 from tessella.support.errors import InternalError
+from tessella.support.sizes import Symbol
 
 MAX_PROGRAMS = 64
 """Programs that a function keeps; the one used longest ago is dropped."""
@@ -42,6 +43,7 @@ class FixedSource:
     """A program on its way to the driver, which gets it once: the weights may be large."""
 
     fingerprint: str | None = None
+    symbols: Sequence[Symbol] = ()
 
     def __init__(self, graph: Graph) -> None:
         self._graph: Graph | None = graph

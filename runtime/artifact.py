@@ -37,6 +37,7 @@ from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, St
 from tessella.runtime.records import decoded, encoded
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
 Buffer = bytes | memoryview
@@ -52,7 +53,7 @@ class Compiled:
 
     target: str
     features: Sequence[str]
-    shapes: Sequence[Sequence[int]]
+    shapes: Sequence[Sequence[Size]]
     program: Program
     values: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
     """Of inputs that the program does not take, as it is made for them."""
@@ -119,6 +120,7 @@ class _Writer:
             tuple(map(self._weight, program.weights)),
             {code: tuple(names) for code, names in program.nodes.items()},
             tuple(program.calls),
+            program.symbols,
         )
 
     def _step(self, step: Step) -> NativeStep | HostStep | ScanRecord:
@@ -226,6 +228,7 @@ class Artifact:
             constants=record.constants,
             weights=[self._weights[i] for i in record.weights],
             nodes=record.nodes,
+            symbols=record.symbols,
             code=code,
             calls=record.calls,
         )

@@ -26,15 +26,18 @@ class Explanation:
     """How kernels are divided between threads; None where the program was not lowered so far."""
     values: Sequence[str] = ()
     """The values of inputs that the program was made for, as shapes depend on them."""
+    sizes: Sequence[str] = ()
+    """What each dimension that the model leaves open is in the program, and why."""
     subprograms: Sequence[tuple[str, Explanation]] = ()
     """Where the program is cut: the subprograms after the first one, of the latest call."""
 
     def json(self) -> str:
-        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values"}``,
-        and ``"note"`` where there is one. Costs are in seconds."""
+        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values",
+        "sizes"}``, and ``"note"`` where there is one. Costs are in seconds."""
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
-        more = {"pick": self.pick, "threads": self.threads, "values": list(self.values)}
+        made_for = {"values": list(self.values), "sizes": list(self.sizes)}
+        more = {"pick": self.pick, "threads": self.threads, **made_for}
         followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
         rest = {"subprograms": followed} if followed else {}
         return json.dumps({**parts, **more, **rest, **note}, indent=2)
@@ -70,6 +73,8 @@ class Explanation:
             text += ["", *thread_lines(self.threads)]
         if self.values:
             text += ["", headline_of_values(self.values)]
+        if self.sizes:
+            text += ["", "open dimensions", *(f"  {line}" for line in self.sizes)]
         for where, subprogram in self.subprograms:
             text += ["", f"{where}:", subprogram._text(why=why)]
         return "\n".join([self.note, *text] if self.note else text)

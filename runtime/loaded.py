@@ -23,6 +23,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
+from tessella.support.sizes import expression, symbols_of, value_of
 from tessella.targets import Target, threads
 
 Array = npt.NDArray[Any]
@@ -190,9 +191,22 @@ def _machines() -> list[str]:
 
 
 def _serves(entry: Entry, shapes: Shapes, arrays: Sequence[Array]) -> bool:
-    return entry.shapes == shapes and all(
+    return (entry.shapes == shapes or _covers(entry, shapes)) and all(
         arrays[i].tobytes().hex() == data for i, data in entry.values.items()
     )
+
+
+def _covers(entry: Entry, shapes: Shapes) -> bool:
+    """Whether a program with symbols is one for these shapes."""
+    made = [size for shape in entry.shapes for size in shape]
+    given = [size for shape in shapes for size in shape]
+    found = {m: n for m, n in zip(made, given, strict=True) if expression(m) is not None}
+    symbols = symbols_of(made)
+    if not symbols or any(symbol.size not in found for symbol in symbols):
+        return False
+    values = {symbol.name: found[symbol.size] for symbol in symbols}
+    inside = all(symbol.low <= values[symbol.name] <= symbol.high for symbol in symbols)
+    return inside and all(value_of(m, values) == n for m, n in zip(made, given, strict=True))
 
 
 def _explanation(entry: Entry, where: str) -> Explanation:

@@ -6,22 +6,23 @@ running rely on, except for what code does: code is trusted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
-from tessella.runtime.program import Constant, HostStep, NativeStep, TensorSpec
+from tessella.runtime.program import Constant, Dimension, HostStep, NativeStep, TensorSpec
 from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
+from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 3
+FORMAT = 4
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 
@@ -56,6 +57,7 @@ class ProgramRecord:
     """Their places in the artifact's table."""
     nodes: Mapping[int, tuple[str, ...]]
     calls: tuple[Call, ...]
+    symbols: tuple[Dimension, ...]
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Entry:
     """The name in ``targets``."""
     features: tuple[str, ...]
     """That the machine must have beyond the target's."""
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[Size, ...], ...]
     """Of the inputs."""
     values: Mapping[int, str]
     """The bytes, in hexadecimal, of inputs that the program does not take: it is made for them."""
@@ -120,16 +122,24 @@ def _verify_entry(manifest: Manifest, entry: Entry) -> None:
     inputs, program = manifest.inputs, entry.program
     _require(len(entry.shapes) == len(inputs), "a program has not the inputs of the model")
     for info, shape in zip(inputs, entry.shapes, strict=True):
-        _require(fits(shape, info.shape), f"the input {info.name!r} cannot have the shape {shape}")
+        least = [bounds_of(size)[0] for size in shape]
+        _require(fits(least, info.shape), f"the input {info.name!r} cannot have the shape {shape}")
     for index, data in entry.values.items():
         _require(index < len(inputs), "a program is made for an input that there is not")
         spec = TensorSpec(entry.shapes[index], dtype_of(inputs[index].dtype, "inputs"))
+        _require(not symbols_of(spec.shape), "the value of an input has no size")
         _require(len(bytes.fromhex(data)) == _bytes(spec), "the value of an input has another size")
     taken = len(inputs) - len(entry.values)
     if entry.image is not None:
         _verify_image(entry.image)
     _require(program.inputs == taken, "a program does not take the model's inputs")
     _require(len(program.results) == len(manifest.outputs), "a program gives other outputs")
+    shapes = [shape for i, shape in enumerate(entry.shapes) if i not in entry.values]
+    for dimension in program.symbols:
+        _require(dimension.input < taken, "a symbol is no dimension of an input")
+        axes = shapes[dimension.input]
+        is_symbol = dimension.axis < len(axes) and axes[dimension.axis] == dimension.symbol.size
+        _require(is_symbol, "a symbol is no dimension of an input")
     _verify_program(program, manifest.weights, entry.image)
 
 
@@ -147,14 +157,15 @@ def _verify_program(
     _require(all(i < len(weights) for i in program.weights), "a program reads no weight")
     table = [weights[i] for i in program.weights]
     known = set(range(program.inputs))
+    symbols = {dimension.symbol for dimension in program.symbols}
     for number, constant in program.constants.items():
         _require(constant.slot < len(table), "a constant is no weight")
-        _verify_constant(constant.spec, table[constant.slot].size)
+        _verify_constant(constant.spec, table[constant.slot].size, symbols)
         _define(known, [number])
     for step in program.steps:
         _require(known.issuperset(step.inputs), "a step reads what no step before it gives")
         _define(known, step.outputs)
-        _verify_step(step, weights, image)
+        _verify_step(step, weights, image, symbols)
     _require(known.issuperset(program.results), "a result is computed by no step")
     # values are kept in a list
     _require(max(known, default=0) < 2 * len(known) + 64, "values have numbers that are too large")
@@ -165,12 +176,22 @@ def _define(known: set[int], numbers: Sequence[int]) -> None:
     known.update(numbers)
 
 
-def _verify_constant(spec: TensorSpec, size: int) -> None:
+def _verify_constant(spec: TensorSpec, size: int, symbols: Set[Symbol]) -> None:
+    _verify_sizes(spec.shape, symbols)
     _require(size in (_bytes(spec), spec.dtype.itemsize), "a constant has another size")
 
 
+def _verify_sizes(sizes: Iterable[Size], symbols: Set[Symbol]) -> None:
+    sizes = list(sizes)
+    _require(symbols_of(sizes) <= symbols, "a size depends on what is no symbol of the program")
+    _require(all(bounds_of(size)[0] >= 0 for size in sizes), "a size can be negative")
+
+
 def _verify_step(
-    step: NativeStep | HostStep | ScanRecord, weights: Sequence[Blob], image: CodeRecord | None
+    step: NativeStep | HostStep | ScanRecord,
+    weights: Sequence[Blob],
+    image: CodeRecord | None,
+    symbols: Set[Symbol],
 ) -> None:
     match step:
         case NativeStep():
@@ -179,13 +200,30 @@ def _verify_step(
             _require(names <= functions, f"there is no code of {step.name!r}")
             _require(not step.shared or {GROW, ENTER} <= functions, "there is no pool")
             _require(len(step.specs) == len(step.outputs), "a step has outputs without shapes")
-            _require(max(map(_bytes, step.specs), default=0) < LARGEST, "an output is too large")
+            for spec in step.specs:
+                _verify_sizes(spec.shape, symbols)
+                _require(bounds_of(_bytes(spec))[0] < LARGEST, "an output is too large")
+            _verify_sizes([step.arena_bytes, step.private_bytes], symbols)
         case HostStep():
             count = len(step.outputs) if step.specs is None else len(step.specs)
             _require(count == len(step.outputs), "a step has outputs without shapes")
+            for spec in step.specs or ():
+                _verify_sizes(spec.shape, symbols)
+            _verify_sizes(_sizes_in(tuple(step.settings.values())), symbols)
         case ScanRecord():
             _verify_scan(step)
+            inner = {dimension.symbol for dimension in step.body.symbols}
+            _require(inner in (set(), symbols), "the body of a loop has other symbols")
             _verify_program(step.body, weights, image)
+
+
+def _sizes_in(setting: Any) -> Iterator[Size]:
+    """The sizes in settings of ops."""
+    if isinstance(setting, tuple):
+        for each in cast(tuple[Any, ...], setting):
+            yield from _sizes_in(each)
+    elif isinstance(setting, Expr):
+        yield cast(Size, setting)
 
 
 def _verify_scan(step: ScanRecord) -> None:
@@ -197,7 +235,7 @@ def _verify_scan(step: ScanRecord) -> None:
     _require(loop.carried <= len(step.outputs), "a loop carries more than it gives")
 
 
-def _bytes(spec: TensorSpec) -> int:
+def _bytes(spec: TensorSpec) -> Size:
     return prod(spec.shape) * spec.dtype.itemsize
 
 

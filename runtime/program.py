@@ -3,6 +3,9 @@
 A step is a native segment, a NumPy kernel by name, or a loop around another program. Values are
 numbered: the inputs first, then the results of steps. The weights are arrays of bytes in a table,
 which other programs may read too.
+
+A program may have symbols, whose values the shapes of its inputs tell at each call. The shapes of
+its values and the sizes of its memory are then expressions of them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import functools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +24,18 @@ from tessella.runtime import host
 from tessella.runtime.arena import Workspace, address, aligned
 from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import Library
-from tessella.runtime.pool import CONTEXT_SLOTS, LINE, POOL, Team
+from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
+from tessella.support.sizes import Expr, Size, Symbol, value_of
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
+MAX_SIZES = 256
+"""Sets of values of its symbols that a program is kept for."""
+
+_SIZES = CONTEXT.index("sizes")
 _SEGMENT = ctypes.CFUNCTYPE(
     None, *[ctypes.c_void_p] * 5, ctypes.c_int64, ctypes.c_int64
 )  # calls through CFUNCTYPE release the GIL
@@ -37,8 +45,21 @@ _SEGMENT = ctypes.CFUNCTYPE(
 class TensorSpec:
     """Shape and dtype of a value."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     dtype: np.dtype[Any]
+
+    def at(self, values: Mapping[str, int]) -> TensorSpec:
+        """Shape and dtype for values of the symbols."""
+        return TensorSpec(tuple(value_of(size, values) for size in self.shape), self.dtype)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A symbol of a program, and the dimension of an input that is its value."""
+
+    symbol: Symbol
+    input: int
+    axis: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +69,10 @@ class Constant:
 
     slot: int
     spec: TensorSpec
+
+    def at(self, values: Mapping[str, int]) -> Constant:
+        """The constant for values of the symbols."""
+        return Constant(self.slot, self.spec.at(values))
 
     def array(self, weights: Sequence[Array]) -> Array:
         """Its elements, in the memory of the weight. They must not be written to."""
@@ -62,17 +87,23 @@ class NativeStep:
 
     name: str
     """Of the segment in the program's code."""
-    arena_bytes: int
+    arena_bytes: Size
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
     """Of the outputs."""
     shared: bool = False
     """Whether several threads run it together. Otherwise it is run as thread 0 of 1."""
-    private_bytes: int = 0
+    private_bytes: Size = 0
     """Of the arena of each thread, after the one that they share."""
     brief: bool = False
     """Whether it takes about as long as waking threads does: those that sleep are left asleep."""
+
+    def at(self, values: Mapping[str, int]) -> NativeStep:
+        """The step for values of the symbols."""
+        specs = tuple(spec.at(values) for spec in self.specs)
+        arena, private = (value_of(size, values) for size in (self.arena_bytes, self.private_bytes))
+        return replace(self, specs=specs, arena_bytes=arena, private_bytes=private)
 
 
 @dataclass(frozen=True)
@@ -88,6 +119,12 @@ class HostStep:
     specs: tuple[TensorSpec, ...] | None = None
     """Of the outputs, which others rely on; None where any are right."""
 
+    def at(self, values: Mapping[str, int]) -> HostStep:
+        """The step for values of the symbols."""
+        settings = {name: _numbers(setting, values) for name, setting in self.settings.items()}
+        specs = None if self.specs is None else tuple(spec.at(values) for spec in self.specs)
+        return replace(self, settings=settings, specs=specs)
+
 
 @dataclass(frozen=True)
 class ScanStep:
@@ -97,6 +134,10 @@ class ScanStep:
     loop: Loop
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+    def at(self, values: Mapping[str, int]) -> ScanStep:
+        """The step for values of the symbols."""
+        return replace(self, body=self.body.sized(values) if self.body.symbols else self.body)
 
 
 Step = NativeStep | HostStep | ScanStep
@@ -142,8 +183,21 @@ class Program:
     """What is told what the program does: see ``recorded``."""
     workspaces: deque[Workspace] = field(default_factory=deque[Workspace])
     """Memory for calls, which other programs may use as well."""
+    symbols: tuple[Dimension, ...] = ()
+    """The order is that of the numbers that native code reads."""
+    sizes: tuple[int, ...] = ()
+    """The values of the symbols, in a program that was made for them."""
+    pointers: ctypes.Array[ctypes.c_void_p] | None = None
+    """The addresses of the weights, if another program has them."""
 
     def __post_init__(self) -> None:
+        if self.pointers is None:
+            addresses = map(address, self.weights)
+            self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
+        self._sized: dict[tuple[int, ...], Program] = {}
+        if self.symbols:
+            return
+        self.numbers = np.array(self.sizes, np.int64)
         self._frames: deque[_Frame] = deque()
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._values: list[Any] = [None] * (max([self.inputs - 1, *known]) + 1)
@@ -172,6 +226,9 @@ class Program:
         Raises ExecutionError where values cannot be computed with, such as an index out of range,
         and ResourceError where memory is short.
         """
+        if self.symbols:
+            sizes = tuple([arrays[d.input].shape[d.axis] for d in self.symbols])
+            return self.at(sizes).run(arrays, threads, out)
         values = self._values.copy()
         values[: self.inputs] = arrays
         if out:
@@ -204,6 +261,24 @@ class Program:
             for step in self.steps
         )
         return replace(self, steps=tuple(steps), recorder=recorder)
+
+    def at(self, sizes: tuple[int, ...]) -> Program:
+        """The program for values of its symbols: those that it was made for last are kept. It has
+        the same code, weights and memory."""
+        found = self._sized.get(sizes)
+        if found is None:
+            if len(self._sized) >= MAX_SIZES:
+                self._sized.clear()
+            names = (dimension.symbol.name for dimension in self.symbols)
+            found = self._sized[sizes] = self.sized(dict(zip(names, sizes, strict=True)))
+        return found
+
+    def sized(self, values: Mapping[str, int]) -> Program:
+        """The program for values of its symbols by name."""
+        sizes = tuple(values[dimension.symbol.name] for dimension in self.symbols)
+        steps = tuple(step.at(values) for step in self.steps)
+        constants = {i: constant.at(values) for i, constant in self.constants.items()}
+        return replace(self, steps=steps, constants=constants, symbols=(), sizes=sizes)
 
     @property
     def library(self) -> Library:
@@ -254,8 +329,6 @@ class _Frame:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        pointers = map(address, program.weights)
-        self._weights = (ctypes.c_void_p * len(program.weights))(*pointers)
         self._workspace: Workspace | None = None
         self._team: Team | None = None
         self._size = self._arena_bytes(1)
@@ -282,9 +355,10 @@ class _Frame:
         return max(sizes, default=0)
 
     def _new_contexts(self, threads: int) -> Array:
-        """Zeroed contexts, in lines of their own."""
+        """Zeroed contexts, in lines of their own, with the values of symbols."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
+        contexts[_SIZES::CONTEXT_SLOTS] = address(self._program.numbers)
         if self._program.recorder is not None:
             self._program.recorder.attach(contexts)
         return contexts
@@ -297,7 +371,8 @@ class _Frame:
         match step:
             case NativeStep():
                 call = _NativeCall(step, self._program.nodes, self._contexts, workspace)
-                weights = ctypes.addressof(self._weights)
+                assert self._program.pointers is not None
+                weights = ctypes.addressof(self._program.pointers)
                 version = "" if self._program.recorder is None else PROFILED
                 segment = self._program.library.address(step.name + version)
                 call.bind(segment, weights, arena, self._team if step.shared else None)
@@ -389,6 +464,13 @@ class _ScanCall:
         results = self.step.loop.run(self.step.body.run, inputs)
         for i, result in zip(self.step.outputs, results, strict=True):
             values[i] = result
+
+
+def _numbers(setting: Any, values: Mapping[str, int]) -> Any:
+    """A setting of an op for values of the symbols."""
+    if isinstance(setting, tuple):
+        return tuple(_numbers(each, values) for each in cast(tuple[Any, ...], setting))
+    return value_of(cast(Size, setting), values) if isinstance(setting, Expr) else setting
 
 
 def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:

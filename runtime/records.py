@@ -7,6 +7,7 @@
 | mapping | object; its keys are texts |
 | dtype | ``{"dtype": name}`` |
 | None, bool, int, float, str | the same |
+| size with symbols | ``{"sum": [[factor, [symbol or quotient, ..]], ..]}`` |
 
 An alternative of dataclasses is known by its fields.
 """
@@ -16,12 +17,13 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from tessella.runtime.elements import dtype_name, dtype_named
+from tessella.support.sizes import MOST, Expr, Size, Symbol, product
 
 T = TypeVar("T")
 
@@ -33,6 +35,10 @@ _SHOWN = 60
 
 _NUMBERS = "biufcV"
 """Kinds of dtypes; those of elements that NumPy lacks are structures."""
+
+_SUM = "sum"
+_MOST = 64
+"""Symbols of a product."""
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -57,6 +63,9 @@ def encoded(value: Any) -> Any:
         return value
     if isinstance(value, np.dtype):
         return {"dtype": dtype_name(value)}
+    if isinstance(value, Expr):
+        terms = value.terms.items()
+        return {_SUM: [[factor, [encoded(atom) for atom in atoms]] for atoms, factor in terms]}
     if dataclasses.is_dataclass(value):
         fields = (field.name for field in dataclasses.fields(value))
         return {name: encoded(getattr(value, name)) for name in fields}
@@ -114,6 +123,33 @@ def _truth(value: Any, where: str) -> bool:
     return value
 
 
+def _size(value: Any, where: str) -> Size:
+    """A sum of products of symbols."""
+    fields = _object(value, where)
+    if fields.keys() != {_SUM}:
+        raise RecordError(where, "a size", value)
+    total: Size = 0
+    for term in _list(fields[_SUM], where):
+        match term:
+            case [int() as factor, [*atoms]] if -LARGEST < factor < LARGEST and len(atoms) < _MOST:
+                total = total + factor * product(_atom(atom, where) for atom in atoms)
+            case _:
+                raise RecordError(where, "a factor and symbols", term)
+    return total
+
+
+def _atom(value: Any, where: str) -> Size:
+    match value:
+        case {"name": str(name), "low": int(low), "high": int(high)}:
+            if not (name.isidentifier() and 0 <= low <= high <= MOST):
+                raise RecordError(where, "a symbol with bounds", value)
+            return Symbol(name, low, high).size
+        case {"numerator": numerator, "divisor": int(divisor)} if 0 < divisor < LARGEST:
+            return _size(numerator, where) // divisor
+        case _:
+            raise RecordError(where, "a symbol or a quotient", value)
+
+
 def _nothing(value: Any, where: str) -> None:
     if value is not None:
         raise RecordError(where, "null", value)
@@ -123,7 +159,9 @@ def _any(value: Any, where: str) -> Any:
     """A setting of an op: lists are tuples."""
     if isinstance(value, list):
         return tuple(_any(item, where) for item in cast(list[Any], value))
-    return value if type(value) in _PLAIN else _dtype((), value, where)
+    if type(value) in _PLAIN:
+        return value
+    return (_size if _SUM in _object(value, where) else partial(_dtype, ()))(value, where)
 
 
 def _dtype(_: Any, value: Any, where: str) -> np.dtype[Any]:
@@ -197,6 +235,7 @@ _SCALARS: Mapping[Any, Callable[[Any, str], Any]] = {
     bool: _truth,
     type(None): _nothing,
     Any: _any,
+    Expr: _size,
 }
 _GENERIC: Mapping[Any, Callable[[Sequence[Any], Any, str], Any]] = {
     np.dtype: _dtype,

@@ -22,6 +22,7 @@ from tessella.driver.model import Model
 from tessella.runtime.image import Image, Library
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
+from tessella.support.sizes import Symbol
 from tests.codegen import aarch64
 
 Array = npt.NDArray[Any]
@@ -99,6 +100,7 @@ class FixedSource:
     """A source with one graph, made anew each time."""
 
     fingerprint: str | None = None
+    symbols: Sequence[Symbol] = ()
 
     def __init__(self, make: Callable[[], Graph]) -> None:
         self._make = make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -24,7 +24,7 @@ from tessella.support.errors import (
     UnknownValueError,
     UnsupportedError,
 )
-from tessella.support.sizes import Size, UndecidedSizeError, symbols_of
+from tessella.support.sizes import Size, Symbol, UndecidedSizeError, symbols_of
 
 MAX_BYTES = 16 << 30
 """The largest tensor that a model may have by default, in bytes."""
@@ -40,6 +40,7 @@ class OnnxSource:
     """
 
     fingerprint: str | None = None
+    symbols: Sequence[Symbol] = ()
 
     def __init__(
         self,

@@ -134,7 +134,7 @@ def test_values_ahead_of_calls(compiled: list[str]) -> None:
     program = tessella.compile(reshaping())
     with pytest.raises(UnknownValueError, match="'sizes'"):
         program.prepare({"sizes": [2]})
-    with pytest.raises(InputError, match="names"):
+    with pytest.raises(InputError, match="unknown"):
         program.prepare({}, {"size": ints(3, 4)})
     with pytest.raises(InputError, match="float64"):
         program.prepare({}, {"sizes": [3.0, 4.0]})

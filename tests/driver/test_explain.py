@@ -234,7 +234,7 @@ def test_grades_are_shown() -> None:
 
 def test_json() -> None:
     found = json.loads(explained().json())
-    assert list(found) == ["ops", "conversions", "fusions", "pick", "threads", "values"]
+    assert list(found) == ["ops", "conversions", "fusions", "pick", "threads", "values", "sizes"]
     for op in found["ops"]:
         assert op.keys() >= {"op", "node", "kernel", "place", "cost", "group", "rejected"}
         assert all(r.keys() == {"kernel", "place", "reason"} for r in op["rejected"])

@@ -346,4 +346,4 @@ def test_a_change_of_calls_is_a_change_of_the_format() -> None:
     layouts = (pool.TABLE, pool.RUN, pool.RUN_NUMBERS, pool.CONTEXT, pool.LINE, pool.BOXES)
     calls = (*layouts, arguments)
     found = hashlib.sha256(repr(calls).encode()).hexdigest()[:12]
-    assert (FORMAT, found) == (3, "4448e439f8a2")
+    assert (FORMAT, found) == (4, "7ebb7e10f1bb")

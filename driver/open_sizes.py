@@ -1,0 +1,272 @@
+"""The dimensions that a model leaves open: which of them stay symbols in its programs.
+
+A program is made for a range of each symbol. Sizes 0 and 1 have programs of their own, as much is
+different there: a dimension of 1 broadcasts. So have few rows and many, as tiles that serve many
+are no use to few. A size that a program cannot leave open is compiled as a number; why is kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import cast
+
+from tessella.runtime.model import Shapes
+from tessella.runtime.signature import ValueInfo
+from tessella.support.errors import InputError, OptionError
+from tessella.support.sizes import (
+    MOST,
+    Size,
+    Symbol,
+    UndecidedSizeError,
+    expression,
+    symbols_of,
+    value_of,
+    with_symbols,
+)
+
+Bounds = tuple[int, int]
+"""The least and the greatest size of a dimension."""
+
+Dims = Mapping[str, int | Bounds]
+"""Sizes, or bounds of sizes, by the names of open dimensions."""
+
+ANY_SIZE: Bounds = 0, MOST
+FEW, MANY = 2, 16
+"""Where the ranges of few and of many begin."""
+MAX_KNOWN = 1024
+"""Shapes of inputs that need no second look."""
+
+_NO_NAME = re.compile(r"\W", re.ASCII)
+
+
+class OpenSizes:
+    """The symbols of a signature, and what they are in programs."""
+
+    def __init__(
+        self,
+        inputs: Sequence[ValueInfo],
+        bounds: Mapping[str, Bounds] | None,
+        made_for: Sequence[Symbol] = (),
+    ) -> None:
+        """``made_for`` are the symbols of a source that is open already. Without them and without
+        bounds, programs are made for numbers alone."""
+        self._is_open = bounds is not None or bool(made_for)
+        bounds = bounds or {}
+        names = dict.fromkeys(d for i in inputs for d in i.shape if isinstance(d, str))
+        unknown = sorted(bounds.keys() - names.keys())
+        if unknown:
+            raise OptionError(
+                f"the model has no open dimension {', '.join(map(repr, unknown))}",
+                expected=f"some of {', '.join(map(repr, names)) or 'none'}",
+                hint="the signature names them: model.inputs",
+            )
+        self._inputs = inputs
+        self._names = _identifiers(names)
+        self._derived = {
+            name: size for name in names if (size := _derived(name, self._names)) is not None
+        }
+        """Those that name an expression of others, such as ``past + 1``."""
+        self._known: dict[tuple[Shapes, tuple[int, ...]], Shapes] = {}
+        self._made_for = {symbol.name: symbol for symbol in made_for}
+        self._bounds = {name: bounds.get(name, self._widest(name)) for name in names}
+        self._numbers: dict[tuple[str, int], str] = {}
+        """Why a range, by the symbol's name in programs and its least size, is compiled as
+        numbers."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The open dimensions."""
+        return list(self._names)
+
+    def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> Shapes:
+        """What a program is made for that serves these shapes of the inputs. Inputs that matter by
+        value have the shapes of their values.
+
+        Raises InputError for a size outside its bounds.
+        """
+        key = shapes, by_value
+        if key not in self._known:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = self._made(shapes, by_value)
+        return self._known[key]
+
+    def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> Shapes:
+        sizes = self._sizes(shapes)
+        fixed = {d for i in by_value for d in self._inputs[i].shape}
+        ranges = {
+            name: size if name in fixed else self._range(name, size) for name, size in sizes.items()
+        }
+        for name, derived in self._derived.items():
+            numbers = {self._names[other]: n for other, n in sizes.items()}
+            expected = value_of(derived, numbers)
+            if self._made_for and expected != sizes[name]:
+                raise InputError(
+                    f"the dimension {name!r} does not fit the others",
+                    expected=str(expected),
+                    found=str(sizes[name]),
+                )
+            if name not in fixed and expected == sizes[name]:
+                symbols = {self._names[other]: size for other, size in ranges.items()}
+                ranges[name] = with_symbols(derived, symbols)
+        return tuple(
+            tuple(
+                ranges[d] if isinstance(d, str) else size
+                for d, size in zip(info.shape, shape, strict=True)
+            )
+            for info, shape in zip(self._inputs, shapes, strict=True)
+        )
+
+    def compile_numbers(self, made: Shapes, error: Exception) -> bool:
+        """Make numbers of the symbols that an error is about, in the programs to come. False if
+        there is none."""
+        symbols = symbols_of(size for shape in made for size in shape)
+        if isinstance(error, UndecidedSizeError) and error.symbols:
+            symbols = {symbol for symbol in symbols if symbol.name in error.symbols} or symbols
+        why = str(error).partition("\n")[0]
+        self._numbers |= {(symbol.name, symbol.low): why for symbol in symbols}
+        self._known.clear()
+        return bool(symbols)
+
+    def told(self, made: Shapes) -> Sequence[str]:
+        """What each open dimension is in a program, and why it is a number."""
+        if not self._is_open:
+            return []
+        found: dict[str, str] = {}
+        for info, shape in zip(self._inputs, made, strict=True):
+            for name, size in zip(info.shape, shape, strict=True):
+                if isinstance(name, str):
+                    found[name] = self._told(name, size)
+        return [f"{name}: {text}" for name, text in found.items()]
+
+    def _told(self, name: str, size: Size) -> str:
+        symbols = symbols_of([size])
+        if name in self._derived and symbols:
+            return str(size)
+        if symbols:
+            [symbol] = symbols
+            upper = "" if symbol.high == MOST else f" to {symbol.high}"
+            return f"open, from {symbol.low}{upper}"
+        least = MANY if size >= MANY else FEW
+        why = self._numbers.get((self._names[name], max(least, self._bounds[name][0])))
+        return f"{size}" if why is None or size < FEW else f"{size}, as {why}"
+
+    def _widest(self, name: str) -> Bounds:
+        symbol = self._made_for.get(self._names[name])
+        return ANY_SIZE if symbol is None else (symbol.low, symbol.high)
+
+    def _sizes(self, shapes: Shapes) -> Mapping[str, int]:
+        sizes: dict[str, int] = {}
+        for info, shape in zip(self._inputs, shapes, strict=True):
+            sizes |= {d: n for d, n in zip(info.shape, shape, strict=True) if isinstance(d, str)}
+        for name, size in sizes.items():
+            low, high = self._bounds[name]
+            if not low <= size <= high:
+                raise InputError(
+                    f"the dimension {name!r} is out of its bounds",
+                    expected=f"from {low} to {high}",
+                    found=str(size),
+                    hint=f"compile it for more: dims={{{name!r}: ({min(low, size)}, "
+                    f"{max(high, size)})}}",
+                )
+        return sizes
+
+    def _range(self, name: str, size: int) -> Size:
+        """The symbol whose range a size is in; the size itself where that is compiled alone."""
+        symbol = self._names[name]
+        if symbol in self._made_for:
+            return self._made_for[symbol].size
+        low, high = self._bounds[name]
+        first, last = (FEW, MANY - 1) if size < MANY else (MANY, high)
+        first, last = max(first, low), min(last, high)
+        if not self._is_open or size < FEW or (symbol, first) in self._numbers:
+            return size
+        return Symbol(symbol, first, last).size
+
+
+def check_dims(dims: object) -> Mapping[str, Bounds] | None:
+    """The bounds of dimensions as users give them: ``{"batch": (1, 64), "seq": 128}``. Raises
+    OptionError."""
+    if dims is None:
+        return None
+    if not isinstance(dims, Mapping):
+        raise _wrong_dims(dims)
+    return {_name(name): _bounds(name, given) for name, given in cast(_Given, dims).items()}
+
+
+_Given = Mapping[object, object]
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise _wrong_dims(name)
+    return name
+
+
+def _bounds(name: object, given: object) -> Bounds:
+    bounds: object = (given, given) if isinstance(given, int) else given
+    match bounds:
+        case [int(low), int(high)] if 0 <= low <= high <= MOST:
+            return low, high
+        case [int(), int()]:
+            raise OptionError(
+                f"the dimension {name!r} cannot have these bounds",
+                expected=f"the least and the greatest size, from 0 to {MOST}",
+                found=repr(given),
+            )
+        case _:
+            raise _wrong_dims(given)
+
+
+def _wrong_dims(found: object) -> OptionError:
+    return OptionError(
+        "the option 'dims' is wrong",
+        expected="sizes or bounds by the names of open dimensions, such as "
+        "{'batch': (1, 64), 'seq': 128}",
+        found=repr(found),
+    )
+
+
+def _identifiers(names: Sequence[str] | Mapping[str, object]) -> Mapping[str, str]:
+    """Names in programs, for names that may hold anything."""
+    found: dict[str, str] = {}
+    for name in names:
+        plain = _NO_NAME.sub("_", name)
+        plain = plain if plain and not plain[0].isdigit() else f"_{plain}"
+        tries = (plain if n == 0 else f"{plain}_{n}" for n in count())
+        found[name] = next(each for each in tries if each not in found.values())
+    return found
+
+
+def _derived(name: str, names: Mapping[str, str]) -> Size | None:
+    """The size of a dimension whose name is a sum or a product of others; None for any other."""
+    try:
+        tree = ast.parse(name.replace("floordiv", "//")[:_LONGEST], mode="eval").body
+        size = _evaluated(tree, names)
+    except (SyntaxError, ValueError, KeyError, UndecidedSizeError):
+        return None
+    return size if isinstance(tree, ast.BinOp) and expression(size) is not None else None
+
+
+def _evaluated(tree: ast.expr, names: Mapping[str, str]) -> Size:
+    match tree:
+        case ast.Name():
+            return Symbol(names[tree.id], 0, MOST).size
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.BinOp(op=op) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluated(tree.left, names), _evaluated(tree.right, names))
+        case _:
+            raise ValueError
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[Size, Size], Size]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+}
+_LONGEST = 100

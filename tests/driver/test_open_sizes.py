@@ -1,0 +1,127 @@
+"""The dimensions that a model leaves open, and what they are in programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tessella.driver.open_sizes import FEW, MANY, OpenSizes, check_dims
+from tessella.runtime.signature import ValueInfo
+from tessella.support.errors import InputError, OptionError
+from tessella.support.sizes import MOST, Size, Symbol, UndecidedSizeError
+
+SIGNATURE = (
+    ValueInfo("x", "float32", ("batch", "seq", 64)),
+    ValueInfo("mask", "float32", ("batch", "past + seq")),
+    ValueInfo("cache", "float32", ("batch", "past")),
+)
+BATCH, SEQ, PAST = (Symbol(name, MANY, MOST).size for name in ("batch", "seq", "past"))
+
+
+def shapes(batch: int, seq: int, past: int) -> tuple[tuple[int, ...], ...]:
+    return ((batch, seq, 64), (batch, seq + past), (batch, past))
+
+
+def test_ranges() -> None:
+    sizes = OpenSizes(SIGNATURE, {})
+    assert sizes.made(shapes(16, 20, 99)) == ((BATCH, SEQ, 64), (BATCH, PAST + SEQ), (BATCH, PAST))
+    assert sizes.made(shapes(1, 20, 0)) == ((1, SEQ, 64), (1, SEQ), (1, 0))
+    few = Symbol("seq", FEW, MANY - 1).size
+    assert sizes.made(shapes(16, 15, 16)) == sizes.made(shapes(900, 2, 1000))
+    assert sizes.made(shapes(16, 15, 16))[0] == (BATCH, few, 64)
+
+
+def test_numbers_alone() -> None:
+    sizes = OpenSizes(SIGNATURE, None)
+    assert sizes.made(shapes(16, 20, 99)) == shapes(16, 20, 99)
+    assert sizes.told(shapes(16, 20, 99)) == []
+
+
+def test_a_sum_that_is_none() -> None:
+    """The name of a dimension is no promise: where it is not the sum, it is a symbol as others."""
+    sizes = OpenSizes(SIGNATURE, {})
+    made = sizes.made(((16, 20, 64), (16, 7), (16, 99)))
+    assert made == (
+        (BATCH, SEQ, 64),
+        (BATCH, Symbol("past___seq", FEW, MANY - 1).size),
+        (BATCH, PAST),
+    )
+
+
+def test_inputs_by_value_have_numbers() -> None:
+    sizes = OpenSizes(SIGNATURE, {})
+    assert sizes.made(shapes(16, 20, 99), (1,)) == ((16, SEQ, 64), (16, 119), (16, PAST))
+
+
+@pytest.mark.parametrize(
+    "bounds, size, expected",
+    [
+        ((4, 100), 4, Symbol("seq", 4, 15).size),
+        ((4, 100), 100, Symbol("seq", 16, 100).size),
+        ((20, 100), 30, Symbol("seq", 20, 100).size),
+        ((0, 1), 1, 1),
+        ((16, 16), 16, 16),
+    ],
+)
+def test_bounds(bounds: tuple[int, int], size: int, expected: Size) -> None:
+    sizes = OpenSizes(SIGNATURE, {"seq": bounds})
+    assert sizes.made(shapes(1, size, 1))[0] == (1, expected, 64)
+    for outside in (bounds[0] - 1, bounds[1] + 1):
+        with pytest.raises(InputError, match="the dimension 'seq' is out of its bounds"):
+            sizes.made(shapes(1, outside, 1))
+
+
+def test_what_cannot_be_left_open() -> None:
+    sizes = OpenSizes(SIGNATURE, {})
+    made = sizes.made(shapes(20, 30, 1))
+    error = UndecidedSizeError("seq < 4 holds for some sizes only", ["seq"])
+    assert sizes.compile_numbers(made, error)
+    again = sizes.made(shapes(20, 30, 1))
+    assert again[0] == (BATCH, 30, 64)
+    assert sizes.told(again)[1] == "seq: 30, as seq < 4 holds for some sizes only"
+    assert sizes.made(shapes(20, 9, 1))[0] == (BATCH, Symbol("seq", FEW, MANY - 1).size, 64)
+    assert sizes.compile_numbers(again, ValueError("anything"))
+    assert sizes.made(shapes(20, 30, 1)) == shapes(20, 30, 1)
+    assert not sizes.compile_numbers(shapes(20, 30, 1), ValueError("anything"))
+
+
+def test_what_is_told() -> None:
+    sizes = OpenSizes(SIGNATURE, {"batch": (1, 64)})
+    told = sizes.told(sizes.made(shapes(1, 20, 99)))
+    assert told == [
+        "batch: 1",
+        "seq: open, from 16",
+        "past + seq: past + seq",
+        "past: open, from 16",
+    ]
+    assert sizes.told(sizes.made(shapes(30, 20, 99)))[0] == "batch: open, from 16 to 64"
+
+
+def test_names_may_hold_anything() -> None:
+    names = ("2d", "a b", "a-b", "日本", "a_b", "")
+    sizes = OpenSizes([ValueInfo("x", "float32", names)], {})
+    [shape] = sizes.made(((20,) * len(names),))
+    texts = [str(size) for size in shape]
+    assert len(set(texts)) == len(names)
+    assert all(text.isidentifier() and text.isascii() for text in texts)
+
+
+def test_a_source_with_symbols() -> None:
+    symbol = Symbol("n", 5, 50)
+    inputs = [ValueInfo("x", "float32", ("n", "2 * n + 1"))]
+    sizes = OpenSizes(inputs, {}, [symbol])
+    assert sizes.made(((7, 15),)) == ((symbol.size, 2 * symbol.size + 1),)
+    with pytest.raises(InputError, match="does not fit the others"):
+        sizes.made(((7, 16),))
+    with pytest.raises(InputError, match="out of its bounds"):
+        sizes.made(((4, 9),))
+
+
+def test_options() -> None:
+    assert check_dims(None) is None
+    assert check_dims({"a": 3, "b": (1, 5), "c": [0, 2]}) == {"a": (3, 3), "b": (1, 5), "c": (0, 2)}
+    wrong: list[object] = [3, {"a": "3"}, {1: 3}, {"a": (1, 2, 3)}, {"a": (5, 1)}, {"a": -1}]
+    for dims in wrong:
+        with pytest.raises(OptionError, match=r"dims|bounds"):
+            check_dims(dims)
+    with pytest.raises(OptionError, match="no open dimension 'height'"):
+        OpenSizes(SIGNATURE, {"height": (1, 2)})
