@@ -4,7 +4,8 @@
 
 For each kernel (those whose names contain a TEXT; all without one), candidates are the register
 tiles that ``passes.tile.search`` lists, some known to be good elsewhere, and others with another
-order of the loops, unrolling, or blocks for the caches. All are compiled, in parallel; then they
+order of the loops, unrolling, or blocks for the caches; and where statements share loops, other
+steps of these loops, and none. All are compiled, in parallel; then they
 are timed, turn by turn, alone, and their results compared. The best of this round and the model's
 choice are timed once more against each other.
 
@@ -24,14 +25,24 @@ from functools import partial
 
 import onnx
 
-from bench.cases import batched_matmul, convolution, matmul, pool, workload
+from bench.cases import (
+    attention,
+    batched_matmul,
+    convolution,
+    layer_norm,
+    matmul,
+    pool,
+    softmax,
+    workload,
+)
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
 from bench.measure import geometric_mean, interleave, relative_error
 from bench.native import Array, Kernel, Memory
 from bench.schedules import (
+    Candidate,
     Compiled,
     Rejected,
-    choices,
+    candidates,
     compile_candidate,
     operands_of,
     problem_of,
@@ -82,6 +93,13 @@ KERNELS: dict[str, Callable[[], onnx.ModelProto]] = {
     ),
     "average pool 3x3 83 of 35x35": partial(
         pool, "AveragePool", (1, 83, 35, 35), kernel_shape=[3, 3], pads=[1, 1, 1, 1]
+    ),
+    "softmax of 4096x1024": partial(softmax, (4096, 1024)),
+    "layer norm of 4096x1024": partial(layer_norm, (4096, 1024)),
+    "attention 12x128x64": partial(attention, 12, 128, 64),
+    "attention 12x1024x64": partial(attention, 12, 1024, 64),
+    "conv 3x3 64->64 of 224x224": partial(
+        convolution, (1, 64, 224, 224), (64, 64, 3, 3), pads=[1, 1, 1, 1]
     ),
 }
 
@@ -138,13 +156,13 @@ def measure(
 ) -> Result:
     """Compile all candidates of a model's kernel, and time them one after another."""
     problem = problem_of(model)
-    listed = choices(problem, limit)
+    listed = candidates(problem, limit)
     attempt = functools.partial(try_candidate, problem)
     # all results are waited for: nothing may run beside what is timed
     attempts = list(pool.map(attempt, listed)) if pool else [attempt(c) for c in listed]
     compiled = [attempt for attempt in attempts if isinstance(attempt, Compiled)]
     memory = Memory(operands_of(problem))
-    chosen = _Run(compile_candidate(problem, None), memory)
+    chosen = _Run(compile_candidate(problem, Candidate()), memory)
     expected = chosen.result()
     runs = [_Run(each, memory) for each in compiled]
     right = [run for run in runs if _equal(run.result(), expected)]

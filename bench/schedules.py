@@ -1,4 +1,4 @@
-"""The schedules that a kernel's statement can have, and the code under each of them."""
+"""The nests that a kernel and the schedules that a statement can have, and the code under each."""
 
 from __future__ import annotations
 
@@ -20,14 +20,24 @@ from bench.native import Array, Code, compile_kernels
 from tessella import targets
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import dtype_of, shape_of, tensor_type
-from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
+from tessella.dialects.tile import (
+    ContractOp,
+    KernelOp,
+    Nest,
+    NestAttr,
+    Schedule,
+    ScheduleAttr,
+)
+from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import flatten, layout_of, simplify
+from tessella.dialects.tile.windows import infer_windows
 from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.search import all_choices
+from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_schedule import TileSchedulePass, set_schedule
 
 KNOWN_TILES = {
@@ -38,6 +48,7 @@ KNOWN_TILES = {
 """Register tiles, rows x vectors, that libraries use, by lanes: such as 6x64 of AVX-512."""
 
 _UNROLLS = (1, 2, 4)
+_STEPS = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2, 4, 8)
 
 MAX_TEXT = 600_000
 """Characters of LLVM IR of a candidate's kernel; more takes LLVM many seconds."""
@@ -53,6 +64,19 @@ class Problem:
     statement: int
     """Which of the kernel's statements it is: the one with the most points."""
     options: Options
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is decided otherwise than the model would; None is its own decision."""
+
+    choice: Choice | None = None
+    """The schedule of the problem's statement."""
+    nest: Nest | None = None
+    """The loops that the kernel's statements share; without loops, they run one after another."""
+
+    def __str__(self) -> str:
+        return str(ScheduleAttr(self.choice.schedule) if self.choice is not None else self.nest)
 
 
 @dataclass(frozen=True)
@@ -80,31 +104,34 @@ def problem_of(model: onnx.ModelProto, target: str | None = None) -> Problem:
     found = [
         (_points(op), kernel.sym_name.data, number)
         for kernel in _kernels(graph.module).values()
-        for number, op in enumerate(_statements(kernel))
+        for number, op in enumerate(kernel.statements)
     ]
     _, name, number = max(found, key=lambda entry: entry[0])
     return Problem(str(graph.module), name, number, options)
 
 
-def compile_candidate(problem: Problem, choice: Choice | None) -> Compiled:
-    """The code under a choice; the model's own for None. Raises whatever lowering raises, and
-    ValueError where the code would be too large."""
+def compile_candidate(problem: Problem, candidate: Candidate) -> Compiled:
+    """The code of a candidate. Raises whatever lowering raises, and ValueError where the code would
+    be too large."""
     module = _module(problem.text).clone()
     kernel = _kernels(module)[problem.kernel]
-    statement = _statements(kernel)[problem.statement]
-    if choice is not None:
-        set_schedule(statement, choice, problem.options.arch)
+    statement = kernel.statements[problem.statement]
+    if candidate.nest is not None:
+        _set_nest(kernel, candidate.nest)
+    if candidate.choice is not None:
+        set_schedule(statement, candidate.choice, problem.options.arch)
     before = set(_kernels(module))
     ctx = stage_context()
     schedule, layouts, after = "", tuple[Layout, ...](), before
     for step in _passes(problem.options)[1]:
         step.apply(ctx, module)
         if isinstance(step, TileSchedulePass):
-            schedule = str(statement.schedule)
+            nest = "" if kernel.nest is None else f"{kernel.nest} "
+            schedule = f"{nest}{statement.schedule}"
             layouts = tuple(map(layout_of, kernel.body.block.args))
             after = set(_kernels(module))
     names = {problem.kernel, *(after - before)}
-    most = MAX_TEXT if choice is not None else None
+    most = MAX_TEXT if candidate != Candidate() else None
     codes = compile_kernels(module, targets.resolve(problem.options.target), names, most)
     main = codes.pop(problem.kernel)
     return Compiled(main, layouts, tuple(codes.values()), schedule)
@@ -118,18 +145,24 @@ class Rejected:
     reason: str
 
 
-def try_candidate(problem: Problem, choice: Choice) -> Compiled | Rejected:
+def try_candidate(problem: Problem, candidate: Candidate) -> Compiled | Rejected:
     """The code, or why there is none: not every schedule that can be written can be lowered."""
     try:
-        return compile_candidate(problem, choice)
+        return compile_candidate(problem, candidate)
     except Exception as error:
         reason = "".join(traceback.format_exception_only(error)).strip()
-        return Rejected(str(ScheduleAttr(choice.schedule)), reason)
+        return Rejected(str(candidate), reason)
 
 
 def _passes(options: Options) -> tuple[list[ModulePass], list[ModulePass]]:
-    """The passes up to the first schedule, and from there on."""
-    passes = [step for _, steps in pipeline(options) for step in steps]
+    """The passes up to the first schedule, and from there on. Threads divide nothing: a kernel is
+    one function then, which one thread runs."""
+    passes = [
+        step
+        for _, steps in pipeline(options)
+        for step in steps
+        if not isinstance(step, TileParallelizePass)
+    ]
     first = next(i for i, step in enumerate(passes) if isinstance(step, TileSchedulePass))
     return passes[:first], passes[first:]
 
@@ -141,10 +174,6 @@ def _module(text: str) -> ModuleOp:
 
 def _kernels(module: ModuleOp) -> dict[str, KernelOp]:
     return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, KernelOp)}
-
-
-def _statements(kernel: KernelOp) -> list[ContractOp]:
-    return [op for op in kernel.body.block.ops if isinstance(op, ContractOp)]
 
 
 def _points(op: ContractOp) -> int:
@@ -165,11 +194,47 @@ def operands_of(problem: Problem) -> list[Array]:
 # ** which candidates **
 
 
+def candidates(problem: Problem, limit: int) -> list[Candidate]:
+    """Up to ``limit``, the same ones each time: other nests, then schedules of the statement."""
+    others = [Candidate(nest=nest) for nest in nests(problem)][:limit]
+    return others + [Candidate(choice) for choice in choices(problem, limit - len(others))]
+
+
+def nests(problem: Problem) -> list[Nest]:
+    """Other steps of the loops that a kernel's statements share, and none."""
+    kernel = _kernels(_module(problem.text).clone())[problem.kernel]
+    if kernel.nest is None:
+        return []
+    found, own = [Nest(())], kernel.nest.data
+    for number, loop in enumerate(own.loops):
+        steps = {max(1, round(loop.step * factor)) for factor in _STEPS} | {loop.extent}
+        for step in sorted(steps - {loop.step}):
+            loops = (*own.loops[:number], replace(loop, step=step), *own.loops[number + 1 :])
+            nest = replace(own, loops=loops)
+            if step <= loop.extent:
+                _set_nest(kernel, nest)
+                if is_valid(kernel, kernel.nest):
+                    found.append(nest)
+                _set_nest(kernel, own)
+    return found
+
+
+def _set_nest(kernel: KernelOp, nest: Nest) -> None:
+    """Let the statements share these loops, of which they know the indices, or none."""
+    if nest.loops:
+        kernel.nest = NestAttr(nest)
+        infer_windows(kernel.statements)
+        return
+    kernel.nest = None
+    for op in kernel.statements:
+        op.at = None
+
+
 def choices(problem: Problem, limit: int) -> list[Choice]:
     """Up to ``limit`` candidates, the same ones each time: known tiles, then half of those of the
     model's own list, then variations of them."""
     kernel = _kernels(_module(problem.text))[problem.kernel]
-    statement = _statements(kernel)[problem.statement]
+    statement = kernel.statements[problem.statement]
     listed = list(all_choices(statement, kernel, targets.resolve(problem.options.target)))
     known = list(_known(statement, listed))
     varied = [new for choice in (*known, *listed) for new in _variations(statement, choice)]

@@ -11,20 +11,23 @@ import pytest
 
 import tessella
 from bench import candidates, measure, schedules
-from bench.cases import convolution, matmul, pool
+from bench.cases import attention, convolution, matmul, pool
 from bench.native import Code, Kernel, Memory
 from bench.schedules import (
+    Candidate,
     Compiled,
     Problem,
     Rejected,
     choices,
     compile_candidate,
+    nests,
     operands_of,
     problem_of,
     try_candidate,
 )
+from bench.schedules import candidates as listed
 from tessella.dialects.layout import Layout, Piece
-from tessella.passes.tile.choice import Choice
+from tessella.dialects.tile import Nest
 
 Out = pytest.CaptureFixture[str]
 
@@ -42,6 +45,7 @@ def small_convolution(activation: str | None = "Relu") -> onnx.ModelProto:
 SMALL = {
     "product": lambda: matmul(9, 40, 11),
     "convolution": small_convolution,
+    "attention": lambda: attention(5, 40, 24),
     "pooling": lambda: pool("MaxPool", (1, 21, 9, 9), kernel_shape=[3, 3], strides=[2, 2]),
 }
 
@@ -76,21 +80,28 @@ def test_known_tiles_are_among_them() -> None:
     assert {(6, 4), (8, 3), (14, 2), (28, 1)} <= tiles
 
 
-def test_there_are_twelve_kernels() -> None:
-    assert len(candidates.KERNELS) == 12
+@pytest.mark.parametrize("name", [n for n in candidates.KERNELS if n.startswith("att")])
+def test_nests_are_among_them(name: str) -> None:
+    """Smaller and larger steps of each loop, all of it, and none."""
+    problem = problem_of(candidates.KERNELS[name](), "avx512")
+    found = nests(problem)
+    assert found[0] == Nest(())
+    assert len(set(found)) == len(found) >= 5
+    assert [candidate.nest for candidate in listed(problem, 40)][: len(found)] == found
+    assert any(nest.loops and nest.loops[-1].step == nest.loops[-1].extent for nest in found)
 
 
 def test_the_first_choice_is_what_the_compiler_uses() -> None:
     model = matmul(9, 40, 11)
     problem = problem_of(model)
-    compiled = compile_candidate(problem, None)
+    compiled = compile_candidate(problem, Candidate())
     program = tessella.compile(model, places=problem.options.places)
     assert compiled.schedule in program.as_text("tile")
 
 
 def test_a_kernel_alone_computes_its_statement() -> None:
     problem = problem_of(matmul(9, 40, 11))
-    compiled = compile_candidate(problem, None)
+    compiled = compile_candidate(problem, Candidate())
     x, w = operands_of(problem)
     kernel = Kernel(compiled.kernel, Memory([x, w]).of(compiled.kernel, compiled.layouts))
     kernel()
@@ -111,8 +122,8 @@ def test_candidates_compute_the_same(name: str) -> None:
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     linear = problem_of(small_convolution(None))
 
-    def try_without_relu(_: Problem, choice: Choice) -> Compiled | Rejected:
-        return try_candidate(linear, choice)
+    def try_without_relu(_: Problem, candidate: Candidate) -> Compiled | Rejected:
+        return try_candidate(linear, candidate)
 
     monkeypatch.setattr(candidates, "try_candidate", try_without_relu)
     result = candidates.measure("wrong", small_convolution(), limit=3, repeat=1)
@@ -124,11 +135,11 @@ def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_large_code_is_rejected_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedules, "MAX_TEXT", 100)
     problem = problem_of(matmul(9, 40, 11))
-    rejected = try_candidate(problem, choices(problem, 1)[0])
+    rejected = try_candidate(problem, Candidate(choices(problem, 1)[0]))
     assert isinstance(rejected, Rejected)
     assert "too many" in rejected.reason
     # the compiler's own choice is never too large
-    assert compile_candidate(problem, None).kernel.image
+    assert compile_candidate(problem, Candidate()).kernel.image
 
 
 def test_the_command(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
