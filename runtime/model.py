@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import outputs
+from tessella.runtime.bound import BoundModel
 from tessella.runtime.elements import dtype_name, dtype_named, tagged
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo, fits
@@ -163,6 +164,15 @@ class Model(ABC):
         feeds = {**dict(zip(in_order, arrays, strict=True)), **named}
         results = self.run(None, feeds, out=[out] if isinstance(out, np.ndarray) else out)
         return results[0] if len(results) == 1 else results
+
+    def bind(self, kept: Mapping[str, str], state: Mapping[str, npt.ArrayLike]) -> BoundModel:
+        """The model with inputs that are outputs of the call before: ``bind({"past": "present"},
+        {"past": first})`` takes the output `present` as the next `past`, without a copy. ``state``
+        has the values of the first call.
+
+        Raises InputError for names and types that do not fit.
+        """
+        return BoundModel(self, kept, state)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))

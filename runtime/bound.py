@@ -1,0 +1,103 @@
+"""Models that keep outputs as inputs of the next call, such as the cache of a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.runtime.signature import ValueInfo
+from tessella.support.errors import InputError
+
+Array = npt.NDArray[Any]
+
+
+class Runnable(Protocol):
+    """A model, as far as it is needed here."""
+
+    @property
+    def inputs(self) -> tuple[ValueInfo, ...]: ...
+    @property
+    def outputs(self) -> tuple[ValueInfo, ...]: ...
+    def run(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
+    ) -> list[Array]: ...
+
+
+class BoundModel:
+    """A model some of whose inputs are outputs of the call before.
+
+    What is kept stays in the memory that the call has written it to: nothing is copied between
+    calls. It is not to be called from several threads at once.
+    """
+
+    def __init__(
+        self, model: Runnable, kept: Mapping[str, str], state: Mapping[str, npt.ArrayLike]
+    ) -> None:
+        """``kept`` has the inputs, each with the output that is its next value; ``state`` has their
+        values for the first call.
+
+        Raises InputError for names that the model does not have, and types that do not fit.
+        """
+        _check(model, kept)
+        self._model = model
+        self._kept = dict(kept)
+        self._state: dict[str, Array] = {}
+        self.reset(state)
+
+    @property
+    def state(self) -> Mapping[str, Array]:
+        """What the next call takes, by the names of inputs. Not to be written to."""
+        return dict(self._state)
+
+    def reset(self, state: Mapping[str, npt.ArrayLike]) -> None:
+        """Begin anew with these values. Raises InputError unless all of them are given."""
+        if state.keys() != self._kept.keys():
+            raise InputError(
+                "the inputs that are kept need their first values",
+                expected=", ".join(self._kept),
+                found=", ".join(state) or "none",
+                hint="a cache without entries is an array whose length is 0",
+            )
+        self._state = {name: np.asarray(value) for name, value in state.items()}
+
+    def run(self, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        """The outputs that are not kept, by name, for the inputs that are not kept. What is kept
+        stays as it was where this raises."""
+        wrong = [name for name in feeds if name in self._kept]
+        if wrong:
+            raise InputError(
+                f"the input {wrong[0]!r} is kept from the call before",
+                hint="reset() begins anew",
+            )
+        results = self._model.run(None, {**feeds, **self._state})
+        found = {
+            info.name: result for info, result in zip(self._model.outputs, results, strict=True)
+        }
+        self._state = {name: found[output] for name, output in self._kept.items()}
+        return {name: found[name] for name in found if name not in self._kept.values()}
+
+    def __call__(self, **feeds: npt.ArrayLike) -> Any:
+        """The output that is not kept, or a list of several, for the other inputs by name."""
+        found = list(self.run(feeds).values())
+        return found[0] if len(found) == 1 else found
+
+
+def _check(model: Runnable, kept: Mapping[str, str]) -> None:
+    inputs = {info.name: info for info in model.inputs}
+    outputs = {info.name: info for info in model.outputs}
+    for name, output in kept.items():
+        if name not in inputs or output not in outputs:
+            raise InputError(
+                f"the model has no input {name!r} or no output {output!r}",
+                expected=f"inputs {', '.join(inputs)}; outputs {', '.join(outputs)}",
+                hint="bind({input: output}) takes an output as the next value of an input",
+            )
+        if inputs[name].dtype != outputs[output].dtype:
+            raise InputError(
+                f"the output {output!r} cannot be the next value of the input {name!r}",
+                expected=inputs[name].dtype,
+                found=outputs[output].dtype,
+            )
