@@ -180,7 +180,7 @@ _WRITE = "call void @stamp(ptr %context, i64 "
 WRITE_END = f"  {_WRITE}{events.END})"
 
 STAMP = f"""\
-define internal void @stamp(ptr %context, i64 %number) noinline optnone #0 {{
+define internal void @stamp(ptr %context, i64 %number) noinline #0 {{
   %next.slot = getelementptr i64, ptr %context, i64 {events.NEXT}
   %last.slot = getelementptr i64, ptr %context, i64 {events.LAST}
   %event = load ptr, ptr %next.slot, align 8

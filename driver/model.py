@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +26,7 @@ from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
 from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.model import Out, Shapes
+from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.signature import fits
 from tessella.support.copies import Compiled
@@ -43,6 +44,7 @@ from tessella.support.sizes import Symbol, UndecidedSizeError, symbols_of
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
     from tessella.driver.build import StagedProgram
+    from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
 
 # the compiler is imported where it is needed: a program that is found on disk does without
@@ -100,6 +102,13 @@ class Executable:
         values = [str(value) for value in self.key.values]
         return explain(self.lowered.stages, values, self.sizes)
 
+    @cached_property
+    def work(self) -> Mapping[str, Work]:
+        """What the kernels have to do, for profiles."""
+        from tessella.driver.work import work_of
+
+        return work_of(self.lowered.stages, self.lowered.target)
+
     def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
         """The outputs of the program for all inputs of the model."""
         if self.key.values:
@@ -112,6 +121,7 @@ class Executable:
         if self.known is not None:
             self.known = None
             self.__dict__.pop("explanation", None)
+            self.__dict__.pop("work", None)
             gc.collect()  # they are one large cycle
 
 
@@ -192,7 +202,7 @@ class Model(runnable.Model, Compiled):
         Raises ShapeError if there is no program yet: `prepare` makes one. Raises OptionError where
         a program is cut, as shapes depend on what it computes.
         """
-        made = [self._stored(e.key, e.program, e.explanation) for e in self._whole()]
+        made = [self._stored(e.key, e.program, e.explanation, e.work) for e in self._whole()]
         loaded.write(path, ship.parts(self.inputs, self.outputs, made))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -211,9 +221,15 @@ class Model(runnable.Model, Compiled):
             )
         return found
 
-    def _stored(self, key: Key, program: Program, explanation: Explanation | None = None) -> Stored:
+    def _stored(
+        self,
+        key: Key,
+        program: Program,
+        explanation: Explanation | None = None,
+        work: Mapping[str, Work] | None = None,
+    ) -> Stored:
         values = {value.index: value.data for value in key.values}
-        return ship.compiled(key.shapes, values, program, self._options, explanation)
+        return ship.compiled(key.shapes, values, program, self._options, explanation, work)
 
     def as_text(self, stage: str = "nn") -> str:
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
@@ -253,6 +269,13 @@ class Model(runnable.Model, Compiled):
 
     def _known_programs(self) -> Sequence[Program]:
         return [each.program for each in self._programs.made()]
+
+    def _parts(self) -> Iterator[Part]:
+        for each in self._programs.made():
+            yield Part(each, partial(getattr, each, "work"))
+            if each.rest is not None:
+                for where, model in each.rest.models():
+                    yield from (replace(part, where=part.where or where) for part in model._parts())
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         executable = self._executable(shapes, arrays, in_call=True)

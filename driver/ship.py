@@ -21,6 +21,7 @@ from tessella.support.versions import versions
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
     from tessella.driver.emit_c import CProgram
+    from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
     from tessella.runtime.program import Program
     from tessella.runtime.signature import ValueInfo
@@ -37,11 +38,12 @@ def compiled(
     program: Program,
     options: Options,
     explanation: Explanation | None = None,
+    work: Mapping[str, Work] | None = None,
 ) -> Compiled:
     """A program as it is stored: with what it is made for."""
     target = targets.resolve(options.target)
     explained = None if explanation is None else explanation.json()
-    return Compiled(target.name, target.features, shapes, program, values, explained)
+    return Compiled(target.name, target.features, shapes, program, values, explained, work or {})
 
 
 def parts(
@@ -105,11 +107,13 @@ def _program(
 ) -> Compiled:
     from tessella.driver.build import build
     from tessella.driver.explain import explain
+    from tessella.driver.work import work_of
 
     with memory_to_compile():
         built = build(whole(source.graph(shapes, values)), options, progress)
         built.lowered.weights.keep(set())
         explanation = explain(built.lowered.stages)
+        work = work_of(built.lowered.stages, built.lowered.target)
     names = [info.name for info in source.inputs]
     data = {names.index(name): value.tobytes() for name, value in values.items()}
-    return compiled([shapes[n] for n in names], data, built.program, options, explanation)
+    return compiled([shapes[n] for n in names], data, built.program, options, explanation, work)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.events import Work
 from tessella.runtime.image import Image, Library
 from tessella.runtime.manifest import (
     FORMAT,
@@ -59,6 +60,8 @@ class Compiled:
     """Of inputs that the program does not take, as it is made for them."""
     explanation: str | None = None
     """How it is run, as JSON."""
+    work: Mapping[str, Work] = field(default_factory=dict[str, Work])
+    """What its kernels have to do, for profiles."""
 
 
 Keep = Callable[[Array], str]
@@ -106,7 +109,8 @@ class _Writer:
         image = None if made.program.code is None else self._image(made.program.code.image)
         program = self._program(made.program)
         features = tuple(made.features)
-        return Entry(made.target, features, shapes, values, image, program, made.explanation)
+        known = made.work, made.explanation
+        return Entry(made.target, features, shapes, values, image, program, *known)
 
     def _image(self, image: Image) -> CodeRecord:
         return CodeRecord(self._add(image.code), image.functions, image.imports)

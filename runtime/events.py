@@ -52,6 +52,20 @@ class Call:
     """Whether all threads take part."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a call of a kernel has to do."""
+
+    operations: int
+    """Of arithmetic; a multiply-add is two."""
+    bytes: int
+    """That it reads and writes, each once."""
+    bits: int
+    """Of the elements that it computes with."""
+    seconds: float
+    """That it takes on one thread, by the model of the machine that it was compiled for."""
+
+
 def now() -> int:
     """Nanoseconds, of the clock that events have."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import mmap
 import os
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tessella.runtime.artifact import Artifact
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.manifest import Entry
 from tessella.runtime.model import Model, Out, Shapes
+from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
 from tessella.support import fork
@@ -27,6 +29,13 @@ from tessella.support.sizes import expression, symbols_of, value_of
 from tessella.targets import Target, threads
 
 Array = npt.NDArray[Any]
+
+
+@dataclass
+class _Loaded:
+    """A program that is in memory."""
+
+    program: Program
 
 
 class LoadedModel(Model):
@@ -40,12 +49,12 @@ class LoadedModel(Model):
         self._data = data
         self._where = where
         self._entries = _runnable(manifest.programs, where)
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, _Loaded] = {}
         self._lock = fork.Lock()
         self._workspaces: deque[Workspace] = deque()
         self._latest = 0
         if not self._symbolic and len(self._entries) == 1:
-            self._program(0)
+            self._executable(0)
 
     @property
     def target(self) -> str:
@@ -74,7 +83,11 @@ class LoadedModel(Model):
         return self
 
     def _known_programs(self) -> Sequence[Program]:
-        return [*self._programs.values()]
+        return [each.program for each in self._programs.values()]
+
+    def _parts(self) -> Iterator[Part]:
+        for number, each in self._programs.items():
+            yield Part(each, partial(getattr, self._entries[number], "work"))
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         number = self._latest
@@ -83,7 +96,7 @@ class LoadedModel(Model):
             self._latest = number
         values = self._entries[number].values
         taken = [a for i, a in enumerate(arrays) if i not in values] if values else arrays
-        return self._program(number).run(taken, self.threads, out)
+        return self._executable(number).program.run(taken, self.threads, out)
 
     def _number(self, shapes: Shapes, arrays: Sequence[Array]) -> int:
         for number, entry in enumerate(self._entries):
@@ -97,13 +110,15 @@ class LoadedModel(Model):
             hint="compile it for them: `tessella compile MODEL -o FILE.tsl --shape ..`",
         )
 
-    def _program(self, number: int) -> Program:
+    def _executable(self, number: int) -> _Loaded:
         found = self._programs.get(number)
         if found is None:
             with self._lock:
-                found = self._programs.get(number) or self._artifact.program(self._entries[number])
-                found.workspaces = self._workspaces
-                self._programs[number] = found
+                found = self._programs.get(number)
+                if found is None:
+                    found = _Loaded(self._artifact.program(self._entries[number]))
+                    found.program.workspaces = self._workspaces
+                    self._programs[number] = found
         return found
 
 

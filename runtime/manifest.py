@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, NamedTuple, cast
 
 from tessella.runtime.arena import ALIGNMENT
-from tessella.runtime.events import PROFILED, Call
+from tessella.runtime.events import PROFILED, Call, Work
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
 from tessella.runtime.program import Constant, Dimension, HostStep, NativeStep, TensorSpec
@@ -83,6 +83,8 @@ class Entry:
     """The bytes, in hexadecimal, of inputs that the program does not take: it is made for them."""
     image: CodeRecord | None
     program: ProgramRecord
+    work: Mapping[str, Work]
+    """Of its kernels; nothing where that was not asked for."""
     explanation: str | None
     """How it is run, as JSON."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy.typing as npt
 from tessella.runtime import outputs
 from tessella.runtime.bound import BoundModel
 from tessella.runtime.elements import dtype_name, dtype_named, tagged
+from tessella.runtime.profile import Profile
+from tessella.runtime.profiler import Part, profile
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.errors import InputError
@@ -87,6 +90,34 @@ class Model(ABC):
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         """All outputs for inputs that fit the signature, which have these shapes; in the arrays of
         ``out`` where native code can write into them."""
+
+    @abstractmethod
+    def _parts(self) -> Iterator[Part]:
+        """The programs that there are, those of subprograms among them, with what they do."""
+
+    def profile(
+        self,
+        inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike] | Array,
+        *,
+        runs: int | None = None,
+    ) -> Profile:
+        """What a run takes, kernel by kernel: medians of so many runs; without a number, of as many
+        as fit into half a second, 10 at least.
+
+        Inputs are given by name, or in order. The runs use ``threads`` threads, as all do. Calls
+        that others make at the same time are not told apart, and take part in the figures. Raises
+        InputError for wrong inputs, OptionError on systems without ``clock_gettime``.
+        """
+        if not isinstance(inputs, Mapping):
+            listed = [inputs] if isinstance(inputs, np.ndarray) else inputs
+            if len(listed) != len(self.inputs):
+                raise InputError(
+                    "wrong number of inputs",
+                    expected=f"{len(self.inputs)}: {', '.join(self._names)}",
+                    found=str(len(listed)),
+                )
+            inputs = dict(zip(self._names, listed, strict=True))
+        return profile(partial(self.run, None, inputs), self._parts, runs)
 
     @property
     def weight_bytes(self) -> int:

@@ -111,6 +111,12 @@ def _number(value: Any, where: str) -> int:
     return value
 
 
+def _real(value: Any, where: str) -> float:
+    if type(value) not in (int, float) or not 0 <= value < LARGEST:
+        raise RecordError(where, "a number from 0 on", value)
+    return float(value)
+
+
 def _text(value: Any, where: str) -> str:
     if type(value) is not str:
         raise RecordError(where, "a text", value)
@@ -231,6 +237,7 @@ def _hints(kind: Any) -> Mapping[str, Any]:
 
 _SCALARS: Mapping[Any, Callable[[Any, str], Any]] = {
     int: _number,
+    float: _real,
     str: _text,
     bool: _truth,
     type(None): _nothing,

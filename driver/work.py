@@ -1,0 +1,115 @@
+"""What the kernels of a program have to do, and how long they take by the model: read from the
+`tile` stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region, SSAValue
+
+from tessella.dialects.elements import bytes_of, element_of
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp
+from tessella.lowering.pieces import Piece, pieces
+from tessella.passes.base import segments
+from tessella.passes.tile.cost import kernel_cycles, runs
+from tessella.passes.tile.model import overlapped
+from tessella.passes.tile.parallel import modelled
+from tessella.runtime.events import Work
+from tessella.targets import Target
+
+_COMPUTES = ("arith", "math")
+"""Dialects whose ops are arithmetic; but for constants."""
+_LEAST_BITS = 32
+"""Of floats in arithmetic: shorter ones are widened."""
+
+
+def work_of(stages: Mapping[str, ModuleOp], target: Target) -> dict[str, Work]:
+    """The work of each kernel of the program, by its name in code; nothing for a program that
+    begins beyond the stage `tile`."""
+    module = stages.get("tile")
+    if module is None:
+        return {}
+    again = _in_loops(module)
+    kernels = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
+    return dict(each for op in kernels for each in _kernel(op, target, op.sym_name.data in again))
+
+
+def _in_loops(module: ModuleOp) -> set[str]:
+    """The kernels that loops run."""
+    bodies = {op.callee_name for op in module.walk() if isinstance(op, ScanOp)}
+    inside = (segment for segment in segments(module) if segment.sym_name.data in bodies)
+    return {op.callee_name for s in inside for op in s.body.block.ops if isinstance(op, CallOp)}
+
+
+def _kernel(kernel: KernelOp, target: Target, again: bool) -> Iterator[tuple[str, Work]]:
+    """Constants come from memory, but for kernels that run again at once."""
+    found = pieces(kernel)
+    for number, piece in enumerate(found):
+        name = kernel.sym_name.data + (f".{number}" if number else "")
+        cycles = {op: _cycles(op, target) for op in piece.ops}
+        whole = len(found) == 1
+        total = (
+            kernel_cycles(kernel, cycles.__getitem__, target)
+            if whole
+            else sum(cycles[op] * runs(op) for op in piece.ops)
+        )
+        cold = 0 if again else _constant_bytes(kernel, piece) / target.memory_bandwidth
+        yield (
+            name,
+            Work(
+                operations=sum(map(_operations, piece.ops)),
+                bytes=_moved(piece),
+                bits=max(map(_bits, piece.ops), default=_LEAST_BITS),
+                seconds=overlapped(total, cold) / (target.ghz * 1e9),
+            ),
+        )
+
+
+def _cycles(op: ContractOp, target: Target) -> float:
+    """Of a statement under its schedule, in one step of its kernel's nest."""
+    return 0.0 if op.schedule is None else modelled(op, target).estimate(op.schedule.data).cycles
+
+
+def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:
+    constants = {a for a in kernel.body.block.args if kernel.is_constant(a.index)}
+    return sum(bytes_of(tensor_type(value)) for value in piece.inputs if value in constants)
+
+
+def _points(op: ContractOp) -> int:
+    return prod(index.range for index in op.index_list)
+
+
+def _operations(op: ContractOp) -> int:
+    """A point's, with what adds it up, and those of each result."""
+    accumulates = op.aggregation.data != "="
+    count = _points(op) * (_computing(op.combine) + accumulates)
+    return count + tensor_type(op.res).element_count() * _computing(op.post)
+
+
+def _computing(region: Region) -> int:
+    """Arithmetic ops of a body."""
+    ops: tuple[Operation, ...] = tuple(region.block.ops) if region.blocks else ()
+    names = (op.name.partition(".") for op in ops)
+    return sum(dialect in _COMPUTES and name != "constant" for dialect, _, name in names)
+
+
+def _moved(piece: Piece) -> int:
+    """Bytes of the tensors that a piece reads and writes; of one of which it reads little, that."""
+    outside = {*piece.inputs, *piece.outputs}
+    moved: dict[SSAValue, int] = {}
+    for op in piece.ops:
+        for value in op.tensors:
+            root = piece.roots.get(value, value)
+            if root in outside:
+                size = bytes_of(tensor_type(value))
+                each = max(1, size // max(1, tensor_type(value).element_count()))
+                moved[root] = min(size, moved.get(root, 0) + each * _points(op))
+    return sum(moved.values())
+
+
+def _bits(op: ContractOp) -> int:
+    element = element_of(op.res.type)
+    return max(element.bits, _LEAST_BITS) if element.kind == "float" else element.bits

@@ -1,0 +1,225 @@
+"""What a run of a model takes, kernel by kernel: as a table, as JSON, and as a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tessella.support.errors import OptionError
+from tessella.targets import Target
+
+_COLUMNS = (
+    *("kernel", "nodes", "calls", "us", "share", "busy"),
+    *("GFLOP/s", "MB", "GB/s", "roof", "model us", "model/us"),
+)
+_LEFT = 2
+"""Columns of text, which are aligned to the left."""
+_WIDEST = 44
+"""Characters of the nodes in the table."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one call of a kernel takes, or a step in NumPy, a copy or a barrier, in a run."""
+
+    kind: str
+    """``kernel``, ``numpy``, ``copy`` or ``barrier``."""
+    kernel: str
+    nodes: tuple[str, ...]
+    where: str
+    """The subprogram, if the program is cut."""
+    calls: int
+    """How often a thread runs it in a run: loops run it more than once."""
+    seconds: float
+    """Of all calls of a run, on the thread that took longest; the median over the runs."""
+    busy: tuple[float, ...]
+    """Seconds of each thread; medians."""
+    operations: int | None = None
+    """Arithmetic operations of all calls; None where they are not known."""
+    bytes: int | None = None
+    """That all calls read and write, those of each call once."""
+    roof: float | None = None
+    """Seconds that the roofline allows: operations at the peak of the threads that take part, or
+    bytes from the nearest cache that holds those of a call, whichever takes longer."""
+    estimate: float | None = None
+    """Seconds by the model that kernels are chosen by, divided by the threads that take part."""
+
+    @property
+    def flops(self) -> float | None:
+        """Operations a second."""
+        return None if self.operations is None else self.operations / max(self.seconds, 1e-12)
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes a second."""
+        return None if self.bytes is None else self.bytes / max(self.seconds, 1e-12)
+
+    @property
+    def of_roof(self) -> float | None:
+        """The share of the roofline that it reaches."""
+        return None if self.roof is None else self.roof / max(self.seconds, 1e-12)
+
+    @property
+    def ratio(self) -> float | None:
+        """The estimate over what was measured."""
+        return None if self.estimate is None else self.estimate / max(self.seconds, 1e-12)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that a thread did, in seconds since the run began."""
+
+    name: str
+    kind: str
+    nodes: tuple[str, ...]
+    thread: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What runs of a model take."""
+
+    seconds: float
+    """Of a run; the median."""
+    runs: int
+    threads: int
+    """That took part."""
+    machine: str
+    """The target whose roofline and estimates these are."""
+    waiting: float
+    """Seconds of a run that a thread waits at barriers, in the mean of the threads."""
+    other: float
+    """Seconds of a run outside of all rows: calls from Python, and what it does with arrays."""
+    rows: tuple[Row, ...]
+    """In the order of the program."""
+    spans: tuple[Span, ...] = field(repr=False)
+    """Of the run that is nearest to the median."""
+
+    def to_json(self) -> str:
+        """All of it but the spans as JSON: ``{"seconds", "runs", "threads", "machine", "waiting",
+        "other", "rows": [{"kind", "kernel", "nodes", "calls", "seconds", ..}]}``."""
+        facts = {"seconds": self.seconds, "runs": self.runs, "threads": self.threads}
+        more = {"machine": self.machine, "waiting": self.waiting, "other": self.other}
+        rows = [
+            asdict(row)
+            | {"flops": row.flops, "bandwidth": row.bandwidth}
+            | {"of_roof": row.of_roof, "ratio": row.ratio}
+            for row in self.rows
+        ]
+        return json.dumps({**facts, **more, "rows": rows}, indent=1)
+
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a run as a trace for Perfetto or Chrome (``chrome://tracing``): what each thread
+        did, and where it waited. Raises OptionError if the file cannot be written."""
+        try:
+            Path(path).write_text(json.dumps({"traceEvents": list(self._events())}))
+        except OSError as error:
+            raise OptionError(
+                f"cannot write the trace: {error.strerror or error}", where=os.fspath(path)
+            ) from error
+
+    def __str__(self) -> str:
+        kernels = sorted(
+            (row for row in self.rows if row.kind != "barrier"), key=lambda row: -row.seconds
+        )
+        barriers = sum(row.kind == "barrier" for row in self.rows)
+        plural = "s" * (self.threads != 1)
+        return "\n".join(
+            [
+                *_aligned([_COLUMNS, *map(self._cells, kernels)]),
+                "",
+                f"a run takes {self.seconds * 1e6:.1f} us on {self.threads} thread{plural} of "
+                f"{self.machine}, the median of {self.runs}",
+                f"at {barriers} barriers a thread waits {self._part(self.waiting)}; Python and "
+                f"calls take {self._part(self.other)}",
+            ]
+        )
+
+    def _mean(self, row: Row) -> float:
+        return sum(row.busy) / self.threads
+
+    def _part(self, seconds: float) -> str:
+        return f"{seconds * 1e6:.1f} us ({seconds / max(self.seconds, 1e-12):.1%})"
+
+    def _cells(self, row: Row) -> tuple[str, ...]:
+        nodes = ", ".join(row.nodes)
+        short = nodes if len(nodes) <= _WIDEST else f"{nodes[: _WIDEST - 3]}..."
+        where = f" [{row.where}]" if row.where else ""
+        busy = self._mean(row) / max(row.seconds, 1e-12)
+        return (
+            (row.kernel or row.kind) + where,
+            short,
+            str(row.calls),
+            f"{row.seconds * 1e6:.1f}",
+            f"{row.seconds / max(self.seconds, 1e-12):.1%}",
+            f"{busy:.0%}",
+            _number(row.flops, 1e9, ".1f"),
+            _number(row.bytes, 1e6, ".3g"),
+            _number(row.bandwidth, 1e9, ".1f"),
+            _number(row.of_roof, 0.01, ".0f", "%"),
+            _number(row.estimate, 1e-6, ".1f"),
+            _number(row.ratio, 1, ".2f"),
+        )
+
+    def _events(self) -> Iterator[Mapping[str, object]]:
+        named: dict[str, object] = {
+            "name": "process_name",
+            "ph": "M",
+            "pid": 1,
+            "args": {"name": "tessella"},
+        }
+        yield named
+        for thread in range(self.threads):
+            name = {"name": f"thread {thread}"}
+            yield {"name": "thread_name", "ph": "M", "pid": 1, "tid": thread, "args": name}
+        for span in self.spans:
+            yield {
+                "name": span.name,
+                "cat": span.kind,
+                "ph": "X",
+                "pid": 1,
+                "tid": span.thread,
+                "ts": span.start * 1e6,
+                "dur": (span.end - span.start) * 1e6,
+                "args": {"nodes": list(span.nodes)},
+            }
+
+
+def roof(operations: int, size: int, bits: int, target: Target, threads: int) -> float:
+    """Seconds that a machine takes at the least for so many operations on elements of so many bits,
+    and to move so many bytes.
+
+    The roofline of Williams, Waterman and Patterson ("Roofline: an insightful visual performance
+    model for multicore architectures", 2009). The bandwidth is that of the nearest cache that holds
+    the bytes; on several threads each has that of one.
+    """
+    peak = 2 * target.fma_ports * target.lanes(bits)
+    levels = (
+        (target.l1, target.l1_bandwidth),
+        (target.l2, target.l2_bandwidth),
+        (target.l3, target.l3_bandwidth),
+    )
+    held = (rate for capacity, rate in levels if size <= capacity)
+    cycles = max(operations / peak, size / next(held, target.memory_bandwidth))
+    return cycles / threads / (target.ghz * 1e9)
+
+
+def _number(value: float | None, unit: float, form: str, end: str = "") -> str:
+    return "" if value is None else f"{value / unit:{form}}{end}"
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines in which columns are aligned."""
+    rows = list(rows)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if i < _LEFT else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,266 @@
+"""Measures what runs of a model do: for the time of it, programs tell a recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella import targets
+from tessella.runtime.events import END, Call, Stream, Work, now
+from tessella.runtime.profile import Profile, Row, Span, roof
+from tessella.runtime.program import Bound, HostStep, Program, Step
+from tessella.support.errors import OptionError
+
+Array = npt.NDArray[Any]
+Works = Mapping[str, Work]
+"""By the names of kernels."""
+
+ROOM = 1 << 18
+"""Events of a thread, at most. Memory that is not written to is not taken."""
+WARMUP, LEAST, MOST, LONG = 2, 10, 1000, 500_000_000
+"""Runs before those that count; runs that count, as many as fit into so many nanoseconds."""
+
+
+class Runs(Protocol):
+    """What runs a program."""
+
+    program: Program
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program of a model."""
+
+    runs: Runs
+    work: Callable[[], Works]
+    """What its kernels have to do."""
+    where: str = ""
+    """The subprogram, if the model has several."""
+
+
+class Recorder:
+    """What a program of a model does."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.calls: list[Call] = list(part.runs.program.calls)
+        """By number; those in NumPy are added."""
+        self._streams: list[Stream] = []
+        self._steps: list[tuple[int, int, int]] = []
+        self._numbers: dict[int, int] = {}
+
+    def attach(self, contexts: Array) -> None:
+        """Have the events that segments write which run in these contexts."""
+        self._streams.append(Stream(contexts, ROOM))
+
+    def watched(self, bound: Bound, step: Step) -> Bound:
+        """The step, such that it is told when it begins and ends. Segments tell more by events."""
+        if not isinstance(step, HostStep):
+            return bound
+        # steps are bound again where a call has other memory
+        number = self._numbers.setdefault(id(step), len(self.calls))
+        if number == len(self.calls):
+            self.calls.append(Call(step.kernel, "numpy", (step.node,)))
+        return _Watched(bound, number, self._steps)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether events are missing."""
+        return any(stream.is_full for stream in self._streams)
+
+    @property
+    def most(self) -> int:
+        """The most events of a thread so far."""
+        return max((len(w) for stream in self._streams for w in stream.written()), default=0)
+
+    def intervals(self) -> Iterator[tuple[int, Array, Array, Array]]:
+        """Thread, numbers of calls, and when they began and ended, in nanoseconds."""
+        for stream in self._streams:
+            for thread, events in enumerate(stream.written()):
+                times = events["seconds"] * 1_000_000_000 + events["nanoseconds"]
+                number = events["number"]
+                known = (number[:-1] >= 0) & (number[:-1] < len(self.calls))
+                kept = np.flatnonzero(known & (number[:-1] != END))
+                yield thread, number[kept], times[kept], times[kept + 1]
+        steps = np.array(self._steps, np.int64).reshape(-1, 3)
+        yield 0, steps[:, 0], steps[:, 1], steps[:, 2]
+
+
+@dataclass
+class _Watched:
+    """A step that tells when it runs."""
+
+    inner: Bound
+    number: int
+    steps: list[tuple[int, int, int]]
+
+    def run(self, values: list[Any]) -> None:
+        start = now()
+        self.inner.run(values)
+        self.steps.append((self.number, start, now()))
+
+
+@contextmanager
+def recording(parts: Iterable[Part]) -> Generator[list[Recorder]]:
+    """Let the programs of a model tell what they do."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(_recorded(part)) for part in parts]
+
+
+@contextmanager
+def _recorded(part: Part) -> Generator[Recorder]:
+    recorder, program = Recorder(part), part.runs.program
+    part.runs.program = program.recorded(recorder)
+    try:
+        yield recorder
+    finally:
+        part.runs.program = program
+
+
+def profile(
+    run: Callable[[], object], parts: Callable[[], Iterable[Part]], runs: int | None
+) -> Profile:
+    """Run a model again and again. ``parts`` are its programs, once it has run."""
+    if runs is not None and runs < 1:
+        raise OptionError("the option 'runs' is a number from 1 on", found=str(runs))
+    run()
+    with recording(parts()) as recorders:
+        began = now()
+        for _ in range(WARMUP):
+            run()
+        once = (now() - began) // WARMUP
+        wanted = min(MOST, max(LEAST, LONG // max(once, 1))) if runs is None else runs
+        most = max((recorder.most for recorder in recorders), default=0)
+        fits = max(1, WARMUP * ROOM // max(most, 1) - WARMUP)
+        times = [_timed(run) for _ in range(min(wanted, fits))]
+    return _Profiled(np.array(times), recorders).profile()
+
+
+def _timed(run: Callable[[], object]) -> tuple[int, int]:
+    start = now()
+    run()
+    return start, now()
+
+
+@dataclass(frozen=True)
+class _Intervals:
+    """When calls ran in the runs that count."""
+
+    thread: int
+    numbers: Array
+    starts: Array
+    ends: Array
+    runs: Array
+
+
+class _Profiled:
+    """What recorders were told, by run, thread and call."""
+
+    def __init__(self, times: Array, recorders: Sequence[Recorder]) -> None:
+        self._times = times
+        self._target = targets.native()
+        self._intervals = [
+            (recorder, self._counted(*interval))
+            for recorder in recorders
+            for interval in recorder.intervals()
+        ]
+        threads = [each.thread for _, each in self._intervals if each.numbers.size]
+        self._threads = 1 + max(threads, default=0)
+        self._sums = {recorder: self._summed(recorder) for recorder in recorders}
+
+    def _counted(self, thread: int, numbers: Array, starts: Array, ends: Array) -> _Intervals:
+        """Those in runs that count."""
+        runs = np.searchsorted(self._times[:, 0], starts, side="right") - 1
+        kept = (runs >= 0) & (ends <= self._times[runs, 1])
+        return _Intervals(thread, *(each[kept] for each in (numbers, starts, ends, runs)))
+
+    def _of(self, recorder: Recorder) -> Iterator[_Intervals]:
+        return (each for owner, each in self._intervals if owner is recorder)
+
+    def _summed(self, recorder: Recorder) -> Array:
+        """Seconds by run, thread and call."""
+        sums = np.zeros((len(self._times), self._threads, len(recorder.calls)))
+        for each in self._of(recorder):
+            seconds = (each.ends - each.starts) * 1e-9
+            np.add.at(sums[:, each.thread], (each.runs, each.numbers), seconds)
+        return sums
+
+    def profile(self) -> Profile:
+        """All of it."""
+        seconds = (self._times[:, 1] - self._times[:, 0]) * 1e-9
+        middle = float(np.median(seconds))
+        nearest = int(np.abs(seconds - middle).argmin())
+        covered = sum(sums.mean(1).sum(1) for sums in self._sums.values())
+        return Profile(
+            seconds=middle,
+            runs=len(seconds),
+            threads=self._threads,
+            machine=self._target.name,
+            waiting=float(np.median(sum(map(self._waiting, self._sums)))),
+            other=float(np.median(seconds - covered)),
+            rows=tuple(row for recorder in self._sums for row in self._rows(recorder)),
+            spans=tuple(span for r in self._sums for span in self._spans(r, nearest)),
+        )
+
+    def _waiting(self, recorder: Recorder) -> Array:
+        """Seconds at barriers, by run."""
+        barriers = [i for i, call in enumerate(recorder.calls) if call.kind == "barrier"]
+        return self._sums[recorder][:, :, barriers].mean(1).sum(1)
+
+    def _rows(self, recorder: Recorder) -> Iterator[Row]:
+        works, sums = recorder.part.work(), self._sums[recorder]
+        longest, busy = np.median(sums.max(1), 0), np.median(sums, 0)
+        often, first = self._often(recorder), self._first(recorder)
+        for i in sorted(np.flatnonzero(often), key=first.__getitem__):
+            call = recorder.calls[i]
+            row = Row(
+                kind=call.kind,
+                kernel=call.kernel,
+                nodes=call.nodes,
+                where=recorder.part.where,
+                calls=int(often[i]),
+                seconds=float(longest[i]),
+                busy=tuple(map(float, busy[:, i])),
+            )
+            yield self._with_work(row, call, works.get(call.kernel))
+
+    def _often(self, recorder: Recorder) -> Array:
+        """How often a thread makes each call in a run."""
+        counts = np.zeros(self._sums[recorder].shape, np.int64)
+        for each in self._of(recorder):
+            np.add.at(counts[:, each.thread], (each.runs, each.numbers), 1)
+        return counts.max((0, 1))
+
+    def _first(self, recorder: Recorder) -> Array:
+        """When the first thread, which takes part in all, began each call for the first time."""
+        first = np.full(len(recorder.calls), np.iinfo(np.int64).max)
+        for each in self._of(recorder):
+            if each.thread == 0:
+                np.minimum.at(first, each.numbers, each.starts)
+        return first
+
+    def _with_work(self, row: Row, call: Call, work: Work | None) -> Row:
+        if work is None or call.kind != "kernel":
+            return row
+        threads = self._threads if call.divided else 1
+        least = roof(work.operations, work.bytes, work.bits, self._target, threads)
+        return replace(
+            row,
+            operations=work.operations * row.calls,
+            bytes=work.bytes * row.calls,
+            roof=least * row.calls,
+            estimate=work.seconds * row.calls / threads,
+        )
+
+    def _spans(self, recorder: Recorder, run: int) -> Iterator[Span]:
+        began = int(self._times[run, 0])
+        for each in self._of(recorder):
+            for i in np.flatnonzero(each.runs == run):
+                call = recorder.calls[int(each.numbers[i])]
+                start, end = ((int(t) - began) * 1e-9 for t in (each.starts[i], each.ends[i]))
+                yield Span(call.kernel or call.kind, call.kind, call.nodes, each.thread, start, end)
