@@ -24,10 +24,10 @@ import numpy as np
 
 from bench.array_cases import CASES, Array, ArrayCase, Modules
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
-from bench.measure import geometric_mean, interleave, relative_error
-from bench.peers import available
 from bench.roofs import Roofs
 from tessella import targets
+from tessella.tools.measure import geometric_mean, interleave, relative_error
+from tessella.tools.peers import available
 
 OURS = "tessella"
 

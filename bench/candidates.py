@@ -36,7 +36,6 @@ from bench.cases import (
     workload,
 )
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
-from bench.measure import geometric_mean, interleave, relative_error
 from bench.native import Array, Kernel, Memory
 from bench.schedules import (
     Candidate,
@@ -48,6 +47,7 @@ from bench.schedules import (
     problem_of,
     try_candidate,
 )
+from tessella.tools.measure import geometric_mean, interleave, relative_error
 
 GOAL = 0.93
 """How fast the model's choice is, against the best candidate, in the geometric mean."""

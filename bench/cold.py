@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.measure import peak_memory
-from bench.peers import Feeds, load
+from tessella.tools.measure import peak_memory
+from tessella.tools.peers import Feeds, load
 
 
 def measure(peer: str, model: Path, feeds: Path, threads: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.measure import machine
+from tessella.tools.measure import machine
 
 Fits = Callable[[str, str], bool]
 """Whether a name is meant by what was given."""

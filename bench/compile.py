@@ -28,9 +28,9 @@ import numpy.typing as npt
 
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
 from bench.detector import SIZE, detector
-from bench.measure import geometric_mean
 from bench.models import NAMES, write_model
-from bench.peers import PEERS, available
+from tessella.tools.measure import geometric_mean
+from tessella.tools.peers import PEERS, available
 
 MODELS = (*NAMES, "detector")
 """Those of ``bench.models``, and one with a kernel of its own for each convolution."""

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.measure import peak_memory
-from bench.peers import load
+from tessella.tools.measure import peak_memory
+from tessella.tools.peers import load
 
 
 def main(peer: str, model: str, feeds: str) -> None:

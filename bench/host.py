@@ -18,12 +18,12 @@ import numpy as np
 from xdsl.ir import Block
 
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
-from bench.measure import Array, geometric_mean
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, dtype_of, type_of
 from tessella.kernels.host_cost import FRESH, host_seconds
 from tessella.runtime import host
+from tessella.tools.measure import Array, geometric_mean
 
 GOAL = 2.0
 """The factor by which an estimate may be wrong."""

@@ -27,16 +27,16 @@ import onnx
 from bench.assembly import spills
 from bench.cases import GROUPS, Case, Workload, workload
 from bench.command import check_names, new_parser, show_machine, write_figures
-from bench.measure import (
+from bench.roofs import Roof, Roofs
+from tessella import targets
+from tessella.driver.calibrate import level_sizes
+from tessella.tools.measure import (
     Timing,
     geometric_mean,
     interleave,
     relative_error,
 )
-from bench.peers import PEERS, Array, Feeds, available, load
-from bench.roofs import Roof, Roofs
-from tessella import targets
-from tessella.driver.calibrate import level_sizes
+from tessella.tools.peers import PEERS, Array, Feeds, available, load
 from tests.models import random_inputs
 
 OURS = "tessella"

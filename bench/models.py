@@ -20,8 +20,8 @@ import onnx
 
 from bench import cold
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
-from bench.measure import geometric_mean, interleave, relative_error
-from bench.peers import PEERS, Array, Feeds, Run, available, load
+from tessella.tools.measure import geometric_mean, interleave, relative_error
+from tessella.tools.peers import PEERS, Array, Feeds, Run, available, load
 from tests.models import FIXTURES, LIGHT_MODELS, load_model, random_inputs
 
 NAMES = (*LIGHT_MODELS, *FIXTURES)

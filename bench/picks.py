@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
-from bench.measure import geometric_mean, interleave
 from bench.models import NAMES
+from tessella.tools.measure import geometric_mean, interleave
 from tests.models import load_model, random_inputs
 
 

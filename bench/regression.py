@@ -26,8 +26,8 @@ import onnx
 
 from bench.cases import GROUPS
 from bench.command import new_parser, show_machine, write_figures
-from bench.measure import geometric_mean
 from bench.models import NAMES
+from tessella.tools.measure import geometric_mean
 from tests.models import load_model, random_inputs
 
 HERE = Path(__file__).resolve().parent.parent

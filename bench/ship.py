@@ -26,7 +26,7 @@ import numpy as np
 import tessella
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
 from bench.models import NAMES, write_model
-from bench.peers import load
+from tessella.tools.peers import load
 
 PACKAGES = {
     "tessella": ("tessella", "numpy"),

@@ -131,7 +131,7 @@ class Profile:
         plural = "s" * (self.threads != 1)
         return "\n".join(
             [
-                *_aligned([_COLUMNS, *map(self._cells, kernels)]),
+                *aligned([_COLUMNS, *map(self._cells, kernels)], _LEFT),
                 "",
                 f"a run takes {self.seconds * 1e6:.1f} us on {self.threads} thread{plural} of "
                 f"{self.machine}, the median of {self.runs}",
@@ -213,13 +213,13 @@ def _number(value: float | None, unit: float, form: str, end: str = "") -> str:
     return "" if value is None else f"{value / unit:{form}}{end}"
 
 
-def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lines in which columns are aligned."""
+def aligned(rows: Iterable[Sequence[str]], left: int) -> Iterator[str]:
+    """Lines in which columns are aligned, so many of them to the left, the others to the right."""
     rows = list(rows)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = (
-            cell.ljust(width) if i < _LEFT else cell.rjust(width)
+            cell.ljust(width) if i < left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         yield "  ".join(cells).rstrip()

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import tessella
-from bench import measure
 from bench.array_cases import CASES, Array, Modules
 from bench.arrays import Row, environment, main
-from bench.measure import relative_error
+from tessella.tools import measure
+from tessella.tools.measure import relative_error
 
 NAMES = list(CASES)
 SIDE = 12

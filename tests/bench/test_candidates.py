@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import tessella
-from bench import candidates, measure, schedules
+from bench import candidates, schedules
 from bench.cases import attention, convolution, matmul, pool
 from bench.native import Code, Kernel, Memory
 from bench.schedules import (
@@ -28,6 +28,7 @@ from bench.schedules import (
 from bench.schedules import candidates as listed
 from tessella.dialects.layout import Layout, Piece
 from tessella.dialects.tile import Nest
+from tessella.tools import measure
 
 Out = pytest.CaptureFixture[str]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import measure, picks
+from bench import picks
 from bench.cases import convolution
 from tessella.driver import tune
+from tessella.tools import measure
 
 
 def test_a_model_is_timed_by_each_strategy(

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from bench import measure
-from bench.measure import Timing, geometric_mean, interleave, relative_error
+from tessella.tools import measure
+from tessella.tools.measure import Timing, geometric_mean, interleave, relative_error
 
 
 @pytest.fixture(autouse=True)

@@ -95,13 +95,15 @@ def _converted(path: Path, folder: Path) -> str:
     found = importlib.util.find_spec("pnnx")
     if found is None or found.origin is None:
         raise RuntimeError("pnnx is not installed: pip install --no-deps pnnx")
-    model = onnx.load(str(path))
+    model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     model.ir_version = max(model.ir_version, FIRST_IR_VERSION)
-    onnx.save(model, folder / "model.onnx")
+    onnx.save(  # pyright: ignore[reportUnknownMemberType]
+        model, folder / "model.onnx"
+    )
     tool = Path(found.origin).with_name("pnnx")
     command = [str(tool), "model.onnx", "fp16=0"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

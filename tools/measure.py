@@ -36,6 +36,11 @@ class Timing:
         return median(self.seconds)
 
     @property
+    def p90(self) -> float:
+        """Nine calls of ten took no longer than this, in seconds."""
+        return float(np.percentile(self.seconds, 90))
+
+    @property
     def spread(self) -> float:
         """The distance between the quartiles, as a fraction of the median."""
         if len(self.seconds) < 2:

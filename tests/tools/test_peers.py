@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from bench.cases import convolution
-from bench.peers import PEERS, load
+from tessella.tools.peers import PEERS, load
 from tests.models import random_inputs
 
 LEGACY = 3

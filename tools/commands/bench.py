@@ -1,0 +1,192 @@
+"""`tessella bench`: how long calls of a model take, kernel by kernel if asked to, beside other
+runtimes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from tessella.dialects.nn.core import Array
+from tessella.driver.model import Model
+from tessella.driver.stages import ARTIFACT
+from tessella.frontends.compile import open_source
+from tessella.runtime.loaded import LoadedModel, load
+from tessella.runtime.profile import Profile, aligned
+from tessella.support.errors import OptionError
+from tessella.tools import peers
+from tessella.tools.commands.inputs import add_inputs, feeds_of
+from tessella.tools.commands.shared import add_model, add_options, count, options_of
+from tessella.tools.measure import Timing, interleave, machine
+from tessella.tools.progress import shown
+
+EPILOG = """\
+  tessella bench model.onnx --shape x=1x3x224x224
+  tessella bench model.onnx --threads 1,2 --against onnxruntime,openvino
+  tessella bench model.onnx --profile                what each kernel takes
+  tessella bench model.tsl --profile --trace t.json  one run, for https://ui.perfetto.dev
+"""
+
+OTHERS = tuple(name for name in peers.PEERS if name != "tessella")
+TURN = 0.02
+"""Seconds of calls that are timed together, so that short ones are."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_model(parser)
+    add_inputs(parser)
+    parser.add_argument(
+        "--threads",
+        type=_numbers,
+        default=[None],
+        metavar="N,..",
+        help="how many threads run the model; a list is measured one after the other (all cores)",
+    )
+    parser.add_argument(
+        "--repeat", type=count, default=20, metavar="N", help="turns that are timed (20)"
+    )
+    parser.add_argument(
+        "--against",
+        type=_names,
+        default=[],
+        metavar="A,B",
+        help=f"other runtimes, which take turns with it: {', '.join(OTHERS)}",
+    )
+    parser.add_argument("--profile", action="store_true", help="print what each kernel takes")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="write a run on the last number of threads as a trace, for Perfetto or Chrome",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON; times are in seconds")
+    add_options(parser)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Times of a runtime."""
+
+    runtime: str
+    threads: int
+    median: float
+    p90: float
+    spread: float
+    """The distance between the quartiles, as a fraction of the median."""
+    ratio: float
+    """Its median over tessella's: above 1, tessella is faster."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print."""
+    _check(args)
+    rows: list[Row] = []
+    profiles: list[Profile] = []
+    for threads in args.threads:
+        model, feeds = _opened(args, threads)
+        rows += _rows(model, feeds, args)
+        if args.profile or args.trace:
+            profiles.append(model.profile(feeds))
+    if args.trace:
+        profiles[-1].trace(args.trace)
+    if args.json:
+        found = [json.loads(profile.to_json()) for profile in profiles]
+        document = {"machine": machine(), "rows": list(map(asdict, rows)), "profiles": found}
+        print(json.dumps(document, indent=1))
+    else:
+        _print(rows, profiles if args.profile else [])
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise OptionError for what cannot be measured, before anything is compiled."""
+    if args.repeat < 1:
+        raise OptionError("--repeat is a number from 1 on", found=str(args.repeat))
+    if args.against and Path(args.model).suffix != ".onnx":
+        raise OptionError(
+            "other runtimes read no such model", expected="an .onnx file", found=args.model
+        )
+    absent = [name for name in args.against if importlib.util.find_spec(name) is None]
+    if absent:
+        raise OptionError(
+            f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed",
+            where="--against",
+            hint=f"pip install {' '.join(absent)}",
+        )
+
+
+def _opened(
+    args: argparse.Namespace, threads: int | None
+) -> tuple[Model | LoadedModel, Mapping[str, Array]]:
+    """The model, and its inputs."""
+    if Path(args.model).suffix == ARTIFACT:
+        artifact = load(args.model, threads=threads)
+        return artifact, feeds_of(artifact.inputs, args)
+    source = open_source(args.model)
+    feeds = feeds_of(source.inputs, args)
+    with shown(wanted=not args.verbose) as progress:
+        args_of_run = argparse.Namespace(**{**vars(args), "threads": threads})
+        return Model(source, options_of(args_of_run), progress), feeds
+
+
+def _rows(
+    model: Model | LoadedModel, feeds: Mapping[str, Array], args: argparse.Namespace
+) -> Sequence[Row]:
+    calls: dict[str, Callable[[], object]] = {"tessella": partial(model.run, None, feeds)}
+    for name in args.against:
+        calls[name] = partial(_peer(name, Path(args.model), model.threads), feeds)
+    times = interleave(calls, repeat=args.repeat, turn=TURN)
+    ours = times["tessella"].median
+    return [_row(name, model.threads, each, ours) for name, each in times.items()]
+
+
+def _row(name: str, threads: int, timing: Timing, ours: float) -> Row:
+    median = timing.median
+    return Row(name, threads, median, timing.p90, timing.spread, median / ours)
+
+
+def _peer(name: str, path: Path, threads: int) -> peers.Run:
+    try:
+        return peers.load(name, path, threads)
+    except Exception as error:  # whatever another runtime raises
+        raise OptionError(
+            f"{name} cannot run the model: {type(error).__name__}: {error}", where="--against"
+        ) from error
+
+
+def _print(rows: Sequence[Row], profiles: Sequence[Profile]) -> None:
+    cells = [
+        (
+            row.runtime,
+            str(row.threads),
+            f"{row.median * 1e3:.4g}",
+            f"{row.p90 * 1e3:.4g}",
+            f"{row.spread:.0%}",
+            f"{row.ratio:.2f}",
+        )
+        for row in rows
+    ]
+    print(
+        *aligned([("", "threads", "median ms", "p90 ms", "spread", "ratio"), *cells], 1), sep="\n"
+    )
+    for profile in profiles:
+        print(f"\n{profile}")
+
+
+def _numbers(text: str) -> list[int]:
+    numbers = text.split(",")
+    if not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
+        raise argparse.ArgumentTypeError(f"expected numbers such as 1,2, found {text!r}")
+    return [int(number) for number in numbers]
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    wrong = [name for name in names if name not in OTHERS]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"no runtime {wrong[0]!r}; there are {', '.join(OTHERS)}")
+    return names
