@@ -59,7 +59,8 @@ def test_work_is_that_of_a_product(profile: Profile) -> None:
         assert row.flops * row.seconds == pytest.approx(row.operations)
         assert row.bandwidth * row.seconds == pytest.approx(row.bytes)
         assert row.of_roof * row.seconds == pytest.approx(row.roof)
-        assert 0 < row.estimate == row.ratio * row.seconds
+        assert row.ratio * row.seconds == pytest.approx(row.estimate)
+        assert row.estimate > 0
 
 
 def test_times_fit_into_a_run(profile: Profile) -> None:
