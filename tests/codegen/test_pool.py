@@ -42,6 +42,23 @@ def test_names_of_offsets_are_known() -> None:
     assert 8 * len((*pool.pool.RUN, *pool.pool.RUN_NUMBERS)) <= pool.pool.LINE
 
 
+def test_boxes_of_aarch64_are_ordered() -> None:
+    """What is written before a box is raised is seen by who has read it: emulated memory has no
+    weak order, which would show."""
+    text = assembly(pool.emit_pool(NEON), NEON)
+    found = {
+        name: re.findall(r"^\s+(ldar|stlr|ldr|str)\s+x\d+, \[(?!sp)", body, re.MULTILINE)
+        for name, body in re.findall(
+            r"^(look|wait|post):(.*?)^\.Lfunc_end", text, re.MULTILINE | re.DOTALL
+        )
+    }
+    assert found["look"] == ["ldar"]
+    assert found["post"][:2] == ["stlr", "ldar"]
+    first, *others = [each for each in found["wait"] if each in ("stlr", "ldar")]
+    assert first == "stlr"
+    assert {*others} == {"ldar"}
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 def test_threads_of_aarch64_meet(threads: int) -> None:
     """They start, run a segment together three times, and wait for each other in between."""
@@ -60,9 +77,9 @@ def test_a_missing_barrier_of_aarch64_shows() -> None:
 
 def _run(cores: Cores, threads: int, x: Array) -> Array:
     """What the segment makes of an array."""
-    team, y, arena = cores.team(threads, cores), np.zeros_like(x), np.zeros_like(x)
+    team, y, arena = cores.team(threads), np.zeros_like(x), np.zeros_like(x)
     contexts = aligned(threads * LINE, LINE)
     inputs, outputs = (np.array([a.ctypes.data]) for a in (x, y))
     pointers = [a.ctypes.data for a in (contexts, inputs, outputs, x, arena)]
-    team.run(team.address, cores.address("segment"), *pointers, threads, 0)
+    team.run(team.address, cores.functions["segment"], *pointers, threads, 0)
     return y
