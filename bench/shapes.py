@@ -4,8 +4,8 @@
 
 Names are those of ``tests.models.OPEN_FIXTURES``, or the beginning of some. Of a text model, the
 size is that of the sequence (or of the cache of a decoder, for one token), with a batch of 1; of
-others that of the batch. Columns: the time of the program for one size over that of the open one; and what
-the first call of a size costs more than later ones, where a program serves it already.
+others that of the batch. Columns: the time of the program for one size over that of the open one;
+and what the first call of a size costs more than later ones, where a program serves it already.
 """
 
 from __future__ import annotations
