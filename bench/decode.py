@@ -24,9 +24,9 @@ import onnx
 
 import tessella
 from bench.command import new_parser, show_machine, write_figures
-from bench.measure import relative_error, settle
 from bench.roofs import Roofs
 from tessella import targets
+from tessella.tools.measure import relative_error, settle
 from tests.models import load_fixture
 
 NAME = "gpt2_cached"

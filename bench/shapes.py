@@ -21,7 +21,7 @@ import numpy as np
 
 import tessella
 from bench.command import check_names, chosen, new_parser, show_machine, write_figures
-from bench.measure import geometric_mean, interleave, relative_error
+from tessella.tools.measure import geometric_mean, interleave, relative_error
 from tests.models import OPEN_FIXTURES, load_fixture, random_inputs
 
 SIZES = (1, 7, 16, 33, 64, 128, 384)
