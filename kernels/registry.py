@@ -36,7 +36,6 @@ from tessella.kernels.host_cost import host_seconds
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError
-from tessella.support.sizes import differs
 
 CPU = "cpu"
 """The device of kernels that run on every CPU."""
@@ -361,6 +360,5 @@ def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostK
 
 def generated_limits(op: NnOp) -> str | None:
     """What generated kernels cannot do for any op."""
-    sizes = (size for value in (*op.operands, *op.results) for size in shape_of(value))
-    empty = not all(differs(size, 0) for size in sizes)
+    empty = any(0 in shape_of(value) for value in (*op.operands, *op.results))
     return "a tensor has no elements" if empty else None

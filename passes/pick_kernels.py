@@ -25,8 +25,9 @@ from xdsl.ir import Attribute
 
 from tessella import kernels, targets
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import parse_place
+from tessella.dialects.sizes import symbols_in
 from tessella.kernels.elements import elements_of
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
@@ -37,6 +38,7 @@ from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
+from tessella.support.sizes import differs
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 
@@ -54,6 +56,14 @@ def check_choice(option: str, value: str, known: Sequence[str]) -> None:
     """Raise OptionError for an unknown value."""
     if value not in known:
         raise OptionError(f"there is no {option} {value!r}", expected=f"one of {', '.join(known)}")
+
+
+def _check_filled(module: ModuleOp) -> None:
+    """Raise UndecidedSizeError for a tensor that may be empty: kernels apply to what is not."""
+    for op in module.walk():
+        for result in op.results if isinstance(op, NnOp) else ():
+            for size in shape_of(result):
+                differs(size, 0)
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,8 @@ class PickKernelsPass(ProgramPass):
         check_choice("fallback", self.fallback, FALLBACKS)
         check_choice("winograd", self.winograd, METHODS)
         kernels.load()
+        if symbols_in(op):
+            _check_filled(op)
         check_served(list(map(parse_place, self.places)))
         for function in functions(op):
             found = self.candidates(function)

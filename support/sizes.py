@@ -288,10 +288,9 @@ def terms_of(size: Size | Expr) -> Mapping[Monomial, int]:
     return size.terms if isinstance(size, Expr) else {(): operator.index(size)}
 
 
-def expression(size: Size) -> Expr | None:
+def expression(size: object) -> Expr | None:
     """The size as an expression; None for a number."""
-    found = cast("Expr | int", size)
-    return found if isinstance(found, Expr) else None
+    return size if isinstance(size, Expr) else None
 
 
 def bounds_of(size: Size) -> tuple[int, int]:
@@ -300,18 +299,17 @@ def bounds_of(size: Size) -> tuple[int, int]:
     return found.bounds if found is not None else (size, size)
 
 
-def symbols_of(sizes: Iterable[float]) -> frozenset[Symbol]:
+def symbols_of(sizes: Iterable[object]) -> frozenset[Symbol]:
     """The symbols in sizes."""
-    found = (expression(cast(Size, size)) for size in sizes)
-    return frozenset(symbol for each in found if each is not None for symbol in each.symbols)
+    return frozenset(s for size in sizes if isinstance(size, Expr) for s in size.symbols)
 
 
 def differs(a: Size, b: Size) -> bool:
     """Whether two sizes differ. Raises UndecidedSizeError where they do for some values only."""
     if a == b:
         return False
-    low, high = bounds_of(a - b)
-    if low <= 0 <= high:
+    apart = expression(a - b)
+    if apart is not None and apart.bounds[0] <= 0 <= apart.bounds[1]:
         names = (symbol.name for symbol in symbols_of([a, b]))
         raise UndecidedSizeError(f"{a} and {b} are equal for some sizes only", names)
     return True
