@@ -92,7 +92,7 @@ class _Folder:
         """Replace an op whose operands are constants."""
         if isinstance(op, WeightOp):
             self._splat_of_weight(op)
-        elif isinstance(op, ConstantOp) or not self._is_foldable(op):
+        elif isinstance(op, ConstantOp) or not self._is_foldable(op) or op.symbols:
             return
         elif (number := _splat_number(op)) is not None:
             self._replace(op, [SplatOp(number, tensor_type(op.results[0]))])
@@ -132,10 +132,7 @@ class _Folder:
                 self._replace(op, [SplatOp(number, tensor_type(op.res))])
 
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
-        """The arrays of an op's results; None if they depend on symbols or take too much memory, or
-        the op fails."""
-        if op.symbols:
-            return None
+        """The arrays of an op's results; None if they take too much memory or the op fails."""
         if not (isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)):
             constants = Constants(self._operand_store(op), self.limit)
             arrays = [constants.value(result) for result in op.results]

@@ -38,6 +38,7 @@ from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
 from tessella.passes.tile.cost import kernel_cycles
 from tessella.passes.tile.parallel import best_choices, modelled, parallel_nest
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 WAKES = 2
@@ -97,7 +98,7 @@ def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
 
 def _cycles(runs: Mapping[str, int], work: Mapping[str, float]) -> float:
     """Of the runs of kernels."""
-    return sum(work.get(name, 0) * count for name, count in runs.items())
+    return sum(work.get(name, 0) * estimated(count) for name, count in runs.items())
 
 
 class _Models:

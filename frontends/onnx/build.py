@@ -48,9 +48,11 @@ class Builder(Emitter):
     def splat(
         self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> SSAValue:
-        """A tensor of equal elements."""
+        """A tensor of equal elements; one of symbolic sizes is a scalar that is expanded."""
         self.check_size(shape, dtype)
-        return super().splat(value, shape, dtype)
+        if is_static(shape):
+            return super().splat(value, shape, dtype)
+        return self.expand(super().splat(value, (), dtype), shape)
 
     def tensor(self, source: Tensor, name: str = "") -> SSAValue:
         """A tensor of the model; its elements are read now."""
