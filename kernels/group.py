@@ -15,6 +15,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type
+from tessella.dialects.sizes import dims
 from tessella.dialects.tile import KernelOp, ReturnOp, weight_of
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import elements_of
@@ -82,7 +83,9 @@ class GroupLowering(ABC):
         if source is None:
             raise InternalError("only an operand of the kernel can be viewed under another shape")
         type = tensor_type(source)
-        return self.argument(self.view(source, Tensor(type.element_type, shape, type.encoding)))
+        return self.argument(
+            self.view(source, Tensor(type.element_type, dims(shape), type.encoding))
+        )
 
     def lower(self, op: NnOp) -> None:
         """Add the statements of one op."""

@@ -17,6 +17,7 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of
+from tessella.dialects.sizes import dims
 from tessella.dialects.symbols import body_above, check_types
 from tessella.dialects.tile.functions import SegmentOp
 from tessella.runtime.scan import Loop
@@ -81,4 +82,4 @@ class ScanOp(TensorCall, LoopOp):
 def _element(value: SSAValue) -> Tensor:
     """The type of an element of a sequence."""
     type = tensor_type(value)
-    return Tensor(type.element_type, type.get_shape()[1:], type.encoding)
+    return Tensor(type.element_type, dims(type.get_shape()[1:]), type.encoding)
