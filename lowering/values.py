@@ -111,20 +111,23 @@ class Emitter:
         key = (value, type)
         if key not in self._constants:
             assert isinstance(value, IntegerAttr | FloatAttr)
-            op = ConstantOp(value)
+            op = ConstantOp.create(result_types=[type], properties={"value": value})
             self._prologue.append(op)
-            self._constants[key] = op.result
+            self._constants[key] = op.results[0]
         return self._constants[key]
 
     def index(self, value: Size) -> SSAValue:
         """A size as a value, at the function's entry."""
+        if value not in self._sizes:
+            self._sizes[value] = self._size(value)
+        return self._sizes[value]
+
+    def _size(self, value: Size) -> SSAValue:
         if expression(value) is None:
             return self.constant(IntegerAttr(value, INDEX), INDEX)
-        if value not in self._sizes:
-            op = SizeOp(value)
-            self._prologue.append(op)
-            self._sizes[value] = op.res
-        return self._sizes[value]
+        op = SizeOp(value)
+        self._prologue.append(op)
+        return op.res
 
     def finish(self) -> None:
         """Put the constants at the front of the entry block."""

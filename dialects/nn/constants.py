@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import base, irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -45,7 +45,9 @@ class WeightOp(ConstantOp):
     LEADING: ClassVar[str | None] = "symbol"
 
     def __init__(self, symbol: str, type: Tensor) -> None:
-        super().__init__(properties={"symbol": SymbolRefAttr(symbol)}, result_types=[type])
+        # networks have thousands: what xDSL's constructor looks at takes as long again
+        properties = {"symbol": SymbolRefAttr(symbol)}
+        Operation.__init__(self, properties=properties, result_types=[type])
 
 
 @irdl_op_definition
