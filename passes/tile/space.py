@@ -53,6 +53,9 @@ spills, counts 0.5% less for them."""
 AHEAD_ROWS = 12
 """And one in so many elements of rows: without it, products of 14x2 spill all of their sums, and
 Winograd's convolutions of 32 channels take 1.8 times as long."""
+AHEAD_PAIRS = 2
+"""The same where it loads those of two points at once: without it, products of 6x4 vectors spill on
+AArch64, in 1x1 convolutions of few channels."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
 convolutions' activations. Without blocks, 54 of all choices change: 31% more at most."""
@@ -277,11 +280,9 @@ class TileFamily:
 
     def _ahead(self, s: Schedule) -> int:
         """Registers that hold what LLVM loads for the next point of an unrolled reduction: some of
-        its vectors, and elements of rows, all of them where it loads those of two points at once.
-        """
-        if self.problem.target.loads_pairs and not self._model.has_windows(s):
-            return s.vectors // AHEAD + s.row_tile
-        return s.vectors // AHEAD + s.row_tile // AHEAD_ROWS
+        its vectors and of the elements of rows."""
+        in_pairs = self.problem.target.loads_pairs and not self._model.has_windows(s)
+        return s.vectors // AHEAD + s.row_tile // (AHEAD_PAIRS if in_pairs else AHEAD_ROWS)
 
 
 def families(problem: Problem) -> Iterator[TileFamily]:
