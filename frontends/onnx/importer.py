@@ -104,10 +104,28 @@ class OnnxSource:
         UndecidedSizeError for symbols that have to be numbers.
         """
         sizes = self._shapes(shapes)
+        symbols = sorted(symbols_of(size for shape in sizes.values() for size in shape))
+        try:
+            return self._graph(sizes, values or {}, symbols)
+        except UnknownValueError:
+            raise
+        except (ShapeError, UnsupportedError) as error:
+            if not symbols:
+                raise
+            # what does not fit for symbols may fit for numbers
+            undecided = UndecidedSizeError(error.what, (symbol.name for symbol in symbols))
+            raise undecided.at(error.where or "the graph") from error
+
+    def _graph(
+        self,
+        sizes: Mapping[str, tuple[Size, ...]],
+        values: Mapping[str, Array],
+        symbols: Sequence[Symbol],
+    ) -> Graph:
         for value in self._inputs:
             dtype, where = DTYPES[value.type], f"input {value.name!r}"
             check_size(sizes[value.name], dtype, self._max_bytes, where)
-        constants = {**self._constants, **_constants(self._inputs, values or {})}
+        constants = {**self._constants, **_constants(self._inputs, values)}
         inputs = [value for value in self._inputs if value.name not in constants]
         names = [value.name for value in inputs]
         types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in inputs]
@@ -117,7 +135,6 @@ class OnnxSource:
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
         finish_main(func, list(returned), list(returned.values()))
-        symbols = sorted(symbols_of(size for shape in sizes.values() for size in shape))
         if rest is not None and symbols:
             first = rest.steps[0].title if rest.steps else "its outputs"
             names = (symbol.name for symbol in symbols)

@@ -35,7 +35,7 @@ def run_case(case: TestCase, *, symbolic: bool = False) -> Outcome:
     exception that is not a TessellaError counts as a failure."""
     model, data_sets = _loaded(case)
     if symbolic:
-        model = _opened(model)
+        model = opened(model)
     try:
         problem = next(filter(None, (_run(model, case, *data) for data in data_sets)), None)
     except UnsupportedError as error:
@@ -47,7 +47,7 @@ def run_case(case: TestCase, *, symbolic: bool = False) -> Outcome:
     return Outcome(case.name, "wrong", problem) if problem else Outcome(case.name, "passed")
 
 
-def _opened(model: onnx.ModelProto) -> onnx.ModelProto:
+def opened(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with a symbol for each size of its inputs, and outputs of any shape."""
     opened = onnx.ModelProto()
     opened.CopyFrom(model)
@@ -60,13 +60,22 @@ def _opened(model: onnx.ModelProto) -> onnx.ModelProto:
     return opened
 
 
+def inputs_of(case: TestCase) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The model of a case, and its inputs by name."""
+    model, data_sets = _loaded(case)
+    return model, _feeds(model, data_sets[0][0])
+
+
+def _feeds(model: onnx.ModelProto, inputs: Sequence[Any]) -> dict[str, Array]:
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    names = [value.name for value in model.graph.input if value.name not in initializers]
+    return dict(zip(names, map(_array, inputs), strict=False))
+
+
 def _run(
     model: onnx.ModelProto, case: TestCase, inputs: Sequence[Any], expected: Sequence[Any]
 ) -> str | None:
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    names = [value.name for value in model.graph.input if value.name not in initializers]
-    feeds = dict(zip(names, map(_array, inputs), strict=False))
-    found = Interpreted(OnnxSource(model)).run(None, feeds)
+    found = Interpreted(OnnxSource(model)).run(None, _feeds(model, inputs))
     pairs = zip(found, map(_array, expected), strict=True)
     return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
 

@@ -1,0 +1,62 @@
+"""The ONNX node suite with symbols for the sizes of inputs: with numbers for them, each program is
+the one for these numbers. What cannot be open says why."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+
+from tessella.dialects.bound import bound
+from tessella.dialects.graph import Graph
+from tessella.dialects.sizes import symbols_in
+from tessella.frontends.onnx import OnnxSource
+from tessella.support.errors import TessellaError
+from tessella.support.sizes import Size, Symbol, UndecidedSizeError
+from tests.frontends.onnx.suite import inputs_of, opened
+from tests.frontends.onnx.test_symbols import folded
+from tests.sampling import sample
+
+MOST = 1 << 20
+OPEN = 0.7
+"""The share of the programs with symbols that stay open, at the least."""
+
+
+def symbol(size: int) -> Size:
+    """Equal sizes are one symbol; 0 and 1 are numbers."""
+    return Symbol(f"s{size}", 2, MOST).size if size > 1 else size
+
+
+def outcome(case: TestCase) -> str | None:
+    """Why a case cannot be open: an empty text where it is; None where it is not supported, its
+    shapes depend on values, or there is nothing to leave open."""
+    model, inputs = inputs_of(case)
+    if not all(hasattr(array, "shape") for array in inputs.values()):
+        return None  # a sequence
+    shapes = {name: array.shape for name, array in inputs.items()}
+    symbols = {name: tuple(map(symbol, shape)) for name, shape in shapes.items()}
+    try:
+        source = OnnxSource(opened(model))
+        graph = source.graph(shapes)
+    except TessellaError:
+        return None
+    if graph.rest is not None or symbols == shapes:
+        return None
+    try:
+        found = source.graph(symbols)
+    except UndecidedSizeError as error:
+        return error.what if error.symbols else None
+    module = bound(found.module, {s.name: int(s.name[1:]) for s in symbols_in(found.module)})
+    module.verify()
+    assert folded(Graph(module, found.weights)) == folded(graph)
+    return ""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_for_symbols() -> None:
+    cases = load_model_tests(kind="node")
+    found = Counter(outcome(case) for case in sample(cases))
+    known = found.total() - found[None]
+    assert found[""] >= OPEN * known, found.most_common(30)
