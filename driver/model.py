@@ -39,7 +39,7 @@ from tessella.support.errors import (
 )
 from tessella.support.logs import debug, info
 from tessella.support.memory import give_back
-from tessella.support.sizes import Symbol, UndecidedSizeError, symbols_of
+from tessella.support.sizes import Symbol, UndecidedSizeError, bounds_of, symbols_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
@@ -167,15 +167,20 @@ class Model(runnable.Model, Compiled):
 
     def prepare(
         self,
-        shapes: Mapping[str, Sequence[int]],
+        shapes: Mapping[str, Sequence[int]] | None = None,
         values: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
         """Compile for shapes of inputs by name, so that no call has to. Inputs without symbolic
         dimensions may be left out. ``values`` are those of inputs on whose values shapes depend,
-        which need no shapes.
+        which need no shapes. Without shapes, all programs are compiled that serve sizes within the
+        bounds of ``dims``.
 
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
+        if shapes is None:
+            for each in self._open.versions():
+                self._prepared(each)
+            return
         arrays = self._converted(values or {})
         known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
         fixed = {i.name: known[i.name] for i in self.inputs if len(known[i.name]) == len(i.shape)}
@@ -193,6 +198,11 @@ class Model(runnable.Model, Compiled):
                 )
         self._check_symbols(key)
         self._executable(key, [arrays.get(info.name) for info in self.inputs])
+
+    def _prepared(self, made: Shapes) -> None:
+        """Compile for one range of each open dimension, which has a size for example."""
+        least = (tuple(bounds_of(size)[0] for size in shape) for shape in made)
+        self._executable(tuple(least), [None] * len(made))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the programs that there are as an artifact, which `tessella.load` runs without the

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from itertools import count, product
 from typing import cast
 
 from tessella.runtime.model import Shapes
@@ -118,6 +118,27 @@ class OpenSizes:
                 for d, size in zip(info.shape, shape, strict=True)
             )
             for info, shape in zip(self._inputs, shapes, strict=True)
+        )
+
+    def versions(self) -> Sequence[Shapes]:
+        """What all programs are made for that serve sizes within the bounds."""
+        names = [name for name in self._names if name not in self._derived]
+        choices = (self._starts(*self._bounds[name]) for name in names)
+        return list(dict.fromkeys(self.made(self._shapes(names, c)) for c in product(*choices)))
+
+    def _starts(self, low: int, high: int) -> Sequence[int]:
+        """A size of each range."""
+        starts = dict.fromkeys(max(low, start) for start in (0, 1, FEW, MANY))
+        return [start for start in starts if start <= high]
+
+    def _shapes(self, names: Sequence[str], sizes: Sequence[int]) -> Shapes:
+        """The shapes of the inputs for these sizes of open dimensions."""
+        known = dict(zip(names, sizes, strict=True))
+        numbers = {self._names[name]: size for name, size in known.items()}
+        known |= {name: value_of(size, numbers) for name, size in self._derived.items()}
+        return tuple(
+            tuple(known[d] if isinstance(d, str) else d for d in info.shape)
+            for info in self._inputs
         )
 
     def compile_numbers(self, made: Shapes, error: Exception) -> bool:

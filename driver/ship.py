@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-Shapes = Mapping[str, tuple[int, ...]]
+Shapes = Mapping[str, tuple[Size, ...]]
 """Of all inputs, by name."""
 
 

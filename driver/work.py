@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region, SSAValue
@@ -18,6 +17,7 @@ from tessella.passes.tile.cost import kernel_cycles, runs
 from tessella.passes.tile.model import overlapped
 from tessella.passes.tile.parallel import modelled
 from tessella.runtime.events import Work
+from tessella.support.sizes import Size, estimated, product
 from tessella.targets import Target
 
 _COMPUTES = ("arith", "math")
@@ -78,11 +78,11 @@ def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:
     return sum(bytes_of(tensor_type(value)) for value in piece.inputs if value in constants)
 
 
-def _points(op: ContractOp) -> int:
-    return prod(index.range for index in op.index_list)
+def _points(op: ContractOp) -> Size:
+    return product(index.range for index in op.index_list)
 
 
-def _operations(op: ContractOp) -> int:
+def _operations(op: ContractOp) -> Size:
     """A point's, with what adds it up, and those of each result."""
     accumulates = op.aggregation.data != "="
     count = _points(op) * (_computing(op.combine) + accumulates)
@@ -96,7 +96,7 @@ def _computing(region: Region) -> int:
     return sum(dialect in _COMPUTES and name != "constant" for dialect, _, name in names)
 
 
-def _moved(piece: Piece) -> int:
+def _moved(piece: Piece) -> Size:
     """Bytes of the tensors that a piece reads and writes; of one of which it reads little, that."""
     outside = {*piece.inputs, *piece.outputs}
     moved: dict[SSAValue, int] = {}
@@ -106,7 +106,7 @@ def _moved(piece: Piece) -> int:
             if root in outside:
                 size = bytes_of(tensor_type(value))
                 each = max(1, size // max(1, tensor_type(value).element_count()))
-                moved[root] = min(size, moved.get(root, 0) + each * _points(op))
+                moved[root] = min(size, moved.get(root, 0) + each * _points(op), key=estimated)
     return sum(moved.values())
 
 

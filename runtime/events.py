@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from tessella.runtime.arena import address
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS
 from tessella.support.errors import OptionError
+from tessella.support.sizes import Size, estimated, value_of
 
 Array = npt.NDArray[Any]
 
@@ -56,14 +58,22 @@ class Call:
 class Work:
     """What a call of a kernel has to do."""
 
-    operations: int
+    operations: Size
     """Of arithmetic; a multiply-add is two."""
-    bytes: int
+    bytes: Size
     """That it reads and writes, each once."""
     bits: int
     """Of the elements that it computes with."""
     seconds: float
-    """That it takes on one thread, by the model of the machine that it was compiled for."""
+    """That it takes on one thread, by the model of the machine that it was compiled for; for usual
+    values of symbols."""
+
+    def at(self, values: Mapping[str, int]) -> Work:
+        """The work for values of the symbols, in a time that is proportional to it."""
+        operations, size = (value_of(each, values) for each in (self.operations, self.bytes))
+        usual = estimated(self.operations) + estimated(self.bytes)
+        share = (operations + size) / usual if usual else 1.0
+        return Work(operations, size, self.bits, self.seconds * share)
 
 
 def now() -> int:

@@ -53,10 +53,16 @@ class Recorder:
         self._streams: list[Stream] = []
         self._steps: list[tuple[int, int, int]] = []
         self._numbers: dict[int, int] = {}
+        self.values: Mapping[str, int] = {}
+        """Of the symbols of the program."""
 
     def attach(self, contexts: Array) -> None:
         """Have the events that segments write which run in these contexts."""
         self._streams.append(Stream(contexts, ROOM))
+
+    def resize(self, values: Mapping[str, int]) -> None:
+        """Take these values of the program's symbols for those of all runs."""
+        self.values = values
 
     def watched(self, bound: Bound, step: Step) -> Bound:
         """The step, such that it is told when it begins and ends. Segments tell more by events."""
@@ -227,7 +233,7 @@ class _Profiled:
                 seconds=float(longest[i]),
                 busy=tuple(map(float, busy[:, i])),
             )
-            yield self._with_work(row, call, works.get(call.kernel))
+            yield self._with_work(row, call, works.get(call.kernel), recorder.values)
 
     def _often(self, recorder: Recorder) -> Array:
         """How often a thread makes each call in a run."""
@@ -244,9 +250,10 @@ class _Profiled:
                 np.minimum.at(first, each.numbers, each.starts)
         return first
 
-    def _with_work(self, row: Row, call: Call, work: Work | None) -> Row:
+    def _with_work(self, row: Row, call: Call, work: Work | None, values: Mapping[str, int]) -> Row:
         if work is None or call.kind != "kernel":
             return row
+        work = work.at(values)
         threads = self._threads if call.divided else 1
         least = roof(work.operations, work.bytes, work.bits, self._target, threads)
         return replace(

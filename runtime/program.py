@@ -158,6 +158,10 @@ class Recorder(Protocol):
         """The step, such that it is told when it begins and ends."""
         ...
 
+    def resize(self, values: Mapping[str, int]) -> None:
+        """Take these values of the program's symbols for those of all runs."""
+        ...
+
     def attach(self, contexts: Array) -> None:
         """Have the events that segments write which run in these contexts."""
         ...
@@ -278,6 +282,8 @@ class Program:
         sizes = tuple(values[dimension.symbol.name] for dimension in self.symbols)
         steps = tuple(step.at(values) for step in self.steps)
         constants = {i: constant.at(values) for i, constant in self.constants.items()}
+        if self.recorder is not None:
+            self.recorder.resize(values)
         return replace(self, steps=steps, constants=constants, symbols=(), sizes=sizes)
 
     @property

@@ -70,6 +70,18 @@ def test_bounds(bounds: tuple[int, int], size: int, expected: Size) -> None:
             sizes.made(shapes(1, outside, 1))
 
 
+def test_all_versions() -> None:
+    sizes = OpenSizes(SIGNATURE, {"batch": (1, 1), "seq": (1, 512), "past": (0, 15)})
+    made = sizes.versions()
+    assert len(made) == 3 * 3
+    assert len(OpenSizes(SIGNATURE, {}).versions()) == 4**3
+    assert made[-1] == (
+        (1, Symbol("seq", 16, 512).size, 64),
+        (1, Symbol("seq", 16, 512).size + Symbol("past", 2, 15).size),
+        (1, Symbol("past", 2, 15).size),
+    )
+
+
 def test_what_cannot_be_left_open() -> None:
     sizes = OpenSizes(SIGNATURE, {})
     made = sizes.made(shapes(20, 30, 1))

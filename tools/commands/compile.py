@@ -11,18 +11,22 @@ from pathlib import Path
 from tessella.dialects.graph import Source
 from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.c_header import WEIGHTS
+from tessella.driver.open_sizes import OpenSizes
 from tessella.driver.ship import Array, Shapes, ship, ship_c
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
+from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import (
+    add_dims,
     add_model,
     add_options,
     add_time_passes,
     add_values,
     check_stage_ahead,
+    dims_of,
     missing_shape,
     open_graph,
     options_of,
@@ -35,6 +39,8 @@ from tessella.tools.progress import shown
 EPILOG = """\
   tessella compile model.onnx -o model.tsl --target avx512,avx2,neon --shape x=1x3x224x224
                                                        what tessella.load runs, for three machines
+  tessella compile model.onnx -o model.tsl --dim batch=1..64 --dim seq=1..512
+                                                       programs whose sizes stay open
   tessella compile model.onnx --emit c -o model.o      model.o, and model.h beside it
   tessella compile model.onnx --to nn                 model.nn, and model.weights beside it
   tessella compile model.onnx --to asm --target avx2 -o -
@@ -46,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model(parser)
     add_values(parser)
+    add_dims(parser)
     parser.add_argument("--to", choices=STAGES, default="tile", help="the stage (tile)")
     parser.add_argument(
         "-o",
@@ -80,7 +87,8 @@ def run(args: argparse.Namespace) -> int:
     if Path(output).suffix == ARTIFACT:
         return _ship(args, Path(output))
     options = options_of(args)
-    graph = open_graph(open_source(args.model), args)
+    source = open_source(args.model)
+    graph = whole(source.graph(_open(args, source)[-1])) if args.dim else open_graph(source, args)
     check_stage_ahead(graph, args.to)
     stop = min(args.to, IR_STAGES[-1], key=STAGES.index)
     with shown(wanted=not args.verbose) as progress:
@@ -97,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
 def _emit_c(args: argparse.Namespace, path: Path) -> int:
     """Write an object and a header."""
     source = open_source(args.model)
+    if args.dim:
+        raise OptionError("code for C has one size of each dimension", hint="--shape gives it")
     (shapes, *others), values = _made_for(args, source)
     if others:
         raise OptionError("code for C has one program", found=f"{1 + len(others)} sets of shapes")
@@ -115,12 +125,27 @@ def _made_for(
 ) -> tuple[Sequence[Shapes], Mapping[str, Array]]:
     """The sets of shapes on the command line, and values."""
     values = values_of(source.inputs, args.value)
+    if args.dim:
+        return _open(args, source), values
     given = {name: value.shape for name, value in values.items()}
     shapes = [{**shapes_of(source.inputs, each), **given} for each in _sets(args.shape)]
     for info, known in product(source.inputs, shapes):
         if info.name not in known:
             raise missing_shape(info)
     return shapes, values
+
+
+def _open(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
+    """What programs are made for that serve all sizes of ``--dim``."""
+    if args.shape or args.value:
+        raise OptionError("--dim says what all programs are made for: give no --shape or --value")
+    bounds = dims_of(args.dim)
+    names = {d for info in source.inputs for d in info.shape if isinstance(d, str)}
+    if missing := sorted(names - bounds.keys()):
+        raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
+    infos = [info.name for info in source.inputs]
+    versions = OpenSizes(source.inputs, bounds).versions()
+    return [dict(zip(infos, made, strict=True)) for made in versions]
 
 
 def _ship(args: argparse.Namespace, path: Path) -> int:

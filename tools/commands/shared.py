@@ -40,6 +40,31 @@ def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
     )
 
 
+def add_dims(parser: argparse.ArgumentParser) -> None:
+    """The dimensions that stay open in programs."""
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=1..64",
+        help="sizes of a dimension that the model leaves open, which stays open in programs",
+    )
+
+
+def dims_of(options: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """The bounds given by ``--dim``. Raises OptionError."""
+    found: dict[str, tuple[int, int]] = {}
+    for text in options:
+        name, equals, sizes = text.rpartition("=")
+        low, _, high = sizes.partition("..")
+        if not (equals and low.isdigit() and (high or low).isdigit() and len(sizes) < 32):
+            raise OptionError(
+                f"cannot read --dim {text!r}", expected="--dim NAME=LEAST..GREATEST, or NAME=SIZE"
+            )
+        found[name] = int(low), int(high or low)
+    return found
+
+
 def add_values(parser: argparse.ArgumentParser) -> None:
     """The values of inputs on which shapes depend."""
     parser.add_argument(

@@ -1,0 +1,127 @@
+"""Models whose programs leave sizes open, from compiling to artifacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tessella
+from tessella.support.errors import InputError, ShapeError
+from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxruntime
+
+Array = np.ndarray[Any, Any]
+
+WEIGHT = np.random.default_rng(0).standard_normal((32, 48), np.float32)
+
+
+def classifier(*, extra: bool = False) -> onnx.ModelProto:
+    """``softmax(relu(x w))``; with ``extra`` times a constant of 20 rows."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("Softmax", ["r"], ["s"], axis=-1),
+        helper.make_node("Mul", ["s", "c"] if extra else ["s", "one"], ["y"]),
+    ]
+    tensors = {"w": WEIGHT, "c": np.ones((20, 1), np.float32), "one": np.float32(1)}
+    graph = helper.make_graph(
+        nodes,
+        "classifier",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "seq", 48])],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in tensors.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+def x(batch: int, seq: int) -> Array:
+    return np.random.default_rng(batch * 1000 + seq).standard_normal((batch, seq, 32), np.float32)
+
+
+def want(array: Array) -> Array:
+    scores = np.maximum(array @ WEIGHT, 0)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+SIZES = ((16, 16), (17, 40), (300, 16), (19, 129), (64, 64))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_program_for_many_sizes(threads: int, compiled: list[str]) -> None:
+    model = tessella.compile(classifier(), dims={}, threads=threads)
+    for batch, seq in (*SIZES, *SIZES):
+        array = x(batch, seq)
+        np.testing.assert_allclose(model(array), want(array), rtol=1e-5, atol=1e-6)
+    assert len(compiled) == 1
+    assert model.explain().sizes == ["batch: open, from 16", "seq: open, from 16"]
+
+
+def test_programs_ahead_of_calls(compiled: list[str]) -> None:
+    model = tessella.compile(classifier(), dims={"batch": 1, "seq": (0, 40)})
+    model.prepare()
+    assert len(compiled) == 4
+    for seq in range(41):
+        array = x(1, seq)
+        np.testing.assert_allclose(model(array), want(array), rtol=1e-5, atol=1e-6)
+    assert len(compiled) == 4
+    with pytest.raises(InputError, match="'seq' is out of its bounds"):
+        model(x(1, 41))
+
+
+def test_what_cannot_stay_open(compiled: list[str]) -> None:
+    model = tessella.compile(classifier(extra=True), dims={"seq": (16, 64)})
+    for batch in (16, 17):
+        array = x(batch, 20)
+        np.testing.assert_allclose(model(array), want(array), rtol=1e-5, atol=1e-6)
+    assert len(compiled) == 1
+    assert model.explain().sizes[0] == "batch: open, from 16"
+    assert "seq: 20, as " in str(model.explain())
+
+
+def test_an_artifact(tmp_path: Path) -> None:
+    model = tessella.compile(classifier(), dims={"batch": 1, "seq": (2, 512)})
+    model.prepare()
+    model.save(tmp_path / "m.tsl")
+    loaded = tessella.load(tmp_path / "m.tsl")
+    for seq in (2, 15, 16, 33, 512):
+        np.testing.assert_array_equal(loaded(x(1, seq)), model(x(1, seq)))
+    for batch, seq in ((1, 1), (2, 16), (1, 513)):
+        with pytest.raises(ShapeError, match="no program for these inputs"):
+            loaded(x(batch, seq))
+    assert loaded.explain().sizes == model.explain().sizes
+
+
+def test_a_program_from_disk(
+    compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
+    data = classifier(extra=True).SerializeToString()
+    for seq in (20, 20, 20):
+        model = tessella.compile(data, dims={})
+        np.testing.assert_allclose(model(x(16, seq)), want(x(16, seq)), rtol=1e-5, atol=1e-6)
+    assert len(compiled) == 1  # and what could not stay open is not tried again
+
+
+def test_a_profile() -> None:
+    model = tessella.compile(classifier(), dims={}, threads=1)
+    rows = [model.profile(x(16, seq), runs=3).rows for seq in (16, 160)]
+    operations = [sum(row.operations or 0 for row in each) for each in rows]
+    assert operations[1] == 10 * operations[0] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPEN_FIXTURES)
+def test_exported_models(name: str) -> None:
+    """Each open dimension with several sizes, against ONNX Runtime."""
+    proto = load_fixture(name)
+    model = tessella.compile(proto, dims={})
+    for batch, seq, past in ((2, 9, 4), (3, 40, 17), (1, 33, 20), (16, 16, 16), (1, 1, 50)):
+        feeds = random_inputs(proto, sizes={"batch": batch, "seq": seq, "past": past})
+        found = model.run(None, feeds)
+        for result, expected in zip(found, run_onnxruntime(proto, feeds), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-3, atol=2e-4)
