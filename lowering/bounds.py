@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects.tile.flat import Constraint
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, known
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Bounds:
         if rest is None:
             return Pos(None, -(constant // scale))
         value, k = rest
-        expr = (AffineExpr.dimension(0) * -k - constant).ceil_div(scale)
+        expr = (AffineExpr.dimension(0) * -k - known(constant)).ceil_div(scale)
         return Pos(self.emitter.apply(expr, [value]))
 
     def _end(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
@@ -63,7 +63,7 @@ class Bounds:
         if rest is None:
             return Pos(None, last // scale + 1)
         value, k = rest
-        expr = (AffineExpr.dimension(0) * -k + last) // scale + 1
+        expr = (AffineExpr.dimension(0) * -k + known(last)) // scale + 1
         return Pos(self.emitter.apply(expr, [value]))
 
     def _others(

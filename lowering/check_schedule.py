@@ -13,6 +13,7 @@ from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import tiles_end
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import UndecidedSizeError, symbols_of
 
 LANES, TILE, UNROLL = 64, 512, 1024
 """Far more than is of use, and little enough for code generation to end."""
@@ -22,6 +23,10 @@ def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
     """Raise InvalidModelError if a schedule does not fit the statement, for example in an edited
     text."""
     broken = next((rule for rule, holds in _rules(op, flat, s) if not holds), None)
+    sizes = (*flat.ranges.values(), *(k for a in flat.accesses for k in a.strides.values()))
+    if broken is not None and (symbols := symbols_of(sizes)):
+        what = f"a schedule that was chosen for usual sizes needs {broken}"
+        raise UndecidedSizeError(what, (symbol.name for symbol in symbols))
     if broken is not None:
         raise InvalidModelError(
             "the schedule does not fit the statement", expected=broken, found=str(ScheduleAttr(s))

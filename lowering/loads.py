@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, i32
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, i32
 from xdsl.ir import SSAValue
 
 from tessella.dialects.arith import CmpiOp, SelectOp, element_of
@@ -20,7 +20,7 @@ from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
-from tessella.support.sizes import Size, round_up
+from tessella.support.sizes import Size, bounds_of, expression, round_up
 
 
 @dataclass
@@ -234,7 +234,8 @@ class Loads:
         the lanes, or for the elements of an operand side by side, from one on that is counted from
         the first lane's."""
         terms: list[tuple[SSAValue, int]] = []
-        constant, lane = c.form.constant, 0
+        constant: Size = c.form.constant
+        lane = 0
         for name, k in c.form.terms:
             pos = point.indices.get(name, Pos())
             constant += k * pos.constant
@@ -252,7 +253,7 @@ class Loads:
         return Val(compared, varying=bool(lane))
 
     def _compare(
-        self, terms: Sequence[tuple[SSAValue, int]], constant: int, lane: int, c: Constraint
+        self, terms: Sequence[tuple[SSAValue, int]], constant: Size, lane: int, c: Constraint
     ) -> SSAValue:
         scalar = self.e.linear(terms, constant)
         if not lane:
@@ -262,10 +263,21 @@ class Loads:
             # a vector of i32 is one register where one of index is two
             kind = i32
             scalar = self.e.op(arith.IndexCastOp(scalar, i32))
-        extent = self.e.constant(IntegerAttr(c.extent, kind), kind)
+        extent = self._extent(c.extent, kind)
         first = self.e.op(vector.BroadcastOp(scalar, self.e.vector_type(kind)))
         value = self.e.op(arith.AddiOp(first, self.bodies.lanes(lane, kind)))
         return self.e.op(CmpiOp(value, self.bodies.spread_constant(extent), "ult"))
+
+    def _extent(self, extent: Size, kind: IndexType | IntegerType) -> SSAValue:
+        """A size as an integer of a type."""
+        if expression(extent) is None:
+            return self.e.constant(IntegerAttr(extent, kind), kind)
+        value = self.e.index(extent)
+        if kind == INDEX:
+            return value
+        return self.e.shared(
+            ("cast", value), (value,), lambda: self.e.op(arith.IndexCastOp(value, kind))
+        )
 
     def _is_narrow(self, c: Constraint) -> bool:
         """Whether all values of a constraint, beyond the last lane too, are small integers."""
@@ -273,4 +285,5 @@ class Loads:
             return False
         low, high = c.form.bounds(self.flat.ranges)
         beyond = self.s.width * max(abs(k) for _, k in c.form.terms)
-        return max(-low, high, c.extent) + beyond < 1 << 31
+        most = max(-bounds_of(low)[0], bounds_of(high)[1], bounds_of(c.extent)[1])
+        return most + beyond < 1 << 31

@@ -40,6 +40,7 @@ from tessella.support.sizes import (
     ceil_div,
     estimated,
     expression,
+    symbols_of,
 )
 
 FEW = 0.75
@@ -182,7 +183,8 @@ class Statement:
         """The tiles of a range that depends on symbols. Those of a map may overlap as a whole,
         those of a reduction in a few rows or one vector."""
         if any(name in a.lanes for a in self.flat.accesses):
-            raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", ())
+            names = (symbol.name for symbol in symbols_of([extent]))
+            raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", names)
         unit = self.s.lanes if name == self.s.vector else 1
         few = size if self.op.is_map else unit if name == self.s.vector else FEW_ROWS
         return shrinking(extent, size, unit=unit, few=few)

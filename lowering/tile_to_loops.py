@@ -56,6 +56,7 @@ from tessella.lowering.values import Emitter
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size, expression
 
 
 def buffer_type(value: SSAValue) -> rt.Buffer:
@@ -169,10 +170,31 @@ class _Statements:
         outer, inner = (nest.loops[i] for i in nest.divided)
         whole = rt.Share(outer.extent * inner.extent, inner.parallel, outer.extent)
         (first, stop), size = self._share(whole), inner.extent
+        if expression(size) is not None:
+            return self._of_two(loop is outer, first, stop, size, steps)
         d0, d1 = AffineExpr.dimension(0), AffineExpr.dimension(1)
         if loop is outer:
             return e.apply(d0 // size, [first]), e.apply((d0 + (size - 1)) // size, [stop])
         first, stop = (e.apply(d0 - d1 * size, [value, steps[-1]]) for value in (first, stop))
+        first = e.op(arith.MaxSIOp(first, e.index(0)))
+        return first, e.op(arith.MinSIOp(stop, e.index(size)))
+
+    def _of_two(
+        self,
+        is_outer: bool,
+        first: SSAValue,
+        stop: SSAValue,
+        size: Size,
+        steps: Sequence[SSAValue],
+    ) -> tuple[SSAValue, SSAValue]:
+        """The part of one of two loops that are divided as one, where the range of the inner one
+        depends on symbols."""
+        e = self.emitter
+        if is_outer:
+            end = e.linear([(stop, 1)], size - 1)
+            first, stop = (e.op(arith.DivUIOp(x, e.index(size))) for x in (first, end))
+            return first, stop
+        first, stop = (e.linear([(x, 1), (steps[-1], -size)], 0) for x in (first, stop))
         first = e.op(arith.MaxSIOp(first, e.index(0)))
         return first, e.op(arith.MinSIOp(stop, e.index(size)))
 

@@ -184,6 +184,12 @@ class Expr:
     def __rmod__(self, other: int) -> Size:
         return other - (other // _size(self)) * self
 
+    def __divmod__(self, divisor: Expr | int) -> tuple[Size, Size]:
+        return self // divisor, self % divisor
+
+    def __abs__(self) -> Size:
+        return -self if self < 0 else _size(self)
+
     # ** what holds for all values **
 
     @cached_property

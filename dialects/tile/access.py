@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from xdsl.parser import AttrParser
 
-from tessella.support.sizes import Size
+from tessella.dialects.sizes import parse_size
+from tessella.support.sizes import Size, expression
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Linear:
     """``sum(coefficient * index) + constant`` over named integer indices."""
 
     terms: tuple[tuple[str, int], ...] = ()
-    constant: int = 0
+    constant: Size = 0
 
     @staticmethod
     def of(name: str, coefficient: int = 1) -> Linear:
@@ -30,8 +31,8 @@ class Linear:
         """The coefficient of an index; 0 if it does not occur."""
         return next((c for n, c in self.terms if n == name), 0)
 
-    def __add__(self, other: Linear | int) -> Linear:
-        if isinstance(other, int):
+    def __add__(self, other: Linear | Size) -> Linear:
+        if not isinstance(other, Linear):
             return Linear(self.terms, self.constant + other)
         sums = dict(self.terms)
         for name, c in other.terms:
@@ -44,8 +45,8 @@ class Linear:
             return Linear()
         return Linear(tuple((n, c * factor) for n, c in self.terms), self.constant * factor)
 
-    def __sub__(self, other: Linear | int) -> Linear:
-        return self + (-other if isinstance(other, int) else other * -1)
+    def __sub__(self, other: Linear | Size) -> Linear:
+        return self + (other * -1 if isinstance(other, Linear) else -other)
 
     def substitute(self, forms: Mapping[str, Linear]) -> Linear:
         """The form with some indices replaced by forms."""
@@ -76,7 +77,9 @@ class Linear:
             sign = "-" if c < 0 else "+" if text else ""
             factor = "" if abs(c) == 1 else f"{abs(c)}*"
             text += f" {sign} {factor}{name}" if text else f"{sign}{factor}{name}"
-        if self.constant or not text:
+        if expression(self.constant) is not None:
+            text += f" + {self.constant:d}" if text else f"{self.constant:d}"
+        elif self.constant or not text:
             sign = "-" if self.constant < 0 else "+"
             text += f" {sign} {abs(self.constant)}" if text else str(self.constant)
         return text
@@ -108,6 +111,10 @@ def parse_linear(parser: AttrParser) -> Linear:
 
 
 def _parse_term(parser: AttrParser) -> Linear:
+    if parser.parse_optional_punctuation("[") is not None:
+        size = parse_size(parser)
+        parser.parse_punctuation("]")
+        return Linear((), size)
     number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if number is None:
         return Linear.of(parser.parse_identifier(" an index or a number"))

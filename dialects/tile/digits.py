@@ -28,7 +28,7 @@ def _divided(
     form: Linear, divisor: int, ranges: Mapping[str, Size]
 ) -> tuple[Linear, Linear] | None:
     """``(high, low)`` with ``form = divisor * high + low`` and ``0 <= low < divisor``."""
-    whole, rest = divmod(form.constant, divisor)
+    whole, rest = form.constant // divisor, form.constant % divisor
     high = Linear(tuple((n, c // divisor) for n, c in form.terms if c % divisor == 0), whole)
     low = Linear(tuple((n, c) for n, c in form.terms if c % divisor), rest)
     least, greatest = low.bounds(ranges)

@@ -20,7 +20,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, Schedule
 from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, at_most
 
 MAX_STRIDE = 4
 """The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
@@ -241,8 +241,14 @@ def _access(
 def _is_strided(flat: Flat, number: int, vector: str, stride: int) -> bool:
     """Whether strided loads are possible: the constraints can also be evaluated for the elements
     between the lanes."""
-    return 1 < stride <= MAX_STRIDE and all(
-        c.form.coefficient(vector) in (0, stride) for c in flat.constraints if number in c.operands
+    return (
+        at_most(stride, MAX_STRIDE)
+        and stride > 1
+        and all(
+            c.form.coefficient(vector) in (0, stride)
+            for c in flat.constraints
+            if number in c.operands
+        )
     )
 
 

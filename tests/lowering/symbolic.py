@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FunctionType, IntAttr, ModuleOp, TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tessella import targets
@@ -31,10 +31,14 @@ from tessella.passes.base import buffer_weights
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE
 from tessella.support.sizes import Size, Symbol, value_of
+from tests.lowering.guarded import Memory
 from tests.native import Array
 
-STANDING = {"n": 1009, "m": 2003, "b": 503}
+STANDING = {"n": 109, "m": 139, "b": 83}
 """The number that stands for each symbol while a program is made: primes that are no other size."""
+
+SMALL = 8
+"""What is added to a symbol at most."""
 
 
 def opened(graph: Graph, symbols: Sequence[Symbol]) -> Graph:
@@ -68,6 +72,13 @@ def _opened(attribute: Any, sizes: Mapping[int, Size]) -> Any:
 
 
 def _size(size: int, sizes: Mapping[int, Size]) -> Size:
+    """The size that a number stands for: a product of symbols and a number, or a sum of symbols and
+    a small number."""
+    for number, symbol in sizes.items():
+        if 0 < size - number < SMALL:
+            return symbol + (size - number)
+    if len(sizes) > 1 and size == sum(sizes):
+        return sum(sizes.values())
     found: Size = 1
     for number, symbol in sizes.items():
         while size % number == 0 and size:
@@ -106,23 +117,32 @@ class Compiled:
         values: Mapping[str, int],
         inputs: Sequence[Array],
         threads: int = 1,
-        empty: Callable[[Sequence[int], Any], Array] = np.empty,
+        memory: Memory | None = None,
     ) -> list[Array]:
-        """The outputs for values of the symbols; threads take turns between barriers."""
-        for value, array in zip(self.launch.arguments, inputs, strict=True):
+        """The outputs for values of the symbols, with inputs, outputs and the arena in a memory
+        where one is given."""
+        empty = np.empty if memory is None else memory.empty
+        if memory is not None:
+            inputs = [memory.copy(array) for array in inputs]
+        arguments = self.main.body.block.args
+        given: dict[SSAValue, Array] = dict(zip(arguments, inputs, strict=True))
+        for value, array in given.items():
             assert array.shape == tuple(value_of(d, values) for d in shape_of(value))
+        taken = [given[value] for value in self.launch.arguments]
         outputs = [
             empty([value_of(d, values) for d in shape_of(v)], dtype_of(v.type))
             for v in self.launch.res
         ]
         size = value_of(self.segment.arena_size, values)
         private = value_of(self.segment.private_size, values)
-        arena = _aligned(np.full(size + threads * private, 255, np.uint8))
+        needed = size + threads * private
+        arena = _aligned(np.empty(needed, np.uint8)) if memory is None else memory.aligned(needed)
+        arena.fill(255)
         sizes = np.array([values[s.name] for s in self.symbols] or [0], np.int64)
         contexts = _aligned(np.zeros(threads * CONTEXT_SLOTS, np.int64))
         rows = contexts.reshape(threads, CONTEXT_SLOTS)
         rows[:, CONTEXT.index("sizes")] = sizes.ctypes.data
-        tables = [_pointers(arrays) for arrays in (inputs, outputs, self.weights)]
+        tables = [_pointers(arrays) for arrays in (taken, outputs, self.weights)]
         kinds = [ctypes.c_void_p] * 5 + [ctypes.c_int64] * 2
         function = ctypes.CFUNCTYPE(None, *kinds)(self.library.address(self.launch.callee_name))
         barrier = threading.Barrier(threads)
@@ -142,7 +162,10 @@ class Compiled:
             for each in started:
                 each.join()
         assert not rows[:, 0].any()
-        return outputs
+        made: dict[SSAValue, Array] = dict(zip(self.launch.res, outputs, strict=True))
+        last = self.main.body.block.last_op
+        assert last is not None
+        return [made[value] for value in last.operands]
 
 
 def _pointers(arrays: Sequence[Array]) -> Any:

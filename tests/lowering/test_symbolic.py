@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph, main_function
 from tessella.dialects.interpret import interpret
-from tessella.dialects.nn.core import shape_of
+from tessella.dialects.nn.core import PyValue, shape_of
+from tessella.dialects.printing import to_text
+from tessella.driver.located import LocatedParser
+from tessella.driver.stage_file import stage_context
+from tessella.passes import tile_parallelize
+from tessella.passes.tile import parallel
 from tessella.support.sizes import Symbol
+from tests.lowering.guarded import Memory
 from tests.lowering.symbolic import compiled
 from tests.native import RUNNABLE, GraphBuilder, normal
 
-SIZES = (16, 17, 31, 33, 64, 70)
+FEW, MANY = (2, 3, 5, 8, 14, 15), (16, 17, 31, 33, 64, 70)
+"""Sizes of the versions of programs for few and for many."""
 ERROR = 1e-4
+ATTENTION: dict[str, PyValue] = {
+    "scale": 0.17,
+    "transposed_k": False,
+    "causal": False,
+    "past": 0,
+    "nan_as_zero": False,
+}
 
 
 def relu(n: int) -> Graph:
@@ -87,11 +102,7 @@ def attention(n: int) -> Graph:
         g.op(
             nn.AttentionOp,
             [g.inputs["q"], g.inputs["k"], g.inputs["v"]],
-            scale=0.17,
-            transposed_k=False,
-            causal=False,
-            past=0,
-            nan_as_zero=False,
+            **ATTENTION,
         )
     )
 
@@ -140,6 +151,86 @@ def column_maxima(m: int, n: int) -> Graph:
     return g.graph(g.op(nn.ReduceMaxOp, [g.inputs["x"]], axes=(0,), keepdims=False))
 
 
+def concat(n: int) -> Graph:
+    g = GraphBuilder(x=normal(4, n, 24), y=normal(4, 3, 24))
+    return g.graph(g.op(nn.ConcatOp, [g.inputs["x"], g.inputs["y"]], axis=1))
+
+
+def activated_concat(m: int, n: int) -> Graph:
+    g = GraphBuilder(x=normal(4, n, 24), y=normal(4, m, 24))
+    return g.graph(g.op(nn.ReluOp, [g.op(nn.ConcatOp, [g.inputs["x"], g.inputs["y"]], axis=1)]))
+
+
+def causal(n: int) -> Graph:
+    g = GraphBuilder(q=normal(2, 4, n, 32), k=normal(2, 4, n, 32), v=normal(2, 4, n, 32))
+    return g.graph(
+        g.op(
+            nn.AttentionOp,
+            [g.inputs["q"], g.inputs["k"], g.inputs["v"]],
+            **{**ATTENTION, "causal": True},
+        )
+    )
+
+
+def cached(m: int, n: int) -> Graph:
+    g = GraphBuilder(
+        q=normal(4, m, 32),
+        k=normal(4, m, 32),
+        v=normal(4, m, 32),
+        pk=normal(4, n, 32),
+        pv=normal(4, n, 32),
+    )
+    k = g.op(nn.ConcatOp, [g.inputs["pk"], g.inputs["k"]], axis=1)
+    v = g.op(nn.ConcatOp, [g.inputs["pv"], g.inputs["v"]], axis=1)
+    return g.graph(g.op(nn.AttentionOp, [g.inputs["q"], k, v], **ATTENTION), k, v)
+
+
+def decode(n: int) -> Graph:
+    g = GraphBuilder(
+        q=normal(4, 1, 32),
+        k=normal(4, 1, 32),
+        v=normal(4, 1, 32),
+        pk=normal(4, n, 32),
+        pv=normal(4, n, 32),
+    )
+    k = g.op(nn.ConcatOp, [g.inputs["pk"], g.inputs["k"]], axis=1)
+    v = g.op(nn.ConcatOp, [g.inputs["pv"], g.inputs["v"]], axis=1)
+    return g.graph(g.op(nn.AttentionOp, [g.inputs["q"], k, v], **ATTENTION), k, v)
+
+
+def pool(b: int) -> Graph:
+    g = GraphBuilder(x=normal(b, 8, 14, 14))
+    return g.graph(
+        g.op(
+            nn.MaxPoolOp,
+            [g.inputs["x"]],
+            kernel_shape=(3, 3),
+            strides=(2, 2),
+            pads=(1, 1, 1, 1),
+            dilations=(1, 1),
+            ceil_mode=False,
+        )
+    )
+
+
+def convolutions(b: int) -> Graph:
+    g = GraphBuilder(x=normal(b, 32, 14, 14))
+    w = g.weight(normal(64, 32, 3, 3))
+    w2 = g.weight(normal(32, 64, 1, 1))
+    y = g.op(
+        nn.ConvOp, [g.inputs["x"], w], strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1), groups=1
+    )
+    y = g.op(
+        nn.ConvOp,
+        [g.op(nn.ReluOp, [y]), w2],
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        dilations=(1, 1),
+        groups=1,
+    )
+    return g.graph(g.op(nn.AddOp, [y, g.inputs["x"]]))
+
+
 PROGRAMS = [
     relu,
     fc,
@@ -156,23 +247,55 @@ PROGRAMS = [
     conv,
     row_sums,
     column_maxima,
+    concat,
+    activated_concat,
+    causal,
+    cached,
+    decode,
+    pool,
+    convolutions,
 ]
 
 
+@pytest.fixture
+def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are divided however small they are."""
+    monkeypatch.setattr(parallel, "WORTH", 0)
+    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+
+
+@pytest.mark.sweep
+@pytest.mark.usefixtures("divide_all")
 @pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("sizes", [FEW, MANY], ids=["few", "many"])
 @pytest.mark.parametrize("make", PROGRAMS)
-def test_runs_for_many_sizes(make: Callable[..., Graph], target: str) -> None:
-    """The results are those of the interpreter, for any number of threads."""
+def test_runs_for_many_sizes(make: Callable[..., Graph], sizes: Sequence[int], target: str) -> None:
+    """The results are those of the interpreter, for any number of threads, and nothing beside the
+    buffers is written."""
     names = list(signature(make).parameters)
-    program = compiled(make, [Symbol(name, 16, 512) for name in names], target)
-    for number, size in enumerate(SIZES):
-        values = {name: SIZES[number - i] if i else size for i, name in enumerate(names)}
+    high = 15 if sizes is FEW else 512
+    program = compiled(make, [Symbol(name, sizes[0], high) for name in names], target)
+    for number, size in enumerate(sizes):
+        values = {name: sizes[number - i] if i else size for i, name in enumerate(names)}
         graph = make(**values)
-        named = {
-            value.name_hint or "": normal(*shape_of(value), seed=1)
-            for value in main_function(graph.module).body.block.args
-        }
+        arguments = main_function(graph.module).body.block.args
+        named = {a.name_hint or "": normal(*shape_of(a), seed=1) for a in arguments}
         arrays, wanted = list(named.values()), interpret(graph, named)
         for threads in (1, 2, 3):
-            for y, expected in zip(program.run(values, arrays, threads), wanted, strict=True):
+            memory = Memory(at_end=threads != 2)
+            results = program.run(values, arrays, threads, memory)
+            memory.check()
+            for y, expected in zip(results, wanted, strict=True):
                 np.testing.assert_allclose(y, expected, rtol=ERROR, atol=ERROR)
+
+
+@pytest.mark.parametrize("make", [fc, softmax, attention, cached, convolutions])
+def test_text(make: Callable[..., Graph]) -> None:
+    """Sizes are read from text as they are printed, at all stages."""
+    program = compiled(make, [Symbol(name, 16, 512) for name in signature(make).parameters])
+    for module in program.lowered.stages.values():
+        text = to_text(module)
+        again = LocatedParser(stage_context(), text, "text").parse()
+        assert isinstance(again, ModuleOp), again
+        again.verify()
+        assert to_text(again) == text
