@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def dtype_of(type: Attribute) -> np.dtype[Any]:
 
 def bytes_of(type: TensorType | MemRefType) -> int:
     """Bytes that a shaped type's elements take in memory."""
-    return element_of(type).bytes(type.element_count())
+    return element_of(type).bytes(prod([extent.data for extent in type.shape.data]))
 
 
 def is_float(type: Attribute) -> bool:

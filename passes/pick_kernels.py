@@ -34,6 +34,7 @@ from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
+from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
@@ -137,6 +138,7 @@ class PickKernelsPass(ProgramPass):
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
         known = of_this_machine(self.database, self._machine)
         options = without_rivals(options, self._machine, self.max_weight_growth, known)
+        options = without_dominated(options, self._machine, known)
         chosen, solution = pick_by_cost(function, options, self._machine, known)
         return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
 

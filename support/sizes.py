@@ -348,6 +348,8 @@ def at_most(size: Size, most: int) -> bool:
 
 def estimated(size: Size) -> int:
     """The number that stands for a size where costs are compared."""
+    if type(size) is int:  # as most are
+        return size
     found = expression(size)
     return size if found is None else found.evaluate(lambda symbol: symbol.usual)
 

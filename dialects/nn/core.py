@@ -133,7 +133,7 @@ def tensor_type(value: SSAValue | Attribute) -> Tensor:
 
 def shape_of(value: SSAValue | Attribute) -> tuple[Size, ...]:
     """The logical shape of a tensor value or type."""
-    return tensor_type(value).get_shape()
+    return tuple([extent.data for extent in tensor_type(value).shape.data])
 
 
 def _int64(value: int) -> int:

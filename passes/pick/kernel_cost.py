@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.place import CopyOp, PlaceAttr, Step
+from tessella.dialects.place import CopyOp, PlaceAttr, Step, conversion_steps
 from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPUS, Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
@@ -124,13 +124,14 @@ class OpCost:
         if not layout_matters(kernel, op):
             place = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
         key = (cost, kernel, place, self.target)
-        if key not in _ESTIMATES:
+        known = _ESTIMATES.get(key)
+        if known is None:
             if len(_ESTIMATES) >= MAX_KEPT:
                 _ESTIMATES.clear()
             scratch = scratch_kernel(cost, op, kernel, place, self.target)
             weights = constant_bytes(scratch)
-            _ESTIMATES[key] = Estimate(tile_seconds(scratch, self.target), weights)
-        return _ESTIMATES[key].scaled(scale)
+            known = _ESTIMATES[key] = Estimate(tile_seconds(scratch, self.target), weights)
+        return known.scaled(scale)
 
 
 def kernel_seconds(kernel: Kernel, op: NnOp, place: PlaceAttr, target: Target) -> float:
@@ -165,6 +166,15 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
     read, written = (ELEMENTS[place.precision.data].bytes(size) for place in (start, end))
     cycles = size * SHUFFLING if start.layout != end.layout else 0.0
     return CALL + moving(read, written, target) + cycles / (target.ghz * 1e9)
+
+
+def conversion_seconds(value: SSAValue, start: PlaceAttr, end: PlaceAttr, target: Target) -> float:
+    """Seconds of all conversions of a value from one place to another."""
+    steps = conversion_steps(start, end.resolved(start))
+    starts = (start, *(place for _, place in steps))
+    return sum(
+        step_seconds(step, value, at, target) for step, at in zip(steps, starts, strict=False)
+    )
 
 
 def fused_seconds(kernel: Kernel, consumer: NnOp, value: SSAValue, target: Target) -> float:

@@ -310,15 +310,26 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
     sizes: dict[SSAValue, int] = {}
     for op in ops:
         steps = _steps(op, loops)
-        ranges = {i.name: steps.get(i.name, estimated(i.range)) for i in op.index_list}
         for value, access in zip(op.tensors, op.access_list, strict=True):
             size = bytes_in(value)
-            for extent, form in zip(shape_in(value), access, strict=True):
-                if any(name in steps for name, _ in form.terms):
+            if moving := _moving(access, steps):
+                ranges = {i.name: steps.get(i.name, estimated(i.range)) for i in op.index_list}
+                shape = shape_in(value)
+                for dim, form in moving:
                     low, high = form.bounds(ranges)
-                    size = size // extent * min(extent, high - low + 1)
-            sizes[value] = max(size, sizes.get(value, 0))
+                    size = size // shape[dim] * min(shape[dim], high - low + 1)
+            if size > sizes.get(value, -1):
+                sizes[value] = size
     return sum(sizes.values())
+
+
+def _moving(access: Sequence[Linear], names: Mapping[str, int]) -> list[tuple[int, Linear]]:
+    """The dimensions that some indices move through."""
+    return [
+        (dim, form)
+        for dim, form in enumerate(access)
+        if not names.keys().isdisjoint([name for name, _ in form.terms])
+    ]
 
 
 def bytes_saved(kernel: KernelOp, target: Target) -> int:

@@ -40,11 +40,12 @@ def best_schedule(op: ContractOp, kernel: KernelOp, target: Target) -> Choice:
     are cached: a statement equal to an earlier one, such as the pick's, is not searched again.
     """
     key = statement_key(op, kernel), target
-    if key not in _CHOICES:
+    choice = _CHOICES.get(key)
+    if choice is None:
         if len(_CHOICES) >= KEPT:
             _CHOICES.clear()
-        _CHOICES[key] = _search(Problem(op, kernel, target))
-    return _CHOICES[key]
+        choice = _CHOICES[key] = _search(Problem(op, kernel, target))
+    return choice
 
 
 def _search(problem: Problem) -> Choice:
@@ -105,9 +106,10 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
     model = problem.model(choice.layouts)
     whole = {*problem.reaches, *problem.symbolic}
     schedules = [choice.schedule, *_with_blocks(model, choice.schedule, whole)]
-    estimates = [replace(choice.estimate, traffic=model.traffic(s)) for s in schedules]
-    best = min(range(len(schedules)), key=lambda i: estimates[i].memory)
-    return replace(choice, schedule=schedules[best], estimate=estimates[best])
+    traffics = [model.traffic(s) for s in schedules]
+    best = min(range(len(schedules)), key=lambda i: max(traffics[i].values()))
+    estimate = replace(choice.estimate, traffic=traffics[best])
+    return replace(choice, schedule=schedules[best], estimate=estimate)
 
 
 def _with_blocks(model: Model, s: Schedule, whole: Container[str]) -> Iterator[Schedule]:

@@ -1,0 +1,63 @@
+"""Candidates that cannot be part of the best choice, as another one of their op always costs less:
+even if all values around it are converted to and from its places.
+
+What a candidate costs at the least takes no estimate to tell, so it is not estimated either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.kernels.cost import CALL, bytes_of, moving
+from tessella.passes.base import is_constant
+from tessella.passes.pick.candidates import Candidate
+from tessella.passes.pick.kernel_cost import OpCost, conversion_seconds
+from tessella.targets import Target
+from tessella.targets.database import Times
+
+Options = Mapping[NnOp, Sequence[Candidate]]
+
+
+def without_dominated(
+    options: Options, target: Target, times: Times | None = None
+) -> dict[NnOp, list[Candidate]]:
+    """The candidates of each op, without those that another one dominates. ``times`` count instead
+    of estimates: an op that has some keeps all."""
+    return {
+        op: _undominated(OpCost(op, target, times or {}), listed) for op, listed in options.items()
+    }
+
+
+def _undominated(cost: OpCost, listed: Sequence[Candidate]) -> list[Candidate]:
+    first = min(listed, key=lambda c: (c.rank, cost.at_least(c.kernel)))
+    least = cost.at_least(first.kernel)
+    slower = [c for c in listed if cost.at_least(c.kernel) > least]
+    if not slower or any(cost.measured(c.kernel, c.place) is not None for c in listed):
+        return [*listed]
+    seconds = cost.seconds(first.kernel, first.place)
+    dominated = {c for c in slower if cost.at_least(c.kernel) >= seconds + _around(cost, first, c)}
+    return [c for c in listed if c not in dominated]
+
+
+def _around(cost: OpCost, first: Candidate, other: Candidate) -> float:
+    """Seconds to put one candidate in place of another, at the most: its operands and results are
+    converted, and what reads a result from registers no longer does."""
+    op, target, count = cost.op, cost.target, len(cost.op.operands)
+    wanted = list(zip(other.wants, first.wants, strict=True))
+    read = sum(
+        conversion_seconds(value, outer, inner, target)
+        for value, (outer, inner) in zip(op.operands, wanted, strict=False)
+        if not is_constant(value)
+    )
+    written = sum(
+        conversion_seconds(value, inner, outer, target)
+        for value, (outer, inner) in zip(op.results, wanted[count:], strict=True)
+    )
+    fused = sum(
+        CALL + moving(bytes_of(value), bytes_of(value), target)
+        for value in op.results
+        if any(isinstance(use.operation, ElementwiseOp) for use in value.uses)
+    )
+    return read + written + fused
