@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region, SSAValue
 
 from tessella.dialects.elements import bytes_of, element_of
+from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp
 from tessella.lowering.pieces import Piece, pieces
@@ -32,9 +33,10 @@ def work_of(stages: Mapping[str, ModuleOp], target: Target) -> dict[str, Work]:
     module = stages.get("tile")
     if module is None:
         return {}
-    again = _in_loops(module)
+    again, cold = _in_loops(module), 1 / _constant_rate(module, target)
     kernels = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
-    return dict(each for op in kernels for each in _kernel(op, target, op.sym_name.data in again))
+    found = (_kernel(op, target, 0.0 if op.sym_name.data in again else cold) for op in kernels)
+    return dict(work for works in found for work in works)
 
 
 def _in_loops(module: ModuleOp) -> set[str]:
@@ -44,8 +46,16 @@ def _in_loops(module: ModuleOp) -> set[str]:
     return {op.callee_name for s in inside for op in s.body.block.ops if isinstance(op, CallOp)}
 
 
-def _kernel(kernel: KernelOp, target: Target, again: bool) -> Iterator[tuple[str, Work]]:
-    """Constants come from memory, but for kernels that run again at once."""
+def _constant_rate(module: ModuleOp, target: Target) -> float:
+    """Bytes a cycle at which constants come: from the nearest cache that holds all of a program, as
+    each run reads them all."""
+    ops = (op for segment in segments(module) for op in segment.body.block.ops)
+    sizes = {op.symbol: bytes_of(op.res.type) for op in ops if isinstance(op, WeightOp)}
+    return target.bandwidth_of_all(sum(sizes.values()))
+
+
+def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str, Work]]:
+    """``cold`` are cycles until a byte of a constant comes; those of loops are near."""
     found = pieces(kernel)
     for number, piece in enumerate(found):
         name = kernel.sym_name.data + (f".{number}" if number else "")
@@ -56,14 +66,14 @@ def _kernel(kernel: KernelOp, target: Target, again: bool) -> Iterator[tuple[str
             if whole
             else sum(cycles[op] * runs(op) for op in piece.ops)
         )
-        cold = 0 if again else _constant_bytes(kernel, piece) / target.memory_bandwidth
+        slow = cold * _constant_bytes(kernel, piece)
         yield (
             name,
             Work(
                 operations=sum(map(_operations, piece.ops)),
                 bytes=_moved(piece),
                 bits=max(map(_bits, piece.ops), default=_LEAST_BITS),
-                seconds=overlapped(total, cold) / (target.ghz * 1e9),
+                seconds=overlapped(total, slow) / (target.ghz * 1e9),
             ),
         )
 

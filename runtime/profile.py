@@ -199,13 +199,7 @@ def roof(operations: int, size: int, bits: int, target: Target, threads: int) ->
     the bytes; on several threads each has that of one.
     """
     peak = 2 * target.fma_ports * target.lanes(bits)
-    levels = (
-        (target.l1, target.l1_bandwidth),
-        (target.l2, target.l2_bandwidth),
-        (target.l3, target.l3_bandwidth),
-    )
-    held = (rate for capacity, rate in levels if size <= capacity)
-    cycles = max(operations / peak, size / next(held, target.memory_bandwidth))
+    cycles = max(operations / peak, size / target.bandwidth_of_all(size))
     return cycles / threads / (target.ghz * 1e9)
 
 

@@ -91,12 +91,17 @@ class Target:
     def bandwidth(self, size: int) -> float:
         """Bytes per cycle at which one core reads so many bytes, one after the other: those of the
         first level of memory of which they are at most half, as others use it too."""
+        return self.bandwidth_of_all(2 * size)
+
+    def bandwidth_of_all(self, size: int) -> float:
+        """Bytes per cycle at which one core reads so many bytes again and again: those of the first
+        level of memory that holds them."""
         levels = (
             (self.l1, self.l1_bandwidth),
             (self.l2, self.l2_bandwidth),
             (self.l3, self.l3_bandwidth),
         )
-        found = (rate for capacity, rate in levels if 2 * size <= capacity)
+        found = (rate for capacity, rate in levels if size <= capacity)
         return next(found, self.memory_bandwidth)
 
     def is_far(self, size: int) -> bool:

@@ -64,9 +64,10 @@ HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3. With all points, none of 2068
 choices on avx512 and avx2 changes, but depthwise convolutions of 5x5 and 7x7 of 28x28 on avx512
 take 2.3 and 2.5 times as many cycles, as their rows have no registers."""
-EXPENSIVE = {"math": 12.0}
-"""Cycles of an op on a vector, by dialect; other ops take one. Without it neither schedules nor
-picked kernels change, but statements with such ops seem to take up to 1.8 times fewer cycles."""
+EXPENSIVE = {"math": 12.0, "math.powf": 128.0}
+"""Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it neither
+schedules nor picked kernels change, but statements with such ops seem to take up to 1.8 times fewer
+cycles, and the normalizations of Inception v1, with powers, a quarter."""
 
 
 @dataclass(frozen=True)
@@ -316,13 +317,19 @@ class Model:
     def _operand_loads(
         self, s: Schedule, o: OperandPlan, a: FlatAccess, rows: int, vectors: int
     ) -> float:
+        if o.access is Access.TRANSPOSED:
+            return vectors * self._square_loads(s, a)
         count = float((rows if o.by_row else 1) * (vectors if o.by_vector else 1))
         if o.by_vector:
             count *= self._vector_loads(s, o, a)
-        if o.access is Access.TRANSPOSED:
-            shuffles = s.lanes * math.log2(s.lanes) * vectors
-            return count + shuffles / self.target.shuffle_ports * self.target.load_ports
         return count * self._fresh(s, a, rows) if o.is_window else count
+
+    def _square_loads(self, s: Schedule, a: FlatAccess) -> float:
+        """Loads of a square that is transposed, with its shuffles; fewer of a short index."""
+        held = min(s.lanes, self.flat.ranges[s.vector or ""])
+        shuffles = held * math.log2(held) + (s.lanes if held < s.lanes else 0)
+        ports = self.target.load_ports / self.target.shuffle_ports
+        return held * self._lines(s, a) + shuffles * ports
 
     def _vector_loads(self, s: Schedule, o: OperandPlan, a: FlatAccess) -> float:
         """Loads of one vector, one for each cache line, plus the shuffles of strided ones."""
@@ -586,7 +593,7 @@ def body_ops(op: ContractOp) -> float:
 def _cost(op: ContractOp, region: str) -> float:
     block = (op.combine if region == "combine" else op.post).block
     return sum(
-        EXPENSIVE.get(x.name.partition(".")[0], 1.0)
+        EXPENSIVE.get(x.name) or EXPENSIVE.get(x.name.partition(".")[0], 1.0)
         for x in block.ops
         if not isinstance(x, YieldOp | IndexOp | SizeOp)
     ) - len(fused_products(block))

@@ -85,6 +85,23 @@ def test_loads_of_a_register_tile() -> None:
     assert found.loads == (64 / 4) * (32 / 16) * 20 * (4 + 2) / 2
 
 
+@pytest.mark.parametrize(
+    "extent, vectors, shuffles",
+    [(8, 8, 8 * 3), (24, 8, 8 * 3), (4, 4, 4 * 2 + 8), (2, 2, 2 * 1 + 8)],
+)
+def test_squares_of_a_short_index_take_fewer_loads(
+    extent: int, vectors: int, shuffles: int
+) -> None:
+    out = ("[m, n]", f"64x{extent}")
+    op = contraction(f"m: 64, n: {extent}", [("[n, m]", f"{extent}x64")], out)
+    s = Schedule(("m", "n"), (), "n", 8, 1, "m", 8)
+    target = replace(AVX2, load_ports=2, shuffle_ports=1)
+    found = model(op, target)
+    ((_, access),) = found._inputs(s)
+    loads = vectors * found._lines(s, access)
+    assert found._square_loads(s, access) == loads + 2 * shuffles
+
+
 def test_one_accumulator_waits() -> None:
     """With one accumulator every point waits for the last one's."""
     op = product(64, 32, 20)
