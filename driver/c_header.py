@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 
 from tessella.runtime.arena import ALIGNMENT
-from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE
+from tessella.runtime.pool import CONTEXT_SLOTS, LINE
 
 PAUSE = {"x86": "__builtin_ia32_pause()", "arm": '__asm__ volatile("yield")'}
 """What a thread does that waits."""
@@ -19,7 +19,10 @@ PAUSE = {"x86": "__builtin_ia32_pause()", "arm": '__asm__ volatile("yield")'}
 WEIGHTS = ("object", "file")
 """Where weights can be: in the object, or in a file of their own."""
 
-BOXES = CONTEXT_SLOTS - len(CONTEXT)
+_FIELDS = 6
+"""Of a context before the boxes. Code that is not profiled reads the first two, as in `pool`."""
+
+BOXES = CONTEXT_SLOTS - _FIELDS
 """Of a context: one for each round of a barrier."""
 
 _TEXT = """\

@@ -23,6 +23,7 @@ from tessella.frontends.compile import open_source
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.runtime.image import Image, Library
+from tessella.runtime.pool import CONTEXT
 from tessella.support.errors import OptionError
 from tessella.targets import get
 from tessella.targets.table import TARGETS
@@ -44,6 +45,7 @@ MAIN = """
 #include <stdio.h>
 #include <stdlib.h>
 #include "m.h"
+_Static_assert(sizeof(struct m_context) == 128, "contexts are lines");
 enum { MOST = 4 };
 static _Alignas(64) unsigned char workspace[M_WORKSPACE_OF(MOST)];
 $ARRAYS
@@ -231,6 +233,10 @@ def undefined(path: Path) -> set[str]:
 def test_a_model_that_needs_numpy_is_refused() -> None:
     with pytest.raises(OptionError, match="cumsum"):
         ship_c("m", open_source(mixed()), make_options(), {"x": (3, 5)})
+
+
+def test_contexts_begin_as_those_of_the_pool() -> None:
+    assert CONTEXT[:2] == ("status", "barrier")
 
 
 def test_a_name_must_be_one_of_c() -> None:
