@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp, f32
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, f32
 from xdsl.ir import Operation
 
 from tessella.dialects.rt import ArenaOp, CallOp, KernelOp, ReturnOp, SegmentOp
@@ -54,6 +54,7 @@ def plan(sizes: list[int], calls: Calls) -> tuple[list[Buffer], int]:
             used = sorted(steps[use.operation] for use in op.res.uses if use.operation in steps)
             type = op.res.type
             assert isinstance(type, MemRefType)
+            assert isinstance(op.offset, IntegerAttr)
             start = op.offset.value.data
             found.append(Buffer(start, start + 4 * type.element_count(), used[0], used[-1]))
     return found, segment.arena_size
