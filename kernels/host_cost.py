@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import AnyFloat
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.kernels.cost import bytes_of, moving
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 START = 8000
@@ -50,7 +51,8 @@ class Work:
     """Bytes of temporary arrays for each operation."""
 
     def __call__(self, op: NnOp, target: Target) -> float:
-        return self.calls * CALL + self.cycles * op.operations + self.faults(op.operations, target)
+        operations = estimated(op.operations)  # of a loop, whose function has symbols
+        return self.calls * CALL + self.cycles * operations + self.faults(operations, target)
 
     def faults(self, operations: int, target: Target) -> float:
         """Cycles until the fresh pages of the temporary arrays are there."""
@@ -188,5 +190,7 @@ def host_seconds(op: NnOp, target: Target) -> float:
     cycles = START + HOST_CYCLES.get(op.name, PLAIN)(op, target)
     written = sum(map(bytes_of, op.results))
     read = sum(map(bytes_of, op.operands))
-    hidden = PLAIN.cycles * op.operations / (target.ghz * 1e9)  # loads overlap with arithmetic
+    hidden = (
+        PLAIN.cycles * estimated(op.operations) / (target.ghz * 1e9)
+    )  # loads overlap with arithmetic
     return cycles / (target.ghz * 1e9) + max(0.0, moving(read, written, target) - hidden)
