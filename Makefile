@@ -64,12 +64,12 @@ pytest: $(VENV)/.test ## the tests alone, filecheck's among them
 
 .PHONY: test-aarch64
 test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators, installed with apt by root
-	@command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null || \
-		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get install -qq -y \
+	@{ command -v qemu-aarch64 && command -v aarch64-linux-gnu-gcc; } >/dev/null || \
+		{ test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y \
 		--no-install-recommends qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; } || \
 		echo 'without qemu-aarch64 and aarch64-linux-gnu-gcc, whole programs are left out'
 	$(BIN)/python -m pytest -n $(JOBS) --slow tests/kernels tests/codegen tests/lowering/test_threads.py \
-		tests/driver/test_targets.py tests/driver/test_qemu.py -k 'neon or aarch64 or qemu' $(ARGS)
+		tests/driver/test_targets.py tests/driver/test_qemu.py -k 'neon or aarch64 or qemu or spill' $(ARGS)
 
 .PHONY: format
 format: $(VENV)/.test ## put the source into its form
