@@ -167,7 +167,7 @@ def parse_extent(parser: AttrParser) -> Size:
 def parse_number(parser: AttrParser) -> Size:
     """A number, or an expression in brackets."""
     if parser.parse_optional_punctuation("[") is None:
-        return parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return parser.parse_integer(allow_boolean=False)
     size = parse_size(parser)
     parser.parse_punctuation("]")
     return size

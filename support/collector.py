@@ -28,10 +28,12 @@ def no_collection() -> Generator[None]:
     gc.disable()
     _owners.add(threading.get_ident())
     try:
-        yield
-    finally:
+        try:
+            yield
+        finally:
+            _set_aside()
+    finally:  # as nothing takes long here, no interrupt is likely to leave it off
         _owners.clear()
-        _set_aside()
         gc.enable()
 
 
