@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
@@ -12,7 +11,7 @@ from xdsl.rewriter import Rewriter
 from tessella.dialects.nn.core import NnOp, to_attribute, to_python
 from tessella.dialects.sizes import declare_symbols, symbols_in
 from tessella.support.errors import InputError
-from tessella.support.sizes import Size, Symbol, value_of
+from tessella.support.sizes import Size, Symbol, expression, value_of
 
 Replace = Callable[[Attribute], Attribute]
 
@@ -28,7 +27,6 @@ def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
     copy = module.clone()
     declare_symbols(copy, ())
 
-    @cache
     def replace(attribute: Attribute) -> Attribute:
         return _with_numbers(attribute, values, replace)
 
@@ -74,7 +72,8 @@ def _retype(value: SSAValue, replace: Replace) -> None:
 def _with_numbers(attribute: Attribute, values: Mapping[str, int], replace: Replace) -> Attribute:
     match attribute:
         case IntAttr():
-            return IntAttr(value_of(attribute.data, values))
+            symbolic = expression(attribute.data) is not None
+            return IntAttr(value_of(attribute.data, values)) if symbolic else attribute
         case ArrayAttr():
             return ArrayAttr(map(replace, attribute))
         case DictionaryAttr():

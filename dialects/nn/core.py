@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation, base, prop_def
+from xdsl.irdl import IRDLOperation, VerificationContext, base, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
@@ -55,7 +55,15 @@ from tessella.dialects.sizes import dims, is_static
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
-from tessella.support.sizes import Size, Symbol, bounds_of, differs, expression, symbols_of
+from tessella.support.sizes import (
+    Size,
+    Symbol,
+    UndecidedSizeError,
+    bounds_of,
+    differs,
+    expression,
+    symbols_of,
+)
 
 Array = npt.NDArray[Any]
 PyValue = bool | Size | float | str | tuple[Size, ...] | tuple[float, ...] | Attribute
@@ -251,6 +259,9 @@ class NnOp(IRDLOperation):
         unknown = attributes.keys() - cls.get_irdl_definition().properties.keys()
         if unknown:
             raise InternalError(f"{cls.name} has no property {', '.join(sorted(unknown))}")
+        for name, value in attributes.items():
+            if isinstance(value, IntAttr | ArrayAttr):
+                cls._check_size(name, value)
         op = cls.create(
             operands=[SSAValue.get(value) for value in operands],
             result_types=[tensor(Float32Type(), [])] * cls.RESULTS,
@@ -259,10 +270,19 @@ class NnOp(IRDLOperation):
         )
         try:
             op.infer_types()
-        except ShapeError:
+        except (ShapeError, UndecidedSizeError):
             op.drop_all_references()
             raise
         return op
+
+    @classmethod
+    def _check_size(cls, name: str, value: IntAttr | ArrayAttr) -> None:
+        """Raises UndecidedSizeError where a property has to be a number."""
+        try:
+            cls.get_irdl_definition().properties[name].constr.verify(value, VerificationContext())
+        except VerifyException as error:
+            names = (symbol.name for symbol in _symbols_of(value))
+            raise UndecidedSizeError(f"{cls.name}: {name} has to be a number", names) from error
 
     @classmethod
     def defaults(cls, rank: int) -> dict[str, Attribute]:

@@ -4,9 +4,12 @@ the one for these numbers. What cannot be open says why."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from random import Random
 
+import onnx
 import pytest
-from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
 from tessella.dialects.bound import bound
@@ -15,13 +18,15 @@ from tessella.dialects.sizes import symbols_in
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import TessellaError
 from tessella.support.sizes import Size, Symbol, UndecidedSizeError
-from tests.frontends.onnx.suite import inputs_of, opened
-from tests.frontends.onnx.test_symbols import folded
-from tests.sampling import sample
+from tests.frontends.onnx.suite import Array, inputs_of, opened
+from tests.frontends.onnx.test_symbols import folded, placed
+from tests.fuzz.graphs import draw_case
+from tests.fuzz.rows import ROWS
+from tests.sampling import sample, sampled
 
 MOST = 1 << 20
-OPEN = 0.7
-"""The share of the programs with symbols that stay open, at the least."""
+OPEN, OPEN_GRAPHS = 0.7, 0.3
+"""The share of the nodes and of random graphs that stay open, at the least."""
 
 
 def symbol(size: int) -> Size:
@@ -29,10 +34,9 @@ def symbol(size: int) -> Size:
     return Symbol(f"s{size}", 2, MOST).size if size > 1 else size
 
 
-def outcome(case: TestCase) -> str | None:
-    """Why a case cannot be open: an empty text where it is; None where it is not supported, its
+def outcome(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> str | None:
+    """Why a model cannot be open: an empty text where it is; None where it is not supported, its
     shapes depend on values, or there is nothing to leave open."""
-    model, inputs = inputs_of(case)
     if not all(hasattr(array, "shape") for array in inputs.values()):
         return None  # a sequence
     shapes = {name: array.shape for name, array in inputs.items()}
@@ -50,6 +54,8 @@ def outcome(case: TestCase) -> str | None:
         return error.what if error.symbols else None
     module = bound(found.module, {s.name: int(s.name[1:]) for s in symbols_in(found.module)})
     module.verify()
+    with suppress(UndecidedSizeError):
+        placed(Graph(found.module.clone(), found.weights.copy()))
     assert folded(Graph(module, found.weights)) == folded(graph)
     return ""
 
@@ -57,6 +63,14 @@ def outcome(case: TestCase) -> str | None:
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_for_symbols() -> None:
     cases = load_model_tests(kind="node")
-    found = Counter(outcome(case) for case in sample(cases))
+    found = Counter(outcome(*inputs_of(case)) for case in sample(cases))
     known = found.total() - found[None]
     assert found[""] >= OPEN * known, found.most_common(30)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_for_symbols_of_random_graphs() -> None:
+    cases = (draw_case(Random(seed), ROWS) for seed in range(sampled(200)))
+    found = Counter(outcome(case.model(), case.feeds) for case in cases)
+    known = found.total() - found[None]
+    assert found[""] >= OPEN_GRAPHS * known, found.most_common(30)

@@ -255,6 +255,16 @@ UNDECIDED = {
         ),
         {"seq"},
     ),
+    "of a size that is a setting": (
+        model_with(
+            shape_of_x(),
+            helper.make_node("Gather", ["shape", "one"], ["k"]),
+            helper.make_node("Div", ["k", "two"], ["half"]),
+            helper.make_node("TopK", ["x", "half"], ["y", "indices"], axis=1),
+            constants={"one": np.array([1]), "two": np.array([2])},
+        ),
+        {"seq"},
+    ),
     "reshaped": (
         model_with(
             helper.make_node("Reshape", ["x", "wanted"], ["y"]),
