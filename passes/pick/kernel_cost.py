@@ -102,7 +102,7 @@ class OpCost:
 
     def at_least(self, kernel: Kernel) -> float:
         """Seconds of one call that no estimate of a kernel is below, at any place."""
-        return 0.0 if kernel.work is None else kernel.work(self.op).seconds(self.target)
+        return 0.0 if kernel.work is None else kernel.work(self._usual).seconds(self.target)
 
     def weights(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Bytes of the constants that a generated kernel reads."""
