@@ -58,7 +58,8 @@ def _sizes(segment: rt.SegmentOp) -> Iterator[Size]:
         elif isinstance(op, memref.CopyOp):
             yield rt.buffer_bytes(op.source.type)
         elif isinstance(op, rt.ScanOp):
-            yield from (rt.buffer_bytes(op.element(x)) for x in (*op.inputs, *op.outputs))
+            yield from (op.count, op.count - 1)
+            yield from (rt.buffer_bytes(op.element(x)) for x in op.sequences)
 
 
 def find_private(w: Writer, segment: rt.SegmentOp) -> None:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32, i64
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, traits_def
+from xdsl.irdl import base, irdl_op_definition, prop_def, traits_def
 from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.rt.functions import BufferCall, SegmentOp
 from tessella.dialects.rt.ops import PRIVATE, ArenaOp, buffer_bytes
-from tessella.dialects.sizes import dims
+from tessella.dialects.sizes import SizeAttr, dims, size_attribute, size_of
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
+from tessella.support.sizes import Size
 
 
 class _RunsSegment(SymbolUserOpInterface):
@@ -62,7 +63,7 @@ class ScanOp(BufferCall, LoopOp):
     """
 
     name = "rt.scan"
-    steps = prop_def(IntegerAttr[I64])
+    steps = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
     traits = traits_def(_RunsSegment())
 
     def __init__(
@@ -73,15 +74,21 @@ class ScanOp(BufferCall, LoopOp):
         scratch: Sequence[SSAValue],
         threads: tuple[SSAValue, SSAValue],
         loop: Loop,
-        steps: int,
+        steps: Size,
     ) -> None:
         super().__init__(callee, inputs, outputs, scratch, threads)
-        self.properties.update({"steps": IntegerAttr(steps, i64), **loop_properties(loop)})
+        self.properties.update({"steps": size_attribute(steps), **loop_properties(loop)})
 
     @property
-    def count(self) -> int:
+    def count(self) -> Size:
         """How often the segment runs."""
-        return self.steps.value.data
+        return size_of(self.steps)
+
+    @property
+    def sequences(self) -> Sequence[SSAValue]:
+        """Those that are taken, and those that are returned."""
+        loop = self.loop
+        return (*self.inputs[loop.carried :][: loop.scanned], *self.outputs[loop.carried :])
 
     @property
     def spare(self) -> Sequence[SSAValue]:
@@ -127,8 +134,8 @@ class ScanOp(BufferCall, LoopOp):
             raise VerifyException(
                 "rt.scan: expected spare buffers, an arena, and memory of each thread as scratch"
             )
-        sequences = (*self.inputs[loop.carried :][: loop.scanned], *self.outputs[loop.carried :])
-        sizes = [v.type.element_count() for v in sequences if isinstance(v.type, MemRefType)]
+        types = (value.type for value in self.sequences)
+        sizes = [type.element_count() for type in types if isinstance(type, MemRefType)]
         if count < 1 or any(size % count for size in sizes):
             raise VerifyException(f"rt.scan: the sequences do not have {count} elements each")
 

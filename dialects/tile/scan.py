@@ -21,6 +21,7 @@ from tessella.dialects.sizes import dims
 from tessella.dialects.symbols import body_above, check_types
 from tessella.dialects.tile.functions import SegmentOp
 from tessella.runtime.scan import Loop
+from tessella.support.sizes import Size
 
 
 class _RunsSegment(SymbolUserOpInterface):
@@ -61,7 +62,7 @@ class ScanOp(TensorCall, LoopOp):
         return (*self.arguments[loop.carried :][: loop.scanned], *self.res[loop.carried :])
 
     @property
-    def steps(self) -> int:
+    def steps(self) -> Size:
         """How often the segment runs."""
         return shape_of(self.sequences[0])[0]
 
