@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count, product
 from typing import cast
 
-from tessella.runtime.model import Shapes
+from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InputError, OptionError
 from tessella.support.sizes import (
@@ -36,8 +36,6 @@ Dims = Mapping[str, int | Bounds]
 ANY_SIZE: Bounds = 0, MOST
 FEW, MANY = 2, 16
 """Where the ranges of few and of many begin."""
-MAX_KNOWN = 1024
-"""Shapes of inputs that need no second look."""
 
 _NO_NAME = re.compile(r"\W", re.ASCII)
 

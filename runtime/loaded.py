@@ -19,7 +19,7 @@ from tessella.runtime.arena import Workspace, aligned
 from tessella.runtime.artifact import Artifact
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.manifest import Entry
-from tessella.runtime.model import Model, Out, Shapes
+from tessella.runtime.model import MAX_KNOWN, Model, Out, Shapes
 from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.signature import ValueInfo
@@ -53,6 +53,7 @@ class LoadedModel(Model):
         self._lock = fork.Lock()
         self._workspaces: deque[Workspace] = deque()
         self._latest = 0
+        self._serving: dict[Shapes, Sequence[int]] = {}
         if not self._symbolic and len(self._entries) == 1:
             self._executable(0)
 
@@ -90,17 +91,15 @@ class LoadedModel(Model):
             yield Part(each, partial(getattr, self._entries[number], "work"))
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
-        number = self._latest
-        if not _serves(self._entries[number], shapes, arrays):
-            number = self._number(shapes, arrays)
-            self._latest = number
+        self._latest = number = self._number(shapes, arrays)
         values = self._entries[number].values
         taken = [a for i, a in enumerate(arrays) if i not in values] if values else arrays
         return self._executable(number).program.run(taken, self.threads, out)
 
     def _number(self, shapes: Shapes, arrays: Sequence[Array]) -> int:
-        for number, entry in enumerate(self._entries):
-            if _serves(entry, shapes, arrays):
+        for number in self._fitting(shapes):
+            values = self._entries[number].values.items()
+            if all(arrays[i].tobytes().hex() == data for i, data in values):
                 return number
         raise ShapeError(
             "the artifact has no program for these inputs",
@@ -109,6 +108,17 @@ class LoadedModel(Model):
             found=", ".join(map(_shape, shapes)),
             hint="compile it for them: `tessella compile MODEL -o FILE.tsl --shape ..`",
         )
+
+    def _fitting(self, shapes: Shapes) -> Sequence[int]:
+        """The programs that are made for these shapes."""
+        found = self._serving.get(shapes)
+        if found is None:
+            if len(self._serving) >= MAX_KNOWN:
+                self._serving.clear()
+            entries = enumerate(self._entries)
+            found = [number for number, entry in entries if _covers(entry.shapes, shapes)]
+            self._serving[shapes] = found
+        return found
 
     def _executable(self, number: int) -> _Loaded:
         found = self._programs.get(number)
@@ -205,19 +215,15 @@ def _machines() -> list[str]:
     return [name for name in targets.names() if targets.can_run(targets.get(name))]
 
 
-def _serves(entry: Entry, shapes: Shapes, arrays: Sequence[Array]) -> bool:
-    return (entry.shapes == shapes or _covers(entry, shapes)) and all(
-        arrays[i].tobytes().hex() == data for i, data in entry.values.items()
-    )
-
-
-def _covers(entry: Entry, shapes: Shapes) -> bool:
-    """Whether a program with symbols is one for these shapes."""
-    made = [size for shape in entry.shapes for size in shape]
+def _covers(wanted: Shapes, shapes: Shapes) -> bool:
+    """Whether a program that is made for some shapes, which may have symbols, is one for these."""
+    if list(map(len, wanted)) != list(map(len, shapes)):
+        return False
+    made = [size for shape in wanted for size in shape]
     given = [size for shape in shapes for size in shape]
     found = {m: n for m, n in zip(made, given, strict=True) if expression(m) is not None}
     symbols = symbols_of(made)
-    if not symbols or any(symbol.size not in found for symbol in symbols):
+    if any(symbol.size not in found for symbol in symbols):
         return False
     values = {symbol.name: found[symbol.size] for symbol in symbols}
     inside = all(symbol.low <= values[symbol.name] <= symbol.high for symbol in symbols)

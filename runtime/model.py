@@ -25,6 +25,9 @@ Array = npt.NDArray[Any]
 Shapes = tuple[tuple[int, ...], ...]
 """Of the inputs, in order."""
 
+MAX_KNOWN = 1024
+"""Shapes of inputs of which a model remembers which program serves them."""
+
 Out = Sequence[Array | None]
 """Arrays for outputs; None for one that is to be made. Empty if none is given."""
 
