@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,27 @@ class Outcome:
     reason: str = ""
 
 
-def run_case(case: TestCase, *, symbolic: bool = False) -> Outcome:
-    """The outcome of one case, with all sizes of inputs left open if it is ``symbolic``; an
-    exception that is not a TessellaError counts as a failure."""
+class Runnable(Protocol):
+    """A model that can be run."""
+
+    def run(self, names: None, feeds: Mapping[str, Array], /) -> Sequence[Array]: ...
+
+
+def run_case(
+    case: TestCase,
+    *,
+    symbolic: bool = False,
+    joined: bool = False,
+    make: Callable[[OnnxSource], Runnable] = Interpreted,
+) -> Outcome:
+    """The outcome of one case, with all sizes of inputs left open if it is ``symbolic`` (see
+    ``opened``); an exception that is not a TessellaError counts as a failure."""
     model, data_sets = _loaded(case)
     if symbolic:
-        model = opened(model)
+        model = opened(model, joined=joined)
     try:
-        problem = next(filter(None, (_run(model, case, *data) for data in data_sets)), None)
+        runs = (_run(make(OnnxSource(model)), model, case, *data) for data in data_sets)
+        problem = next(filter(None, runs), None)
     except UnsupportedError as error:
         return Outcome(case.name, "unsupported", str(error))
     except TessellaError as error:
@@ -47,13 +60,14 @@ def run_case(case: TestCase, *, symbolic: bool = False) -> Outcome:
     return Outcome(case.name, "wrong", problem) if problem else Outcome(case.name, "passed")
 
 
-def opened(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with a symbol for each size of its inputs, and outputs of any shape."""
+def opened(model: onnx.ModelProto, *, joined: bool = False) -> onnx.ModelProto:
+    """The model with a symbol for each size of its inputs, or one for equal sizes if they are
+    ``joined``, and outputs of any shape."""
     opened = onnx.ModelProto()
     opened.CopyFrom(model)
     for value in opened.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            dim.dim_param = f"{value.name}_{axis}"
+            dim.dim_param = f"n{dim.dim_value}" if joined else f"{value.name}_{axis}"
     for value in opened.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
@@ -73,9 +87,13 @@ def _feeds(model: onnx.ModelProto, inputs: Sequence[Any]) -> dict[str, Array]:
 
 
 def _run(
-    model: onnx.ModelProto, case: TestCase, inputs: Sequence[Any], expected: Sequence[Any]
+    made: Runnable,
+    model: onnx.ModelProto,
+    case: TestCase,
+    inputs: Sequence[Any],
+    expected: Sequence[Any],
 ) -> str | None:
-    found = Interpreted(OnnxSource(model)).run(None, _feeds(model, inputs))
+    found = made.run(None, _feeds(model, inputs))
     pairs = zip(found, map(_array, expected), strict=True)
     return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
 

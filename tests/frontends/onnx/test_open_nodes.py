@@ -4,7 +4,7 @@ the one for these numbers. What cannot be open says why."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from random import Random
 
@@ -15,10 +15,11 @@ from onnx.backend.test.loader import load_model_tests
 from tessella.dialects.bound import bound
 from tessella.dialects.graph import Graph
 from tessella.dialects.sizes import symbols_in
+from tessella.driver.compile import compile_source
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import TessellaError
 from tessella.support.sizes import Size, Symbol, UndecidedSizeError
-from tests.frontends.onnx.suite import Array, inputs_of, opened
+from tests.frontends.onnx.suite import Array, inputs_of, opened, run_case
 from tests.frontends.onnx.test_symbols import folded, placed
 from tests.fuzz.graphs import draw_case
 from tests.fuzz.rows import ROWS
@@ -27,6 +28,9 @@ from tests.sampling import sample, sampled
 MOST = 1 << 20
 OPEN, OPEN_GRAPHS = 0.7, 0.3
 """The share of the nodes and of random graphs that stay open, at the least."""
+RESULTS, OPEN_SIZES = 7, 0.4
+"""One of so many nodes is compiled; the share of their sizes that stay open, at the least: 0 and 1
+are numbers."""
 
 
 def symbol(size: int) -> Size:
@@ -66,6 +70,28 @@ def test_numbers_for_symbols() -> None:
     found = Counter(outcome(*inputs_of(case)) for case in sample(cases))
     known = found.total() - found[None]
     assert found[""] >= OPEN * known, found.most_common(30)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_results_of_open_programs() -> None:
+    """Compiled with sizes that stay open, as far as they can."""
+    told: list[str] = []
+
+    class Made:
+        def __init__(self, source: OnnxSource) -> None:
+            self.model = compile_source(source, dims={}, threads=1)
+
+        def run(self, _: None, feeds: Mapping[str, Array], /) -> Sequence[Array]:
+            results = self.model.run(None, feeds)
+            told.extend(self.model.explain().sizes)
+            return results
+
+    cases = load_model_tests(kind="node")[::RESULTS]
+    outcomes = [run_case(case, symbolic=True, joined=True, make=Made) for case in cases]
+    bad = [each for each in outcomes if each.status in ("wrong", "failed")]
+    assert not bad, "\n".join(f"{each.name}: {each.status}: {each.reason}" for each in bad)
+    assert sum("open, from" in line for line in told) > OPEN_SIZES * len(told)
 
 
 @pytest.mark.filterwarnings("ignore")
