@@ -1,6 +1,6 @@
 """Programs with open sizes against programs for one size, over sizes.
 
-    python -m bench.shapes [NAME ...] --threads 1 --sizes 1,7,16,33,64,128,384
+    python -m bench.shapes [NAME ...] --threads 1 --sizes 1,7,16,33,64,128
 
 Names are those of ``tests.models.OPEN_FIXTURES``, or the beginning of some. Of a text model, the
 size is that of the sequence (or of the cache of a decoder, for one token), with a batch of 1; of
@@ -24,7 +24,7 @@ from bench.command import check_names, chosen, new_parser, show_machine, write_f
 from tessella.tools.measure import geometric_mean, interleave, relative_error
 from tests.models import OPEN_FIXTURES, load_fixture, random_inputs
 
-SIZES = (1, 7, 16, 33, 64, 128, 384)
+SIZES = (1, 7, 16, 33, 64, 128)
 FRESH = 8
 """Sizes whose first calls are timed."""
 

@@ -356,6 +356,8 @@ def estimated(size: Size) -> int:
 
 def value_of(size: Size, values: Mapping[str, int]) -> int:
     """The number for values of the symbols, by name."""
+    if type(size) is int:  # as most are, at each call of a new size
+        return size
     found = expression(size)
     return size if found is None else found.evaluate(lambda symbol: values[symbol.name])
 
