@@ -37,7 +37,7 @@ from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_ty
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
 from tessella.dialects.nn.movement import PadOp
-from tessella.dialects.nn.symbolic import IotaOp, SizesOp
+from tessella.dialects.nn.symbolic import SymbolicOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import place_of
 from tessella.passes.base import bits_of, common_number, functions
@@ -113,7 +113,7 @@ class _Folder:
         return (
             op.kernel is None
             and op.has_trait(Pure)
-            and (len(op.operands) > 0 or isinstance(op, SizesOp | IotaOp))
+            and (len(op.operands) > 0 or isinstance(op, SymbolicOp))
             and all(self._is_known(value) for value in op.operands)
         )
 

@@ -12,27 +12,30 @@ from tessella.dialects.nn.checks import check_least
 from tessella.dialects.nn.core import NnOp, Tensor, size_def, sizes_def, tensor
 
 
+class SymbolicOp(NnOp):
+    """An op without operands whose result follows from its sizes."""
+
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+
 @irdl_op_definition
-class SizesOp(NnOp):
+class SizesOp(SymbolicOp):
     """The values of sizes: `%s = nn.sizes values [[seq], 64] : tensor<2xi64>`."""
 
     name = "nn.sizes"
     values = sizes_def()
-    res = result_def(base(TensorType))
-    traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
         return [tensor(i64, [len(self.settings["values"])])]
 
 
 @irdl_op_definition
-class IotaOp(NnOp):
+class IotaOp(SymbolicOp):
     """0, 1, 2..: `%i = nn.iota count (seq) : tensor<[seq]xi64>`."""
 
     name = "nn.iota"
     count = size_def()
-    res = result_def(base(TensorType))
-    traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
         count = self.settings["count"]

@@ -58,7 +58,8 @@ def _kinds() -> dict[str, type[nn.NnOp]]:
     return {
         _python_name(kind.name): kind
         for kind in nn.Nn.operations
-        if issubclass(kind, nn.NnOp) and not issubclass(kind, nn.ConstantOp | nn.ScanOp)
+        if issubclass(kind, nn.NnOp)
+        and not issubclass(kind, nn.ConstantOp | nn.SymbolicOp | nn.ScanOp)
     }
 
 

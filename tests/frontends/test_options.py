@@ -102,9 +102,9 @@ def threads_of_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     run = Program.run
 
-    def recorded(self: Program, arrays: Any, threads: int = 1) -> Any:
+    def recorded(self: Program, arrays: Any, threads: int = 1, out: Any = ()) -> Any:
         seen.append(threads)
-        return run(self, arrays, threads)
+        return run(self, arrays, threads, out)
 
     monkeypatch.setattr(Program, "run", recorded)
     return seen

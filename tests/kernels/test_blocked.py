@@ -112,7 +112,7 @@ def test_what_a_kernel_cannot_read_is_said() -> None:
     model = compiled(make, RUNNABLE[0], "nchw16c")
     explained = model.explain()
     assert explained.ops[0]["fallback"] == "layout"
-    assert "6*g + c does not fall into digits of 16" in str(explained)
+    assert "6*g + c does not fall into digits of 16" in explained.why()
     (wanted,) = interpret(make(), {"x": x})
     np.testing.assert_allclose(model(x), wanted, rtol=1e-4, atol=1e-5)
 
