@@ -110,6 +110,8 @@ assert len(rung) > 10
 """
 
 INTERRUPT = """
+# shells let what they start in the background ignore interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 check(2)
 ends = []
 began = time.monotonic()
