@@ -154,10 +154,10 @@ class TileFamily:
         return self._outline._model.bounds(self._lowest)
 
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
-        """The schedule with this many rows; None if it takes more cycles than the limit, or if its
-        indices merge with others in its layouts."""
+        """The schedule with this many rows; None if it takes more cycles than the limit, or if
+        indices merge in its layouts that do not in those of one vector."""
         model, tile = self._model, self._tile(height)
-        if not self._indices <= set(model.flat.ranges):
+        if not {*tile.order, *tile.reduction} <= set(model.flat.ranges):
             return None
         schedule = replace(tile, unroll=self._unroll(tile))
         penalty, copies = self._penalty(height), self._outline._copies

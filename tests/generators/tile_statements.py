@@ -129,6 +129,8 @@ class Sketch(Choices):
         """Whether accesses are as those of kernels are: strides are those of windows."""
         self.leaves = False
         """Whether a point may not count."""
+        self.beyond: set[tuple[Linear, int]] = set()
+        """The forms of inputs that may leave their tensors, with the extents there."""
         self.arguments: list[str] = []
         self.arrays: dict[str, Array] = {}
 
@@ -206,6 +208,8 @@ class Sketch(Choices):
                 extent += self.between(0, 2)
             accesses.append(self.from_zero(form) + start)
             shape.append(max(1, extent + start))
+            if padded:
+                self.beyond.add((accesses[-1], shape[-1]))
         if math.prod(shape) > MOST_ELEMENTS:
             return self.access(names[1:], padded=padded)
         return tuple(accesses), tuple(shape)
@@ -228,12 +232,15 @@ class Sketch(Choices):
         return tuple(forms), tuple(self.extent(f) + f.constant + self.between(0, 2) for f in forms)
 
     def cut(self, access: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of an output, perhaps without the last elements of a dimension."""
+        """The shape of an output, perhaps without the last elements of a dimension, unless an
+        input leaves its tensor where the output would."""
         moved = [d for d, form in enumerate(access) if form.terms and shape[d] > 1]
         if not moved or not self.chance(15):
             return shape
         dim = self.one_of(*moved)
         extent = max(1, shape[dim] - self.between(1, 3))
+        if (access[dim], extent) in self.beyond:
+            return shape
         return (*shape[:dim], extent, *shape[dim + 1 :])
 
     def constraint(self) -> str:
