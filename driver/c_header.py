@@ -7,7 +7,7 @@ atomic operations but loads and stores, so that it needs no library.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from string import Template
 
 from tessella.runtime.arena import ALIGNMENT
@@ -175,21 +175,7 @@ def comment(text: str) -> str:
     return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
 
 
-def identifiers(names: Sequence[str]) -> list[str]:
-    """Names of C for these, all different, and different from those that the header uses."""
-    found: list[str] = []
-    for name in names:
-        base = re.sub(r"\W", "_", name, flags=re.ASCII) or "value"
-        base = f"_{base}" if base[0].isdigit() else base
-        choice, number = base, 1
-        while choice in _RESERVED or choice in found:
-            number += 1
-            choice = f"{base}_{number}"
-        found.append(choice)
-    return found
-
-
-_RESERVED = frozenset(
+RESERVED = frozenset(
     """
     memory status weights workspace inputs outputs memcpy memset auto break case char const continue
     default do double else enum extern float for goto if inline int long register restrict return
@@ -199,3 +185,4 @@ _RESERVED = frozenset(
     arena argument call context contexts count i own parallel task thread threads yield NULL size_t
     """.split()
 )
+"""Names that C, C++ or the header have."""

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.codegen.object_file import object_file
-from tessella.driver.c_header import SEGMENT, comment, header, identifiers
+from tessella.driver.c_header import RESERVED, SEGMENT, comment, header
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.pool import LINE
 from tessella.runtime.program import NativeStep, Program, TensorSpec
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import OptionError
+from tessella.support.names import identifiers
 
 Array = npt.NDArray[Any]
 
@@ -126,7 +127,7 @@ class _Writer:
         self._memory = _Memory()
         """After the contexts."""
         self._inputs, self._outputs = inputs, outputs
-        names = identifiers([info.name for info in (*inputs, *outputs)])
+        names = identifiers([info.name for info in (*inputs, *outputs)], RESERVED)
         self._names = names[: len(inputs)], names[len(inputs) :]
         self._values = {i: f"call->{name}" for i, name in enumerate(self._names[0])}
         """The pointers to values, as C, by number."""

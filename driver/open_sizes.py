@@ -8,14 +8,14 @@ are no use to few. A size that a program cannot leave open is compiled as a numb
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, product
+from itertools import product
 from typing import cast
 
 from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InputError, OptionError
+from tessella.support.names import identifiers
 from tessella.support.sizes import (
     MOST,
     Size,
@@ -36,8 +36,6 @@ Dims = Mapping[str, int | Bounds]
 ANY_SIZE: Bounds = 0, MOST
 FEW, MANY = 2, 16
 """Where the ranges of few and of many begin."""
-
-_NO_NAME = re.compile(r"\W", re.ASCII)
 
 
 class OpenSizes:
@@ -62,7 +60,7 @@ class OpenSizes:
                 hint="the signature names them: model.inputs",
             )
         self._inputs = inputs
-        self._names = _identifiers(names)
+        self._names = dict(zip(names, identifiers(names), strict=True))
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
         }
@@ -247,17 +245,6 @@ def _wrong_dims(found: object) -> OptionError:
         "{'batch': (1, 64), 'seq': 128}",
         found=repr(found),
     )
-
-
-def _identifiers(names: Sequence[str] | Mapping[str, object]) -> Mapping[str, str]:
-    """Names in programs, for names that may hold anything."""
-    found: dict[str, str] = {}
-    for name in names:
-        plain = _NO_NAME.sub("_", name)
-        plain = plain if plain and not plain[0].isdigit() else f"_{plain}"
-        tries = (plain if n == 0 else f"{plain}_{n}" for n in count())
-        found[name] = next(each for each in tries if each not in found.values())
-    return found
 
 
 def _derived(name: str, names: Mapping[str, str]) -> Size | None:
