@@ -27,6 +27,9 @@ os.environ["XDG_CACHE_HOME"] = str(RUN)
 # Everything is compiled anew, except where a test says otherwise; see also shared_kernels.
 os.environ["TESSELLA_CACHE"] = "off"
 
+# Tests run side by side: each takes one core. Threads of NumPy would wait for those of others.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A pass that crashes on purpose leaves nothing behind.
 os.environ["TESSELLA_CRASH_DIR"] = "off"
 
