@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from bench.array_cases import CASES, Array, ArrayCase, Modules
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.roofs import Roofs
 from tessella import targets
 from tessella.tools.measure import geometric_mean, interleave, relative_error
@@ -205,27 +205,24 @@ def _summary(rows: Sequence[Row]) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("arrays", "Compare tessella on functions of arrays.")
-    parser.add_argument("names", nargs="*", help="functions, or beginnings of names; default: all")
-    parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
-    parser.add_argument("--repeat", type=int, default=20, help="timed calls (default: 20)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    options = parser.parse_args(arguments)
-    check_names(parser, "function", options.names, CASES, str.startswith)
-    check_names(parser, "peer", options.peers.split(","), PEERS)
-    return options
+    parser = Command("arrays", "Compare tessella on functions of arrays.")
+    parser.add_names("function", CASES)
+    parser.add_threads()
+    parser.add_repeat(20, "timed calls")
+    parser.add_peers(PEERS)
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if anything failed."""
     options = _parse(arguments)
     where = show_machine()
-    peers, roofs = available(options.peers.split(",")), Roofs(targets.native(), options.threads)
+    peers, roofs = available(options.peers), Roofs(targets.native(), options.threads)
     print(f"threads: {options.threads}; ms in the median; ratio: the fastest peer's time over ours")
     figures = f"{'ratio':>8}{'error':>10}{'spread':>8}{ROOF:>10}"
     print(f"  {'':32}{''.join(f'{peer:>12}' for peer in peers)}{figures}")
     rows: list[Row] = []
-    for name in chosen(CASES, options.names):
+    for name in options.names:
         rows.append(measure(name, peers, roofs, options.repeat))
         print(_line(rows[-1], peers), flush=True)
     print(_summary(rows))

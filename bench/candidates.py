@@ -35,7 +35,7 @@ from bench.cases import (
     softmax,
     workload,
 )
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.native import Array, Kernel, Memory
 from bench.schedules import (
     Candidate,
@@ -210,14 +210,12 @@ def _show(result: Result) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("candidates", "Compare the model's choices with others.")
-    parser.add_argument("names", nargs="*", help="parts of kernels' names; default: all kernels")
+    parser = Command("candidates", "Compare the model's choices with others.")
+    parser.add_names("kernel", KERNELS, str.__contains__)
     parser.add_argument("--limit", type=int, default=160, help="candidates of each (default: 160)")
-    parser.add_argument("--repeat", type=int, default=15, help="timed turns (default: 15)")
+    parser.add_repeat(15)
     parser.add_argument("--jobs", type=int, default=2, help="processes that compile (default: 2)")
-    options = parser.parse_args(arguments)
-    check_names(parser, "kernel with", options.names, KERNELS, str.__contains__)
-    return options
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -227,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: list[Result] = []
     context = multiprocessing.get_context("spawn")  # LLVM is in this process already
     with ProcessPoolExecutor(options.jobs, mp_context=context) as workers:
-        for name in chosen(KERNELS, options.names, str.__contains__):
+        for name in options.names:
             results.append(measure(name, KERNELS[name](), options.limit, options.repeat, workers))
             print(f"\n{_show(results[-1])}", flush=True)
     mean = geometric_mean([result.ratio for result in results])

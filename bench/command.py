@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +15,70 @@ Fits = Callable[[str, str], bool]
 """Whether a name is meant by what was given."""
 
 
-def new_parser(command: str, description: str) -> argparse.ArgumentParser:
+class Command(argparse.ArgumentParser):
     """The parser of ``python -m bench.COMMAND``, with ``--json``."""
-    parser = argparse.ArgumentParser(prog=f"python -m bench.{command}", description=description)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
-    return parser
+
+    def __init__(self, command: str, description: str) -> None:
+        super().__init__(prog=f"python -m bench.{command}", description=description)
+        self.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+        self._listed: dict[str, _Known] = {}
+
+    def add_names(self, kind: str, known: Iterable[str], fits: Fits = str.startswith) -> None:
+        """``options.names``: what of the known things is meant; all where nothing is given."""
+        part = "parts" if fits is str.__contains__ else "beginnings"
+        text = f"{kind}s, or {part} of their names; default: all"
+        self.add_argument("names", nargs="*", metavar="NAME", help=text)
+        self._listed["names"] = _Known(kind, tuple(known), fits)
+
+    def add_peers(self, known: Iterable[str]) -> None:
+        """``options.peers``."""
+        listed = _Known("peer", tuple(known), str.__eq__)
+        self.add_argument("--peers", type=_separated, default=[], help=f"of {','.join(listed.all)}")
+        self._listed["peers"] = listed
+
+    def add_threads(self) -> None:
+        """``options.threads``."""
+        self.add_argument("--threads", type=_count, default=1, help="of each peer (default: 1)")
+
+    def add_repeat(self, default: int, what: str = "timed turns") -> None:
+        """``options.repeat``."""
+        text = f"{what} (default: {default})"
+        self.add_argument("--repeat", type=_count, default=default, help=text)
+
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """The options. Ends the command where something that is given means nothing known."""
+        options = self.parse_args(arguments)
+        for option, known in self._listed.items():
+            given = getattr(options, option)
+            for text in given:
+                if not any(known.fits(name, text) for name in known.all):
+                    self.error(f"no {known.kind} {text!r}; there are {', '.join(known.all)}")
+            setattr(options, option, known.chosen(given))
+        return options
 
 
-def check_names(
-    parser: argparse.ArgumentParser,
-    kind: str,
-    given: Iterable[str],
-    known: Iterable[str],
-    fits: Fits = str.__eq__,
-) -> None:
-    """End the command where something that was given means nothing that is known."""
-    for text in given:
-        if not any(fits(name, text) for name in known):
-            parser.error(f"no {kind} {text!r}; there are {', '.join(known)}")
+@dataclass(frozen=True)
+class _Known:
+    """Things that have names."""
+
+    kind: str
+    all: tuple[str, ...]
+    fits: Fits
+
+    def chosen(self, given: Sequence[str]) -> list[str]:
+        """The names that were meant: all of them where nothing was given."""
+        return [n for n in self.all if not given or any(self.fits(n, text) for text in given)]
 
 
-def chosen(known: Iterable[str], given: Sequence[str], fits: Fits = str.startswith) -> list[str]:
-    """The names that were meant: all of them where nothing was given."""
-    return [name for name in known if not given or any(fits(name, text) for text in given)]
+def _separated(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
 
 
 def show_machine() -> dict[str, Any]:

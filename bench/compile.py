@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.detector import SIZE, detector
 from bench.models import NAMES, write_model
 from tessella.tools.measure import geometric_mean
@@ -156,25 +156,20 @@ def _print_means(rows: Sequence[Row]) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("compile", "Time from a model's file to its first answer.")
-    parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
-    parser.add_argument("--repeat", type=int, default=5, help="processes each (default: 5)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    options = parser.parse_args(arguments)
-    check_names(parser, "model", options.names, MODELS, str.startswith)
-    check_names(parser, "peer", options.peers.split(","), PEERS)
-    if options.repeat < 1:
-        parser.error("--repeat: at least 1")
-    return options
+    parser = Command("compile", "Time from a model's file to its first answer.")
+    parser.add_names("model", MODELS)
+    parser.add_repeat(5, "processes each")
+    parser.add_peers(PEERS)
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if anything failed."""
     options = _parse(arguments)
     where = show_machine()
-    peers = available(options.peers.split(","))
+    peers = available(options.peers)
     rows: list[Row] = []
-    for name in chosen(MODELS, options.names):
+    for name in options.names:
         rows += (new := compare(name, peers, options.repeat))
         _print_rows(new)
     _print_means(rows)

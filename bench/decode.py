@@ -23,7 +23,7 @@ import numpy.typing as npt
 import onnx
 
 import tessella
-from bench.command import new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.roofs import Roofs
 from tessella import targets
 from tessella.tools.measure import relative_error, settle
@@ -95,10 +95,10 @@ def generate(steps: dict[str, Step], tokens: int) -> tuple[dict[str, list[float]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = new_parser("decode", "Generate tokens with a cache, against ONNX Runtime.")
-    parser.add_argument("--threads", type=int, default=1, help="of each (default: 1)")
+    parser = Command("decode", "Generate tokens with a cache, against ONNX Runtime.")
+    parser.add_threads()
     parser.add_argument("--tokens", type=int, default=128, help="that are generated (default: 128)")
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     where = show_machine()
     model = load_fixture(NAME)
     cache = [value.name for value in model.graph.input if value.name.startswith("past")]

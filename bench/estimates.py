@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import tessella
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.models import NAMES
 from tessella.runtime.profile import Row, aligned
 from tessella.tools.measure import geometric_mean
@@ -94,18 +94,16 @@ def _outliers(kernels: Iterable[Kernel]) -> Iterator[tuple[str, ...]]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("estimates", "Compare estimates of kernels with times.")
-    parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
-    options = parser.parse_args(arguments)
-    check_names(parser, "model", options.names, NAMES, str.startswith)
-    return options
+    parser = Command("estimates", "Compare estimates of kernels with times.")
+    parser.add_names("model", NAMES)
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if there are outliers."""
     options = _parse(arguments)
     where = show_machine()
-    kernels = [k for name in chosen(NAMES, options.names) for k in measure(name)]
+    kernels = [k for name in options.names for k in measure(name)]
     header = ("class", "kernels", "networks", "ratio", "least", "most")
     print("", *aligned([header, *_classes(kernels)], 1), sep="\n")
     outliers = list(_outliers(kernels))

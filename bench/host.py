@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Block
 
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, dtype_of, type_of
@@ -157,18 +157,16 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("host", "Compare the costs of NumPy kernels with times.")
-    parser.add_argument("names", nargs="*", help="parts of cases' names; default: all cases")
-    options = parser.parse_args(arguments)
-    check_names(parser, "case with", options.names, CASES, str.__contains__)
-    return options
+    parser = Command("host", "Compare the costs of NumPy kernels with times.")
+    parser.add_names("case", CASES, str.__contains__)
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if an estimate is wrong by more than ``GOAL``."""
     options = _parse(arguments)
     where = show_machine()
-    rows = [measure(name) for name in chosen(CASES, options.names, str.__contains__)]
+    rows = [measure(name) for name in options.names]
     print(f"\n{'':32}{'measured us':>12}{'estimated us':>14}{'ratio':>8}")
     for row in rows:
         print(f"{row.name:32}{row.measured:12.1f}{row.estimated:14.1f}{row.ratio:8.2f}")

@@ -26,7 +26,7 @@ import onnx
 
 from bench.assembly import spills
 from bench.cases import GROUPS, Case, Workload, workload
-from bench.command import check_names, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.roofs import Roof, Roofs
 from tessella import targets
 from tessella.driver.calibrate import level_sizes
@@ -308,29 +308,26 @@ def _document(row: Row) -> dict[str, Any]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("kernels", "Compare tessella on single kernels.")
-    parser.add_argument("groups", nargs="*", help=f"of {', '.join(GROUPS)}; default: all")
+    parser = Command("kernels", "Compare tessella on single kernels.")
+    parser.add_names("group", GROUPS)
     parser.add_argument("--case", default="", metavar="TEXT", help="only names that contain it")
-    parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
-    parser.add_argument("--repeat", type=int, default=20, help="timed turns (default: 20)")
+    parser.add_threads()
+    parser.add_repeat(20)
     parser.add_argument("--compiles", type=int, default=3, help="timed compilations (default: 3)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    options = parser.parse_args(arguments)
-    check_names(parser, "group", options.groups, GROUPS)
-    check_names(parser, "peer", options.peers.split(","), PEERS)
-    return options
+    parser.add_peers(PEERS)
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if a peer failed."""
     options = _parse(arguments)
     where = show_machine()
-    peers = available(options.peers.split(","))
+    peers = available(options.peers)
     bench = Bench(peers, options.threads, options.repeat, options.compiles)
     print(f"threads: {options.threads}; target: {bench.target.name}")
     print("peak and bandwidth: shares of what the machine does in loops, in the same run")
     rows: list[Row] = []
-    for group in options.groups or GROUPS:
+    for group in options.names:
         cases = [case for case in GROUPS[group]() if options.case in case.name]
         if cases:
             print(_header(group, peers))

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from bench import cold
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from tessella.tools.measure import geometric_mean, interleave, relative_error
 from tessella.tools.peers import PEERS, Array, Feeds, Run, available, load
 from tests.models import FIXTURES, LIGHT_MODELS, load_model, random_inputs
@@ -129,28 +129,25 @@ def _print_ratios(rows: Sequence[Row]) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("models", "Compare tessella with its peers on models.")
-    parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
-    parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
-    parser.add_argument("--repeat", type=int, default=20, help="timed calls (default: 20)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
-    options = parser.parse_args(arguments)
-    check_names(parser, "model", options.names, NAMES, str.startswith)
-    check_names(parser, "peer", options.peers.split(","), PEERS)
-    return options
+    parser = Command("models", "Compare tessella with its peers on models.")
+    parser.add_names("model", NAMES)
+    parser.add_threads()
+    parser.add_repeat(20, "timed calls")
+    parser.add_peers(PEERS)
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if anything failed."""
     options = _parse(arguments)
     where = show_machine()
-    peers = available(options.peers.split(","))
+    peers = available(options.peers)
     if not peers:
         print("error: none of the peers is installed")
         return 1
     print(f"threads: {options.threads}; ratio and error are against {peers[0]}")
     rows: list[Row] = []
-    for name in chosen(NAMES, options.names):
+    for name in options.names:
         rows += (new := compare(name, peers, threads=options.threads, repeat=options.repeat))
         _print_rows(new)
     _print_ratios(rows)

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.models import NAMES
 from tessella.tools.measure import geometric_mean, interleave
 from tests.models import load_model, random_inputs
@@ -63,16 +63,14 @@ def _kernels(model: Any) -> dict[str, tuple[str, str]]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("picks", "Compare the ways in which kernels are picked.")
-    parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
-    parser.add_argument("--threads", type=int, default=1, help="of each model (default: 1)")
-    parser.add_argument("--repeat", type=int, default=20, help="timed calls (default: 20)")
+    parser = Command("picks", "Compare the ways in which kernels are picked.")
+    parser.add_names("model", NAMES)
+    parser.add_threads()
+    parser.add_repeat(20, "timed calls")
     parser.add_argument(
         "--seconds", type=float, default=0.0, help="to measure kernels (default: 0)"
     )
-    options = parser.parse_args(arguments)
-    check_names(parser, "model", options.names, NAMES, str.startswith)
-    return options
+    return parser.parse(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = {name: getattr(options, name) for name in ("threads", "repeat", "seconds")}
     rows: list[Row] = []
     with TemporaryDirectory() as folder:
-        for name in chosen(NAMES, options.names):
+        for name in options.names:
             rows.append(row := compare(name, **settings, folder=Path(folder)))
             texts = (
                 f"{way} {ms:.2f} ms ({row.ratio(way):.3f}, {row.others[way]} other kernels)"

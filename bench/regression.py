@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 
 from bench.cases import GROUPS
-from bench.command import new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.models import NAMES
 from tessella.tools.measure import geometric_mean
 from tests.models import load_model, random_inputs
@@ -109,17 +109,12 @@ class Row:
 
 
 def cases(names: Sequence[str]) -> Iterator[Case]:
-    """The cases of these names, or all."""
-    for name in NAMES:
-        yield from _named(Case("models", name, partial(load_model, name)), names, name)
-    for group, listed in GROUPS.items():
-        for case in listed():
-            yield from _named(Case(group, case.name, case.build), names, group)
-
-
-def _named(case: Case, names: Sequence[str], name: str) -> Iterator[Case]:
-    if not names or any(name.startswith(prefix) for prefix in names):
-        yield case
+    """The models of these names, and what is in the groups of these names."""
+    for name in names:
+        if name in GROUPS:
+            yield from (Case(name, case.name, case.build) for case in GROUPS[name]())
+        else:
+            yield Case("models", name, partial(load_model, name))
 
 
 def measure(case: Case, base: Checkout, here: Checkout, repeat: int, compiles: int) -> Row:
@@ -177,10 +172,10 @@ def _regressed(rows: Sequence[Row]) -> bool:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("regression", "Compare this checkout with another one.")
+    parser = Command("regression", "Compare this checkout with another one.")
     parser.add_argument("base", type=Path, help="the other checkout's folder")
-    parser.add_argument("names", nargs="*", help="models or groups, or beginnings; default: all")
-    parser.add_argument("--repeat", type=int, default=15, help="timed turns (default: 15)")
+    parser.add_names("model or group", [*NAMES, *GROUPS])
+    parser.add_repeat(15)
     parser.add_argument(
         "--rounds",
         type=int,
@@ -189,7 +184,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "the system puts a process's memory moves single kernels by a fifth (default: 1)",
     )
     parser.add_argument("--compiles", type=int, default=3, help="compilations (default: 3)")
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     if not (options.base / "src" / "tessella").is_dir():
         parser.error(f"{options.base} is no checkout of tessella")
     return options

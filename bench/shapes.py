@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import tessella
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from tessella.tools.measure import geometric_mean, interleave, relative_error
 from tests.models import OPEN_FIXTURES, load_fixture, random_inputs
 
@@ -90,17 +90,16 @@ def _seconds(call: Callable[[], object]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = new_parser("shapes", "Compare programs with open sizes with those for one size.")
-    parser.add_argument("names", nargs="*", help="models, or beginnings of names; default: all")
-    parser.add_argument("--threads", type=int, default=1, help="default: 1")
-    parser.add_argument("--repeat", type=int, default=15, help="timed turns (default: 15)")
+    parser = Command("shapes", "Compare programs with open sizes with those for one size.")
+    parser.add_names("model", OPEN_FIXTURES)
+    parser.add_threads()
+    parser.add_repeat(15)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="default: %(default)s")
-    options = parser.parse_args(arguments)
-    check_names(parser, "model", options.names, OPEN_FIXTURES, str.startswith)
+    options = parser.parse(arguments)
     where = show_machine()
     rows: list[Row] = []
     more: dict[str, float] = {}
-    for name in chosen(OPEN_FIXTURES, options.names):
+    for name in options.names:
         sizes = [int(size) for size in options.sizes.split(",")]
         rows += (new := compare(name, sizes, options.threads, options.repeat))
         more[name] = first_calls(name, options.threads)

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import tessella
-from bench.command import check_names, chosen, new_parser, show_machine, write_figures
+from bench.command import Command, show_machine, write_figures
 from bench.models import NAMES, write_model
 from tessella.tools.peers import load
 
@@ -129,17 +129,16 @@ def _line(row: Row, processes: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = new_parser("ship", __doc__ or "")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser = Command("ship", __doc__ or "")
+    parser.add_names("model", NAMES)
     parser.add_argument("--processes", type=int, default=8, metavar="N")
-    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
+    parser.add_argument("--answer", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse(argv)
     if args.answer:
-        _answer(*args.names)
+        _answer(*args.answer)
         return
-    check_names(parser, "model", args.names, NAMES, str.startswith)
     where = show_machine()
-    rows = _rows(chosen(NAMES, args.names), args.processes)
+    rows = _rows(args.names, args.processes)
     write_figures(args.json, where, rows=[asdict(row) for row in rows])
 
 

@@ -67,12 +67,17 @@ def declare_symbols(module: ModuleOp, symbols: Sequence[Symbol]) -> None:
         module.attributes[SYMBOLS] = ArrayAttr([SymbolAttr(symbol) for symbol in symbols])
 
 
-def number_of(op: Operation, name: str) -> int | None:
-    """The number of a symbol by name in the op's module; None if it declares no such symbol."""
+def symbols_around(op: Operation) -> tuple[Symbol, ...] | None:
+    """The symbols that the op's module declares; None outside any module."""
     top = op
     while (parent := top.parent_op()) is not None:
         top = parent
-    names = [s.name for s in symbols_in(top)] if isinstance(top, ModuleOp) else []
+    return symbols_in(top) if isinstance(top, ModuleOp) else None
+
+
+def number_of(op: Operation, name: str) -> int | None:
+    """The number of a symbol by name in the op's module; None if it declares no such symbol."""
+    names = [symbol.name for symbol in symbols_around(op) or ()]
     return names.index(name) if name in names else None
 
 

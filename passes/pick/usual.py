@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
+from xdsl.ir import Attribute, Block, SSAValue
 
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import (
@@ -18,14 +18,15 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.place import place_of, placed
-from tessella.dialects.sizes import symbols_in
+from tessella.dialects.sizes import symbols_around
 from tessella.support.sizes import estimated
 
 
 def usual_op(op: NnOp) -> NnOp:
     """The op with the usual numbers for symbols, outside any program; the op itself where it has
     none. What a loop runs stays in its function."""
-    if not _may_have_symbols(op) or not op.symbols or op.has_trait(RunsFunction):
+    # Whether the module declares symbols is found sooner than whether the op reads one.
+    if symbols_around(op) == () or not op.symbols or op.has_trait(RunsFunction):
         return op
     return type(op).create(
         operands=list(map(_operand, op.operands)),
@@ -33,15 +34,6 @@ def usual_op(op: NnOp) -> NnOp:
         properties={name: _property(value) for name, value in op.properties.items()},
         attributes=dict(op.attributes),
     )
-
-
-def _may_have_symbols(op: Operation) -> bool:
-    """Whether the op's module declares symbols, which is found sooner than whether it reads one; an
-    op outside any module may have some."""
-    top = op
-    while (parent := top.parent_op()) is not None:
-        top = parent
-    return not isinstance(top, ModuleOp) or bool(symbols_in(top))
 
 
 def _type(value: SSAValue) -> Tensor:

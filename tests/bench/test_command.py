@@ -7,25 +7,50 @@ from pathlib import Path
 
 import pytest
 
-from bench.command import check_names, chosen, new_parser, write_figures
+from bench.command import Command, write_figures
 
 KNOWN = ("resnet18", "resnet50", "vgg19")
 
 
+def parser() -> Command:
+    made = Command("models", "Compares.")
+    made.add_names("model", KNOWN)
+    made.add_peers(["onnxruntime", "openvino"])
+    made.add_repeat(20)
+    return made
+
+
 def test_beginnings_of_names_choose() -> None:
-    assert chosen(KNOWN, []) == list(KNOWN)
-    assert chosen(KNOWN, ["vgg", "resnet5"]) == ["resnet50", "vgg19"]
-    assert chosen(KNOWN, ["net50"]) == []
-    assert chosen(KNOWN, ["net50"], str.__contains__) == ["resnet50"]
+    assert parser().parse([]).names == list(KNOWN)
+    assert parser().parse(["vgg", "resnet5"]).names == ["resnet50", "vgg19"]
 
 
-def test_what_means_nothing_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = new_parser("models", "Compares.")
-    check_names(parser, "model", ["resnet"], KNOWN, str.startswith)
+def test_parts_of_names_choose() -> None:
+    parts = Command("host", "Compares.")
+    parts.add_names("case", KNOWN, str.__contains__)
+    assert parts.parse(["net50"]).names == ["resnet50"]
+
+
+def test_peers_are_all_or_those_that_are_named() -> None:
+    assert parser().parse([]).peers == ["onnxruntime", "openvino"]
+    assert parser().parse(["--peers", "openvino"]).peers == ["openvino"]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["net50"], "no model 'net50'; there are resnet18, resnet50, vgg19"),
+        (["--peers", "open"], "no peer 'open'; there are onnxruntime, openvino"),
+        (["--repeat", "0"], "at least 1"),
+    ],
+)
+def test_what_means_nothing_ends_the_command(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        check_names(parser, "model", ["resnet"], KNOWN)
+        parser().parse(words)
     said = capsys.readouterr().err
-    assert "no model 'resnet'; there are resnet18, resnet50, vgg19" in said
+    assert message in said
     assert "python -m bench.models" in said
 
 
