@@ -23,6 +23,7 @@ from tessella.kernels.registry import Kernel, accepts, picked_kernel
 from tessella.passes.pick.by_cost import TOLERANCE
 from tessella.passes.pick.by_grade import site_grade
 from tessella.passes.pick.candidates import (
+    Candidate,
     Candidates,
     Request,
     Site,
@@ -43,6 +44,8 @@ class _Option:
     site: Site
     place: PlaceAttr
     cost: float
+    growth: float = 0.0
+    """Bytes of weights that the picked kernel does without, which is a rival of this one."""
 
 
 class Explainer:
@@ -72,8 +75,14 @@ class Explainer:
         row = kernel.row(elements_of(op))
         at = _run_at(op)
         costs = OpCost(op, self.target, self.times)
-        cost = None if at is None else costs.seconds(kernel, at)
-        others = self._others(op, kernel)
+        listed = self._listed(op)
+        error = costs.error([(c.kernel, c.place) for c in listed])
+        cost = None if at is None else costs.seconds(kernel, at, error)
+        others = [
+            self._option(costs, c, kernel, error)
+            for c in listed
+            if c.kernel is not kernel or not accepts(c.wants, op.places or ())
+        ]
         return {
             "op": op.name,
             "node": op.node,
@@ -86,7 +95,7 @@ class Explainer:
             "saved": min(cost or 0.0, self._saved(op)),
             "group": group,
             "fallback": op.fallback,
-            "runner_up": _runner_up([*others, *self._spare(op)]),
+            "runner_up": _runner_up([*others, *self._spare(costs)]),
             "rejected": self._rejected(op, kernel, cost, others),
         }
 
@@ -106,25 +115,24 @@ class Explainer:
             return 0.0
         return step_seconds((type(op), end), op.source, start, self.target)
 
-    def _others(self, op: NnOp, kernel: Kernel) -> list[_Option]:
-        """The candidates that were not picked."""
+    def _listed(self, op: NnOp) -> list[Candidate]:
+        """The candidates of an op."""
         found = self.found.get(op)
-        listed = found.placed(op, self.layouts) if found is not None else []
-        return [
-            self._option(op, c.site, c.place)
-            for c in listed
-            if c.kernel is not kernel or not accepts(c.wants, op.places or ())
-        ]
+        return found.placed(op, self.layouts) if found is not None else []
 
-    def _spare(self, op: NnOp) -> list[_Option]:
+    def _option(self, costs: OpCost, c: Candidate, kernel: Kernel, error: float) -> _Option:
+        """A candidate beside the kernel that was picked."""
+        seconds, growth = costs.seconds(c.kernel, c.place, error), 0.0
+        generated = c.kernel.cost is None and kernel.cost is None
+        if generated and accepts(c.wants, costs.op.places or ()):
+            growth = costs.weights(c.kernel, c.place) - costs.weights(kernel, c.place)
+        return _Option(c.site, c.place, seconds, growth)
+
+    def _spare(self, costs: OpCost) -> list[_Option]:
         """The fallbacks that could run an op and are not needed."""
-        found = self.found.get(op)
+        found = self.found.get(costs.op)
         able = [r for r in found.rejected if r.able] if found is not None else []
-        return [self._option(op, r.site, r.place) for r in able]
-
-    def _option(self, op: NnOp, site: Site, place: PlaceAttr) -> _Option:
-        cost = OpCost(op, self.target, self.times)
-        return _Option(site, place, cost.seconds(site.kernel, place))
+        return [_Option(r.site, r.place, costs.seconds(r.site.kernel, r.place)) for r in able]
 
     def _rejected(
         self, op: NnOp, kernel: Kernel, cost: float | None, others: list[_Option]
@@ -153,7 +161,7 @@ class Explainer:
                 f"it takes {duration(other.cost)}, and estimates are not so good that this counts: "
                 "the place of the picked one was asked for first"
             )
-        if site is not None and other.place == site.place(op):
+        if other.growth > 0:
             return f"it takes {duration(other.cost)}, and its weights grow too much"
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 

@@ -101,7 +101,7 @@ def compile(
     places, one in another layout is taken, then NumPy: ``fallback="error"`` refuses that.
     ``winograd="off"`` refuses convolutions by Winograd's method, whose weights take up to four
     times the memory; all weights take up to ``max_weight_growth`` times that of the model (2 by
-    default).
+    default), where few weights count as many as the last level of cache holds.
     ``dims`` gives the least and the greatest size of dimensions that the model leaves open,
     ``{"batch": (1, 64), "seq": (1, 512)}``, or one size, ``{"batch": 8}``. These then
     stay open in programs, as far as they can (docs/open-sizes.md); ``{}`` is for all sizes.

@@ -80,18 +80,16 @@ class OpCost:
     def _key(self) -> tuple[CostKey, float]:
         return cost_key(self._usual)
 
-    def seconds(self, kernel: Kernel, place: PlaceAttr) -> float:
-        """Seconds of one call of a kernel at a place: measured, else estimated."""
+    def seconds(self, kernel: Kernel, place: PlaceAttr, error: float = 1.0) -> float:
+        """Seconds of one call of a kernel at a place: measured, else the estimate times the error
+        of others."""
         measured = self.measured(kernel, place)
-        return self.modelled(kernel, place) if measured is None else measured
+        return error * self.modelled(kernel, place) if measured is None else measured
 
     def compared(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> list[tuple[float, bool]]:
         """Seconds of one call of each kernel at its place, and whether they were measured."""
-        known, scale = [self.measured(*site) for site in sites], self.error(sites)
-        return [
-            (scale * self.modelled(*at), False) if s is None else (s, True)
-            for s, at in zip(known, sites, strict=True)
-        ]
+        error = self.error(sites)
+        return [(self.seconds(*at, error), self.measured(*at) is not None) for at in sites]
 
     def error(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> float:
         """By what to multiply the estimates of kernels, where some were measured: by the worst

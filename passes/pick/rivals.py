@@ -3,7 +3,7 @@
 The choice between them changes nothing around the op, so the cheapest is taken. What bounds that is
 memory: a kernel that computes its weights from the op's may have more of them, as Winograd's has.
 If the program's weights would grow too much, ops go over to kernels with fewer, first those that
-lose the least time for a byte.
+lose the least time for a byte. Few weights may grow by as much as the last cache holds.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ class _Rival:
 
     @cached_property
     def seconds(self) -> float:
-        kernel, place = self.candidate.kernel, self.candidate.place
-        measured = self.cost.measured(kernel, place)
-        return self.error * self.cost.modelled(kernel, place) if measured is None else measured
+        return self.cost.seconds(self.candidate.kernel, self.candidate.place, self.error)
 
     @cached_property
     def at_least(self) -> float:
@@ -114,12 +112,14 @@ def without_rivals(
     options: Options, target: Target, growth: float, times: Times | None = None
 ) -> dict[NnOp, list[Candidate]]:
     """The candidates of each op, of those at the same places one; with those that are taken, all
-    weights become at most so many times as large. ``times`` count instead of estimates."""
+    weights, or as many as the last level of cache holds, become at most so many times as large.
+    ``times`` count instead of estimates."""
     known = times or {}
     groups = {
         op: list(_groups(OpCost(op, target, known), listed)) for op, listed in options.items()
     }
-    _limit([each for found in groups.values() for each in found], (growth - 1) * _weights(options))
+    most = (growth - 1) * max(_weights(options), target.l3)
+    _limit([each for found in groups.values() for each in found], most)
     left = {op: {c for each in found for c in each.left} for op, found in groups.items()}
     return {op: [c for c in listed if c not in left[op]] for op, listed in options.items()}
 

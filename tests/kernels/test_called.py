@@ -153,3 +153,13 @@ def test_arrays_for_functions_of_c() -> None:
     with pytest.raises(LibraryError, match="other elements") as caught:
         row_major(x, np.float64)
     assert (caught.value.expected, caught.value.found) == ("float64", "float32")
+
+
+def test_what_costs_more_with_the_ops_around_it_says_so(register: Register) -> None:
+    """A product that is faster by itself, but takes the sum and the activation out of registers."""
+    generated = entry(product())["cost"]
+    register(negative, cost=0.9 * generated)
+    found = entry(product())
+    [mine] = (each for each in found["rejected"] if each["kernel"] == "mine")
+    assert found["kernel"] == "matmul"
+    assert mine["reason"].endswith("and costs more together with the ops around it")

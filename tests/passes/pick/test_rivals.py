@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,14 @@ def elements(model: Model) -> int:
     return total
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose last level of cache holds less than the weights."""
+    machine = replace(targets.get("avx512"), l2=1 << 19, l3=1 << 20)
+    monkeypatch.setattr(targets, "resolve", lambda _: machine)
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("growth", [1, 1.5, 2, 3, 5])
 def test_weights_grow_by_so_much_at_most(growth: float) -> None:
     most = elements(tessella.compile(chain(), target="avx512", winograd="off")) * growth
@@ -66,6 +75,17 @@ def test_weights_grow_by_so_much_at_most(growth: float) -> None:
     assert (set(kernels(model)) == {"conv"}) == (growth == 1)
 
 
+@pytest.mark.parametrize("growth", [1, 1.05, 2])
+def test_few_weights_grow_by_as_much_as_the_last_cache_holds(growth: float) -> None:
+    few = elements(tessella.compile(chain(), target="avx512", winograd="off"))
+    held = targets.get("avx512").l3 // 4
+    assert few < held
+    model = tessella.compile(chain(), target="avx512", max_weight_growth=growth)
+    assert elements(model) <= few + (growth - 1) * held
+    assert ("conv" in kernels(model)) == (growth < 2)
+
+
+@pytest.mark.usefixtures("small")
 def test_what_gains_most_for_a_byte_comes_first() -> None:
     """Those do whose images are large and whose weights are small."""
     free, bounded = (
