@@ -14,7 +14,8 @@ from xdsl.ir import SSAValue
 from tessella.dialects.nn.core import Array, Tensor, dtype_of, shape_of
 from tessella.dialects.rt import KernelOp
 from tessella.runtime.elements import dtype_name
-from tessella.runtime.signature import ValueInfo
+from tessella.runtime.rest import Rest
+from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
 from tessella.support.sizes import Size, Symbol, expression
@@ -31,7 +32,7 @@ class Graph:
     weights: WeightStore
     stage: str = "nn"
     """The stage the module is at: later than `nn` where it was loaded from a file."""
-    rest: Rest | None = None
+    rest: Rest[Subprogram] | None = None
     """What follows, if the program is cut: the module is its first subprogram."""
 
 
@@ -42,42 +43,12 @@ class Subprogram:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    varying: frozenset[str]
-    """Inputs whose sizes may differ from one run to the next."""
+    shapes: Mapping[str, Dimensions]
+    """Of inputs, as far as they are known before. Sizes that steps find have names."""
+    bounds: Mapping[str, tuple[int, int]]
+    """Of names that stand for symbols of the program."""
     source: Callable[[Sequence[ValueInfo]], Source]
     """Its source, for these types of its inputs. Raises TessellaError."""
-
-
-RunSubprogram = Callable[[Mapping[str, Array]], Sequence[Array]]
-"""Runs a subprogram on values by name, of which it takes its inputs."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step whose results have shapes that only their values tell. It runs in NumPy, or as a loop
-    or branch over subprograms."""
-
-    title: str
-    """The op and the node."""
-    outputs: tuple[str, ...]
-    subprograms: tuple[Subprogram, ...]
-    run: Callable[[Mapping[str, Array], Sequence[RunSubprogram]], Sequence[Array]]
-    """Its outputs, from all values by name. Raises TessellaError."""
-
-
-@dataclass(frozen=True)
-class Rest:
-    """What follows the first subprogram of a program that is cut: steps, then another subprogram,
-    which may be cut again.
-
-    They read the inputs of the program, what the first subprogram gives, and constants, by name.
-    """
-
-    returned: tuple[str, ...]
-    """What the first subprogram gives."""
-    constants: Mapping[str, Array]
-    steps: tuple[Step, ...]
-    subprogram: Subprogram
 
 
 class Source(Protocol):
@@ -168,8 +139,9 @@ def _names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str
     return names
 
 
-def _dimension(size: Size) -> int | str:
-    return size if expression(size) is None else str(size)
+def dimensions(shape: Sequence[Size]) -> Dimensions:
+    """A shape in a signature: expressions are texts."""
+    return tuple(size if expression(size) is None else str(size) for size in shape)
 
 
 def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
@@ -182,7 +154,7 @@ def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
     )
     inputs, outputs = (
         [
-            ValueInfo(name, dtype_name(dtype_of(t)), tuple(map(_dimension, shape_of(t))))
+            ValueInfo(name, dtype_name(dtype_of(t)), dimensions(shape_of(t)))
             for name, t in zip(group, group_types, strict=True)
         ]
         for group, group_types in zip(names, types, strict=True)

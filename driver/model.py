@@ -388,9 +388,6 @@ class Model(runnable.Model, Compiled):
             timings = Timings()
             with timings.of("import"):
                 graph = source.graph(shapes, values)
-            if graph.rest is not None and symbols:
-                names = [symbol.name for symbol in symbols]
-                raise UndecidedSizeError("shapes depend on what the program computes", names)
             built = compile_graph(graph, options, self._progress)
             timings.update(built.lowered.timings)
             rest = None
@@ -401,7 +398,7 @@ class Model(runnable.Model, Compiled):
                     made = self._stored(key, built.program)
                     program_cache.store(kept, self.inputs, self.outputs, made)
             else:
-                rest = RunningRest(graph.rest, lambda source: Model(source, options))
+                rest = RunningRest(graph.rest, partial(_subprogram, options))
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()
@@ -409,3 +406,9 @@ class Model(runnable.Model, Compiled):
         varies = self._symbolic or key.values
         again = lowered_again if varies else lambda: lowered
         return Executable(key, built.program, timings, again, lowered, rest)
+
+
+def _subprogram(options: Options, source: Source, bounds: Mapping[str, Bounds]) -> Model:
+    """A model of a subprogram, whose sizes stay open, some of them within bounds."""
+    names = {d for info in source.inputs for d in info.shape}
+    return Model(source, options, bounds={n: b for n, b in bounds.items() if n in names})

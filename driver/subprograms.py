@@ -1,22 +1,24 @@
-"""Running programs that are cut: steps in NumPy, and subprograms that are compiled for what the
-steps found."""
+"""Subprograms of programs that are cut: models, compiled for what steps found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy.typing as npt
 
+from tessella.driver.open_sizes import Bounds
 from tessella.driver.programs import ProgramTable
+from tessella.runtime import rest as running
 from tessella.runtime.elements import dtype_name
-from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import OptionError, ResourceError
+from tessella.runtime.rest import Rest
+from tessella.runtime.signature import Dimensions, ValueInfo
+from tessella.runtime.values import Array, Value
+from tessella.support import fork
+from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
-    from tessella.dialects.graph import Graph, Rest, Source, Subprogram
-
-Array = npt.NDArray[Any]
+    from tessella.dialects.graph import Graph, Source, Subprogram
 
 
 class Runs(Protocol):
@@ -30,6 +32,8 @@ class Runs(Protocol):
 
 
 M = TypeVar("M", bound=Runs)
+Make = Callable[["Source", Mapping[str, Bounds]], M]
+"""Compiles a subprogram, with these bounds of open sizes."""
 
 _MOST = 4
 """Models of a subprogram, one for each set of types of its inputs. Nearly all have one."""
@@ -38,62 +42,70 @@ _MOST = 4
 class RunningSubprogram(Generic[M]):
     """A subprogram, compiled by ``make`` for each set of types of its inputs."""
 
-    def __init__(self, subprogram: Subprogram, make: Callable[[Source], M]) -> None:
+    def __init__(self, subprogram: Subprogram, make: Make[M]) -> None:
         self._subprogram = subprogram
         self._make = make
+        self._seen = Seen()
         self.models: ProgramTable[M] = ProgramTable(_MOST)
 
-    def run(self, values: Mapping[str, Array]) -> Sequence[Array]:
+    def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
         """The subprogram's outputs. Raises TessellaError."""
-        subprogram = self._subprogram
-        infos = tuple(
-            _info(name, values[name], name in subprogram.varying) for name in subprogram.inputs
-        )
-        model = self.models.get(infos, lambda: self._make(subprogram.source(infos)))
-        return model.run(None, {name: values[name] for name in subprogram.inputs})
+        taken = {name: values[name] for name in self._subprogram.inputs}
+        infos = self._infos(taken)
+        return self.models.get(infos, lambda: self._made(infos)).run(None, taken)
+
+    def _made(self, infos: tuple[ValueInfo, ...]) -> M:
+        return self._make(self._subprogram.source(infos), self._subprogram.bounds)
+
+    def _infos(self, taken: Mapping[str, Array]) -> tuple[ValueInfo, ...]:
+        known = self._subprogram.shapes
+        others = {name: array.shape for name, array in taken.items() if name not in known}
+        shapes = {**known, **self._seen.shapes(others)}
+        return tuple(ValueInfo(n, dtype_name(a.dtype), shapes[n]) for n, a in taken.items())
+
+
+class Seen:
+    """Shapes that are only known when a program runs. A size is a number until it has another
+    value; then it is a symbol. Sizes that were equal so far are one."""
+
+    def __init__(self) -> None:
+        self._lock = fork.Lock()
+        self._known: dict[tuple[str, int, int], int | str] = {}
+        """By name, number of dimensions, and dimension."""
+
+    def shapes(self, found: Mapping[str, tuple[int, ...]]) -> Mapping[str, Dimensions]:
+        """The shapes by name, as they can be said of all that were found so far."""
+        sizes = {(n, len(s), axis): size for n, s in found.items() for axis, size in enumerate(s)}
+        with self._lock:
+            groups = {at: (self._known.get(at, size), size) for at, size in sizes.items()}
+            named: dict[tuple[int | str, int], int | str] = {}
+            for at, (before, size) in groups.items():
+                named.setdefault((before, size), size if before == size else f"{at[0]}:{at[2]}")
+            known = {at: named[group] for at, group in groups.items()}
+            self._known |= known
+        return {n: tuple(known[n, len(s), i] for i in range(len(s))) for n, s in found.items()}
 
 
 class RunningRest(Generic[M]):
     """What follows the first subprogram of a program."""
 
-    def __init__(self, rest: Rest, make: Callable[[Source], M]) -> None:
-        self._rest = rest
-        self._bodies = [
-            [RunningSubprogram(subprogram, make) for subprogram in step.subprograms]
-            for step in rest.steps
-        ]
-        self._subprogram = RunningSubprogram(rest.subprogram, make)
+    def __init__(self, rest: Rest[Subprogram], make: Make[M]) -> None:
+        self._rest = rest.over(lambda subprogram: RunningSubprogram(subprogram, make))
 
-    def run(self, inputs: Mapping[str, Array], first: Sequence[Array]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
         """All values by name, from the program's inputs and the results of its first subprogram.
         Raises TessellaError."""
-        try:
-            return self._run({**self._rest.constants, **inputs}, first)
-        except MemoryError as error:
-            raise ResourceError(f"there is not enough memory: {error}") from error
-
-    def _run(self, known: dict[str, Array], first: Sequence[Array]) -> dict[str, Array]:
-        known |= zip(self._rest.returned, first, strict=True)
-        for step, bodies in zip(self._rest.steps, self._bodies, strict=True):
-            known |= zip(step.outputs, step.run(known, [body.run for body in bodies]), strict=False)
-        if self._rest.subprogram.outputs:
-            known |= zip(self._rest.subprogram.outputs, self._subprogram.run(known), strict=True)
-        return known
+        return running.run(self._rest, inputs, first)
 
     def models(self) -> Iterator[tuple[str, M]]:
         """What was compiled last of each subprogram, and what it is."""
-        for step, bodies in zip(self._rest.steps, self._bodies, strict=True):
-            found = (body.models.latest() for body in bodies)
+        for step in self._rest.steps:
+            found = (body.subprogram.models.latest() for body in step.bodies)
             yield from ((f"in {step.title}", model) for model in found if model is not None)
-        latest = self._subprogram.models.latest()
+        latest = self._rest.subprogram.models.latest()
         if latest is not None:
             titles: Sequence[str] = [step.title for step in self._rest.steps]
             yield f"after {', '.join(titles) or 'what it is made for'}", latest
-
-
-def _info(name: str, array: Array, varies: bool) -> ValueInfo:
-    symbols = (f"{name}:{axis}" for axis in range(array.ndim))
-    return ValueInfo(name, dtype_name(array.dtype), tuple(symbols) if varies else array.shape)
 
 
 def whole(graph: Graph) -> Graph:

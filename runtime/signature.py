@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+Dimensions = tuple[int | str, ...]
+"""A shape, whose dimensions may be symbols."""
+
 _TYPE_NAMES = {"float32": "float", "float64": "double"}
 
 
@@ -16,7 +19,7 @@ class ValueInfo:
     name: str
     dtype: str
     """NumPy's name of the dtype, such as ``float32``."""
-    shape: tuple[int | str, ...]
+    shape: Dimensions
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
@@ -27,7 +30,7 @@ class ValueInfo:
         return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
 
 
-def fits(shape: Sequence[object], wanted: tuple[int | str, ...]) -> bool:
+def fits(shape: Sequence[object], wanted: Dimensions) -> bool:
     """Whether a shape has these sizes. A symbol stands for any size."""
     return len(shape) == len(wanted) and all(
         (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have

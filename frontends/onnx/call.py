@@ -17,6 +17,7 @@ from tessella.frontends.onnx.build import Array, Builder, arguments_read, symbol
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import converted, widened
+from tessella.runtime.rest import FUNCTIONS
 from tessella.support.errors import (
     InvalidModelError,
     ShapeError,
@@ -165,7 +166,8 @@ class Call:
         arrays = [None if value is None else self.build.static(value) for value in self.inputs]
         if any(a is None and v is not None for a, v in zip(arrays, self.inputs, strict=True)):
             raise CutError(self.node, find)
-        return [self.constant(array) for array in find(arrays)]
+        found = FUNCTIONS[find.function](arrays, **find.settings)
+        return [self.constant(array) for array in found]
 
     def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
         """The error for a value that is not known at import. Raises UndecidedSizeError for one that

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
-from tessella.dialects.graph import Rest, Source
+from tessella.dialects.graph import Source, Subprogram
+from tessella.dialects.nn.core import shape_of
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
@@ -20,6 +21,7 @@ from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.steps import is_control
 from tessella.frontends.onnx.subprograms import Cutter, Late, inlined
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
+from tessella.runtime.rest import Rest
 from tessella.support.errors import (
     InvalidModelError,
     UnknownValueError,
@@ -97,7 +99,7 @@ class Conversion:
 
     def run(
         self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
-    ) -> tuple[dict[str, SSAValue], Rest | None]:
+    ) -> tuple[dict[str, SSAValue], Rest[Subprogram] | None]:
         """The values of the graph's outputs, and None; or where the program is cut, what the first
         subprogram of it returns, and the rest.
 
@@ -119,7 +121,7 @@ class Conversion:
 
     def _cut(
         self, scope: Scope, arguments: Mapping[str, SSAValue]
-    ) -> tuple[dict[str, SSAValue], Rest | None]:
+    ) -> tuple[dict[str, SSAValue], Rest[Subprogram] | None]:
         late = self._late
         outputs = [
             value.name for value in self._model.graph.outputs if value.name not in late.names
@@ -138,7 +140,9 @@ class Conversion:
                 constants[name] = constant
             elif name not in arguments and value is not None:
                 returned[name] = value
-        return returned, Cutter(self._model, self._source, constants).rest(late, returned)
+        shapes = {name: shape_of(value) for name, value in {**arguments, **returned}.items()}
+        cutter = Cutter(self._model, self._source, constants, shapes)
+        return returned, cutter.rest(late, returned)
 
     def _graph(self, graph: Graph, scope: Scope) -> list[SSAValue | None]:
         outputs = [value.name for value in graph.outputs]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.frontends.onnx.model import Array, Node
+from tessella.frontends.onnx.model import Node
 from tessella.support.errors import (
     InternalError,
-    InvalidModelError,
     TessellaError,
     UnknownValueError,
     UnsupportedError,
 )
+from tessella.support.sizes import Size
 
 # What a converter raises where its own code is at fault.
 _BUGS = (
@@ -27,9 +29,15 @@ _BUGS = (
     VerifyException,
 )
 
-Operands = Sequence[Array | None]
-Find = Callable[[Operands], Sequence[Array]]
-"""The results of a node from its operands, in NumPy; None is an operand that is left out."""
+
+@dataclass(frozen=True)
+class Find:
+    """How a node's results are found in NumPy: by a function of `runtime.rest`."""
+
+    function: str
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    shapes: Sequence[Sequence[Size | str]] = ()
+    """Of the first results. A text is a size that is found; equal texts are one size."""
 
 
 class CutError(Exception):
@@ -42,14 +50,6 @@ class CutError(Exception):
         super().__init__(f"the program is cut at {node.where}")
         self.node = node
         self.find = find
-
-
-def given(arrays: Operands, index: int) -> Array:
-    """The operand of this index. Raises InvalidModelError where it is left out."""
-    array = arrays[index] if index < len(arrays) else None
-    if array is None:
-        raise InvalidModelError(f"input {index} is left out, but not optional")
-    return array
 
 
 @contextmanager

@@ -135,10 +135,6 @@ class OnnxSource:
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
         finish_main(func, list(returned), list(returned.values()))
-        if rest is not None and symbols:
-            first = rest.steps[0].title if rest.steps else "its outputs"
-            names = (symbol.name for symbol in symbols)
-            raise UndecidedSizeError(f"sizes depend on values: {first}", names)
         module = build.module(func)
         declare_symbols(module, symbols)
         return Graph(module, build.weights, rest=rest)

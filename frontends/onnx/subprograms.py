@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
-from tessella.dialects.graph import Rest, Source, Step, Subprogram, ValueInfo
+from tessella.dialects.graph import Source, Subprogram, ValueInfo, dimensions
 from tessella.frontends.onnx.cut import Find
 from tessella.frontends.onnx.model import (
     Function,
@@ -18,8 +17,11 @@ from tessella.frontends.onnx.model import (
     Tensor,
     Value,
 )
-from tessella.frontends.onnx.steps import control, found
+from tessella.frontends.onnx.steps import step
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes
+from tessella.runtime.rest import Rest
+from tessella.runtime.signature import Dimensions
+from tessella.support.sizes import Size, symbols_of
 
 
 def free_names(graph: Graph) -> set[str]:
@@ -49,8 +51,9 @@ class Late:
     """Those of the rest."""
     names: set[str] = field(default_factory=set[str])
     """What steps and the rest make."""
-    found: set[str] = field(default_factory=set[str])
-    """What steps make: sizes that vary."""
+    shapes: dict[str, Dimensions] = field(default_factory=dict[str, Dimensions])
+    """Of what steps make, as far as they are known. A size that is found is named by the value and
+    the dimension that have it."""
 
     def depends(self, node: Node) -> bool:
         """Whether a node reads what is made later."""
@@ -65,7 +68,8 @@ class Late:
         """A node that is a step."""
         self.steps.append((node, find))
         self.names.update(filter(None, node.outputs))
-        self.found.update(filter(None, node.outputs))
+        if find is not None:
+            self.shapes |= _shapes(node, find)
 
     def reads(self) -> set[str]:
         """What these nodes read of the first subprogram."""
@@ -80,10 +84,26 @@ class Late:
         )
 
 
+def _shapes(node: Node, find: Find) -> Mapping[str, Dimensions]:
+    """Of the results of a step. A size that is found is named by where it is first."""
+    names: dict[str, str] = {}
+    outputs = [(name, find.shapes[i]) for i, name in enumerate(node.outputs[: len(find.shapes)])]
+    for name, shape in outputs:
+        for axis, size in enumerate(shape):
+            if isinstance(size, str) and name:
+                names.setdefault(size, f"{name}:{axis}")
+    return {
+        name: tuple(names[d] if isinstance(d, str) else dimensions([d])[0] for d in shape)
+        for name, shape in outputs
+        if name
+    }
+
+
 class Cutter:
     """Makes the subprograms of a model.
 
-    ``source`` makes a source of a model. ``constants`` are the values that are known already.
+    ``source`` makes a source of a model. ``constants`` are the values that are known already;
+    ``shapes`` are those of values that the first subprogram takes and gives.
     """
 
     def __init__(
@@ -91,14 +111,19 @@ class Cutter:
         model: Model,
         source: Callable[[Model], Source],
         constants: Mapping[str, Tensor],
+        shapes: Mapping[str, Sequence[Size]],
     ) -> None:
         self._model = model
         self._source = source
         self._constants = constants
+        self._shapes = {name: dimensions(shape) for name, shape in shapes.items()}
+        symbols = symbols_of(size for shape in shapes.values() for size in shape)
+        self._bounds = {symbol.name: (symbol.low, symbol.high) for symbol in symbols}
 
-    def rest(self, late: Late, returned: Iterable[str]) -> Rest:
+    def rest(self, late: Late, returned: Iterable[str]) -> Rest[Subprogram]:
         """What follows the first subprogram, which returns these values."""
         whole = self._model.graph
+        self._shapes |= late.shapes
         made = {name for node in late.nodes for name in node.outputs}
         outputs = tuple(value for value in whole.outputs if value.name in made)
         graph = Graph(whole.name, tuple(late.nodes), (), outputs, {})
@@ -106,11 +131,12 @@ class Cutter:
         return Rest(
             tuple(returned),
             {name: self._constants[name].array for name in sorted(read & self._constants.keys())},
-            tuple(self.step(node, find, late.found) for node, find in late.steps),
-            self.subprogram(graph, late.found),
+            tuple(step(node, find, self._subprogram) for node, find in late.steps),
+            self._subprogram(graph),
+            tuple(value.name for value in outputs),
         )
 
-    def subprogram(self, graph: Graph, varying: Iterable[str]) -> Subprogram:
+    def _subprogram(self, graph: Graph) -> Subprogram:
         """A graph as a subprogram. What it takes from outside are its last inputs."""
         free = sorted(free_names(graph))
         known = {name: self._constants[name] for name in free if name in self._constants}
@@ -124,15 +150,8 @@ class Cutter:
             return self._source(replace(self._model, graph=whole))
 
         outputs = tuple(value.name for value in graph.outputs)
-        return Subprogram(inputs, outputs, frozenset(varying).union(own), source)
-
-    def step(self, node: Node, find: Find | None, varying: Iterable[str]) -> Step:
-        """A node that runs in NumPy, or as a loop or branch over subprograms."""
-        title = f"{node.title} {node.name}"
-        if find is not None:
-            return Step(title, node.outputs, (), partial(found, node, find))
-        subprograms = tuple(self.subprogram(graph, varying) for graph in graphs_of(node))
-        return Step(title, node.outputs, subprograms, partial(control, node))
+        shapes = {n: shape for n, shape in self._shapes.items() if n in free}
+        return Subprogram(inputs, outputs, shapes, self._bounds, source)
 
 
 def inlined(function: Function, call: Node) -> list[Node]:

@@ -36,8 +36,8 @@ own, and a model keeps the last eight. If a value never changes, it can be fixed
 have that input.
 
 Where the shape of a result depends on what the model computes, the program is cut: what does not
-depend on it is the first subprogram; the op runs in NumPy; what follows is compiled for the sizes
-that were found, at the first call that finds them, and the last eight such programs are kept. A
+depend on it is the first subprogram; the op runs in NumPy; what follows is compiled with the sizes
+that are found left open ([open-sizes.md](open-sizes.md)), so that others cost no compilation. A
 branch, and the body of a loop whose condition is computed, is a subprogram too, called from Python.
 `model.explain()` tells of the subprograms that ran last. Models that are cut are compiled in each
 process, and cannot be saved.

@@ -22,6 +22,16 @@ from tests.frontends.onnx.models import Array, model, one_node, run, value
 from tests.generators.scans import make
 from tests.native import normal
 
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The programs that were compiled."""
+    made: list[object] = []
+    compile_graph = build.compile_graph
+    monkeypatch.setattr(build, "compile_graph", lambda *a: made.append(a) or compile_graph(*a))
+    return made
+
+
 X = np.array([[1, 0, 3], [0, -5, 0]], np.float32)
 NONE = np.zeros((2, 3), np.float32)
 
@@ -56,6 +66,79 @@ def test_what_follows_a_step() -> None:
     compare(proto, {"x": X}, {"x": NONE}, {"x": X[:1]}, {"x": normal(*(3, 4), seed=1)}, {"x": X})
 
 
+COUNTS = [*range(20), 54, 33, 1, 0]
+
+
+def counted(rows: int, count: int) -> Array:
+    """An array in which so many elements are not zero."""
+    x = np.zeros((rows, 9), np.float32)
+    x.reshape(-1)[::-1][:count] = np.arange(1, 1 + count)[: x.size]
+    return x
+
+
+@pytest.mark.parametrize("dims", [None, {}, {"a": (1, 50)}])
+def test_a_new_count_costs_no_compilation(
+    dims: dict[str, tuple[int, int]] | None, programs: list[object]
+) -> None:
+    """The sizes 0 and 1, few, and many have programs, and so has what is before the step."""
+    outputs = [value("y", ["n"]), value("e", ["a", "b"]), value("n", ["r", "n"], np.int64)]
+    proto = model(PICKED, [value("x", ["a", "b"])], outputs)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    compiled = tessella.compile(proto, dims=dims)
+    for rows, expected in ((6, 5), (3, 10 if dims is None else 5)):
+        for count in COUNTS:
+            x = counted(rows, count)
+            wanted: Sequence[Any] = session.run(None, {"x": x})
+            for y, each in zip(compiled.run(None, {"x": x}), wanted, strict=True):
+                assert y.shape == each.shape
+                np.testing.assert_allclose(y, each, rtol=1e-5)
+        assert len(programs) == expected
+    compiled(counted(3, 17))
+    [(_, after)] = compiled.explain().subprograms
+    assert "n:1: open, from 16" in after.sizes
+    assert ("a: open, from 2 to 15" in after.sizes) == (dims is not None)
+
+
+def test_results_of_a_step_have_one_size(programs: list[object]) -> None:
+    """Of Unique: the elements, where they are first, and how many there are of each."""
+    nodes = make(("Unique", "x", "u first which many"))
+    nodes += make(("Cast", "many", "f"), to=TensorProto.FLOAT) + make(("Mul", "u f", "p"))
+    nodes += make(("Gather", "p which", "y"))
+    proto = model(nodes, [value("x", [40])], [value("y", [40]), value("p", ["n"])], opset=17)
+    x = np.arange(40, dtype=np.float32)
+    calls = [{"x": np.floor_divide(x, by)} for by in (1, 3, 40, 2, 5, 7, 20, 21, 1.5)]
+    compare(proto, *calls)
+    assert len(programs) <= 4
+    compiled = tessella.compile(proto)
+    compiled.run(None, calls[0])
+    assert compiled.explain().subprograms[0][1].sizes == ["u:0: open, from 16"]
+
+
+@pytest.mark.parametrize("dims", [None, {}])
+def test_boxes_of_a_detector(
+    dims: dict[str, tuple[int, int]] | None, programs: list[object]
+) -> None:
+    """What is kept is gathered, as exporters write it."""
+    nodes = make(
+        *(("Mul", "boxes scale", "scaled"), ("NonMaxSuppression", "scaled scores most iou", "k")),
+        *(("Slice", "k last end one", "at"), ("Reshape", "at flat", "i")),
+        *(("Squeeze", "scaled first", "b"), ("Gather", "b i", "y")),
+    )
+    numbers = {"last": [2], "end": [3], "flat": [-1], "first": [0], "one": [1], "most": [100]}
+    weights = {name: np.array(each) for name, each in numbers.items()}
+    weights |= {"scale": np.array(2, np.float32), "iou": np.array([0.1], np.float32)}
+    inputs = [value("boxes", [1, "n", 4]), value("scores", [1, 1, "n"])]
+    proto = model(nodes, inputs, [value("y", ["m", 4])], weights=weights)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    compiled = tessella.compile(proto, dims=dims)
+    for count in (40, 25, 33, 16):
+        boxes = np.random.default_rng(count).uniform(0, 1, (1, count, 4)).astype(np.float32)
+        feeds = {"boxes": boxes, "scores": normal(1, 1, count, seed=count)}
+        wanted: Sequence[Any] = session.run(None, feeds)
+        np.testing.assert_allclose(compiled.run(None, feeds)[0], wanted[0])
+    assert len(programs) <= (8 if dims is None else 4)
+
+
 def test_a_step_that_needs_what_follows_another() -> None:
     nodes = [
         *PICKED,
@@ -80,11 +163,8 @@ def test_a_size_that_is_computed_from_data() -> None:
     compare(proto, *({"x": np.array([1, -2, top, 0, -3, 1], np.float32)} for top in (3, 5, 3)))
 
 
-def test_a_size_that_is_computed_from_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_that_is_computed_from_a_mask(programs: list[object]) -> None:
     """The masks are data: only what is counted in them matters."""
-    programs: list[object] = []
-    compile_graph = build.compile_graph
-    monkeypatch.setattr(build, "compile_graph", lambda *a: programs.append(a) or compile_graph(*a))
     nodes = make(("ReduceSum", "mask", "count"), keepdims=0)
     nodes += make(("Reshape", "count one", "shape"), ("Expand", "x shape", "y"))
     proto = model(
@@ -265,6 +345,14 @@ def test_a_state_that_grows() -> None:
     for node in proto.graph.node[1].attribute[0].g.node[:2]:
         node.input[1] = "h"
     compare(proto, FEEDS)
+
+
+def test_a_state_that_grows_needs_few_programs(programs: list[object]) -> None:
+    """Its first size is a number, until there is another one."""
+    proto = while_loop(make(("Add", "h one", "s")) + make(("Concat", "s one", "k"), axis=0))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "one"))
+    compare(proto, FEEDS, {**FEEDS, "h0": -FEEDS["h0"]}, {**FEEDS, "h0": -FEEDS["x"]})
+    assert len(programs) <= 6
 
 
 def test_a_step_in_a_loop() -> None:

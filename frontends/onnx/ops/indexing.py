@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.cut import CutError, Operands, given
-from tessella.frontends.onnx.model import Array
+from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, product
 
 
 def _indices(call: Call, index: int) -> SSAValue:
@@ -103,23 +101,17 @@ def compress(call: Call) -> SSAValue:
     axis = front_axis(axis, len(shape_of(x)))
     condition = call.build.static(call.operand(1))
     if condition is None:
-        raise CutError(call.node, partial(_compressed, call.attribute("axis")))
+        shape: list[Size | str] = [*shape_of(x)]
+        shape[axis] = "count"
+        raise CutError(call.node, Find("compress", {"axis": call.attribute("axis")}, [shape]))
     chosen = np.flatnonzero(condition)
     if chosen.size and chosen[-1] >= shape_of(x)[axis]:
         raise ShapeError("the condition is longer than the data", found=str(call.operand(1).type))
     return call.emit(nn.GatherOp, x, call.constant(chosen.astype(np.int64)), axis=axis)
 
 
-def _compressed(axis: int | None, arrays: Operands) -> list[Array]:
-    x, condition = given(arrays, 0), given(arrays, 1)
-    chosen = np.flatnonzero(condition)
-    if chosen.size and chosen[-1] >= (x.size if axis is None else x.shape[axis]):
-        raise ShapeError("the condition is longer than the data", found=str(condition.shape))
-    return [np.take(x, chosen, axis)]
-
-
 def _flat(call: Call, x: SSAValue) -> SSAValue:
-    return call.reshape(x, (int(np.prod(shape_of(x))),))
+    return call.reshape(x, (product(shape_of(x)),))
 
 
 @converts("ReverseSequence", 10, 28)

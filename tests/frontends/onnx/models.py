@@ -87,5 +87,5 @@ class Interpreted:
         found = interpret(graph, taken)
         if graph.rest is None:
             return found
-        values = RunningRest(graph.rest, Interpreted).run(feeds, found)
+        values = RunningRest(graph.rest, lambda source, _: Interpreted(source)).run(feeds, found)
         return [values[info.name] for info in self._source.outputs]

@@ -1,0 +1,99 @@
+"""Loops and branches over subprograms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tessella.runtime.values import Array, Value
+from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError
+
+Run = Callable[[Sequence[Value]], Sequence[Value]]
+"""Runs a body on what it takes of the step."""
+
+Declared = Sequence[tuple[np.dtype[Any] | None, tuple[int, ...]]]
+"""Types of what the steps of a loop return, as the model declares them: None for one that is not
+known, 0 for a size that is not."""
+
+_TRUE = np.array(True)
+
+
+def branch(inputs: Sequence[Value], bodies: Sequence[Run]) -> Sequence[Value]:
+    """The branch that is taken: the second one where the condition holds."""
+    return bodies[int(_truth(inputs[0]))](())
+
+
+def loop(inputs: Sequence[Value], bodies: Sequence[Run], *, declared: Declared) -> Sequence[Value]:
+    """The body, until its condition does not hold or the trips are done."""
+    (trips, go), state = [*inputs, None, None][:2], list(inputs[2:])
+    count, going = len(state), go is None or _truth(go)
+    rows: list[Sequence[Value]] = []
+    while going and (trips is None or len(rows) < trips.reshape(-1)[0]):
+        again, *made = bodies[0]([np.array(len(rows), np.int64), _TRUE, *state])
+        going, state = _truth(again), made[:count]
+        rows.append(made[count:])
+    return [*state, *_stacked(declared, rows)]
+
+
+def scan(
+    inputs: Sequence[Value],
+    bodies: Sequence[Run],
+    *,
+    scanned: int,
+    axes: Sequence[int],
+    backward: Sequence[int],
+    declared: Declared,
+    output_axes: Sequence[int],
+    output_backward: Sequence[int],
+) -> Sequence[Value]:
+    """The body, for each element of the sequences along their axes."""
+    carried = len(inputs) - scanned
+    state, sequences = inputs[:carried], inputs[carried:]
+    taken = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, axes, strict=True)]
+    taken = [_ordered(x, each) for x, each in zip(taken, backward, strict=True)]
+    if len({len(x) for x in taken}) != 1:
+        raise ShapeError("sequences of a Scan have different lengths")
+    rows: list[Sequence[Value]] = []
+    for elements in zip(*taken, strict=True):
+        made = bodies[0]([*state, *elements])
+        state = list(made[:carried])
+        rows.append(made[carried:])
+    results = _stacked(declared, rows)
+    results = [_ordered(y, each) for y, each in zip(results, output_backward, strict=True)]
+    moved = [np.moveaxis(y, 0, axis) for y, axis in zip(results, output_axes, strict=True)]
+    return [*state, *map(np.ascontiguousarray, moved)]
+
+
+def _ordered(array: Array, direction: int) -> Array:
+    return array[::-1] if direction else array
+
+
+def _stacked(declared: Declared, rows: Sequence[Sequence[Value]]) -> list[Array]:
+    """What the steps returned, one after the other; as it is declared where there were none."""
+    if not rows:
+        return [_none(dtype, sizes) for dtype, sizes in declared]
+    columns = list(zip(*rows, strict=True))
+    if any(len({array.shape for array in column}) > 1 for column in columns):
+        raise ShapeError("what the steps of a loop return has different shapes")
+    return [np.stack(column) for column in columns]
+
+
+def _none(dtype: np.dtype[Any] | None, sizes: Sequence[int]) -> Array:
+    if dtype is None:
+        raise InvalidModelError("a loop without steps returns what has no type")
+    return np.zeros((0, *sizes), dtype)
+
+
+def _truth(condition: Array) -> bool:
+    if condition.size != 1:
+        raise ExecutionError("a condition must be one boolean", found=str(condition.shape))
+    return bool(condition.any())
+
+
+CONTROL: Mapping[str, Callable[..., Sequence[Value]]] = {
+    "branch": branch,
+    "loop": loop,
+    "scan": scan,
+}

@@ -1,0 +1,128 @@
+"""What follows the first subprogram of a program that is cut: steps, whose results have shapes that
+only their values tell, then another subprogram."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from tessella.runtime.control import CONTROL
+from tessella.runtime.finding import FINDING
+from tessella.runtime.values import Array, Value
+from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
+
+P = TypeVar("P")
+Q = TypeVar("Q")
+R = TypeVar("R", bound="Runs")
+
+
+class Runs(Protocol):
+    """A subprogram that can be run."""
+
+    def run(self, values: Mapping[str, Value], /) -> Sequence[Value]:
+        """Its outputs, from values by name, of which it takes some. Raises TessellaError."""
+        ...
+
+
+@dataclass(frozen=True)
+class Body(Generic[P]):
+    """A subprogram that a step runs."""
+
+    takes: tuple[str, ...]
+    """The names of what the step gives it. It may read all other values."""
+    subprogram: P
+
+
+@dataclass(frozen=True)
+class Step(Generic[P]):
+    """A function in NumPy, or a loop or branch over subprograms."""
+
+    op: str
+    node: str
+    function: str
+    """Its name in `FUNCTIONS`."""
+    inputs: tuple[str, ...]
+    """An input or output that is left out is the empty text."""
+    outputs: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    bodies: tuple[Body[P], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The op and the node."""
+        return f"{self.op} {self.node}"
+
+
+@dataclass(frozen=True)
+class Rest(Generic[P]):
+    """What follows the first subprogram of a program. Values have names: the inputs of the program,
+    what the first subprogram gives, constants, and what steps give."""
+
+    returned: tuple[str, ...]
+    """What the first subprogram gives."""
+    constants: Mapping[str, Array]
+    steps: tuple[Step[P], ...]
+    subprogram: P
+    """It may be cut again."""
+    outputs: tuple[str, ...]
+    """What it gives; where that is nothing, it does not run."""
+
+    def over(self, f: Callable[[P], Q]) -> Rest[Q]:
+        """With other things for subprograms."""
+        steps = tuple(
+            Step(
+                *(step.op, step.node, step.function, step.inputs, step.outputs, step.settings),
+                tuple(Body(body.takes, f(body.subprogram)) for body in step.bodies),
+            )
+            for step in self.steps
+        )
+        returned, constants = self.returned, self.constants
+        return Rest(returned, constants, steps, f(self.subprogram), self.outputs)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **CONTROL}
+"""What steps do: functions of values, None for those that are left out, and of settings; those of
+`CONTROL` also take functions that run bodies."""
+
+
+def run(rest: Rest[R], inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
+    """All values by name, from the program's inputs and the results of its first subprogram. Raises
+    TessellaError."""
+    known = {**rest.constants, **inputs, **dict(zip(rest.returned, first, strict=True))}
+    try:
+        for step in rest.steps:
+            known |= zip(step.outputs, _found(step, known), strict=False)
+        if rest.outputs:
+            known |= zip(rest.outputs, rest.subprogram.run(known), strict=True)
+    except MemoryError as error:
+        raise ResourceError(f"there is not enough memory: {error}") from error
+    return known
+
+
+def _found(step: Step[R], known: Mapping[str, Value]) -> Sequence[Value]:
+    """The results of a step."""
+    taken = [known[name] if name else None for name in step.inputs]
+    bodies = [partial(_run_body, body, known) for body in step.bodies]
+    where = f"node {step.node!r} ({step.op})"
+    try:
+        return FUNCTIONS[step.function](taken, *([bodies] if bodies else []), **step.settings)
+    except TessellaError as error:
+        raise error if error.where is not None else error.at(where) from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ExecutionError(
+            f"a step raised {type(error).__name__}: {error}", where=where
+        ) from error
+
+
+def _run_body(body: Body[R], known: Mapping[str, Value], own: Sequence[Value]) -> Sequence[Value]:
+    if len(own) != len(body.takes):
+        raise ShapeError(
+            "a graph has the wrong number of inputs",
+            expected=str(len(own)),
+            found=str(len(body.takes)),
+        )
+    return body.subprogram.run({**known, **dict(zip(body.takes, own, strict=True))})
