@@ -15,7 +15,7 @@ from tessella import targets
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import NnOp, tensor, tensor_type, type_of
+from tessella.dialects.nn.core import NnOp, Tensor, tensor, tensor_type, type_of
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
@@ -44,9 +44,11 @@ def normal(*shape: int, seed: int = 0) -> Array:
 class GraphBuilder:
     """Builds the `nn` module of a small program."""
 
-    def __init__(self, **inputs: Array) -> None:
+    def __init__(self, **inputs: Array | Tensor) -> None:
+        """The inputs are arrays like these, or of these types."""
         self.weights = WeightStore()
-        self.main = make_main(list(inputs), [type_of(a) for a in inputs.values()])
+        types = [type_of(x) if isinstance(x, np.ndarray) else x for x in inputs.values()]
+        self.main = make_main(list(inputs), types)
         self.block = self.main.body.block
         """Where ops are added: another one while a function is made."""
         self.functions: list[FuncOp] = []

@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
 
+from tessella.support.sizes import MOST, Symbol, UndecidedSizeError
 from tests.generators.nn_sketch import DTypes, Program, Sketch
 from tests.generators.nn_steps import EXACT, EXACT_ON_FLOATS, INEXACT, on_host
 
+OPEN = {Symbol(name, 2, MOST): sample for name, sample in (("n", 33), ("m", 16))}
+"""The sizes that programs may leave open."""
+
 
 def program(
-    random: Random, dtype: DTypes, count: int, *, exact: bool = True, host: bool = False
+    random: Random,
+    dtype: DTypes,
+    count: int,
+    *,
+    exact: bool = True,
+    host: bool = False,
+    symbols: Mapping[Symbol, int] | None = None,
 ) -> Program:
     """A program of so many ops, mostly, and the constants that those need.
 
-    With ``host`` there are ops among them that have no native kernel.
+    With ``host`` there are ops among them that have no native kernel. ``symbols`` are sizes that
+    its inputs may have, with those that its arrays have.
     """
-    sketch = Sketch(random, dtype, exact=exact)
+    sketch = Sketch(random, dtype, exact=exact, symbols=symbols)
     drawers = [*(EXACT if exact else (*EXACT_ON_FLOATS, *INEXACT)), *([on_host] * 8 * host)]
     for _ in range(count):
         before, tries = len(sketch.values), 0
         # not every op has an operand that suits it
         while len(sketch.values) == before and tries < 8:
-            sketch.one_of(*drawers)(sketch)
+            with suppress(UndecidedSizeError):
+                sketch.one_of(*drawers)(sketch)
             tries += 1
     return sketch.finish()
 
 
 @st.composite
 def programs(
-    draw: st.DrawFn, dtype: DTypes = np.float32, *, exact: bool = True, host: bool = False
+    draw: st.DrawFn,
+    dtype: DTypes = np.float32,
+    *,
+    exact: bool = True,
+    host: bool = False,
+    symbols: Mapping[Symbol, int] | None = None,
 ) -> Program:
     """Programs of up to six ops.
 
@@ -39,4 +58,4 @@ def programs(
     """
     count = draw(st.integers(1, 6))
     random = Random(draw(st.integers(0, 1 << 32)))
-    return program(random, dtype, count, exact=exact, host=host)
+    return program(random, dtype, count, exact=exact, host=host, symbols=symbols)

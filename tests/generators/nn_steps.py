@@ -9,9 +9,10 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, PyValue, element_type
+from tessella.dialects.sizes import is_static
 from tessella.runtime.scan import Loop
-from tests.generators.nn_sketch import MOST_ELEMENTS, Sketch, Step
-from tests.native import Array
+from tessella.support.sizes import Size, bounds_of
+from tests.generators.nn_sketch import MOST_ELEMENTS, Drawn, Sketch, Step
 
 Drawer = Callable[[Sketch], None]
 
@@ -32,20 +33,13 @@ def clip(s: Sketch) -> None:
 
 def partner(s: Sketch, x: int) -> int:
     """Another operand for an op that broadcasts: a value that is there already, or a constant."""
-    shape = s.arrays[x].shape
-    other = s.pick(lambda a: broadcasts(a.shape, shape))
+    shape = s.drawn[x].shape
+    other = s.pick(lambda a: s.broadcasts(a.shape, shape))
     if other is not None and s.coin():
         return other
     cut = s.between(0, len(shape))
     flat = tuple(1 if s.coin() else n for n in shape[cut:])
-    return s.constant(s.numbers(flat))
-
-
-def broadcasts(a: Sequence[int], b: Sequence[int]) -> bool:
-    try:
-        return math.prod(np.broadcast_shapes(tuple(a), tuple(b))) <= MOST_ELEMENTS
-    except ValueError:
-        return False
+    return s.constant(flat)
 
 
 def binary(s: Sketch) -> None:
@@ -84,7 +78,7 @@ def neutral(s: Sketch) -> None:
     kinds = (nn.AddOp, nn.SubOp, nn.MulOp, nn.DivOp, nn.PowOp)
     kind = kinds[s.between(0, 4)]
     number: float = s.one_of(0.0, -0.0, 1.0) if kind in kinds[:3] else s.one_of(1.0, 2.0)
-    shape = s.one_of((), (1,), s.arrays[x].shape)
+    shape = s.one_of((), (1,), s.drawn[x].shape)
     if kind is nn.PowOp and not s.fits(s.most(x) ** 2):
         return
     if kind is nn.DivOp and s.exact and number != 1:
@@ -107,7 +101,7 @@ def equal(s: Sketch) -> None:
 def transpose(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 1)
     if x is not None:
-        perm = s.random.sample(range(s.arrays[x].ndim), s.arrays[x].ndim)
+        perm = s.random.sample(range(s.drawn[x].ndim), s.drawn[x].ndim)
         s.op(nn.TransposeOp, x, perm=tuple(perm))
 
 
@@ -115,7 +109,7 @@ def reshape(s: Sketch) -> None:
     x = s.pick()
     if x is None:
         return
-    shape = list(s.arrays[x].shape)
+    shape = list(s.drawn[x].shape)
     for _ in range(s.between(1, 2)):
         change = s.one_of("merge", "split", "unit")
         at = s.between(0, max(0, len(shape) - 1))
@@ -135,33 +129,44 @@ def slice_(s: Sketch) -> None:
     starts: list[int] = []
     sizes: list[int] = []
     steps: list[int] = []
-    for extent in s.arrays[x].shape:
-        step = s.one_of(1, 1, -1, 2, -3)
-        start = s.between(0, extent - 1)
-        room = extent - start if step > 0 else start + 1
+    for extent in s.drawn[x].shape:
+        start, size, step = part(s, extent)
         starts.append(start)
+        sizes.append(size)
         steps.append(step)
-        sizes.append(s.between(1, -(-room // abs(step))))
     s.op(nn.SliceOp, x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
+
+
+def part(s: Sketch, extent: Size) -> tuple[Size, Size, int]:
+    """The start, size and step of a part of a dimension."""
+    if not is_static([extent]):
+        half, last = (extent + 1) // 2, extent - 1
+        return s.one_of(
+            (0, extent, 1), (0, last, 1), (1, last, 1), (last, extent, -1), (0, half, 2)
+        )
+    step = s.one_of(1, 1, -1, 2, -3)
+    start = s.between(0, extent - 1)
+    room = extent - start if step > 0 else start + 1
+    return start, s.between(1, -(-room // abs(step))), step
 
 
 def concat(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 0 and a.size <= MOST_ELEMENTS // 3)
     if x is None:
         return
-    shape = s.arrays[x].shape
+    shape = s.drawn[x].shape
     axis = s.between(0, len(shape) - 1)
     other = s.pick(lambda a: a.shape == shape)
     parts = [x, x if other is None else other]
     if s.coin():
-        parts.insert(1, s.constant(s.numbers([*shape[:axis], 2, *shape[axis + 1 :]])))
+        parts.insert(1, s.constant([*shape[:axis], 2, *shape[axis + 1 :]]))
     s.op(nn.ConcatOp, *parts, axis=axis)
 
 
 def pad(s: Sketch) -> None:
-    x = s.pick(lambda a: a.ndim > 0 and math.prod(n + 3 for n in a.shape) <= MOST_ELEMENTS)
+    x = s.pick(lambda a: a.ndim > 0 and math.prod(n + 3 for n in a.array.shape) <= MOST_ELEMENTS)
     if x is not None:
-        rank = s.arrays[x].ndim
+        rank = s.drawn[x].ndim
         low, high = (tuple(s.between(0, 3) for _ in range(rank)) for _ in range(2))
         value = s.one_of(0.0, 2.0)
         s.op(nn.PadOp, x, low=low, high=high, mode="constant", value=value)
@@ -171,7 +176,7 @@ def repeat(s: Sketch) -> None:
     x = s.pick(lambda a: 0 < a.ndim < 4 and a.size <= MOST_ELEMENTS // 6)
     if x is None:
         return
-    shape = s.arrays[x].shape
+    shape = s.drawn[x].shape
     if s.coin():
         repeats = tuple(s.one_of(1, 2) for _ in shape)
         s.op(nn.TileOp, x, repeats=repeats)
@@ -183,12 +188,14 @@ def gather(s: Sketch) -> None:
     x = s.pick(lambda a: 0 < a.ndim < 4)
     if x is None:
         return
-    shape = s.arrays[x].shape
+    shape = s.drawn[x].shape
     axis = s.between(0, len(shape) - 1)
     count = s.one_of((), (1,), (3,), (2, 2))
-    extent = shape[axis]
+    extent, _ = bounds_of(shape[axis])
+    if not extent:
+        return
     indices = s.integers(count, -extent, extent - 1)
-    if math.prod(shape) // extent * indices.size <= MOST_ELEMENTS:
+    if math.prod(s.sampled(shape)) // s.sampled(shape)[axis] * indices.size <= MOST_ELEMENTS:
         s.op(nn.GatherOp, x, s.add(Step(nn.WeightOp, array=indices)), axis=axis)
 
 
@@ -199,9 +206,9 @@ def reduce(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 0)
     if x is None:
         return
-    shape = s.arrays[x].shape
+    shape = s.drawn[x].shape
     axes = sorted({s.between(0, len(shape) - 1) for _ in range(s.between(1, 3))})
-    count = math.prod(shape[d] for d in axes)
+    count = math.prod(s.sampled(shape)[d] for d in axes)
     sums = s.fits(s.most(x) * count)
     kind = s.one_of(nn.ReduceMaxOp, nn.ReduceMinOp, *([nn.ReduceSumOp] * 2 * sums))
     s.op(kind, x, axes=tuple(axes), keepdims=s.coin())
@@ -211,22 +218,24 @@ def matmul(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 1)
     if x is None:
         return
-    *batch, m, k = s.arrays[x].shape
-    if s.coin() and s.fits(s.most(x) ** 2 * k):
-        if math.prod(batch) * m * m <= MOST_ELEMENTS:
+    *batch, _, k = s.drawn[x].shape
+    *_, m, depth = s.drawn[x].array.shape
+    rows = math.prod(s.sampled(batch)) * m
+    if s.coin() and s.fits(s.most(x) ** 2 * depth):
+        if rows * m <= MOST_ELEMENTS:
             s.op(nn.MatmulOp, x, x, transpose_b=True)
         return
     n, transposed = s.one_of(1, 3, 5, 18, 35), s.coin()
-    if not s.fits(s.most(x) * 4 * k) or math.prod(batch) * m * n > MOST_ELEMENTS:
+    if not s.fits(s.most(x) * 4 * depth) or rows * n > MOST_ELEMENTS:
         return
     shape = (n, k) if transposed else (k, n)
     outer = batch if s.coin() else []
-    y = s.op(nn.MatmulOp, x, s.constant(s.numbers([*outer, *shape])), transpose_b=transposed)
+    y = s.op(nn.MatmulOp, x, s.constant([*outer, *shape]), transpose_b=transposed)
     if s.coin():
-        s.op(nn.AddOp, y, s.constant(s.numbers([n])))
+        s.op(nn.AddOp, y, s.constant([n]))
 
 
-def _images(a: Array) -> bool:
+def _images(a: Drawn) -> bool:
     return 3 <= a.ndim <= 4 and a.shape[1] <= 33 and a.size <= 1000
 
 
@@ -234,7 +243,7 @@ def conv(s: Sketch) -> None:
     x = s.pick(_images)
     if x is None:
         return
-    _, channels, *sizes = s.arrays[x].shape
+    _, channels, *sizes = s.drawn[x].shape
     groups = s.one_of(1, 1, channels, 2 if channels % 2 == 0 else 1)
     per_out = s.one_of(1, 3, 17) if groups < 4 else s.one_of(1, 2)
     kernel = [s.one_of(1, 2, 3) for _ in sizes]
@@ -245,10 +254,9 @@ def conv(s: Sketch) -> None:
     )
     if not fits:
         return
-    weight = s.numbers([groups * per_out, channels // groups, *kernel])
-    operands = [x, s.constant(weight)]
+    operands = [x, s.constant([groups * per_out, channels // groups, *kernel])]
     if s.coin():
-        operands.append(s.constant(s.numbers([groups * per_out])))
+        operands.append(s.constant([groups * per_out]))
     y = s.op(
         nn.ConvOp,
         *operands,
@@ -259,14 +267,14 @@ def conv(s: Sketch) -> None:
     )
     if s.coin() and s.fits(s.most(y) * 4 + 4):
         shape = (groups * per_out, *[1] * rank)
-        scaled = s.op(nn.MulOp, y, s.constant(s.numbers(shape)))
-        s.op(nn.AddOp, scaled, s.constant(s.numbers(shape)))
+        scaled = s.op(nn.MulOp, y, s.constant(shape))
+        s.op(nn.AddOp, scaled, s.constant(shape))
 
 
 def max_pool(s: Sketch) -> None:
     x = s.pick(lambda a: _images(a) and min(a.shape[2:]) >= 2)
     if x is not None:
-        rank = s.arrays[x].ndim - 2
+        rank = s.drawn[x].ndim - 2
         window(s, nn.MaxPoolOp, x, rank)
 
 
@@ -291,18 +299,22 @@ def window(s: Sketch, kind: type[NnOp], x: int, rank: int, **settings: PyValue) 
 
 def scan(s: Sketch) -> None:
     """A loop that keeps its state small."""
-    x = s.pick(lambda a: a.ndim > 1 and 0 < a.shape[0] <= 9)
+    x = s.pick(lambda a: a.ndim > 1 and (not is_static(a.shape[:1]) or 0 < a.shape[0] <= 9))
     if x is None or not s.fits(s.most(x) * 64):
         return
-    sequence = s.arrays[x]
+    sequence = s.drawn[x]
     shape = sequence.shape[1:]
-    h, other = s.pick(lambda a: a.shape == shape and np.abs(a).max() <= 8), s.pick()
-    operands = [s.constant(s.numbers(shape)) if h is None else h, x]
-    inputs = {"h": s.numbers(shape, 8), "x": np.abs(sequence).max(axis=0)}
+    h = s.pick(lambda a: a.shape == shape and np.abs(a.array).max(initial=0) <= 8)
+    other = s.pick()
+    operands = [s.constant(shape) if h is None else h, x]
+    inputs = {
+        "h": Drawn(shape, s.numbers(s.sampled(shape), 8)),
+        "x": Drawn(shape, np.abs(sequence.array).max(axis=0)),
+    }
     if other is not None and s.coin():
         operands.append(other)
-        inputs["y"] = s.arrays[other]
-    inner = Sketch(s.random, s.dtype, exact=s.exact, inputs=inputs)
+        inputs["y"] = s.drawn[other]
+    inner = Sketch(s.random, s.dtype, exact=s.exact, inputs=inputs, symbols=s.symbols)
     for _ in range(s.between(1, 3)):
         s.one_of(unary, binary, binary, clip, transpose, matmul, reduce)(inner)
     found = inner.pick(lambda a: a.shape == shape)
@@ -322,7 +334,7 @@ def on_host(s: Sketch) -> None:
     x = s.pick(lambda a: 0 < a.ndim < 5)
     if x is None:
         return
-    shape = s.arrays[x].shape
+    shape = s.drawn[x].shape
     axis = s.between(0, len(shape) - 1)
     if s.coin() and s.fits(s.most(x) * shape[axis]):
         s.op(nn.CumsumOp, x, axis=axis, exclusive=s.coin(), reverse=s.coin())
@@ -342,21 +354,21 @@ def smooth(s: Sketch) -> None:
 def softmax(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 0)
     if x is not None:
-        axis = s.between(0, s.arrays[x].ndim - 1)
+        axis = s.between(0, s.drawn[x].ndim - 1)
         s.op(s.one_of(nn.SoftmaxOp, nn.LogSoftmaxOp), x, axis=axis)
 
 
 def mean(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 0)
     if x is not None:
-        axis = s.between(0, s.arrays[x].ndim - 1)
+        axis = s.between(0, s.drawn[x].ndim - 1)
         s.op(nn.ReduceMeanOp, x, axes=(axis,), keepdims=s.coin())
 
 
 def average(s: Sketch) -> None:
     x = s.pick(lambda a: _images(a) and min(a.shape[2:]) >= 2)
     if x is not None:
-        rank = s.arrays[x].ndim - 2
+        rank = s.drawn[x].ndim - 2
         window(s, nn.AvgPoolOp, x, rank, count_include_pad=s.coin())
 
 
@@ -364,8 +376,8 @@ def layer_norm(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 0)
     if x is None:
         return
-    shape = s.arrays[x].shape
-    scale, bias = (s.constant(s.numbers(shape[-1:])) for _ in range(2))
+    shape = s.drawn[x].shape
+    scale, bias = (s.constant(shape[-1:]) for _ in range(2))
     s.op(nn.LayerNormOp, x, scale, bias, axis=len(shape) - 1, epsilon=0.1)
 
 
