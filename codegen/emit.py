@@ -21,8 +21,6 @@ from tessella.codegen.emit_segment import (
     BODY_PARAMETERS,
     SEGMENT,
     SEGMENT_PARAMETERS,
-    STAMP,
-    WRITE_END,
     bind_segment,
     bind_threads,
     find_private,
@@ -31,6 +29,7 @@ from tessella.codegen.emit_segment import (
 from tessella.codegen.emit_vector import VECTOR
 from tessella.codegen.lltypes import quote
 from tessella.codegen.module_text import module_text
+from tessella.codegen.stamps import WRITE_END, stamps
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
@@ -133,7 +132,7 @@ def _segment_text(
 ) -> str:
     """The functions of a segment, which ``entry`` begins, and of its body."""
     lines, end = (w.lines, [WRITE_END]) if profiled else (plain(w.lines), [])
-    name, helpers = (name + PROFILED, [STAMP]) if profiled else (name, [])
+    name, helpers = (name + PROFILED, [stamps(w.target)]) if profiled else (name, [])
     return module_text(
         w.target,
         [

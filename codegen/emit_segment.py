@@ -16,10 +16,10 @@ from xdsl.ir import Operation, SSAValue
 from tessella.codegen.emit_scan import scan
 from tessella.codegen.lltypes import I64, Value, constant, quote
 from tessella.codegen.sizes import size_value
+from tessella.codegen.stamps import WRITE
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
-from tessella.runtime import events
 from tessella.runtime.events import PROFILED
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.support.sizes import Size
@@ -116,12 +116,12 @@ def _call_kernel(w: Writer, op: rt.CallOp) -> None:
 
 def _stamp(w: Writer, op: Operation) -> None:
     """Write down that an op begins."""
-    w.line(f"{_WRITE}{w.stamps[op]})")
+    w.line(f"{WRITE}{w.stamps[op]})")
 
 
 def plain(lines: Iterable[str]) -> list[str]:
     """The lines of a segment that is not profiled, from those of one that is."""
-    kept = (line for line in lines if _WRITE not in line)
+    kept = (line for line in lines if WRITE not in line)
     return [line.replace(PROFILED + BODY, BODY) for line in kept]
 
 
@@ -176,33 +176,6 @@ def _copy(w: Writer, op: Operation) -> None:
 def _return(w: Writer, op: Operation) -> None:
     """Writes nothing: the function around the walk returns."""
 
-
-_WRITE = "call void @stamp(ptr %context, i64 "
-WRITE_END = f"  {_WRITE}{events.END})"
-
-STAMP = f"""\
-define internal void @stamp(ptr %context, i64 %number) noinline #0 {{
-  %next.slot = getelementptr i64, ptr %context, i64 {events.NEXT}
-  %last.slot = getelementptr i64, ptr %context, i64 {events.LAST}
-  %event = load ptr, ptr %next.slot, align 8
-  %last = load ptr, ptr %last.slot, align 8
-  %room = icmp ult ptr %event, %last
-  br i1 %room, label %write, label %end
-write:
-  %clock.slot = getelementptr i64, ptr %context, i64 {events.CLOCK}
-  %id.slot = getelementptr i64, ptr %context, i64 {events.CLOCK_ID}
-  %clock = load ptr, ptr %clock.slot, align 8
-  %id = load i32, ptr %id.slot, align 8
-  %failed = call i32 %clock(i32 %id, ptr %event)
-  %number.slot = getelementptr i8, ptr %event, i64 {events.NUMBER}
-  store i64 %number, ptr %number.slot, align 8
-  %following = getelementptr i8, ptr %event, i64 {events.EVENT.itemsize}
-  store ptr %following, ptr %next.slot, align 8
-  br label %end
-end:
-  ret void
-}}"""
-"""Writes an event, if there is room."""
 
 SEGMENT: dict[type[Operation], Handler] = {
     rt.ArenaOp: _arena,

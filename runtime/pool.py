@@ -50,12 +50,12 @@ RUN_NUMBERS = ("threads", "spin", "number", "phase")
 number; and how many barriers there were before it."""
 CONTEXT = (
     *("status", "barrier", "team", "thread", "threads", "phase"),
-    *("clock", "clock_id", "event", "events_end"),
+    *("clock_gettime", "clock_id", "counts", "event", "events_end"),
     "sizes",
 )
-"""The slots of a context that are in use. The four from ``clock`` on are for segments that are
-profiled (``runtime.events``). ``sizes`` is the address of the values of the program's symbols, 64
-bits each."""
+"""The slots of a context that are in use. The five from ``clock_gettime`` on are for segments that
+are profiled (``runtime.events``). ``sizes`` is the address of the values of the program's symbols,
+64 bits each."""
 CONTEXT_SLOTS = LINE // 8
 
 TAKEN, LEFT, JOB, BOXES = LINE, LINE + 8, 2 * LINE, 3 * LINE

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
-from tessella.runtime.events import END, Call, Stream, Work, now
+from tessella.runtime.events import Call, Scale, Stream, Work, now
 from tessella.runtime.profile import Profile, Row, Span, roof
 from tessella.runtime.program import Bound, HostStep, Program, Step
 from tessella.support.errors import OptionError
@@ -86,12 +86,12 @@ class Recorder:
 
     def intervals(self) -> Iterator[tuple[int, Array, Array, Array]]:
         """Thread, numbers of calls, and when they began and ended, in nanoseconds."""
-        for stream in self._streams:
-            for thread, events in enumerate(stream.written()):
-                times = events["seconds"] * 1_000_000_000 + events["nanoseconds"]
-                number = events["number"]
-                known = (number[:-1] >= 0) & (number[:-1] < len(self.calls))
-                kept = np.flatnonzero(known & (number[:-1] != END))
+        written = [stream.written() for stream in self._streams]
+        scale = Scale.of(events for threads in written for events in threads)
+        for threads in written:
+            for thread, events in enumerate(threads):
+                times, number = scale.nanoseconds(events["time"]), events["number"]
+                kept = np.flatnonzero((number[:-1] >= 0) & (number[:-1] < len(self.calls)))
                 yield thread, number[kept], times[kept], times[kept + 1]
         steps = np.array(self._steps, np.int64).reshape(-1, 3)
         yield 0, steps[:, 0], steps[:, 1], steps[:, 2]

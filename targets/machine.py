@@ -58,6 +58,9 @@ _EXTRA_OF_TARGET = {
     "neon": frozenset(("dotprod", "i8mm", "bf16")),
 }
 
+_STEADY = frozenset(("constant_tsc", "nonstop_tsc"))
+"""The flags of a counter that counts time instead of cycles, also while a core sleeps."""
+
 _IDENTITY = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features"),
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
@@ -125,6 +128,12 @@ def can_run(target: Target) -> bool:
 def cpu_flags() -> frozenset[str]:
     """What /proc/cpuinfo lists for the first core; empty where there is no such file."""
     return parse_flags(_cpu_lines())
+
+
+def has_steady_counter() -> bool:
+    """Whether code can read a counter that all cores share, and that neither stops nor changes its
+    rate: on x86 if /proc/cpuinfo says so; AArch64 always has the one of its generic timer."""
+    return _arch() == "arm" or cpu_flags() >= _STEADY
 
 
 def processor() -> str:

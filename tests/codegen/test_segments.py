@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import re
+from time import sleep
 
 import numpy as np
 import pytest
 
 from tessella.codegen.emit import LONG, emit
 from tessella.codegen.link import link
-from tessella.codegen.llvm import optimize_and_emit
-from tessella.runtime.events import END, PROFILED, Stream, now
+from tessella.codegen.llvm import assembly, optimize_and_emit
+from tessella.runtime.events import AFTER, CLOCK, END, PROFILED, Scale, Stream, now
 from tessella.runtime.image import Library
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get, native
@@ -80,14 +81,15 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     assert context[1] == 7
 
 
-@pytest.mark.parametrize("room", [1, 4, 100])
-def test_a_profiled_segment_writes_what_it_does(room: int) -> None:
+@pytest.mark.parametrize("counter", [True, False])
+@pytest.mark.parametrize("room", [1, 6, 100])
+def test_a_profiled_segment_writes_what_it_does(room: int, counter: bool) -> None:
     target = native()
     texts = emit(parse(SOURCE), target)
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
-    stream = Stream(context, room)
+    stream = Stream(context, room, counter=counter)
     pointer, i64 = ctypes.c_void_p, ctypes.c_int64
     run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment" + PROFILED))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
@@ -96,10 +98,45 @@ def test_a_profiled_segment_writes_what_it_does(room: int) -> None:
     after = now()
     np.testing.assert_array_equal(o, a + w + v)
     (events,) = stream.written()
-    assert events["number"].tolist() == [0, 1, 2, END][:room]
-    times = 10**9 * events["seconds"] + events["nanoseconds"]
-    assert sorted([before, *times, after]) == [before, *times, after]
-    assert stream.is_full == (room <= 4)
+    assert events["number"].tolist() == [0, 1, 2, END, CLOCK, AFTER][:room]
+    assert stream.is_full == (room <= 6)
+    if room < 6:
+        return
+    ticks = events["time"][[0, 1, 2, 3, 5]].tolist()
+    assert ticks == sorted(ticks)
+    assert before < events["time"][4] < after
+    assert counter or ticks[3] <= events["time"][4] <= ticks[4]
+
+
+@pytest.mark.parametrize("counter", [True, False])
+def test_ticks_are_converted_to_the_clock(counter: bool) -> None:
+    target = native()
+    texts = emit(parse(SOURCE), target)
+    library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
+    a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
+    arena, context = _aligned(256), np.zeros(16, np.int64)
+    stream = Stream(context, 100, counter=counter)
+    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment" + PROFILED))
+    data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
+    around: list[tuple[int, int]] = []
+    for _ in range(10):
+        before = now()
+        run(context.ctypes.data, *data, 0, 1)
+        around.append((before, now()))
+        sleep(0.01)
+    (events,) = stream.written()
+    times = Scale.of([events]).nanoseconds(events["time"]).reshape(10, 6)
+    for (before, after), (*began, end, _, _) in zip(around, times.tolist(), strict=True):
+        assert [before - 1000, *began, end] == sorted([before - 1000, *began, end])
+        assert end <= after + 1000
+
+
+@pytest.mark.parametrize("target, read", [("avx2", "rdtsc"), ("neon", "CNTVCT_EL0")])
+def test_profiled_segments_read_the_counter_of_the_processor(target: str, read: str) -> None:
+    texts = emit(parse(SOURCE), get(target))
+    assert read in assembly(texts["seg ment" + PROFILED], get(target))
+    assert read not in assembly(texts["seg ment"], get(target))
 
 
 @pytest.mark.parametrize("calls", [10, LONG])

@@ -21,7 +21,7 @@ from tessella import Model, targets
 from tessella.driver.options import make_options
 from tessella.driver.ship import ship
 from tessella.frontends.compile import open_source
-from tessella.runtime import loaded, pool, program
+from tessella.runtime import events, loaded, pool, program
 from tessella.runtime.loaded import LoadedModel
 from tessella.runtime.manifest import FORMAT
 from tessella.support.errors import (
@@ -344,6 +344,6 @@ def test_a_change_of_calls_is_a_change_of_the_format() -> None:
     functions = (pool._GROW, pool._ENTER, program._SEGMENT)
     arguments = [kind.__name__ for each in functions for kind in each._argtypes_]
     layouts = (pool.TABLE, pool.RUN, pool.RUN_NUMBERS, pool.CONTEXT, pool.LINE, pool.BOXES)
-    calls = (*layouts, arguments)
+    calls = (*layouts, arguments, events.EVENT, events.END, events.CLOCK, events.AFTER)
     found = hashlib.sha256(repr(calls).encode()).hexdigest()[:12]
-    assert (FORMAT, found) == (4, "7ebb7e10f1bb")
+    assert (FORMAT, found) == (5, "543a6479db12")

@@ -55,6 +55,23 @@ def test_host_can_run_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.name in TARGETS
 
 
+@pytest.mark.parametrize(
+    "arch, flags, steady",
+    [
+        ("x86", "tsc constant_tsc nonstop_tsc", True),
+        ("x86", "tsc constant_tsc", False),
+        ("x86", "", False),
+        ("arm", "", True),
+    ],
+)
+def test_a_counter_is_steady_where_the_machine_says_so(
+    arch: str, flags: str, steady: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_machine, "_arch", lambda: arch)
+    monkeypatch.setattr(host_machine, "cpu_flags", lambda: frozenset(flags.split()))
+    assert host_machine.has_steady_counter() == steady
+
+
 def test_the_knob_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     runnable = [t.name for t in TARGETS.values() if targets.can_run(t)]
     for name in runnable:

@@ -1,0 +1,93 @@
+"""The functions by which segments that are profiled write events (``runtime.events``)."""
+
+from __future__ import annotations
+
+from string import Template
+
+from tessella.runtime import events
+from tessella.runtime.pool import CONTEXT
+from tessella.targets import Target
+
+WRITE = "call void @stamp(ptr %context, i64 "
+"""Writes that something begins; a number follows."""
+WRITE_END = "  call void @stamp.end(ptr %context)"
+
+_COUNTERS = {
+    "x86": "@llvm.readcyclecounter()",
+    "arm": '@llvm.read_volatile_register.i64(metadata !{!"cntvct_el0"})',
+}
+"""The processor's: ``rdtsc`` on x86, on AArch64 a register that users may read."""
+
+_STAMPS = """\
+define internal i64 @clock(ptr %context) #0 {
+  %time = alloca [2 x i64], align 8
+  %clock.slot = getelementptr i8, ptr %context, i64 $clock_gettime
+  %id.slot = getelementptr i8, ptr %context, i64 $clock_id
+  %clock = load ptr, ptr %clock.slot, align 8
+  %id = load i32, ptr %id.slot, align 8
+  %failed = call i32 %clock(i32 %id, ptr %time)
+  %nanoseconds.at = getelementptr i64, ptr %time, i64 1
+  %seconds = load i64, ptr %time, align 8
+  %nanoseconds = load i64, ptr %nanoseconds.at, align 8
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %nanoseconds
+  ret i64 %sum
+}
+define internal i64 @ticks(ptr %context) #0 {
+  %counts.slot = getelementptr i8, ptr %context, i64 $counts
+  %counts = load i64, ptr %counts.slot, align 8
+  %steady = icmp ne i64 %counts, 0
+  br i1 %steady, label %counter, label %clock
+counter:
+  %count = call i64 $counter
+  ret i64 %count
+clock:
+  %time = call i64 @clock(ptr %context)
+  ret i64 %time
+}
+define internal void @event(ptr %context, i64 %time, i64 %number) #0 {
+  %next.slot = getelementptr i8, ptr %context, i64 $event
+  %last.slot = getelementptr i8, ptr %context, i64 $events_end
+  %event = load ptr, ptr %next.slot, align 8
+  %last = load ptr, ptr %last.slot, align 8
+  %room = icmp ult ptr %event, %last
+  br i1 %room, label %write, label %end
+write:
+  store i64 %time, ptr %event, align 8
+  %number.at = getelementptr i8, ptr %event, i64 $number
+  store i64 %number, ptr %number.at, align 8
+  %following = getelementptr i8, ptr %event, i64 $size
+  store ptr %following, ptr %next.slot, align 8
+  br label %end
+end:
+  ret void
+}
+define internal void @stamp(ptr %context, i64 %number) noinline #0 {
+  %time = call i64 @ticks(ptr %context)
+  call void @event(ptr %context, i64 %time, i64 %number)
+  ret void
+}
+define internal void @stamp.end(ptr %context) noinline #0 {
+  %before = call i64 @ticks(ptr %context)
+  %clock = call i64 @clock(ptr %context)
+  %after = call i64 @ticks(ptr %context)
+  call void @event(ptr %context, i64 %before, i64 $end)
+  call void @event(ptr %context, i64 %clock, i64 $at_clock)
+  call void @event(ptr %context, i64 %after, i64 $after)
+  ret void
+}
+"""
+
+
+def stamps(target: Target) -> str:
+    """The functions, for a module. They write what there is room for."""
+    slots = {name: 8 * slot for slot, name in enumerate(CONTEXT)}
+    return Template(_STAMPS).substitute(
+        slots,
+        counter=_COUNTERS[target.arch],
+        end=events.END,
+        at_clock=events.CLOCK,
+        after=events.AFTER,
+        size=events.EVENT.itemsize,
+        number=events.NUMBER,
+    )
