@@ -278,13 +278,17 @@ class Model(runnable.Model, Compiled):
         return targets.resolve(self._options.target).name
 
     def _known_programs(self) -> Sequence[Program]:
-        return [each.program for each in self._programs.made()]
+        made = self._programs.made()
+        rests = (each.rest for each in made if each.rest is not None)
+        others = (p for rest in rests for _, m in rest.made() for p in m._known_programs())
+        return [*(each.program for each in made), *others]
 
     def _parts(self) -> Iterator[Part]:
         for each in self._programs.made():
             yield Part(each, partial(getattr, each, "work"))
             if each.rest is not None:
-                for where, model in each.rest.models():
+                yield Part(each.rest, dict)
+                for where, model in each.rest.made():
                     yield from (replace(part, where=part.where or where) for part in model._parts())
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:

@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from tessella.driver.open_sizes import Bounds
 from tessella.driver.programs import ProgramTable
-from tessella.runtime import rest as running
 from tessella.runtime.elements import dtype_name
-from tessella.runtime.rest import Rest
+from tessella.runtime.rest import Rest, Runner
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.values import Array, Value
 from tessella.support import fork
@@ -90,22 +89,30 @@ class RunningRest(Generic[M]):
     """What follows the first subprogram of a program."""
 
     def __init__(self, rest: Rest[Subprogram], make: Make[M]) -> None:
-        self._rest = rest.over(lambda subprogram: RunningSubprogram(subprogram, make))
+        self.program = Runner(rest.over(lambda subprogram: RunningSubprogram(subprogram, make)))
 
     def run(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
         """All values by name, from the program's inputs and the results of its first subprogram.
         Raises TessellaError."""
-        return running.run(self._rest, inputs, first)
+        return self.program.run(inputs, first)
+
+    def subprograms(self) -> Iterator[tuple[str, RunningSubprogram[M]]]:
+        """The subprograms, and what they are."""
+        steps = self.program.rest.steps
+        for step in steps:
+            yield from ((f"in {step.title}", body.subprogram) for body in step.bodies)
+        titles = ", ".join(step.title for step in steps)
+        yield f"after {titles or 'what it is made for'}", self.program.rest.subprogram
 
     def models(self) -> Iterator[tuple[str, M]]:
         """What was compiled last of each subprogram, and what it is."""
-        for step in self._rest.steps:
-            found = (body.subprogram.models.latest() for body in step.bodies)
-            yield from ((f"in {step.title}", model) for model in found if model is not None)
-        latest = self._rest.subprogram.models.latest()
-        if latest is not None:
-            titles: Sequence[str] = [step.title for step in self._rest.steps]
-            yield f"after {', '.join(titles) or 'what it is made for'}", latest
+        found = ((where, each.models.latest()) for where, each in self.subprograms())
+        yield from ((where, model) for where, model in found if model is not None)
+
+    def made(self) -> Iterator[tuple[str, M]]:
+        """All that is compiled of subprograms."""
+        every = ((where, each.models.made()) for where, each in self.subprograms())
+        yield from ((where, model) for where, models in every for model in models)
 
 
 def whole(graph: Graph) -> Graph:

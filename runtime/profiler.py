@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.runtime.events import Call, Scale, Stream, Work, now
 from tessella.runtime.profile import Profile, Row, Span, roof
-from tessella.runtime.program import Bound, HostStep, Program, Step
+from tessella.runtime.program import Bound, HostStep, Step
 from tessella.support.errors import OptionError
 
 Array = npt.NDArray[Any]
@@ -29,7 +29,8 @@ WARMUP, LEAST, MOST, LONG = 2, 10, 1000, 500_000_000
 class Runs(Protocol):
     """What runs a program."""
 
-    program: Program
+    program: Any
+    """A `Program`, or the `Runner` of one that is cut: both have ``calls`` and ``recorded``."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,21 @@ class Recorder:
         if not isinstance(step, HostStep):
             return bound
         # steps are bound again where a call has other memory
-        number = self._numbers.setdefault(id(step), len(self.calls))
+        return _Watched(bound, self._number(id(step), step.kernel, step.node), self._steps)
+
+    @contextmanager
+    def timed(self, key: int, kernel: str, node: str) -> Generator[None]:
+        """The time of a step between subprograms."""
+        number, start = self._number(key, kernel, node), now()
+        yield
+        self._steps.append((number, start, now()))
+
+    def _number(self, key: int, kernel: str, node: str) -> int:
+        """The number of a step in NumPy."""
+        number = self._numbers.setdefault(key, len(self.calls))
         if number == len(self.calls):
-            self.calls.append(Call(step.kernel, "numpy", (step.node,)))
-        return _Watched(bound, number, self._steps)
+            self.calls.append(Call(kernel, "numpy", (node,)))
+        return number
 
     @property
     def is_full(self) -> bool:

@@ -4,11 +4,13 @@ only their values tell, then another subprogram."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from tessella.runtime.control import CONTROL
+from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.values import Array, Value
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
@@ -87,27 +89,54 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **CONTROL}
 `CONTROL` also take functions that run bodies."""
 
 
-def run(rest: Rest[R], inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
-    """All values by name, from the program's inputs and the results of its first subprogram. Raises
-    TessellaError."""
-    known = {**rest.constants, **inputs, **dict(zip(rest.returned, first, strict=True))}
-    try:
-        for step in rest.steps:
-            known |= zip(step.outputs, _found(step, known), strict=False)
-        if rest.outputs:
-            known |= zip(rest.outputs, rest.subprogram.run(known), strict=True)
-    except MemoryError as error:
-        raise ResourceError(f"there is not enough memory: {error}") from error
-    return known
+class Watch(Protocol):
+    """What is told what steps do."""
+
+    def timed(self, key: int, kernel: str, node: str) -> AbstractContextManager[None]:
+        """The time of a step that has this key."""
+        ...
 
 
-def _found(step: Step[R], known: Mapping[str, Value]) -> Sequence[Value]:
-    """The results of a step."""
-    taken = [known[name] if name else None for name in step.inputs]
-    bodies = [partial(_run_body, body, known) for body in step.bodies]
+@dataclass(frozen=True)
+class Runner(Generic[R]):
+    """What follows the first subprogram, as it is run."""
+
+    rest: Rest[R]
+    watch: Watch | None = None
+    calls: Sequence[Call] = ()
+
+    def recorded(self, watch: Watch) -> Runner[R]:
+        """The same, which tells what its steps do. This one does not."""
+        return replace(self, watch=watch)
+
+    def run(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
+        """All values by name, from the program's inputs and the results of its first subprogram.
+        Raises TessellaError."""
+        rest = self.rest
+        known = {**rest.constants, **inputs, **dict(zip(rest.returned, first, strict=True))}
+        try:
+            for step in rest.steps:
+                known |= zip(step.outputs, self._found(step, known), strict=False)
+            if rest.outputs:
+                known |= zip(rest.outputs, rest.subprogram.run(known), strict=True)
+        except MemoryError as error:
+            raise ResourceError(f"there is not enough memory: {error}") from error
+        return known
+
+    def _found(self, step: Step[R], known: Mapping[str, Value]) -> Sequence[Value]:
+        """The results of a step."""
+        taken = [known[name] if name else None for name in step.inputs]
+        if step.bodies:  # these are told of themselves
+            return _called(step, taken, [partial(_run_body, body, known) for body in step.bodies])
+        watch = self.watch
+        with nullcontext() if watch is None else watch.timed(id(step), step.function, step.node):
+            return _called(step, taken)
+
+
+def _called(step: Step[R], *operands: Sequence[Any]) -> Sequence[Value]:
     where = f"node {step.node!r} ({step.op})"
     try:
-        return FUNCTIONS[step.function](taken, *([bodies] if bodies else []), **step.settings)
+        return FUNCTIONS[step.function](*operands, **step.settings)
     except TessellaError as error:
         raise error if error.where is not None else error.at(where) from error
     except MemoryError:
