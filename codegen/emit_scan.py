@@ -1,12 +1,17 @@
-"""Loops of segments around calls of other segments."""
+"""Loops of segments around calls of other segments.
+
+The condition of a loop is read by all threads before a step. The segment that it runs ends with a
+barrier, if its kernels are divided, so that all of them read the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 
 from xdsl.ir import SSAValue
 
-from tessella.codegen.lltypes import I64, Value, constant, quote
+from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
 from tessella.codegen.sizes import size_value
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Writer
@@ -19,8 +24,12 @@ def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
     """One block, which calls the segment on pointers that change from step to step."""
     loop, entry, done = w.label("loop"), w.block, w.label("done")
     step, following = Value(I64, w.name()), Value(I64, w.name())
-    count, ends = size_value(w, op.count), list(_ends(w, op))
-    w.line(f"br label %{loop}")
+    ends, is_conditional = list(_ends(w, op)), op.loop.conditional
+    if is_conditional:
+        go = _holds(w, w.buffers[op.inputs[0]])
+        w.line(f"br {go.typed}, label %{loop}, label %{done}")
+    else:
+        w.line(f"br label %{loop}")
     w.start(loop)
     w.line(f"{step.text} = phi i64 [ 0, %{entry} ], [ {following.text}, %{loop} ]")
     carried = list(_carried(w, op, ends, entry, loop))
@@ -36,22 +45,97 @@ def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
     for body in (name, quote(op.callee_name + BODY)):
         w.helpers[body] = f"declare void @{body}({', '.join(['ptr'] * 6)}, i64, i64) nounwind"
     w.line(f"{following.text} = add nsw {step.typed}, 1")
-    again = w.compare("icmp slt", following, count)
-    w.line(f"br {again.typed}, label %{loop}, label %{done}")
+    again = list(_again(w, op, following, carried))
+    more = again[0] if len(again) == 1 else w.binary("and", *again)
+    w.line(f"br {more.typed}, label %{loop}, label %{done}")
     w.start(done)
+    if is_conditional:
+        _finish(w, op, following, carried, (entry, loop))
+
+
+@contextmanager
+def alone(w: Writer) -> Generator[None]:
+    """What is written meanwhile the first thread runs alone."""
+    first, done = w.label("first"), w.label("done")
+    is_first = w.compare("icmp eq", Value(I64, "%thread"), constant(I64, 0))
+    w.line(f"br {is_first.typed}, label %{first}, label %{done}")
+    w.start(first)
+    yield
+    w.line(f"br label %{done}")
+    w.start(done)
+
+
+def _holds(w: Writer, pointer: str) -> Value:
+    """Whether the boolean in memory is true."""
+    value = w.push(scalar("i8"), f"load i8, ptr {pointer}, align 1")
+    return w.compare("icmp ne", value, constant(scalar("i8"), 0))
+
+
+def _again(
+    w: Writer, op: rt.ScanOp, following: Value, carried: Sequence[tuple[str, str]]
+) -> Iterator[Value]:
+    """What must hold for another step."""
+    if op.loop.conditional:
+        yield _holds(w, carried[0][1])
+    if op.steps is not None:
+        yield w.compare("icmp slt", following, size_value(w, op.steps))
+
+
+def _finish(
+    w: Writer,
+    op: rt.ScanOp,
+    following: Value,
+    carried: Sequence[tuple[str, str]],
+    blocks: tuple[str, str],
+) -> None:
+    """Put what is carried into the outputs, and zeros where no step has written an element."""
+    steps, lasts = w.name(), [w.name() for _ in carried]
+    entry, loop = blocks
+    w.line(f"{steps} = phi i64 [ 0, %{entry} ], [ {following.text}, %{loop} ]")
+    for last, value, (_, written) in zip(lasts, op.inputs, carried, strict=False):
+        before = w.buffers[value]
+        w.line(f"{last} = phi ptr [ {before}, %{entry} ], [ {written}, %{loop} ]")
+    with alone(w):
+        for last, output in zip(lasts, op.outputs, strict=False):
+            _move(w, last, w.buffers[output], size_value(w, rt.buffer_bytes(output.type)))
+        returned = op.outputs[op.loop.carried :]
+        for number, sequence in enumerate(returned, op.loop.scanned):
+            _clear(w, op, sequence, Value(I64, steps), number in op.loop.backward)
+
+
+def _move(w: Writer, source: str, destination: str, size: Value) -> None:
+    """Copy, unless it is there."""
+    moved = w.name()
+    w.line(f"{moved} = icmp ne ptr {source}, {destination}")
+    size = w.push(I64, f"select i1 {moved}, {size.typed}, i64 0")
+    pointers = f"ptr {destination}, ptr {source}"
+    w.line(f"call void @llvm.memcpy.p0.p0.i64({pointers}, {size.typed}, i1 false)")
+
+
+def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: Value, backward: bool) -> None:
+    """The elements that are missing after so many steps."""
+    assert op.steps is not None
+    size = size_value(w, rt.buffer_bytes(op.element(sequence)))
+    missing = w.binary("mul nsw", w.binary("sub nsw", size_value(w, op.steps), steps), size)
+    first, start = w.binary("mul nsw", steps, size), w.buffers[sequence]
+    start = start if backward else w.gep(start, "i8", first)
+    w.line(f"call void @llvm.memset.p0.i64(ptr {start}, i8 0, {missing.typed}, i1 false)")
 
 
 def _ends(w: Writer, op: rt.ScanOp) -> Iterator[tuple[str, str]]:
     """The buffers that the first and the second step write each carried value to: its output and
-    its spare buffer, so that the last step writes the output."""
+    its spare buffer, so that the last step writes the output, if their number is known."""
     pairs = [
         (w.buffers[output], w.buffers[spare])
         for output, spare in zip(op.outputs, op.spare, strict=False)
     ]
-    if expression(op.count) is None:
-        yield from pairs if op.count % 2 else ((spare, output) for output, spare in pairs)
+    if op.loop.conditional or op.steps is None:
+        yield from pairs
         return
-    last = w.binary("and", size_value(w, op.count), constant(I64, 1))
+    if expression(op.steps) is None:
+        yield from pairs if op.steps % 2 else ((spare, output) for output, spare in pairs)
+        return
+    last = w.binary("and", size_value(w, op.steps), constant(I64, 1))
     is_odd = w.compare("icmp ne", last, constant(I64, 0))
     for output, spare in pairs:
         first, second = w.name(), w.name()
@@ -87,7 +171,8 @@ def _elements(w: Writer, op: rt.ScanOp, step: Value, inputs: list[str], outputs:
 def _element(w: Writer, op: rt.ScanOp, sequence: SSAValue, step: Value, backward: bool) -> str:
     size = rt.buffer_bytes(op.element(sequence))
     if backward:
-        step = w.binary("sub nsw", size_value(w, op.count - 1), step)
+        assert op.steps is not None
+        step = w.binary("sub nsw", size_value(w, op.steps - 1), step)
     return w.gep(w.buffers[sequence], "i8", w.binary("mul nsw", step, size_value(w, size)))
 
 

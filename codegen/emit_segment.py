@@ -7,13 +7,13 @@ loops call too. Each has a second version, which stamps what it does (``runtime.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
 from xdsl.dialects import memref
 from xdsl.ir import Operation, SSAValue
 
-from tessella.codegen.emit_scan import scan
+from tessella.codegen.emit_scan import alone, scan
 from tessella.codegen.lltypes import I64, Value, constant, quote
 from tessella.codegen.sizes import size_value
 from tessella.codegen.stamps import WRITE
@@ -58,8 +58,10 @@ def _sizes(segment: rt.SegmentOp) -> Iterator[Size]:
         elif isinstance(op, memref.CopyOp):
             yield rt.buffer_bytes(op.source.type)
         elif isinstance(op, rt.ScanOp):
-            yield from (op.count, op.count - 1)
+            if op.steps is not None:
+                yield from (op.steps, op.steps - 1)
             yield from (rt.buffer_bytes(op.element(x)) for x in op.sequences)
+            yield from (rt.buffer_bytes(x.type) for x in op.spare)
 
 
 def find_private(w: Writer, segment: rt.SegmentOp) -> None:
@@ -99,7 +101,7 @@ def _weight(w: Writer, op: Operation) -> None:
 
 def _call(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.CallOp)
-    with nullcontext() if op.callee_name in w.divided else _alone(w):
+    with nullcontext() if op.callee_name in w.divided else alone(w):
         _stamp(w, op)
         _call_kernel(w, op)
 
@@ -125,18 +127,6 @@ def plain(lines: Iterable[str]) -> list[str]:
     return [line.replace(PROFILED + BODY, BODY) for line in kept]
 
 
-@contextmanager
-def _alone(w: Writer) -> Generator[None]:
-    """What is written meanwhile the first thread runs alone."""
-    first, done = w.label("first"), w.label("done")
-    is_first = w.compare("icmp eq", Value(I64, "%thread"), constant(I64, 0))
-    w.line(f"br {is_first.typed}, label %{first}, label %{done}")
-    w.start(first)
-    yield
-    w.line(f"br label %{done}")
-    w.start(done)
-
-
 def _barrier(w: Writer, op: Operation) -> None:
     """The address of the function that waits is in the context, which it is called with."""
     wait, done = w.label("wait"), w.label("done")
@@ -156,7 +146,7 @@ def _scan(w: Writer, op: Operation) -> None:
     if op.callee_name in w.divided:
         scan(w, op, w.values[op.thread], w.values[op.threads])
         return
-    with _alone(w):
+    with alone(w):
         scan(w, op, constant(I64, 0), constant(I64, 1))
 
 
@@ -165,7 +155,7 @@ def _copy(w: Writer, op: Operation) -> None:
     size = rt.buffer_bytes(op.operands[0].type)
     if size != rt.buffer_bytes(op.operands[1].type):
         raise InternalError("memref.copy between buffers of different sizes", where=str(op))
-    with _alone(w):
+    with alone(w):
         _stamp(w, op)
         w.line(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, "

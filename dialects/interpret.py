@@ -162,7 +162,9 @@ def _run_scan(self: Interpreter, op: Operation, values: Values) -> list[Array]:
     scan = cast(nn.ScanOp | tile.ScanOp, op)
     symbol = scan.body if isinstance(scan, nn.ScanOp) else scan.callee
     body = callee_of(op, symbol, FuncOp, tile.SegmentOp).body.block
-    return scan.loop.run(lambda arrays: self.block(body, arrays), _operands(op, values))
+    sequences = [result.type for result in op.results[scan.loop.carried :]]
+    rows = [np.zeros(shape_of(type), dtype_of(type)) for type in sequences]
+    return scan.loop.run(lambda arrays: self.block(body, arrays), _operands(op, values), rows)
 
 
 def _run_view(self: Interpreter, op: Operation, values: Values) -> list[Array]:

@@ -316,7 +316,8 @@ class _Assembler:
             case LaunchOp():
                 return self._native(op, inputs, outputs)
             case ScanOp():
-                return ScanStep(self._body(op), op.loop, inputs, outputs)
+                specs = tuple(map(_spec, op.res[op.loop.carried :]))
+                return ScanStep(self._body(op), op.loop, inputs, outputs, specs)
             case NnOp():
                 return self._host(op, inputs, outputs)
             case CastOp():

@@ -38,7 +38,7 @@ def _times(segments: Sequence[rt.SegmentOp]) -> Mapping[str, int]:
         times[name] = in_loops[name] or 1
         for op in segment.body.block.ops:
             if isinstance(op, rt.ScanOp):
-                in_loops[op.callee_name] += times[name] * op.count
+                in_loops[op.callee_name] += times[name] * op.usual_steps
     return times
 
 

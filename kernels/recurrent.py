@@ -38,7 +38,7 @@ def _seconds(op: ScanOp, target: Target) -> float:
     function = op.function
     ops = [f for f in function.walk() if isinstance(f, NnOp)] if function is not None else []
     read = (sum(map(bytes_of, (*found.operands, *found.results))) for found in ops)
-    return estimated(op.steps) * sum(CALL + moving(size, 0, target) for size in read)
+    return estimated(op.usual_steps) * sum(CALL + moving(size, 0, target) for size in read)
 
 
 register(Kernel(LOOP_KERNEL, ScanOp, CPU, (NCHW,), applies=_why_not_native, cost=_seconds))

@@ -9,7 +9,8 @@
 
 No barrier stands between kernels that divide a buffer alike, nor between those that the first
 thread runs alone. The end of a segment needs none, as the caller waits for all threads; but in a
-segment that runs in a loop, kernels of a step wait for those of the step before.
+segment that runs in a loop, kernels of a step wait for those of the step before. What a step of a
+loop with a condition writes, all threads wait for: they read the condition.
 """
 
 from __future__ import annotations
@@ -49,8 +50,16 @@ class InsertBarriersPass(ProgramPass):
 
 def _insert_in_loop(segment: SegmentOp, touched: Touched, loop: Loop) -> None:
     hazards = Hazards()
+    if loop.conditional and segment.sym_name.data in touched.divided:
+        _end_with_barrier(segment)
     for step in range(STEPS):
         _insert(segment, touched, hazards, _memory(segment, loop, step))
+
+
+def _end_with_barrier(segment: SegmentOp) -> None:
+    last = segment.body.block.last_op
+    if last is not None and not isinstance(last.prev_op, BarrierOp):
+        Rewriter.insert_op(BarrierOp(segment.threads), InsertPoint.before(last))
 
 
 def _memory(segment: SegmentOp, loop: Loop, step: int) -> Mapping[SSAValue, SSAValue | None]:

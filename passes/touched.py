@@ -74,6 +74,9 @@ class Touched:
     def _parts_of_loop(self, op: ScanOp) -> Iterator[Part]:
         """Of its operands, in all steps."""
         loop, parts = op.loop, self.parts[op.callee_name]
+        if loop.conditional and op.callee_name in self.divided:
+            # the first thread copies what is carried, and all read the condition
+            parts = [ANY] * len(parts)
         taken, given = parts[: len(op.inputs)], parts[len(op.inputs) :]
         elements = range(loop.carried, loop.carried + loop.scanned)
         for number, (value, part) in enumerate(zip(op.inputs, taken, strict=True)):

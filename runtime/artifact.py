@@ -129,7 +129,8 @@ class _Writer:
 
     def _step(self, step: Step) -> NativeStep | HostStep | ScanRecord:
         if isinstance(step, ScanStep):
-            return ScanRecord(self._program(step.body), step.loop, step.inputs, step.outputs)
+            body = self._program(step.body)
+            return ScanRecord(body, step.loop, step.inputs, step.outputs, step.specs)
         return step
 
     def _weight(self, array: Array) -> int:
@@ -240,7 +241,7 @@ class Artifact:
     def _step(self, step: NativeStep | HostStep | ScanRecord, code: Library | None) -> Step:
         if isinstance(step, ScanRecord):
             body = self._program(step.body, code)
-            return ScanStep(body, step.loop, step.inputs, step.outputs)
+            return ScanStep(body, step.loop, step.inputs, step.outputs, step.specs)
         return step
 
     def _refusal(self, why: str) -> InvalidModelError:

@@ -43,6 +43,7 @@ class ScanRecord:
     loop: Loop
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    specs: tuple[TensorSpec, ...]
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,8 @@ def _verify_step(
             _verify_sizes(_sizes_in(tuple(step.settings.values())), symbols)
         case ScanRecord():
             _verify_scan(step)
+            for spec in step.specs:
+                _verify_sizes(spec.shape, symbols)
             inner = {dimension.symbol for dimension in step.body.symbols}
             _require(inner in (set(), symbols), "the body of a loop has other symbols")
             _verify_program(step.body, weights, image)
@@ -231,10 +234,16 @@ def _sizes_in(setting: Any) -> Iterator[Size]:
 def _verify_scan(step: ScanRecord) -> None:
     loop, body = step.loop, step.body
     last = loop.carried + loop.scanned
-    _require(loop.scanned > 0 and last <= len(step.inputs), "a loop has no sequence")
+    _require(loop.scanned > 0 or loop.conditional, "a loop has no end")
+    _require(min(loop.carried, loop.scanned) >= 0, "a loop carries less than nothing")
+    _require(loop.carried >= loop.conditional, "a loop has no condition")
+    _require(last <= len(step.inputs), "a loop has too few values")
     _require(body.inputs == len(step.inputs), "the body of a loop takes other values")
     _require(len(body.results) == len(step.outputs), "the body of a loop gives other values")
     _require(loop.carried <= len(step.outputs), "a loop carries more than it gives")
+    returned = len(step.outputs) - loop.carried
+    _require(len(step.specs) == returned, "a loop has outputs without shapes")
+    _require(loop.scanned > 0 or not returned, "a loop has outputs of unknown length")
 
 
 def _bytes(spec: TensorSpec) -> Size:

@@ -128,16 +128,20 @@ class HostStep:
 
 @dataclass(frozen=True)
 class ScanStep:
-    """Run a program for each element of sequences."""
+    """Run a program for each element of sequences, or while a condition holds."""
 
     body: Program
     loop: Loop
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    specs: tuple[TensorSpec, ...]
+    """Of the sequences that are returned."""
 
     def at(self, values: Mapping[str, int]) -> ScanStep:
         """The step for values of the symbols."""
-        return replace(self, body=self.body.sized(values) if self.body.symbols else self.body)
+        specs = tuple(spec.at(values) for spec in self.specs)
+        body = self.body.sized(values) if self.body.symbols else self.body
+        return replace(self, body=body, specs=specs)
 
 
 Step = NativeStep | HostStep | ScanStep
@@ -467,7 +471,8 @@ class _ScanCall:
 
     def run(self, values: list[Any]) -> None:
         inputs = [values[i] for i in self.step.inputs]
-        results = self.step.loop.run(self.step.body.run, inputs)
+        rows = [np.zeros(spec.shape, spec.dtype) for spec in self.step.specs]
+        results = self.step.loop.run(self.step.body.run, inputs, rows)
         for i, result in zip(self.step.outputs, results, strict=True):
             values[i] = result
 

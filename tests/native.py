@@ -77,7 +77,7 @@ class GraphBuilder:
         """A loop around a function with the ops of ``body``; its results."""
         sequences = range(loop.carried, loop.carried + loop.scanned)
         types = [tensor_type(value) for value in operands]
-        steps = types[loop.carried].get_shape()[0]
+        length = types[loop.carried].get_shape()[:1] if loop.scanned else ()
         for i in sequences:
             types[i] = tensor(types[i].element_type, types[i].get_shape()[1:])
         outer, self.block = self.block, Block(arg_types=types)
@@ -87,7 +87,7 @@ class GraphBuilder:
         name, region = f"step_{len(self.functions)}", Region(self.block)
         self.functions.append(FuncOp(name, (types, given), region))
         self.block = outer
-        stacked = [tensor(t.element_type, (steps, *t.get_shape())) for t in given[loop.carried :]]
+        stacked = [tensor(t.element_type, (*length, *t.get_shape())) for t in given[loop.carried :]]
         op = ScanOp(name, operands, [*given[: loop.carried], *stacked], loop)
         self.block.add_op(op)
         return op.results

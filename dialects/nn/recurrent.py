@@ -1,11 +1,11 @@
-"""Recurrences: a function that runs step after step."""
+"""Recurrences and loops: a function that runs step after step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FlatSymbolRefAttr, FunctionType, SymbolRefAttr, TensorType
+from xdsl.dialects.builtin import FlatSymbolRefAttr, FunctionType, SymbolRefAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     base,
@@ -23,6 +23,10 @@ from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.symbols import body_above, find_symbol
 from tessella.runtime.scan import Loop
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
+
+CONDITION = tensor(i1, ())
+"""The type of what says whether a loop goes on."""
 
 
 class _RunsBody(SymbolUserOpInterface):
@@ -33,9 +37,11 @@ class _RunsBody(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(NnOp, LoopOp):
-    """A function of the module, run for each element of sequences: see ``LoopOp``.
+    """A function of the module, run for each element of sequences, or while a condition holds: see
+    ``LoopOp``.
 
     ``%h, %ys = nn.scan @step %h0, %xs, %r carried 1 scanned 1 : tensor<8xf32>, tensor<5x8xf32>``
+    ``%c, %h = nn.scan @step %go, %h0 carried 2 scanned 0 conditional true : tensor<i1>, ..``
     """
 
     name = "nn.scan"
@@ -61,9 +67,9 @@ class ScanOp(NnOp, LoopOp):
         return self.body.root_reference.data
 
     @property
-    def steps(self) -> int:
-        """How often the function runs."""
-        return shape_of(self.inputs[self.loop.carried])[0]
+    def steps(self) -> Size | None:
+        loop = self.loop
+        return shape_of(self.inputs[loop.carried])[0] if loop.scanned else None
 
     @property
     def function(self) -> Operation | None:
@@ -75,7 +81,7 @@ class ScanOp(NnOp, LoopOp):
         """Those of the function, in all steps."""
         function = self.function
         ops = () if function is None else function.walk()
-        return self.steps * sum(op.operations for op in ops if isinstance(op, NnOp))
+        return self.usual_steps * sum(op.operations for op in ops if isinstance(op, NnOp))
 
     def infer(self) -> Sequence[Tensor]:
         """The types of what is carried stay; the function gives the elements of sequences."""
@@ -98,7 +104,8 @@ class ScanOp(NnOp, LoopOp):
                 found=f"({_listed(takes)}) -> ({_listed(gives)})",
             )
         elements = ((t.element_type, t.get_shape()) for t in gives[loop.carried :])
-        stacked = (tensor(element, (self.steps, *shape)) for element, shape in elements)
+        length = () if self.steps is None else (self.steps,)
+        stacked = (tensor(element, (*length, *shape)) for element, shape in elements)
         return [*taken[: loop.carried], *stacked]
 
     def _check(self) -> None:
@@ -108,10 +115,16 @@ class ScanOp(NnOp, LoopOp):
             raise ShapeError(f"nn.scan: {reason}")
         sequences = self.inputs[loop.carried :][: loop.scanned]
         lengths = {shape_of(value)[:1] for value in sequences}
-        if len(lengths) != 1 or lengths & {(), (0,)}:
+        if len(lengths) > 1 or lengths & {(), (0,)}:
             raise ShapeError(
                 "nn.scan: the sequences differ in length, or have no elements",
                 found=" and ".join(str(value.type) for value in sequences),
+            )
+        if loop.conditional and _plain(self.inputs[0].type) != CONDITION:
+            raise ShapeError(
+                "nn.scan: the first carried value is no condition",
+                expected=str(CONDITION),
+                found=str(self.inputs[0].type),
             )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i1, i32
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import base, irdl_op_definition, prop_def, traits_def
+from xdsl.irdl import base, irdl_op_definition, opt_prop_def, traits_def
 from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
@@ -55,15 +55,17 @@ class _RunsSegment(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(BufferCall, LoopOp):
-    """Run a segment for each element of sequences: see ``LoopOp``.
+    """Run a segment for each element of sequences, or while a condition holds: see ``LoopOp``.
 
     What is carried is written to the outputs and to spare buffers in turn, to the outputs in the
-    last step. Behind the spare buffers are the segment's arena, if it has one, and the memory that
-    each thread has for itself in it.
+    last step; where a condition ends the loop, the first thread copies it there if need be. Behind
+    the spare buffers are the segment's arena, if it has one, and the memory that each thread has
+    for itself in it.
     """
 
     name = "rt.scan"
-    steps = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    most = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr), prop_name="steps")
+    """How often the segment runs at most."""
     traits = traits_def(_RunsSegment())
 
     def __init__(
@@ -74,15 +76,15 @@ class ScanOp(BufferCall, LoopOp):
         scratch: Sequence[SSAValue],
         threads: tuple[SSAValue, SSAValue],
         loop: Loop,
-        steps: Size,
+        steps: Size | None,
     ) -> None:
         super().__init__(callee, inputs, outputs, scratch, threads)
-        self.properties.update({"steps": size_attribute(steps), **loop_properties(loop)})
+        most = {} if steps is None else {"steps": size_attribute(steps)}
+        self.properties.update({**most, **loop_properties(loop)})
 
     @property
-    def count(self) -> Size:
-        """How often the segment runs."""
-        return size_of(self.steps)
+    def steps(self) -> Size | None:
+        return None if self.most is None else size_of(self.most)
 
     @property
     def sequences(self) -> Sequence[SSAValue]:
@@ -120,12 +122,13 @@ class ScanOp(BufferCall, LoopOp):
         """The buffer of an element of a sequence."""
         type = sequence.type
         assert isinstance(type, MemRefType)
-        return MemRefType(type.element_type, dims([type.element_count() // self.count]))
+        assert self.steps is not None
+        return MemRefType(type.element_type, dims([type.element_count() // self.steps]))
 
     def check_counts(self) -> None:
         """Raise VerifyException unless the sequences have an element for each step, and there is
         room for what is carried."""
-        loop, count = self.loop, self.count
+        loop, count = self.loop, self.steps
         reason = why_invalid(loop, len(self.inputs), len(self.outputs))
         if reason is not None:
             raise VerifyException(f"rt.scan: {reason}")
@@ -136,8 +139,12 @@ class ScanOp(BufferCall, LoopOp):
             )
         types = (value.type for value in self.sequences)
         sizes = [type.element_count() for type in types if isinstance(type, MemRefType)]
-        if count < 1 or any(size % count for size in sizes):
+        if (count is None) == bool(loop.scanned):
+            raise VerifyException("rt.scan: there are steps where there are sequences")
+        if count is not None and (count < 1 or any(size % count for size in sizes)):
             raise VerifyException(f"rt.scan: the sequences do not have {count} elements each")
+        if loop.conditional and self.inputs[0].type != MemRefType(i1, [1]):
+            raise VerifyException(f"rt.scan: expected a condition, found {self.inputs[0].type}")
 
 
 def _is_private(buffer: SSAValue) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, traits_def
 from xdsl.traits import Pure, SymbolUserOpInterface
@@ -44,7 +45,8 @@ class _RunsSegment(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(TensorCall, LoopOp):
-    """Run a segment for each element of sequences, which are row-major: see ``LoopOp``."""
+    """Run a segment for each element of sequences, which are row-major, or while a condition holds:
+    see ``LoopOp``."""
 
     name = "tile.scan"
     traits = traits_def(Pure(), _RunsSegment())
@@ -62,9 +64,8 @@ class ScanOp(TensorCall, LoopOp):
         return (*self.arguments[loop.carried :][: loop.scanned], *self.res[loop.carried :])
 
     @property
-    def steps(self) -> Size:
-        """How often the segment runs."""
-        return shape_of(self.sequences[0])[0]
+    def steps(self) -> Size | None:
+        return shape_of(self.sequences[0])[0] if self.loop.scanned else None
 
     def check_counts(self) -> None:
         """Raise VerifyException unless there are sequences of one length, and what is carried."""
@@ -72,8 +73,11 @@ class ScanOp(TensorCall, LoopOp):
         if reason is not None:
             raise VerifyException(f"tile.scan: {reason}")
         lengths = {shape_of(value)[:1] for value in self.sequences}
-        if len(lengths) != 1 or lengths & {(), (0,)}:
+        if len(lengths) > 1 or lengths & {(), (0,)}:
             raise VerifyException("tile.scan: the sequences differ in length, or have no elements")
+        first = tensor_type(self.arguments[0]) if self.loop.conditional else None
+        if first is not None and (first.element_type, first.get_shape()) != (i1, ()):
+            raise VerifyException(f"tile.scan: expected a condition, found {first}")
         for value in self.sequences:
             place, shape = place_of(value.type), shape_of(value)
             if place is not None and not place.layout.same_memory(NCHW, shape):

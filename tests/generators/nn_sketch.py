@@ -20,6 +20,7 @@ import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
+from tessella.dialects.elements import dtype_of
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import (
@@ -324,11 +325,13 @@ class Sketch(Choices):
         step = step.at({symbol.name: number for symbol, number in self.symbols.items()})
         if step.kind is nn.WeightOp and step.array is not None:
             return step.array
-        if step.body is not None and step.loop is not None:
-            return step.loop.run(step.body.run, arrays)[step.result]
         g = GraphBuilder(**{f"x{i}": array for i, array in enumerate(arrays)})
         owner = build(g, replace(step, operands=(*range(len(arrays)),)), [*g.inputs.values()]).owner
         assert isinstance(owner, NnOp)
+        if step.body is not None and step.loop is not None:
+            types = [result.type for result in owner.results[step.loop.carried :]]
+            rows = [np.zeros(shape_of(type), dtype_of(type)) for type in types]
+            return step.loop.run(step.body.run, arrays, rows)[step.result]
         if step.array is not None:
             return np.broadcast_to(step.array, step.shape)
         return owner.evaluate(*arrays)[0]

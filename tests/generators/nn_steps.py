@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tessella.dialects.nn.core import NnOp, PyValue, element_type
 from tessella.dialects.sizes import is_static
 from tessella.runtime.scan import Loop
 from tessella.support.sizes import Size, bounds_of
-from tests.generators.nn_sketch import MOST_ELEMENTS, Drawn, Sketch, Step
+from tests.generators.nn_sketch import MOST_ELEMENTS, Drawn, Program, Sketch, Step
 
 Drawer = Callable[[Sketch], None]
 
@@ -298,7 +299,7 @@ def window(s: Sketch, kind: type[NnOp], x: int, rank: int, **settings: PyValue) 
 
 
 def scan(s: Sketch) -> None:
-    """A loop that keeps its state small."""
+    """A loop that keeps its state small, and may end before its sequence does."""
     x = s.pick(lambda a: a.ndim > 1 and (not is_static(a.shape[:1]) or 0 < a.shape[0] <= 9))
     if x is None or not s.fits(s.most(x) * 64):
         return
@@ -323,8 +324,29 @@ def scan(s: Sketch) -> None:
     state, output = inner.op(nn.ClipOp, new, low=-8.0, high=8.0), inner.pick()
     assert output is not None
     inner.program.results = (state, output)
-    loop = Loop(1, 1, tuple(i for i in range(2) if s.coin()))
-    s.add(Step(nn.ScanOp, tuple(operands), body=inner.program, loop=loop, result=s.one_of(0, 1, 1)))
+    backward = tuple(i for i in range(2) if s.coin())
+    loop, body, result = Loop(1, 1, backward), inner.program, s.one_of(0, 1, 1)
+    if s.coin():
+        loop, body, result = Loop(2, 1, backward, conditional=True), ended(s, inner), result + 1
+        operands = [s.splat(s.between(0, 5) > 0, (), np.bool_), *operands]
+    s.add(Step(nn.ScanOp, tuple(operands), body=body, loop=loop, result=result))
+
+
+def ended(s: Sketch, inner: Sketch) -> Program:
+    """The body of a loop that goes on while the sum of its state is small, or while it is large."""
+    inputs = inner.drawn[: len(inner.program.inputs)]
+    names = dict(zip(inner.program.inputs, inputs, strict=True))
+    names = {"go": Drawn((), np.array(True)), **names}
+    whole = Sketch(s.random, s.dtype, exact=s.exact, inputs=names, symbols=s.symbols)
+    for step in inner.program.steps:
+        whole.add(replace(step, operands=tuple(i + 1 for i in step.operands)))
+    state, output = (i + 1 for i in inner.program.results)
+    axes = tuple(range(whole.drawn[state].ndim))
+    total = whole.op(nn.ReduceSumOp, state, axes=axes, keepdims=False)
+    compare = s.one_of(nn.LessOp, nn.GreaterOp)
+    again = whole.op(compare, total, whole.splat(s.between(-20, 20), ()))
+    whole.program.results = (again, state, output)
+    return whole.program
 
 
 # ** without native kernels **

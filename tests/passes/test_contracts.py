@@ -246,10 +246,10 @@ MUTATIONS = {
     "a loop around nothing": (SCAN, "scan @t", "scan @u", "no tile.segment @u"),
     "a loop around a kernel": (SCAN, "scan @t", "scan @k", "no tile.segment @k"),
     "a loop around itself": (SCAN, "scan @t", "scan @s", "above the function that runs it"),
-    "a loop that carries all": (SCAN, "carried 1 s", "carried 3 s", "at least one sequence"),
+    "a loop that carries all": (SCAN, "carried 1 s", "carried 3 s", "all that it carries"),
     "a loop that carries less than nothing": (SCAN, "carried 1 s", "carried -1 s", "carries and"),
     "a loop that carries a sequence": (SCAN, "carried 1 s", "carried 2 s", "numbers below 1"),
-    "a loop without sequences": (SCAN, "scanned 1", "scanned 0", "at least one sequence"),
+    "a loop without sequences": (SCAN, "scanned 1", "scanned 0", "a sequence or a condition"),
     "a loop with a third direction": (SCAN, "backward [1]", "backward [2]", "numbers below 2"),
     "a loop that turns twice": (SCAN, "backward [1]", "backward [1, 1]", "each once"),
     "a sequence of other elements": (
@@ -323,6 +323,31 @@ MUTATIONS = {
         "%x: tensor<0x6xf32>",
         "no elements",
     ),
+    "a loop whose condition is a row": (
+        SCAN,
+        "backward [1]",
+        "backward [1] conditional true",
+        "expected a condition",
+    ),
+    "a loop of buffers whose condition is a row": (
+        LOOP,
+        "backward []",
+        "backward [] conditional true",
+        "expected a condition",
+    ),
+    "a loop of a function whose condition is a row": (
+        STEP,
+        "scanned 1 :",
+        "scanned 1 conditional true :",
+        "is no condition",
+    ),
+    "a loop that returns a sequence of unknown length": (
+        SCAN,
+        "carried 1 scanned 1 backward [1]",
+        "carried 1 scanned 0 backward [] conditional true",
+        "a sequence of unknown length",
+    ),
+    "a loop of buffers without steps": (LOOP, "steps 4 ", "", "steps where there are sequences"),
     "a kernel of open size": (LOOPS, "@k(%x: memref<24x", "@k(%x: memref<?x", "of known size"),
 }
 

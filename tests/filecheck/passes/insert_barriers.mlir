@@ -108,6 +108,40 @@ rt.segment @segment_0(%h: memref<64xf32>, %x: memref<12xf32>) outs(%k: memref<64
 
 // -----
 
+// In a loop with a condition, all wait for it at the end of a step, and for what the first thread
+// puts into its place at last.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-NEXT:    rt.call @go(%h) outs(%d)
+// CHECK-NEXT:    rt.call @add(%h) outs(%k)
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.return
+// CHECK-LABEL: rt.segment @segment_0
+// CHECK:         rt.scan @step
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.call @add(%k) outs(%y)
+// CHECK-NEXT:    rt.return
+rt.kernel @add(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.kernel @go(%a: memref<64xf32>) outs(%b: memref<1xi1>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<alone>]} {
+  rt.return
+}
+rt.segment @step(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1>, %k: memref<64xf32>) threads(%thread, %threads) {
+  rt.call @go(%h) outs(%d) threads(%thread, %threads)
+  rt.call @add(%h) outs(%k) threads(%thread, %threads)
+  rt.return
+}
+rt.segment @segment_0(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1>, %k: memref<64xf32>, %y: memref<64xf32>) threads(%thread, %threads) {
+  %q = memref.alloc() : memref<1xi1>
+  %p = memref.alloc() : memref<64xf32>
+  rt.scan @step(%c, %h) outs(%d, %k) scratch(%q, %p) threads(%thread, %threads) carried 2 scanned 0 backward [] conditional true
+  rt.call @add(%k) outs(%y) threads(%thread, %threads)
+  rt.return
+}
+
+// -----
+
 // Steps that divide alike what they carry and the elements of sequences do not wait, and neither
 // do those who divide whole sequences like this.
 
