@@ -46,7 +46,7 @@ class Loads:
     def address(self, operand: int, point: Point, row: int, u: int) -> Pos:
         """The offset of an operand's element at a row and a vector of the register tile."""
         plan = self.plan.operands[operand]
-        lane = u * self.s.lanes + (point.apart if 2 * u >= point.vectors else 0)
+        lane = u * self.s.lanes
         return point.offsets[operand] + row * plan.row_stride + lane * plan.stride
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:

@@ -53,9 +53,6 @@ class Point:
     """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
     part: int = 0
     """How many values of the index of partial sums the current sum has; 0 outside of them."""
-    apart: Size = 0
-    """Values of the vector index that are left out between the first half of the tile's vectors and
-    the second: other tiles have them."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""
 

@@ -28,7 +28,7 @@ from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.bounds import Bounds
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Extent, Point, Step
-from tessella.lowering.prefetch import HALVES, Ahead, reads_apart
+from tessella.lowering.prefetch import Ahead
 from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
@@ -386,10 +386,6 @@ class Statement:
             self.s.rows
         ]
 
-    @cached_property
-    def _reads_apart(self) -> bool:
-        return reads_apart(self.op, self.flat, self.s)
-
     def _reduce_lanes(
         self,
         name: str,
@@ -402,10 +398,6 @@ class Statement:
         for tiles, tail in self._summed(extent):
             vectors = ceil_div(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=vectors, tail=tail)
-            if point.part and tiles.size == self.s.width and self._reads_apart:
-                half = tiles.size // HALVES
-                shaped = replace(shaped, apart=half * (tiles.count - 1))
-                tiles = Tiles(tiles.start, half, tiles.start + half * tiles.count)
             if tiles.count == 1 and (point.part or name not in self.step.stops):
                 moved = self._move(shaped, name, Pos(None, tiles.start))
                 sums = self._reduce(rest, moved, sums, rows)

@@ -270,7 +270,7 @@ class Schedule:
     their length so, and not with their length."""
     prefetch: bool = False
     """Whether panels, and vectors from memory, are asked for while the ones before them are at
-    work. Partial sums read such vectors in two places."""
+    work."""
     parallel: tuple[str, int] | None = None
     """A free index that is divided between threads, and how many of its values, whole tiles, are
     given to a thread at a time. None if one thread runs the statement, or a loop around it is

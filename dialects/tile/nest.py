@@ -105,6 +105,13 @@ def shared_loops(op: ContractOp) -> Mapping[str, Steps]:
     return {at.name: Steps(loop, ranges[at.name], at.window) for at, loop in loops}
 
 
+def asks_ahead(op: ContractOp) -> bool:
+    """Whether the steps of its kernel's shared loops ask for what a statement reads."""
+    kernel = op.parent_op()
+    nest = kernel.properties.get("nest") if kernel is not None else None
+    return bool(op.at_list) and isinstance(nest, NestAttr) and nest.data.prefetch > 0
+
+
 def depth(op: Operation | None) -> int:
     """How many of its kernel's shared loops a statement is in."""
     return len(op.at_list) if isinstance(op, ContractOp) else 0

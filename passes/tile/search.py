@@ -14,8 +14,9 @@ from math import inf, prod
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
-from tessella.dialects.tile.nest import shared_loops
+from tessella.dialects.tile.nest import asks_ahead, lives_within, steps
 from tessella.passes.tile.choice import Choice
+from tessella.passes.tile.estimates import bytes_in
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.partial import partial_sums
 from tessella.passes.tile.plan import streams
@@ -147,12 +148,16 @@ def _prefetches(problem: Problem, choice: Choice) -> bool:
 
 
 def _streams(problem: Problem, choice: Choice) -> bool:
-    """Whether a reduction without shared loops reads from memory: no cache holds what it streams
-    through. Maps, which wait for their stores too, are no faster for it."""
+    """Whether a reduction reads from memory: no cache holds what it streams through, and no step
+    of shared loops asks for it. Maps, which wait for their stores too, are no faster for it."""
     op, flat = problem.op, problem.model(choice.layouts).flat
-    if op.is_map or shared_loops(op):
+    if op.is_map or asks_ahead(op):
         return False
-    read = dict.fromkeys(op.tensors[i] for i in streams(op, flat, choice.schedule.vector))
-    bits = sum(element_of(value.type).bits for value in read)
-    far = prod(flat.ranges.values()) * bits // 8 > problem.target.l3 // 2
-    return bool(read) and far
+    read = {op.tensors[i] for i in streams(op, flat, choice.schedule.vector)}
+    points = steps(op) * prod(flat.ranges.values())
+    moved = (
+        min(bytes_in(value), points * element_of(value.type).bits // 8)
+        for value in read
+        if not lives_within(value)
+    )
+    return sum(moved) > problem.target.l3 // 2

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from xdsl.ir import Region, SSAValue
 
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.dialects.tile.nest import memory_shape, shared_loops
+from tessella.dialects.tile.nest import asks_ahead, memory_shape, shared_loops
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.packing import argument_of
 
@@ -18,7 +18,7 @@ def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
     packable = tuple(_packable(op, kernel, i) for i in range(len(op.inputs)))
     bodies = _body(op.combine), _body(op.post)
     memory = tuple(tuple(memory_shape(v)) for v in op.tensors)
-    loops = tuple(shared_loops(op).items())
+    loops = tuple(shared_loops(op).items()), asks_ahead(op)
     reached = tuple(reaches(op).items())
     types = tuple(v.type for v in op.tensors)
     return properties, op.parts, types, memory, loops, reached, packable, bodies

@@ -218,26 +218,6 @@ tile.kernel @stream(%a: tensor<5x70xf32>) -> (tensor<4x64xf32>) {
 
 // -----
 
-// A partial sum reads a stream in two places, half of its vectors in each.
-
-// CHECK-LABEL: rt.kernel @sum
-// CHECK:         %[[HALF:.*]] = arith.constant 64 : index
-// CHECK:         scf.for
-// CHECK-NEXT:      scf.for %i = %{{.*}} to %[[HALF]] step
-// CHECK-NEXT:        %[[AT:.*]] = affine.apply
-// CHECK:             vector.load %a[%[[AT]]]
-// CHECK:             %[[FAR:.*]] = affine.apply affine_map<(d0) -> ((d0 + 64))> (%[[AT]])
-// CHECK-NEXT:        vector.load %a[%[[FAR]]]
-tile.kernel @sum(%a: tensor<512xf32>) -> (tensor<f32>) {
-  %s = tile.contract + [| i: 512] (%a[i]) -> [] schedule #tile.schedule<[] reduce [i] vector i 16 by 2 partial i 128 prefetch> {
-  ^bb0(%x: f32):
-    tile.yield %x : f32
-  } : tensor<f32>
-  tile.return %s : tensor<f32>
-}
-
-// -----
-
 // Two register tiles share a panel of four vectors: each asks for two lines of the next one.
 
 // CHECK-LABEL: rt.kernel @panels

@@ -244,3 +244,47 @@ tile.kernel @stream(%a: tensor<100000000xf32>, %b: tensor<1000xf32>) -> (tensor<
   } : tensor<f32>
   tile.return %r, %s : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// So is what steps of shared loops read that ask for nothing themselves, but not what lives within
+// a step.
+
+// CHECK-LABEL: tile.kernel @blocks
+// CHECK:         tile.contract + [block: 64 | i: 1000000]
+// CHECK-SAME:    prefetch> {
+// CHECK-LABEL: tile.kernel @asking
+// CHECK:         tile.contract + [block: 64 | i: 1000000]
+// CHECK-NOT:     prefetch> {
+// CHECK-LABEL: tile.kernel @within
+// CHECK-NOT:     prefetch> {
+tile.kernel @blocks(%a: tensor<64000000xf32>) -> (tensor<64xf32>)
+    attributes {nest = #tile.nest<[64000000 by 1000000]>} {
+  %r = tile.contract + [block: 64 | i: 1000000] (%a[1000000*block + i]) -> [block] at [block] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64xf32>
+  tile.return %r : tensor<64xf32>
+}
+
+tile.kernel @asking(%a: tensor<64000000xf32>) -> (tensor<64xf32>)
+    attributes {nest = #tile.nest<[64000000 by 1000000] prefetch 64>} {
+  %r = tile.contract + [block: 64 | i: 1000000] (%a[1000000*block + i]) -> [block] at [block] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64xf32>
+  tile.return %r : tensor<64xf32>
+}
+
+tile.kernel @within(%a: tensor<1000xf32>) -> (tensor<64000xf32>)
+    attributes {nest = #tile.nest<[64000 by 1]>} {
+  %s = tile.contract = [m: 64000, i: 1000] (%a[i]) -> [m, i] at [m] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64000x1000xf32>
+  %r = tile.contract + [m: 64000 | i: 1000] (%s[m, i]) -> [m] at [m] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<64000xf32>
+  tile.return %r : tensor<64000xf32>
+}
