@@ -148,6 +148,8 @@ class Model(runnable.Model, Compiled):
         self._in_calls = CompilesInCalls(expected=1)
         self._by_value = ByValue(self.inputs)
         self._open = OpenSizes(self.inputs, bounds, source.symbols)
+        self._only: Executable | None = None
+        """The one program that a model has whose sizes and values are known."""
         self._known: set[int] = set()
         """The hashes of what programs were compiled for."""
         if not self._symbolic:
@@ -157,7 +159,7 @@ class Model(runnable.Model, Compiled):
         """Compile the one program that a model has; one that depends on values waits for them."""
         shapes = tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
         try:
-            self._executable(shapes, [None] * len(shapes))
+            self._only = self._executable(shapes, [None] * len(shapes))
         except UnknownValueError:
             if not self._by_value.indices:
                 raise
@@ -292,7 +294,7 @@ class Model(runnable.Model, Compiled):
                     yield from (replace(part, where=part.where or where) for part in model._parts())
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
-        executable = self._executable(shapes, arrays, in_call=True)
+        executable = self._only or self._executable(shapes, arrays, in_call=True)
         if executable.rest is None:
             return executable.run(arrays, self.threads, out)
         results = executable.run(arrays, self.threads)

@@ -153,23 +153,26 @@ class Model(ABC):
             )
         if feeds.keys() != self._names:
             raise self._wrong_names(feeds)
-        arrays = [self._checked(each, feeds) for each in self._inputs]
-        shapes = tuple([a.shape for a in arrays])
-        if self._symbolic:
-            self._check_symbols(shapes)
+        values = [feeds[each.name] for each in self._inputs]
         if output_names is None and out is None:
-            return self._results(shapes, arrays, ())
+            return self.run_in_order(values)
         chosen = range(len(self.outputs))
         if output_names is not None:
             chosen = self._positions(output_names)
         if out is None:
-            results = self._results(shapes, arrays, ())
+            results = self.run_in_order(values)
             return [results[i] for i in chosen]
+        shapes, arrays = self._checked(values)
         given = outputs.checked([self.outputs[i] for i in chosen], out, arrays)
         pairs = [*zip(chosen, given, strict=True)]
         memory = {i: each.memory for i, each in pairs if each is not None}
         results = self._results(shapes, arrays, [*map(memory.get, range(len(self.outputs)))])
         return [outputs.put(results[i], each) for i, each in pairs]
+
+    def run_in_order(self, values: Sequence[npt.ArrayLike]) -> list[Array]:
+        """All outputs for all inputs, in order. Raises InputError as `run` does."""
+        shapes, arrays = self._checked(values)
+        return self._results(shapes, arrays, ())
 
     def __call__(
         self,
@@ -184,6 +187,9 @@ class Model(ABC):
         ``out`` is an array for the output, or a list of arrays, as `run` takes them. Of a model
         that has an input named so, ``out`` is that input.
         """
+        if out is None and not named and len(arrays) == len(self.inputs):
+            results = self.run_in_order(arrays)
+            return results[0] if len(results) == 1 else results
         names = [info.name for info in self.inputs]
         if out is not None and "out" in names:
             named, out = {**named, "out": cast(Array, out)}, None
@@ -257,17 +263,21 @@ class Model(ABC):
             raise InputError(f"no output {', '.join(map(repr, wrong))}", expected=", ".join(known))
         return [known.index(n) for n in names]
 
-    def _checked(self, wanted: _Input, feeds: Mapping[str, npt.ArrayLike]) -> Array:
-        name, dtype, shape = wanted.name, wanted.dtype, wanted.shape
-        array = feeds[name]
-        if (
-            type(array) is np.ndarray
-            and array.dtype == dtype
-            and array.shape == shape
-            and array.flags.carray
-        ):
-            return array
-        return wanted.convert(array)
+    def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
+        """All inputs, as arrays that fit, and their shapes."""
+        arrays = [
+            value
+            if type(value) is np.ndarray
+            and value.dtype == wanted.dtype
+            and value.shape == wanted.shape
+            and value.flags.carray
+            else wanted.convert(value)
+            for wanted, value in zip(self._inputs, values, strict=True)
+        ]
+        shapes = tuple([array.shape for array in arrays])
+        if self._symbolic:
+            self._check_symbols(shapes)
+        return shapes, arrays
 
     def _check_symbols(self, shapes: Shapes) -> None:
         """A symbol stands for one size in all inputs."""

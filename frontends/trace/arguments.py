@@ -20,6 +20,19 @@ from tessella.support.errors import InputError, OptionError
 _NUMBERS = (int, float)
 
 
+PlainTypes = tuple[tuple[tuple[int, ...], DType], ...]
+"""The shapes and dtypes of arguments that are arrays."""
+
+
+def plain_types(args: Sequence[object]) -> PlainTypes | None:
+    """What a program depends on of arguments that are all arrays of this machine's byte order, in
+    order; None for others."""
+    for each in args:
+        if type(each) is not np.ndarray or not each.dtype.isnative:
+            return None
+    return tuple([(each.shape, each.dtype) for each in cast("Sequence[Array]", args)])
+
+
 class Spec:
     """Shape and dtype of an array that is not there: ``f.lower(tessella.Spec((8, 3)))``."""
 

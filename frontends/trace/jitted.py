@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from time import perf_counter
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
@@ -13,8 +13,9 @@ from tessella.driver.model import Model
 from tessella.driver.options import CompileOptions, Options, make_options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import MAX_PROGRAMS, Lowered
-from tessella.frontends.trace.arguments import Call, Parameters
+from tessella.frontends.trace.arguments import Call, Parameters, PlainTypes, plain_types
 from tessella.frontends.trace.program import TracedProgram, trace
+from tessella.frontends.trace.traced import Array
 from tessella.frontends.trace.tree import Tree
 from tessella.support.copies import Compiled
 
@@ -46,19 +47,27 @@ class Jitted(Compiled, Generic[P, R]):
         self._parameters = Parameters(function, static_argnames)
         self._options = options
         self._programs: ProgramTable[tuple[Model, Tree]] = ProgramTable(MAX_PROGRAMS)
+        self._keys: dict[PlainTypes | None, Hashable] = {}
+        """Of programs, by what arguments they are for: calls with arrays alone are not taken apart
+        again."""
         self._in_calls = CompilesInCalls(expected=USUAL)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's result, computed by the compiled program."""
-        call = self._parameters.call(args, kwargs)
-        if call.is_inlined:
-            return self._function(*args, **kwargs)
-        arrays = call.arrays()
-        model, result = self._programs.get(call.key(arrays), lambda: self._compiled_in_call(call))
-        names = (info.name for info in model.inputs)
-        results = model.run(None, dict(zip(names, arrays, strict=True)))
-        return cast(R, result.unflatten(iter(results)))
+        plain = None if kwargs else plain_types(args)
+        key, arrays = self._keys.get(plain), cast(Sequence[Array], args)
+        if key is None:
+            call = self._parameters.call(args, kwargs)
+            if call.is_inlined:
+                return self._function(*args, **kwargs)
+            arrays = call.arrays()
+            key = call.key(arrays)
+            if plain is not None:
+                self._remember(plain, key)
+        make = functools.partial(self._compiled_in_call, args, kwargs)
+        model, result = self._programs.get(key, make)
+        return cast(R, result.unflatten(iter(model.run_in_order(arrays))))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for these arguments: arrays, or each a ``tessella.Spec``. It is not run."""
@@ -70,8 +79,15 @@ class Jitted(Compiled, Generic[P, R]):
     def __repr__(self) -> str:
         return f"jit({getattr(self._function, '__qualname__', self._function)})"
 
-    def _compiled_in_call(self, call: Call) -> tuple[Model, Tree]:
-        began = perf_counter()
+    def _remember(self, plain: PlainTypes, key: Hashable) -> None:
+        if len(self._keys) >= MAX_PROGRAMS:
+            self._keys.clear()
+        self._keys[plain] = key
+
+    def _compiled_in_call(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Model, Tree]:
+        began, call = perf_counter(), self._parameters.call(args, kwargs)
         compiled = self._compiled(call)
         name = getattr(self._function, "__qualname__", str(self._function))
         why = f"it was called with {call}"
