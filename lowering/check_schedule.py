@@ -12,6 +12,7 @@ from tessella.dialects.tile.reach import GRANULE, reaches
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import tiles_end
+from tessella.passes.tile.tiles import has_ends
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import UndecidedSizeError, symbols_of
 
@@ -60,6 +61,8 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         "rows over another free index than lanes",
         s.rows is None or (s.rows != s.vector and s.rows in flat.free),
     )
+    rows = 1 if s.rows is None else flat.ranges[s.rows]
+    yield "tiles for all rows", has_ends(rows, s.row_tile, s.ends)
     yield "blocks of free indices", blocked <= set(flat.free)
     yield "no blocks of constrained rows", s.rows not in blocked & constrained
     yield (

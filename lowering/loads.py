@@ -137,37 +137,48 @@ class Loads:
             start = self.address(operand, point, 0, u)
             height = len(point.rows) % self.s.lanes
             loaded = [
-                self._vector_now(buffer, start + lane * stride, None, height).ssa
-                for lane in range(point.tail_of(u) or self.s.lanes)
+                self._vector_now(buffer, self.e.step(start, lane, stride), None, height).ssa
+                for lane in self._lanes(point.tail_of(u))
             ]
             self.transposed[key] = transpose(self.e, loaded, self.s.lanes)
         return Val(self.transposed[key][row], varying=True)
+
+    def _lanes(self, tail: Size) -> Iterator[Pos]:
+        """The lanes that count; where their number depends on symbols, all, of which those beyond
+        are the last that counts."""
+        if expression(tail) is None:
+            yield from (Pos(None, lane) for lane in range(tail or self.s.lanes))
+            return
+        last = Pos(self.e.index(tail - 1))
+        yield from (self.e.min(Pos(None, lane), last) for lane in range(self.s.lanes))
 
     def _load_strided(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """Strided elements from as many vectors as the stride."""
         stride = self.plan.operands[operand].stride
         start = self.address(operand, point, row, u)
-        lanes = point.tail_of(u) or self.s.lanes
+        tail = point.tail_of(u)
         # nothing is read after the last lane's element
-        size = (lanes - 1) * stride + 1
+        size = ((self.s.lanes if tail == 0 else tail) - 1) * stride + 1
+
+        most = self.s.lanes * stride
 
         def load() -> Val:
             chunks = [
                 self._load_chunk(operand, start, point, row, u, first, size - first)
-                for first in range(0, size, self.s.lanes)
+                for first in range(0, min(bounds_of(size)[1], most), self.s.lanes)
             ]
             return Val(pick(self.e, chunks, stride), varying=True)
 
         return self.bodies.cached((operand, start, mask.ssa if mask else None, size), load)
 
     def _load_chunk(
-        self, operand: int, start: Pos, point: Point, row: int, u: int, first: int, size: int
+        self, operand: int, start: Pos, point: Point, row: int, u: int, first: int, size: Size
     ) -> SSAValue:
         """A vector of an operand from the element ``first`` on, of which ``size`` elements may be
         read."""
         guards = self.plan.operands[operand].guards
         masks = [self.holds(c, point, row, u, first) for c in self._active(guards, point)]
-        if size < self.s.lanes:
+        if bounds_of(size)[0] < self.s.lanes:
             masks.append(Val(self.e.lane_mask(size), varying=True))
         return self._vector_now(self.buffers[operand], start + first, self._all(masks), 0).ssa
 

@@ -32,13 +32,20 @@ from tessella.lowering.prefetch import Ahead
 from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
-from tessella.passes.tile.tiles import Tiles, boundary_as_loops, overlaps, shrinking, split
+from tessella.passes.tile.tiles import (
+    Tiles,
+    boundary_as_loops,
+    in_lanes,
+    overlaps,
+    split,
+    with_ends,
+)
 from tessella.support.sizes import (
     Size,
     UndecidedSizeError,
     at_most,
+    bounds_of,
     ceil_div,
-    estimated,
     expression,
     symbols_of,
 )
@@ -48,10 +55,6 @@ FEW = 0.75
 bounds code: a 3x3 convolution of 128 channels of 28x28 on avx512 has 630 instructions, and 835 if
 they never are."""
 
-
-FEW_ROWS = 4
-"""Rows of the last tile of a reduction over a range that depends on symbols: a tile of fewer takes
-as long, as its sums wait for each other."""
 HELD = 24
 """Vectors that a loop over tiles of a map reads of an operand, and that may stay in registers. On
 avx512, layer norm of 384 channels takes 20% longer where its loop stays. Where loops of more
@@ -175,19 +178,19 @@ class Statement:
         self, name: str, extent: Size, size: int, interior: tuple[Size, Size]
     ) -> Iterator[Tiles]:
         if expression(extent) is not None and interior == (0, extent):
-            return self._shrinking(name, extent, size)
+            return self._open(name, extent, size)
         overlap = overlaps(self.op, self.flat, name, extent, size)
         return split(extent, size, interior, overlap=overlap)
 
-    def _shrinking(self, name: str, extent: Size, size: int) -> Iterator[Tiles]:
-        """The tiles of a range that depends on symbols. Those of a map may overlap as a whole,
-        those of a reduction in a few rows or one vector."""
+    def _open(self, name: str, extent: Size, size: int) -> Iterator[Tiles]:
+        """The tiles of a range that depends on symbols."""
         if any(name in a.lanes for a in self.flat.accesses):
             names = (symbol.name for symbol in symbols_of([extent]))
             raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", names)
-        unit = self.s.lanes if name == self.s.vector else 1
-        few = size if self.op.is_map else unit if name == self.s.vector else FEW_ROWS
-        return shrinking(extent, size, unit=unit, few=few)
+        if name == self.s.vector:
+            few = size if self.op.is_map else self.s.lanes
+            return in_lanes(extent, size, lanes=self.s.lanes, few=few)
+        return with_ends(extent, size, self.s.ends if name == self.s.rows else ())
 
     def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:
         """The point with the register tile's extent along an index."""
@@ -199,7 +202,8 @@ class Statement:
         if name == self.s.vector:
             full, tail = divmod(tiles.size, self.s.lanes)
             vectors = full + (tail > 0)
-            return replace(point, vectors=vectors, tail=tail, masked=tiles.boundary)
+            masked = tiles.boundary
+            return replace(point, vectors=vectors, tail=tail or tiles.tail, masked=masked)
         return point
 
     def _share_of(self, name: str) -> tuple[SSAValue, SSAValue] | None:
@@ -473,8 +477,9 @@ class Statement:
 
     @cached_property
     def _asked(self) -> int:
-        """How many of the lines of a point each register tile of a panel asks for."""
-        ranges = {name: estimated(self.flat.ranges[name]) for name in self._inside_panel}
+        """How many of the lines of a point each register tile of a panel asks for: together all,
+        even if there are as few as can be."""
+        ranges = {name: bounds_of(self.flat.ranges[name])[0] for name in self._inside_panel}
         tiles = prod(ceil_div(ranges[n], step) for n, step in self._inside_panel.items())
         return ceil_div(self.s.vectors, tiles)
 

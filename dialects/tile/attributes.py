@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import Data
@@ -275,6 +276,10 @@ class Schedule:
     """A free index that is divided between threads, and how many of its values, whole tiles, are
     given to a thread at a time. None if one thread runs the statement, or a loop around it is
     divided."""
+    ends: tuple[int, ...] = ()
+    """Rows of the last tile, which lies over the one before it, where their number depends on
+    symbols: it has the least of these that are no fewer than the rows that are left, or else as
+    many as all tiles."""
 
     @property
     def width(self) -> int:
@@ -307,6 +312,7 @@ class ScheduleAttr(Data[Schedule]):
         vector = rows = None
         lanes = vectors = row_tile = unroll = 1
         blocks: list[tuple[str, int]] = []
+        ends: Sequence[int] = ()
         with parser.in_angle_brackets():
             order = names()
             parser.parse_keyword("reduce")
@@ -319,6 +325,11 @@ class ScheduleAttr(Data[Schedule]):
             if parser.parse_optional_keyword("rows"):
                 rows = parser.parse_identifier(" an index")
                 row_tile = parser.parse_integer(allow_negative=False)
+                if parser.parse_optional_keyword("ends"):
+                    ends = parser.parse_comma_separated_list(
+                        parser.Delimiter.SQUARE,
+                        lambda: parser.parse_integer(allow_negative=False),
+                    )
             if parser.parse_optional_keyword("unroll"):
                 unroll = parser.parse_integer(allow_negative=False)
             partial = block() if parser.parse_optional_keyword("partial") else None
@@ -328,7 +339,7 @@ class ScheduleAttr(Data[Schedule]):
             parallel = block() if parser.parse_optional_keyword("parallel") else None
         return Schedule(
             *(order, reduction, vector, lanes, vectors, rows, row_tile, unroll, tuple(blocks)),
-            *(partial, prefetch, parallel),
+            *(partial, prefetch, parallel, tuple(ends)),
         )
 
     def print_parameter(self, printer: Printer) -> None:
@@ -338,6 +349,8 @@ class ScheduleAttr(Data[Schedule]):
             text += f" vector {s.vector} {s.lanes} by {s.vectors}"
         if s.rows is not None:
             text += f" rows {s.rows} {s.row_tile}"
+        if s.ends:
+            text += f" ends [{', '.join(map(str, s.ends))}]"
         if s.unroll > 1:
             text += f" unroll {s.unroll}"
         if s.partial is not None:

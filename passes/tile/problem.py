@@ -12,7 +12,7 @@ from tessella.dialects.tile.flat import Flat, flatten, simplify
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import packed_layouts
-from tessella.support.sizes import estimated, expression
+from tessella.support.sizes import Size, estimated, expression
 from tessella.targets import Target
 
 Layouts = Mapping[int, Layout]
@@ -56,10 +56,10 @@ class Problem:
         return self._models[key]
 
     @cached_property
-    def symbolic(self) -> frozenset[str]:
-        """The indices whose ranges depend on symbols, by the names that they have once merged."""
+    def symbolic(self) -> Mapping[str | None, Size]:
+        """The ranges that depend on symbols, by the names that their indices have once merged."""
         indices = simplify(flatten(self.op)).indices
-        return frozenset(i.name for i in indices if expression(i.range) is not None)
+        return {i.name: i.range for i in indices if expression(i.range) is not None}
 
     def packed(self, vector: str, rows: str | None, width: int) -> Layouts:
         """The operand layouts that register tiles of this width require."""

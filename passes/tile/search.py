@@ -23,6 +23,7 @@ from tessella.passes.tile.plan import streams
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
 from tessella.passes.tile.statement_key import statement_key
+from tessella.passes.tile.tiles import ends_of
 from tessella.targets import Target
 
 BUDGET = 24
@@ -56,7 +57,9 @@ def _search(problem: Problem) -> Choice:
     if partial is not None and partial[0] in problem.symbolic:
         partial = None
     prefetch = _prefetches(problem, best) or _streams(problem, best)
-    schedule = replace(best.schedule, partial=partial, prefetch=prefetch)
+    rows = problem.symbolic.get(best.schedule.rows)
+    ends = () if rows is None else ends_of(rows, best.schedule.row_tile)
+    schedule = replace(best.schedule, partial=partial, prefetch=prefetch, ends=ends)
     return replace(best, schedule=schedule)
 
 

@@ -28,7 +28,7 @@ from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import transposing_rows, vector_indices, window_rows
-from tessella.support.sizes import Size, ceil_div
+from tessella.support.sizes import Size, bounds_of, ceil_div
 
 # "Of all choices": of 2068, the statements of `bench.cases` and the models of the tests on avx512
 # and avx2, how many change, and their cycles in the model.
@@ -39,6 +39,9 @@ mean and 34% at most; with 7 and 5 too, 47 take 2% less, for more candidates."""
 MAX_ROWS = 16
 """Rows of a register tile, which bound its code. Without it, 42 of all choices change, all on
 avx512, and take 9% less in the mean."""
+MOST_OF_FEW = 8
+"""Rows of a register tile where there may be fewer of them: each number of rows below is another
+tile. With 8, two tiles have all rows of a range of few (`driver/open_sizes.py`)."""
 WINDOW_OPS = 640
 """Instructions of an unrolled window. With as few as in other loops, average pools of 192 channels
 take 1% more cycles of the model on neon."""
@@ -131,15 +134,27 @@ class TileFamily:
             return
         extent = self.plain.ranges[self.rows]
         tiles = [ceil_div(extent, n) for n in range(1, min(MAX_ROWS, extent, most) + 1)]
-        yield from (n for n in range(2, len(tiles) + 1) if n == 2 or tiles[n - 1] < tiles[n - 2])
+        few = self._has_few_rows
+        yield from (
+            n
+            for n in range(2, len(tiles) + 1)
+            if (n == 2 or tiles[n - 1] < tiles[n - 2]) and (n <= MOST_OF_FEW or not few)
+        )
 
     def _map_heights(self) -> Iterator[int]:
         if self.rows is None:
             yield 1
         elif self._is_transposed:
-            yield min(self.lanes, self.plain.ranges[self.rows])
+            few = MOST_OF_FEW if self._has_few_rows else self.lanes
+            yield min(self.lanes, few, self.plain.ranges[self.rows])
         else:
             yield from (n for n in WINDOW_ROWS if n <= self.plain.ranges[self.rows])
+
+    @property
+    def _has_few_rows(self) -> bool:
+        """Whether there may be fewer rows than a tile could have, as symbols have small values."""
+        rows = self.problem.symbolic.get(self.rows)
+        return rows is not None and bounds_of(rows)[0] < MAX_ROWS
 
     @cached_property
     def _is_transposed(self) -> bool:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
+from math import gcd
 
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat
-from tessella.support.sizes import Size, bounds_of, ceil_div, known, round_up
+from tessella.support.sizes import (
+    Size,
+    bounds_of,
+    ceil_div,
+    expression,
+    known,
+    round_up,
+    terms_of,
+)
 
 OVERLAPPED = 16
 """Tiles of a reduction that may be computed once more in part: the work of one in 16 at most.
@@ -25,6 +34,8 @@ class Tiles:
     stop: Size
     boundary: bool = False
     """Whether constraints have to be checked point by point."""
+    tail: Size = 0
+    """Lanes of the last vector that count, where their number depends on symbols; else 0."""
 
     @property
     def count(self) -> Size:
@@ -34,33 +45,76 @@ class Tiles:
     def overlap(self) -> bool:
         """Whether the last tile overlaps the one before it, or may do so."""
         whole = (self.stop - self.start) % self.size == 0
-        return not whole
+        return not whole and self.tail == 0
 
 
-def _sizes(tile: int, unit: int, least: int, few: int) -> Iterator[int]:
-    """The sizes of tiles of a range that depends on symbols, and is no smaller than ``least``: each
-    about half of the one before, in whole units where it is no less than one, until few values are
-    left over at most, and the last fits into the range."""
-    yield tile
-    while tile > few or tile > least:
-        half = ceil_div(tile, 2)
-        tile = round_up(half, unit) if tile > unit else half
-        yield tile
+# ** ranges that depend on symbols **
 
 
-def shrinking(range_: Size, tile: int, *, unit: int, few: int) -> Iterator[Tiles]:
-    """The tiles of a range that depends on symbols: those of each size run in a loop as often as
-    they fit, and the last one of the least lies over the one before it."""
-    start: Size = 0
+def ends_of(range_: Size, tile: int) -> tuple[int, ...]:
+    """The rows of the last tile of a range that depends on symbols, which lies over the tile before
+    it: a quarter of a tile, or more of them. Where there may be fewer rows than a tile has, all
+    numbers of them."""
+    if range_ % tile == 0:
+        return ()
+    least, each = bounds_of(range_)[0], gcd(tile, *terms_of(range_).values())
+    if least < tile:
+        return tuple(n for n in range(tile - 1, least - 1, -1) if n % each == 0)
+    quarter = round_up(ceil_div(tile, 4), each)
+    return tuple(range(quarter, tile, quarter))[::-1]
+
+
+def has_ends(range_: Size, tile: int, ends: Sequence[int]) -> bool:
+    """Whether tiles, and last ones of so many rows, cover a range without one that leaves it."""
+    if expression(range_) is None or range_ % tile == 0:
+        return not ends
+    needed = ends_of(range_, tile) if bounds_of(range_)[0] < tile else ()
+    heights = tile, *ends, 0
+    return needed in ((), tuple(ends)) and all(a > b for a, b in pairwise(heights))
+
+
+def with_ends(range_: Size, tile: int, ends: Sequence[int]) -> Iterator[Tiles]:
+    """The tiles of rows whose number depends on symbols: as many as fit, and one of the least rows
+    that are no fewer than those that are left. It lies over the tile before it."""
     if range_ % tile == 0:
         yield Tiles(0, tile, range_)
         return
-    sizes = list(_sizes(tile, unit, bounds_of(range_)[0], few))
-    for size in sizes[:-1]:
-        stop = start + (range_ - start) // size * size
-        yield Tiles(start, size, stop)
-        start = stop
-    yield Tiles(start, sizes[-1], range_)
+
+    whole, first = range_ // tile * tile, next(iter(ends), 0)
+
+    def are_left(more: int) -> Size:
+        """1 if more rows than these are left, else 0."""
+        return ((range_ + (tile - 1 - more)) // tile * tile - whole) // tile
+
+    yield Tiles(0, tile, whole + (range_ - whole) * are_left(first))
+    for rows, fewer in pairwise((*ends, 0)):
+        count = are_left(fewer) - are_left(rows)
+        yield Tiles(range_ - rows, rows, range_ - rows + rows * count)
+
+
+def in_lanes(range_: Size, tile: int, *, lanes: int, few: int) -> Iterator[Tiles]:
+    """The tiles of lanes whose number depends on symbols: those of each size run in a loop as often
+    as they fit, each about half of the one before, in whole vectors. The last lies over the one
+    before it, or is a vector in part where there may be fewer lanes than one has."""
+    if range_ % tile == 0:
+        yield Tiles(0, tile, range_)
+        return
+    least, most = bounds_of(range_)
+    start: Size = 0
+    while tile > lanes and tile > min(few, least):
+        stop = start + (range_ - start) // tile * tile
+        yield Tiles(start, tile, stop)
+        start, tile = stop, round_up(ceil_div(tile, 2), lanes)
+    if tile <= least:
+        yield Tiles(start, tile, range_)
+        return
+    whole = range_ // lanes * lanes if most >= lanes else 0
+    if whole != 0:
+        yield Tiles(start, lanes, whole)
+    yield Tiles(whole, lanes, range_, tail=range_ - whole)
+
+
+# ** ranges that are numbers **
 
 
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:

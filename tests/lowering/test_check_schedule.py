@@ -27,6 +27,7 @@ BROKEN = [
     ("[n, m] reduce [k] vector n 8 by 0", "numbers above 0"),
     ("[n, m] reduce [k] vector n 0 by 1", "numbers above 0"),
     ("[n, m] reduce [k] rows m 0", "numbers above 0"),
+    ("[n, m] reduce [k] vector n 8 by 2 rows m 8 ends [4]", "tiles for all rows"),
     ("[n, m] reduce [k] unroll 0", "numbers above 0"),
     ("[n, m] reduce [k] vector n 8 by 0 blocks [n 16]", "numbers above 0"),
     ("[n, m] reduce [k] vector n 1 by 2", "two lanes or more"),

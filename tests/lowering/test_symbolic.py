@@ -146,6 +146,11 @@ def row_sums(m: int, n: int) -> Graph:
     return g.graph(g.op(nn.ReduceSumOp, [g.inputs["x"]], axes=(1,), keepdims=False))
 
 
+def pair_sums(n: int) -> Graph:
+    g = GraphBuilder(x=normal(n, 2))
+    return g.graph(g.op(nn.ReduceSumOp, [g.inputs["x"]], axes=(1,), keepdims=False))
+
+
 def column_maxima(m: int, n: int) -> Graph:
     g = GraphBuilder(x=normal(m, n))
     return g.graph(g.op(nn.ReduceMaxOp, [g.inputs["x"]], axes=(0,), keepdims=False))
@@ -246,6 +251,7 @@ PROGRAMS = [
     mlp,
     conv,
     row_sums,
+    pair_sums,
     column_maxima,
     concat,
     activated_concat,

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.passes.tile.tiles import boundary_as_loops, parts, split
+from tessella.passes.tile.tiles import (
+    Tiles,
+    boundary_as_loops,
+    ends_of,
+    has_ends,
+    in_lanes,
+    parts,
+    split,
+    with_ends,
+)
+from tessella.support.sizes import Size, Symbol, value_of
 
 
 @given(
@@ -61,3 +74,67 @@ def test_parts(extent: int, size: int) -> None:
     assert [width for width, _ in found[:-1]] == [size] * (len(found) - 1)
     full = -(-extent // size)
     assert parts(extent, size, overlap=True) == [(min(extent, size), full)]
+
+
+def ran(tiles: Iterable[Tiles], n: int) -> list[tuple[int, int]]:
+    """Where each tile begins and ends, as the loops run for a value of the symbol."""
+    found: list[tuple[int, int]] = []
+    for each in tiles:
+        start, stop, tail = (
+            value_of(size, {"n": n}) for size in (each.start, each.stop, each.tail)
+        )
+        for at in range(start, stop, each.size):
+            first = min(at, stop - each.size) if each.overlap else at
+            found.append((first, first + (tail or each.size)))
+    return found
+
+
+def covers(found: Sequence[tuple[int, int]], extent: int) -> bool:
+    """Whether tiles are all values of a range, in their order, and no others."""
+    at = 0
+    for start, stop in found:
+        if not 0 <= start <= at < stop:
+            return False
+        at = stop
+    return at == extent
+
+
+@given(
+    least=st.integers(1, 20),
+    tile=st.integers(1, 16),
+    factor=st.integers(1, 4),
+    more=st.integers(0, 40),
+)
+def test_rows_that_depend_on_a_symbol(least: int, tile: int, factor: int, more: int) -> None:
+    """As many whole tiles as fit, and at most one for the rows that are left, of at most a quarter
+    more."""
+    range_: Size = factor * Symbol("n", least, 100).size
+    ends = ends_of(range_, tile)
+    assert has_ends(range_, tile, ends)
+    found = ran(with_ends(range_, tile, ends), least + more)
+    extent = factor * (least + more)
+    assert covers(found, extent)
+    assert len(found) == -(-extent // tile)
+    computed = sum(stop - start for start, stop in found)
+    assert computed - extent < max(-(-tile // 4), factor)
+
+
+@pytest.mark.parametrize("ends", [(), (6,), (7, 6, 4, 3, 2), (6, 7, 5, 4, 3, 2), (8,)])
+def test_tiles_that_leave_few_rows(ends: Sequence[int]) -> None:
+    """Where there may be fewer rows than in a tile, there is a tile for each number of them."""
+    assert not has_ends(Symbol("n", 2, 15).size, 8, ends)
+
+
+@given(
+    least=st.integers(1, 20),
+    vectors=st.integers(1, 8),
+    more=st.integers(0, 40),
+    whole=st.booleans(),
+)
+def test_lanes_that_depend_on_a_symbol(least: int, vectors: int, more: int, whole: bool) -> None:
+    range_ = Symbol("n", least, 100).size
+    few = 8 * vectors if whole else 8
+    found = list(in_lanes(range_, 8 * vectors, lanes=8, few=few))
+    assert covers(ran(found, least + more), least + more)
+    assert all(tiles.size % 8 == 0 for tiles in found)
+    assert any(tiles.tail != 0 for tiles in found) == (least < 8)
