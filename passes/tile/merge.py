@@ -15,11 +15,15 @@ from tessella.dialects.tile import (
     CallOp,
     ContractOp,
     ExtractOp,
+    Index,
+    IndicesAttr,
     KernelOp,
     Linear,
     ReturnOp,
     through_views,
 )
+from tessella.dialects.tile.nest import counted
+from tessella.passes.tile.rebuild import reads_points
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Pair:
         )
         for value, argument in outer.items():
             argument.name_hint = value.name_hint
+        for op in kernel.statements:
+            take_blocks(op)
         return kernel
 
     def _append(self, block: Block, number: int, arguments: Sequence[SSAValue]) -> list[SSAValue]:
@@ -90,6 +96,43 @@ class Pair:
             for i, argument in enumerate(call.arguments)
             if argument is value
         )
+
+
+def take_blocks(op: ContractOp) -> None:
+    """Let a map that reads all of a tensor run the blocks that its writer counts, so that both can
+    share a loop over them: ``[y: 224] (%t[y]) -> [y]`` becomes ``[y: 56, y_in: 4] (%t[4*y + y_in])
+    -> [4*y + y_in]``."""
+    for value, access in zip(op.inputs, op.input_accesses, strict=True):
+        writer = value.owner
+        if not isinstance(writer, ContractOp) or not _is_plain(op):
+            continue
+        for form, written in zip(access, writer.out_access, strict=True):
+            found, name = counted(written, writer.ranges), form.single
+            if name is None or found is None or found[1] == 1:
+                continue
+            if op.ranges[name] == found[1] * writer.ranges[found[0]]:
+                _divide(op, name, found[1])
+                return
+
+
+def _is_plain(op: ContractOp) -> bool:
+    """Whether a statement is a map whose indices occur in its accesses alone."""
+    return (
+        op.is_map and op.post_block is None and not op.where_list and not reads_points(op.combine)
+    )
+
+
+def _divide(op: ContractOp, name: str, block: int) -> None:
+    """Make two indices of one, which counts blocks of so many values."""
+    inner = f"{name}_in"
+    both = {name: Linear.of(name, block) + Linear.of(inner)}
+    indices: list[Index] = []
+    for index in op.index_list:
+        divided = Index(name, index.range // block), Index(inner, block)
+        indices += divided if index.name == name else [index]
+    op.indices = IndicesAttr(tuple(indices))
+    forms = (tuple(form.substitute(both) for form in access) for access in op.access_list)
+    op.accesses = ArrayAttr(map(AccessAttr, forms))
 
 
 def _fits(argument: SSAValue, value: SSAValue) -> bool:

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import ModelProto, helper
 
 import tessella
+from tests.frontends.onnx.models import model, value
+from tests.models import run_onnxruntime
 from tests.native import Array
 
 
@@ -115,3 +118,34 @@ def test_what_is_read_in_between_stays_apart() -> None:
     x = normal(0, 600_000)
     text = kernels_of(lambda x: (x - x.max()).sum(), [x])
     assert text.count("tile.kernel @") == 2
+
+
+# ** what only moves elements **
+
+
+def filtered(channels: int, side: int) -> ModelProto:
+    """A convolution of an image in nchw, whose result is in nchw too."""
+    w = normal(0, channels, channels, 3, 3) / np.float32(3 * channels**0.5)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    shape = [1, channels, side, side]
+    return model(nodes, [value("x", shape)], [value("y", shape)], weights={"w": w})
+
+
+@pytest.mark.parametrize("side, kernels", [(224, 1), (225, 2), (40, 3)])
+def test_relayouts_join_the_convolution(side: int, kernels: int) -> None:
+    """The one before it does for images that are larger than the second level of cache, the one
+    after it where rows of tiles divide the image too."""
+    text = tessella.compile(filtered(32, side), target="avx512").as_text("tile")
+    assert text.count("tile.kernel @") == kernels
+
+
+@pytest.mark.parametrize("channels, side", [(32, 128), (32, 96), (40, 97), (24, 130)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_of_strips(channels: int, side: int, threads: int) -> None:
+    proto, x = filtered(channels, side), normal(1, 1, channels, side, side)
+    found = tessella.compile(proto, threads=threads).run(None, {"x": x})[0]
+    [wanted] = run_onnxruntime(proto, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

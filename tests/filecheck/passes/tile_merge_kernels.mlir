@@ -120,3 +120,44 @@ tile.segment @pooled(%x: tensor<1x96x112x112xf32, #place.at<x86, f32, nhwc>>) ->
   %s = tile.call @mean_1(%y) : tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>
   tile.return %y, %s : tensor<1x96x56x56xf32, #place.at<x86, f32, nhwc>>, tensor<1x96x1x1xf32, #place.at<x86, f32, nhwc>>
 }
+
+// -----
+
+// What only moves elements joins a kernel that computes much with each: it is moved strip by strip, the result in the
+// blocks of rows that the kernel writes.
+
+// CHECK-LABEL: tile.kernel @transpose_squares_transpose_4
+// CHECK-NEXT:    %[[T:.*]] = tile.contract = [c: 64, y: 512, x: 64] (%x[c, y, x]) -> [y, x, c]
+// CHECK:         %[[S:.*]] = tile.contract + [b: 128, i: 4, x: 64, c: 64 | j: 64, k: 3] (%[[T]][4*b + i + k - 1, x, j], %w[j, c]) -> [4*b + i, x, c]
+// CHECK:         tile.contract = [c: 64, y: 128, y_in: 4, x: 64] (%[[S]][4*y + y_in, x, c]) -> [c, 4*y + y_in, x]
+// CHECK-LABEL: tile.segment @strips
+// CHECK-NEXT:    tile.call @transpose_squares_transpose_4(%x, %w)
+// CHECK-NEXT:    tile.return
+tile.kernel @transpose_0(%x: tensor<64x512x64xf32>) -> (tensor<512x64x64xf32>) attributes {code = 0 : i64} {
+  %t = tile.contract = [c: 64, y: 512, x: 64] (%x[c, y, x]) -> [y, x, c] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<512x64x64xf32>
+  tile.return %t : tensor<512x64x64xf32>
+}
+tile.kernel @squares_1(%x: tensor<512x64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<512x64x64xf32>) attributes {code = 1 : i64} {
+  %s = tile.contract + [b: 128, i: 4, x: 64, c: 64 | j: 64, k: 3] (%x[4*b + i + k - 1, x, j], %w[j, c]) -> [4*b + i, x, c] {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<512x64x64xf32>
+  tile.return %s : tensor<512x64x64xf32>
+}
+tile.kernel @transpose_2(%x: tensor<512x64x64xf32>) -> (tensor<64x512x64xf32>) attributes {code = 2 : i64} {
+  %t = tile.contract = [c: 64, y: 512, x: 64] (%x[y, x, c]) -> [c, y, x] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<64x512x64xf32>
+  tile.return %t : tensor<64x512x64xf32>
+}
+tile.segment @strips(%x: tensor<64x512x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x512x64xf32>) {
+  %t = tile.call @transpose_0(%x) : tensor<512x64x64xf32>
+  %s = tile.call @squares_1(%t, %w) : tensor<512x64x64xf32>
+  %r = tile.call @transpose_2(%s) : tensor<64x512x64xf32>
+  tile.return %r : tensor<64x512x64xf32>
+}
