@@ -9,7 +9,7 @@ from typing import Protocol
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.nn.core import Array, Tensor, dtype_of, shape_of
 from tessella.dialects.rt import KernelOp
@@ -43,7 +43,7 @@ class Subprogram:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    shapes: Mapping[str, Dimensions]
+    types: Mapping[str, ValueInfo]
     """Of inputs, as far as they are known before. Sizes that steps find have names."""
     bounds: Mapping[str, tuple[int, int]]
     """Of names that stand for symbols of the program."""
@@ -144,6 +144,11 @@ def dimensions(shape: Sequence[Size]) -> Dimensions:
     return tuple(size if expression(size) is None else str(size) for size in shape)
 
 
+def info(name: str, type: Attribute) -> ValueInfo:
+    """The type of a value in a signature."""
+    return ValueInfo(name, dtype_name(dtype_of(type)), dimensions(shape_of(type)))
+
+
 def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
     """Inputs and outputs of the module's ``@main``."""
     func = main_function(module)
@@ -153,10 +158,7 @@ def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
         _names(func.res_attrs, len(types[1]), "output"),
     )
     inputs, outputs = (
-        [
-            ValueInfo(name, dtype_name(dtype_of(t)), dimensions(shape_of(t)))
-            for name, t in zip(group, group_types, strict=True)
-        ]
+        [info(name, t) for name, t in zip(group, group_types, strict=True)]
         for group, group_types in zip(names, types, strict=True)
     )
     return inputs, outputs

@@ -25,15 +25,16 @@ from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
 from tessella.runtime.artifact import Compiled as Stored
+from tessella.runtime.artifact import CompiledModel, CompiledSubprogram
 from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
+from tessella.runtime.rest import Rest
 from tessella.runtime.signature import fits
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
     InternalError,
-    OptionError,
     ShapeError,
     UnknownValueError,
 )
@@ -42,7 +43,7 @@ from tessella.support.memory import give_back
 from tessella.support.sizes import Symbol, UndecidedSizeError, bounds_of, symbols_of
 
 if TYPE_CHECKING:
-    from tessella.dialects.graph import Source
+    from tessella.dialects.graph import Source, Subprogram
     from tessella.driver.build import StagedProgram
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
@@ -54,6 +55,9 @@ Array = npt.NDArray[Any]
 MAX_EXECUTABLES = 8
 """Concrete sets of shapes, and of values on which shapes depend, that a model keeps programs for.
 The least recently used one is dropped."""
+
+MAX_VERSIONS = 64
+"""Of programs with open dimensions, if there are so many ranges of sizes."""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
@@ -102,6 +106,12 @@ class Executable:
         values = [str(value) for value in self.key.values]
         return explain(self.lowered.stages, values, self.sizes)
 
+    @property
+    def full_explanation(self) -> Explanation:
+        """With that of the subprograms that were compiled last."""
+        explanation = self.explanation
+        return explanation if self.rest is None else with_subprograms(explanation, self.rest)
+
     @cached_property
     def work(self) -> Mapping[str, Work]:
         """What the kernels have to do, for profiles."""
@@ -143,11 +153,12 @@ class Model(runnable.Model, Compiled):
         self._source: Source | None = source
         self._options = options
         self._progress = progress
-        self._programs: ProgramTable[Executable] = ProgramTable(MAX_EXECUTABLES)
         self._workspaces: deque[Workspace] = deque()
-        self._in_calls = CompilesInCalls(expected=1)
         self._by_value = ByValue(self.inputs)
         self._open = OpenSizes(self.inputs, bounds, source.symbols)
+        most = max(MAX_EXECUTABLES, min(MAX_VERSIONS, self._open.count))
+        self._programs: ProgramTable[Executable] = ProgramTable(most)
+        self._in_calls = CompilesInCalls(expected=max(1, min(MAX_VERSIONS, self._open.count)))
         self._only: Executable | None = None
         """The one program that a model has whose sizes and values are known."""
         self._known: set[int] = set()
@@ -182,6 +193,7 @@ class Model(runnable.Model, Compiled):
         if shapes is None:
             for each in self._open.versions():
                 self._prepared(each)
+            self._compile_subprograms()
             return
         arrays = self._converted(values or {})
         known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
@@ -200,6 +212,13 @@ class Model(runnable.Model, Compiled):
                 )
         self._check_symbols(key)
         self._executable(key, [arrays.get(info.name) for info in self.inputs])
+        self._compile_subprograms()
+
+    def _compile_subprograms(self) -> None:
+        """Compile what follows cuts, as far as its types are known."""
+        for each in self._programs.made():
+            if each.rest is not None:
+                compile_ahead(each.rest)
 
     def _prepared(self, made: Shapes) -> None:
         """Compile for one range of each open dimension, which has a size for example."""
@@ -211,27 +230,26 @@ class Model(runnable.Model, Compiled):
         compiler: for this kind of machine, and the shapes that were asked for so far. `tessella
         compile` writes artifacts for other machines.
 
-        Raises ShapeError if there is no program yet: `prepare` makes one. Raises OptionError where
-        a program is cut, as shapes depend on what it computes.
+        Raises ShapeError if there is no program yet: `prepare` makes one.
         """
-        made = [self._stored(e.key, e.program, e.explanation, e.work) for e in self._whole()]
-        loaded.write(path, ship.parts(self.inputs, self.outputs, made))
+        self._latest()
+        loaded.write(path, ship.parts(self.compiled(explained=True)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = [self._stored(e.key, e.program) for e in self._whole()]
-        data = b"".join(ship.parts(self.inputs, self.outputs, made))
+        self._latest()
+        data = b"".join(ship.parts(self.compiled()))
         return loaded.from_bytes, (data, self.threads)
 
-    def _whole(self) -> Sequence[Executable]:
-        """The programs that there are, as they can be taken elsewhere."""
-        self._latest()
-        found = self._programs.made()
-        if any(each.rest is not None for each in found):
-            raise OptionError(
-                "a model whose program is cut cannot be taken elsewhere",
-                hint="its shapes depend on what it computes: compile it where it runs",
-            )
-        return found
+    def compiled(self, *, explained: bool = False) -> CompiledModel:
+        """The programs that there are, as they are stored; with their explanations, and with what
+        their kernels do, if that is asked for."""
+        made = [self._with_rest(each, explained) for each in self._programs.made()]
+        return CompiledModel(self.inputs, self.outputs, made)
+
+    def _with_rest(self, made: Executable, explained: bool) -> Stored:
+        rest = None if made.rest is None else compiled_rest(made.rest, explained=explained)
+        known = (made.full_explanation, made.work) if explained else (None, None)
+        return self._stored(made.key, made.program, *known, rest)
 
     def _stored(
         self,
@@ -239,9 +257,11 @@ class Model(runnable.Model, Compiled):
         program: Program,
         explanation: Explanation | None = None,
         work: Mapping[str, Work] | None = None,
+        rest: Rest[CompiledSubprogram] | None = None,
     ) -> Stored:
         values = {value.index: value.data for value in key.values}
-        return ship.compiled(key.shapes, values, program, self._options, explanation, work)
+        known = explanation, work, rest
+        return ship.compiled(key.shapes, values, program, self._options, *known)
 
     def as_text(self, stage: str = "nn") -> str:
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
@@ -254,10 +274,7 @@ class Model(runnable.Model, Compiled):
 
     def explain(self) -> Explanation:
         """Which kernel runs each op, at which place, and why; conversions, fusions, fallbacks."""
-        latest = self._latest()
-        found = latest.rest.models() if latest.rest is not None else ()
-        others = [(where, each.explain()) for where, each in found]
-        return replace(latest.explanation, subprograms=others) if others else latest.explanation
+        return self._latest().full_explanation
 
     @property
     def timings(self) -> Mapping[str, float]:
@@ -404,7 +421,7 @@ class Model(runnable.Model, Compiled):
                     made = self._stored(key, built.program)
                     program_cache.store(kept, self.inputs, self.outputs, made)
             else:
-                rest = RunningRest(graph.rest, partial(_subprogram, options))
+                rest = subprograms_of(graph.rest, options)
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()
@@ -414,7 +431,42 @@ class Model(runnable.Model, Compiled):
         return Executable(key, built.program, timings, again, lowered, rest)
 
 
+def subprograms_of(rest: Rest[Subprogram], options: Options) -> RunningRest[Model]:
+    """What follows the first subprogram of a program, as models."""
+    return RunningRest(rest, partial(_subprogram, options))
+
+
 def _subprogram(options: Options, source: Source, bounds: Mapping[str, Bounds]) -> Model:
     """A model of a subprogram, whose sizes stay open, some of them within bounds."""
     names = {d for info in source.inputs for d in info.shape}
     return Model(source, options, bounds={n: b for n, b in bounds.items() if n in names})
+
+
+def compile_ahead(rest: RunningRest[Model]) -> Sequence[str]:
+    """Compile what can be before a call; what cannot, and why."""
+    missing: list[str] = []
+    for where, subprogram in rest.subprograms():
+        try:
+            model = subprogram.ahead()
+            if model is None:
+                missing.append(f"what is {where} has types that only a call tells")
+            else:
+                model.prepare()
+        except UnknownValueError as error:
+            missing.append(f"what is {where} needs values: {error.what}")
+    return missing
+
+
+def with_subprograms(explanation: Explanation, rest: RunningRest[Model]) -> Explanation:
+    """That of a program, with those of its subprograms that were compiled last."""
+    others = [(where, each.explain()) for where, each in rest.models()]
+    return replace(explanation, subprograms=others) if others else explanation
+
+
+def compiled_rest(rest: RunningRest[Model], *, explained: bool = False) -> Rest[CompiledSubprogram]:
+    """What is compiled of subprograms, as it is stored."""
+    return rest.program.rest.over(
+        lambda each: CompiledSubprogram(
+            each.inputs, [model.compiled(explained=explained) for model in each.models.made()]
+        )
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import cast
 
 from tessella.runtime.model import MAX_KNOWN, Shapes
@@ -115,6 +116,14 @@ class OpenSizes:
             )
             for info, shape in zip(self._inputs, shapes, strict=True)
         )
+
+    @property
+    def count(self) -> int:
+        """How many programs there are with open dimensions."""
+        if not self._is_open:
+            return 0
+        names = [name for name in self._names if name not in self._derived]
+        return prod(len(self._starts(*self._bounds[name])) for name in names)
 
     def versions(self) -> Sequence[Shapes]:
         """What all programs are made for that serve sizes within the bounds."""

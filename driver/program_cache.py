@@ -16,7 +16,7 @@ from tessella import targets
 from tessella.driver import kept_weights
 from tessella.driver.options import Options
 from tessella.runtime.arena import aligned
-from tessella.runtime.artifact import Artifact, Compiled, dump
+from tessella.runtime.artifact import Artifact, Compiled, CompiledModel, dump
 from tessella.runtime.program import Program
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.signature import ValueInfo
@@ -71,7 +71,7 @@ def store(
     if key is None:
         return
     try:
-        parts = dump(inputs, outputs, [made], "", kept_weights.keep)
+        parts = dump(CompiledModel([*inputs], [*outputs], [made]), "", kept_weights.keep)
     except NotStorableError:
         return
     FOLDER.put(key, *parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from tessella import targets
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
 from tessella.driver.options import Options
 from tessella.driver.subprograms import whole
-from tessella.runtime.artifact import Buffer, Compiled, dump
+from tessella.runtime.artifact import Buffer, Compiled, CompiledModel, CompiledSubprogram, dump
 from tessella.runtime.records import NotStorableError
+from tessella.runtime.rest import Rest
 from tessella.support.errors import OptionError
 from tessella.support.sizes import Size
 from tessella.support.versions import versions
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
     from tessella.runtime.program import Program
-    from tessella.runtime.signature import ValueInfo
 
 Array = npt.NDArray[Any]
 
@@ -39,19 +39,19 @@ def compiled(
     options: Options,
     explanation: Explanation | None = None,
     work: Mapping[str, Work] | None = None,
+    rest: Rest[CompiledSubprogram] | None = None,
 ) -> Compiled:
     """A program as it is stored: with what it is made for."""
     target = targets.resolve(options.target)
     explained = None if explanation is None else explanation.json()
-    return Compiled(target.name, target.features, shapes, program, values, explained, work or {})
+    known = explained, work or {}, rest
+    return Compiled(target.name, target.features, shapes, program, values, *known)
 
 
-def parts(
-    inputs: Iterable[ValueInfo], outputs: Iterable[ValueInfo], programs: Iterable[Compiled]
-) -> Sequence[Buffer]:
+def parts(model: CompiledModel) -> Sequence[Buffer]:
     """The bytes of an artifact. Raises OptionError for programs that have none."""
     try:
-        return dump(inputs, outputs, programs, versions())
+        return dump(model, versions())
     except NotStorableError as error:
         raise OptionError(f"the model cannot be written: it holds {error}") from error
 
@@ -70,7 +70,7 @@ def ship(
     """
     pairs = product(choices, shapes)
     programs = [_program(source, options, each, values or {}, progress) for options, each in pairs]
-    return parts(source.inputs, source.outputs, programs)
+    return parts(CompiledModel(source.inputs, source.outputs, programs))
 
 
 def ship_c(
@@ -89,7 +89,7 @@ def ship_c(
 
     values = values or {}
     with memory_to_compile():
-        program = build(source.graph(shapes, values), options, progress).program
+        program = build(whole(source.graph(shapes, values)), options, progress).program
     inputs = [info for info in source.inputs if info.name not in values]
     sizes = [shapes[info.name] for info in inputs]
     target = targets.resolve(options.target)
@@ -107,13 +107,33 @@ def _program(
 ) -> Compiled:
     from tessella.driver.build import build
     from tessella.driver.explain import explain
+    from tessella.driver.model import (
+        compile_ahead,
+        compiled_rest,
+        subprograms_of,
+        with_subprograms,
+    )
     from tessella.driver.work import work_of
 
     with memory_to_compile():
-        built = build(whole(source.graph(shapes, values)), options, progress)
+        graph = source.graph(shapes, values)
+        built = build(graph, options, progress)
         built.lowered.weights.keep(set())
         explanation = explain(built.lowered.stages)
         work = work_of(built.lowered.stages, built.lowered.target)
+    rest = None
+    if graph.rest is not None:
+        running = subprograms_of(graph.rest, options)
+        missing = compile_ahead(running)
+        if missing:
+            raise OptionError(
+                "the model's program is cut, and not all of it can be compiled ahead of a call",
+                found="; ".join(missing),
+                hint="compile it in Python, call it with such inputs, and then `model.save`",
+            )
+        explanation = with_subprograms(explanation, running)
+        rest = compiled_rest(running)
     names = [info.name for info in source.inputs]
     data = {names.index(name): value.tobytes() for name, value in values.items()}
-    return compiled([shapes[n] for n in names], data, built.program, options, explanation, work)
+    made = [shapes[name] for name in names]
+    return compiled(made, data, built.program, options, explanation, work, rest)

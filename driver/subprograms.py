@@ -51,16 +51,31 @@ class RunningSubprogram(Generic[M]):
         """The subprogram's outputs. Raises TessellaError."""
         taken = {name: values[name] for name in self._subprogram.inputs}
         infos = self._infos(taken)
-        return self.models.get(infos, lambda: self._made(infos)).run(None, taken)
+        return self._model(infos).run(None, taken)
 
-    def _made(self, infos: tuple[ValueInfo, ...]) -> M:
-        return self._make(self._subprogram.source(infos), self._subprogram.bounds)
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Their names."""
+        return self._subprogram.inputs
+
+    def ahead(self) -> M | None:
+        """The model for what is known before any run; None where that is too little."""
+        types = self._subprogram.types
+        if not types.keys() >= set(self.inputs):
+            return None
+        return self._model(tuple(types[name] for name in self.inputs))
+
+    def _model(self, infos: tuple[ValueInfo, ...]) -> M:
+        subprogram = self._subprogram
+        source, bounds = subprogram.source, subprogram.bounds
+        return self.models.get(infos, lambda: self._make(source(infos), bounds))
 
     def _infos(self, taken: Mapping[str, Array]) -> tuple[ValueInfo, ...]:
-        known = self._subprogram.shapes
-        others = {name: array.shape for name, array in taken.items() if name not in known}
-        shapes = {**known, **self._seen.shapes(others)}
-        return tuple(ValueInfo(n, dtype_name(a.dtype), shapes[n]) for n, a in taken.items())
+        known = self._subprogram.types
+        others = {name: array for name, array in taken.items() if name not in known}
+        shapes = self._seen.shapes({name: array.shape for name, array in others.items()})
+        seen = {n: ValueInfo(n, dtype_name(a.dtype), shapes[n]) for n, a in others.items()}
+        return tuple((seen if name in seen else known)[name] for name in taken)
 
 
 class Seen:
@@ -98,11 +113,7 @@ class RunningRest(Generic[M]):
 
     def subprograms(self) -> Iterator[tuple[str, RunningSubprogram[M]]]:
         """The subprograms, and what they are."""
-        steps = self.program.rest.steps
-        for step in steps:
-            yield from ((f"in {step.title}", body.subprogram) for body in step.bodies)
-        titles = ", ".join(step.title for step in steps)
-        yield f"after {titles or 'what it is made for'}", self.program.rest.subprogram
+        return self.program.rest.described()
 
     def models(self) -> Iterator[tuple[str, M]]:
         """What was compiled last of each subprogram, and what it is."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,18 +30,32 @@ from tessella.runtime.manifest import (
     CodeRecord,
     Entry,
     Manifest,
+    ModelRecord,
     ProgramRecord,
+    RestRecord,
     ScanRecord,
+    SubprogramRecord,
+    codes_of,
     verify,
 )
-from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
+from tessella.runtime.program import (
+    Constant,
+    HostStep,
+    NativeStep,
+    Program,
+    ScanStep,
+    Step,
+    TensorSpec,
+)
 from tessella.runtime.records import decoded, encoded
+from tessella.runtime.rest import Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
 Buffer = bytes | memoryview
+P = TypeVar("P")
 
 MAGIC = b"\x89tessel\n"
 HEADER = 64
@@ -62,6 +76,25 @@ class Compiled:
     """How it is run, as JSON."""
     work: Mapping[str, Work] = field(default_factory=dict[str, Work])
     """What its kernels have to do, for profiles."""
+    rest: Rest[CompiledSubprogram] | None = None
+    """What follows, if the program is cut."""
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A signature, and programs."""
+
+    inputs: Sequence[ValueInfo]
+    outputs: Sequence[ValueInfo]
+    programs: Sequence[Compiled]
+
+
+@dataclass(frozen=True)
+class CompiledSubprogram:
+    """A subprogram of a program that is cut, for types of its inputs."""
+
+    inputs: tuple[str, ...]
+    models: Sequence[CompiledModel]
 
 
 Keep = Callable[[Array], str]
@@ -74,19 +107,13 @@ LARGE = 1 << 16
 """Bytes of an array that is kept elsewhere, where there is an elsewhere."""
 
 
-def dump(
-    inputs: Iterable[ValueInfo],
-    outputs: Iterable[ValueInfo],
-    programs: Iterable[Compiled],
-    versions: str,
-    keep: Keep | None = None,
-) -> Sequence[Buffer]:
+def dump(model: CompiledModel, versions: str, keep: Keep | None = None) -> Sequence[Buffer]:
     """The bytes of an artifact, in parts. Raises NotStorableError for a setting of an op that has
     no form in JSON."""
     writer = _Writer(keep)
-    entries = tuple(map(writer.entry, programs))
-    weights = tuple(writer.weights)
-    manifest = Manifest(FORMAT, versions, tuple(inputs), tuple(outputs), weights, entries)
+    made = writer.model(model)
+    parts = made.inputs, made.outputs, made.programs
+    manifest = Manifest(*parts, FORMAT, versions, tuple(writer.weights))
     text = json.dumps(encoded(manifest), separators=(",", ":")).encode()
     text += b" " * (-len(text) % ALIGNMENT)
     head = MAGIC + len(text).to_bytes(8) + hashlib.sha256(text).digest()
@@ -103,14 +130,31 @@ class _Writer:
         self._known: dict[str, Blob] = {}
         self._end = 0
 
-    def entry(self, made: Compiled) -> Entry:
+    def model(self, made: CompiledModel) -> ModelRecord:
+        programs = tuple(map(self._entry, made.programs))
+        return ModelRecord(tuple(made.inputs), tuple(made.outputs), programs)
+
+    def _entry(self, made: Compiled) -> Entry:
         shapes = tuple(map(tuple, made.shapes))
         values = {index: data.hex() for index, data in made.values.items()}
         image = None if made.program.code is None else self._image(made.program.code.image)
         program = self._program(made.program)
         features = tuple(made.features)
-        known = made.work, made.explanation
+        rest = None if made.rest is None else self._rest(made.rest)
+        known = made.work, made.explanation, rest
         return Entry(made.target, features, shapes, values, image, program, *known)
+
+    def _rest(self, rest: Rest[CompiledSubprogram]) -> RestRecord:
+        constants = {name: self._constant(array) for name, array in rest.constants.items()}
+        subprograms = tuple(
+            SubprogramRecord(each.inputs, tuple(map(self.model, each.models)))
+            for each in rest.subprograms
+        )
+        return RestRecord(rest.returned, constants, rest.steps, rest.outputs, subprograms)
+
+    def _constant(self, array: Array) -> Constant:
+        data = np.frombuffer(array.tobytes(), np.uint8)
+        return Constant(self._weight(data), TensorSpec(array.shape, array.dtype))
 
     def _image(self, image: Image) -> CodeRecord:
         return CodeRecord(self._add(image.code), image.functions, image.imports)
@@ -163,9 +207,8 @@ class Artifact:
             self.manifest = self._read()
             self._blobs = data[HEADER + self._length() :]
             verify(self.manifest, self._blobs.nbytes)
-            for entry in self.manifest.programs:
-                if entry.image is not None:
-                    self._prove(entry.image.code)
+            for code in codes_of(self.manifest):
+                self._prove(code)
         except (ValueError, RecursionError, OverflowError) as error:
             raise self._refusal(str(error)) from error
         self._weights = self._found(find)
@@ -177,6 +220,12 @@ class Artifact:
             part = self._part(entry.image.code)
             code = Library(Image(part, entry.image.functions, entry.image.imports))
         return self._program(entry.program, code)
+
+    def rest(self, record: RestRecord, make: Callable[[SubprogramRecord], P]) -> Rest[P]:
+        """What follows the first subprogram of a program."""
+        constants = {name: each.array(self._weights) for name, each in record.constants.items()}
+        subprograms = tuple(map(make, record.subprograms))
+        return Rest(record.returned, constants, record.steps, record.outputs, subprograms)
 
     def check(self) -> None:
         """Prove the weights. Raises InvalidModelError."""

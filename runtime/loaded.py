@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,15 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.runtime.arena import Workspace, aligned
 from tessella.runtime.artifact import Artifact
+from tessella.runtime.elements import dtype_name
 from tessella.runtime.explanation import Explanation
-from tessella.runtime.manifest import Entry
+from tessella.runtime.manifest import Entry, ModelRecord, SubprogramRecord
 from tessella.runtime.model import MAX_KNOWN, Model, Out, Shapes
 from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
+from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo
+from tessella.runtime.values import Value
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
 from tessella.support.sizes import expression, symbols_of, value_of
@@ -36,19 +39,63 @@ class _Loaded:
     """A program that is in memory."""
 
     program: Program
+    rest: _LoadedRest | None = None
+    """What follows, if the program is cut."""
+
+
+@dataclass
+class _LoadedRest:
+    """What follows the first subprogram of a program."""
+
+    program: Runner[_Subprogram]
+
+    def parts(self) -> Iterator[Part]:
+        """The programs that there are."""
+        yield Part(self, dict)
+        for where, subprogram in self.program.rest.described():
+            for part in (part for model in subprogram.models for part in model.parts()):
+                yield replace(part, where=part.where or where)
+
+
+class _Subprogram:
+    """A subprogram of a program that is cut: models for types of its inputs."""
+
+    def __init__(self, record: SubprogramRecord, make: Callable[[ModelRecord], LoadedModel]):
+        self._inputs = record.inputs
+        self.models = [make(each) for each in record.models if each.programs]
+
+    def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
+        """Its outputs. Raises ShapeError where there is no program for the values."""
+        taken = {name: values[name] for name in self._inputs}
+        for model in self.models:
+            if model.serves(taken):
+                return model.run(None, taken)
+        raise ShapeError(
+            "the artifact has no program for what its steps found",
+            found=", ".join(f"{name} {_shape(a.shape)}" for name, a in taken.items()) or "nothing",
+            hint="call the model with such inputs before `model.save`",
+        )
 
 
 class LoadedModel(Model):
     """A model from an artifact, with programs for the shapes that it was compiled for."""
 
-    def __init__(self, artifact: Artifact, data: memoryview, threads: int, where: str) -> None:
-        """Raises OptionError if this machine cannot run any of its code."""
-        manifest = artifact.manifest
-        super().__init__(manifest.inputs, manifest.outputs, threads)
+    def __init__(
+        self,
+        artifact: Artifact,
+        data: memoryview,
+        threads: int,
+        where: str,
+        record: ModelRecord | None = None,
+    ) -> None:
+        """``record`` is that of a subprogram. Raises OptionError if this machine cannot run any of
+        its code."""
+        record = record or artifact.manifest
+        super().__init__(record.inputs, record.outputs, threads)
         self._artifact = artifact
         self._data = data
         self._where = where
-        self._entries = _runnable(manifest.programs, where)
+        self._entries = _runnable(record.programs, where)
         self._programs: dict[int, _Loaded] = {}
         self._lock = fork.Lock()
         self._workspaces: deque[Workspace] = deque()
@@ -89,12 +136,31 @@ class LoadedModel(Model):
     def _parts(self) -> Iterator[Part]:
         for number, each in self._programs.items():
             yield Part(each, partial(getattr, self._entries[number], "work"))
+            if each.rest is not None:
+                yield from each.rest.parts()
+
+    def parts(self) -> Iterator[Part]:
+        """The programs that there are, with what they do."""
+        return self._parts()
+
+    def serves(self, feeds: Mapping[str, Array]) -> bool:
+        """Whether there is a program for inputs of these types."""
+        pairs = [(feeds[info.name], info) for info in self.inputs]
+        if any(dtype_name(array.dtype) != info.dtype for array, info in pairs):
+            return False
+        return bool(self._fitting(tuple([array.shape for array, _ in pairs])))
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         self._latest = number = self._number(shapes, arrays)
         values = self._entries[number].values
         taken = [a for i, a in enumerate(arrays) if i not in values] if values else arrays
-        return self._executable(number).program.run(taken, self.threads, out)
+        executable = self._executable(number)
+        if executable.rest is None:
+            return executable.program.run(taken, self.threads, out)
+        inputs = dict(zip((info.name for info in self.inputs), arrays, strict=True))
+        results = executable.program.run(taken, self.threads)
+        values = executable.rest.program.run(inputs, results)
+        return [values[info.name] for info in self.outputs]
 
     def _number(self, shapes: Shapes, arrays: Sequence[Array]) -> int:
         for number in self._fitting(shapes):
@@ -126,10 +192,22 @@ class LoadedModel(Model):
             with self._lock:
                 found = self._programs.get(number)
                 if found is None:
-                    found = _Loaded(self._artifact.program(self._entries[number]))
+                    entry = self._entries[number]
+                    found = _Loaded(self._artifact.program(entry), self._rest(entry))
                     found.program.workspaces = self._workspaces
                     self._programs[number] = found
         return found
+
+    def _rest(self, entry: Entry) -> _LoadedRest | None:
+        """What follows the first subprogram."""
+
+        def model(record: ModelRecord) -> LoadedModel:
+            return LoadedModel(self._artifact, self._data, self.threads, self._where, record)
+
+        if entry.rest is None:
+            return None
+        found = self._artifact.rest(entry.rest, lambda record: _Subprogram(record, model))
+        return _LoadedRest(Runner(found))
 
 
 def load(path: str | os.PathLike[str], *, threads: int | None = None) -> LoadedModel:

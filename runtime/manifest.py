@@ -18,11 +18,12 @@ from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
 from tessella.runtime.program import Constant, Dimension, HostStep, NativeStep, TensorSpec
 from tessella.runtime.records import LARGEST, dtype_of
+from tessella.runtime.rest import FUNCTIONS, Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 5
+FORMAT = 6
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 
@@ -62,6 +63,27 @@ class ProgramRecord:
 
 
 @dataclass(frozen=True)
+class SubprogramRecord:
+    """A subprogram of a program that is cut."""
+
+    inputs: tuple[str, ...]
+    models: tuple[ModelRecord, ...]
+    """For types of the inputs."""
+
+
+@dataclass(frozen=True)
+class RestRecord:
+    """A `Rest`."""
+
+    returned: tuple[str, ...]
+    constants: Mapping[str, Constant]
+    """Their slots are places in the artifact's table."""
+    steps: tuple[Step, ...]
+    outputs: tuple[str, ...]
+    subprograms: tuple[SubprogramRecord, ...]
+
+
+@dataclass(frozen=True)
 class CodeRecord:
     """An `Image`."""
 
@@ -88,31 +110,57 @@ class Entry:
     """Of its kernels; nothing where that was not asked for."""
     explanation: str | None
     """How it is run, as JSON."""
+    rest: RestRecord | None
+    """What follows, if the program is cut."""
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """All but code and weights."""
+class ModelRecord:
+    """A signature, and programs."""
+
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+    programs: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Manifest(ModelRecord):
+    """A model: all but code and weights."""
 
     format: int
     versions: str
     """Of what has made it."""
-    inputs: tuple[ValueInfo, ...]
-    outputs: tuple[ValueInfo, ...]
     weights: tuple[Blob, ...]
-    programs: tuple[Entry, ...]
 
 
 def verify(manifest: Manifest, size: int) -> None:
     """Raise ValueError unless programs are whole, and lie in so many bytes after the manifest."""
-    codes = [entry.image.code for entry in manifest.programs if entry.image is not None]
+    codes = codes_of(manifest)
     if any(code.offset is None for code in codes):
         raise ValueError("its code is elsewhere")
     _verify_blobs({*manifest.weights, *codes}, size)
-    for info in (*manifest.inputs, *manifest.outputs):
+    _verify_model(manifest, manifest.weights)
+
+
+def codes_of(model: ModelRecord) -> Sequence[Blob]:
+    """The code of all programs, those of subprograms among them."""
+    return [entry.image.code for entry in _entries(model) if entry.image is not None]
+
+
+def _entries(model: ModelRecord) -> Iterator[Entry]:
+    """The programs of a model, and those of their subprograms."""
+    for entry in model.programs:
+        yield entry
+        for subprogram in () if entry.rest is None else entry.rest.subprograms:
+            for inner in subprogram.models:
+                yield from _entries(inner)
+
+
+def _verify_model(model: ModelRecord, weights: Sequence[Blob]) -> None:
+    for info in (*model.inputs, *model.outputs):
         dtype_of(info.dtype, info.name)
-    for entry in manifest.programs:
-        _verify_entry(manifest, entry)
+    for entry in model.programs:
+        _verify_entry(model, weights, entry)
 
 
 def _verify_blobs(blobs: Iterable[Blob], size: int) -> None:
@@ -121,8 +169,8 @@ def _verify_blobs(blobs: Iterable[Blob], size: int) -> None:
     _require(all(end <= start for (_, end), (start, _) in pairwise(ends)), "parts overlap")
 
 
-def _verify_entry(manifest: Manifest, entry: Entry) -> None:
-    inputs, program = manifest.inputs, entry.program
+def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: Entry) -> None:
+    inputs, program = model.inputs, entry.program
     _require(len(entry.shapes) == len(inputs), "a program has not the inputs of the model")
     for info, shape in zip(inputs, entry.shapes, strict=True):
         least = [bounds_of(size)[0] for size in shape]
@@ -136,14 +184,44 @@ def _verify_entry(manifest: Manifest, entry: Entry) -> None:
     if entry.image is not None:
         _verify_image(entry.image)
     _require(program.inputs == taken, "a program does not take the model's inputs")
-    _require(len(program.results) == len(manifest.outputs), "a program gives other outputs")
+    given = [info.name for info in model.outputs]
+    if entry.rest is not None:
+        _verify_rest(entry.rest, model, weights)
+        given = entry.rest.returned
+    _require(len(program.results) == len(given), "a program gives other outputs")
     shapes = [shape for i, shape in enumerate(entry.shapes) if i not in entry.values]
     for dimension in program.symbols:
         _require(dimension.input < taken, "a symbol is no dimension of an input")
         axes = shapes[dimension.input]
         is_symbol = dimension.axis < len(axes) and axes[dimension.axis] == dimension.symbol.size
         _require(is_symbol, "a symbol is no dimension of an input")
-    _verify_program(program, manifest.weights, entry.image)
+    _verify_program(program, weights, entry.image)
+
+
+def _verify_rest(rest: RestRecord, model: ModelRecord, weights: Sequence[Blob]) -> None:
+    for constant in rest.constants.values():
+        _require(constant.slot < len(weights), "a constant is no weight")
+        _verify_constant(constant.spec, weights[constant.slot].size, set())
+    known = {info.name for info in model.inputs} | {*rest.returned, *rest.constants}
+    for step in rest.steps:
+        _require(step.function in FUNCTIONS, f"there is no step {step.function!r}")
+        _require(known | {""} >= set(step.inputs), "a step reads what no step before it gives")
+        for body in step.bodies:
+            _verify_inputs(rest, body.subprogram, known.union(body.takes))
+        known.update(step.outputs)
+    _verify_inputs(rest, len(rest.subprograms) - 1, known)
+    known.update(rest.outputs)
+    _require(known.issuperset(i.name for i in model.outputs), "a result is computed by no step")
+    for subprogram in rest.subprograms:
+        for inner in subprogram.models:
+            names = tuple(info.name for info in inner.inputs)
+            _require(names == subprogram.inputs, "a subprogram takes other values")
+            _verify_model(inner, weights)
+
+
+def _verify_inputs(rest: RestRecord, number: int, known: Set[str]) -> None:
+    _require(0 <= number < len(rest.subprograms), "there is no such subprogram")
+    _require(known >= set(rest.subprograms[number].inputs), "a subprogram reads what is not there")
 
 
 def _verify_image(image: CodeRecord) -> None:

@@ -3,7 +3,7 @@ only their values tell, then another subprogram."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,16 +29,16 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True)
-class Body(Generic[P]):
+class Body:
     """A subprogram that a step runs."""
 
     takes: tuple[str, ...]
     """The names of what the step gives it. It may read all other values."""
-    subprogram: P
+    subprogram: int
 
 
 @dataclass(frozen=True)
-class Step(Generic[P]):
+class Step:
     """A function in NumPy, or a loop or branch over subprograms."""
 
     op: str
@@ -49,7 +49,7 @@ class Step(Generic[P]):
     """An input or output that is left out is the empty text."""
     outputs: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    bodies: tuple[Body[P], ...] = ()
+    bodies: tuple[Body, ...] = ()
 
     @property
     def title(self) -> str:
@@ -65,23 +65,24 @@ class Rest(Generic[P]):
     returned: tuple[str, ...]
     """What the first subprogram gives."""
     constants: Mapping[str, Array]
-    steps: tuple[Step[P], ...]
-    subprogram: P
-    """It may be cut again."""
+    steps: tuple[Step, ...]
     outputs: tuple[str, ...]
-    """What it gives; where that is nothing, it does not run."""
+    """What the last subprogram gives; where that is nothing, it does not run."""
+    subprograms: tuple[P, ...]
+    """Those that steps run, and at last the one that follows them, which may be cut again."""
+
+    def described(self) -> Iterator[tuple[str, P]]:
+        """The subprograms, and where they are."""
+        for step in self.steps:
+            for body in step.bodies:
+                yield f"in {step.title}", self.subprograms[body.subprogram]
+        titles = ", ".join(step.title for step in self.steps)
+        yield f"after {titles or 'what it is made for'}", self.subprograms[-1]
 
     def over(self, f: Callable[[P], Q]) -> Rest[Q]:
         """With other things for subprograms."""
-        steps = tuple(
-            Step(
-                *(step.op, step.node, step.function, step.inputs, step.outputs, step.settings),
-                tuple(Body(body.takes, f(body.subprogram)) for body in step.bodies),
-            )
-            for step in self.steps
-        )
-        returned, constants = self.returned, self.constants
-        return Rest(returned, constants, steps, f(self.subprogram), self.outputs)
+        known = self.returned, self.constants, self.steps, self.outputs
+        return Rest(*known, tuple(map(f, self.subprograms)))
 
 
 FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **CONTROL}
@@ -118,22 +119,35 @@ class Runner(Generic[R]):
             for step in rest.steps:
                 known |= zip(step.outputs, self._found(step, known), strict=False)
             if rest.outputs:
-                known |= zip(rest.outputs, rest.subprogram.run(known), strict=True)
+                known |= zip(rest.outputs, rest.subprograms[-1].run(known), strict=True)
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
         return known
 
-    def _found(self, step: Step[R], known: Mapping[str, Value]) -> Sequence[Value]:
+    def _found(self, step: Step, known: Mapping[str, Value]) -> Sequence[Value]:
         """The results of a step."""
         taken = [known[name] if name else None for name in step.inputs]
         if step.bodies:  # these are told of themselves
-            return _called(step, taken, [partial(_run_body, body, known) for body in step.bodies])
+            return _called(step, taken, [partial(self._inner, body, known) for body in step.bodies])
         watch = self.watch
         with nullcontext() if watch is None else watch.timed(id(step), step.function, step.node):
             return _called(step, taken)
 
+    def _inner(
+        self, body: Body, known: Mapping[str, Value], own: Sequence[Value]
+    ) -> Sequence[Value]:
+        """What the subprogram of a step gives."""
+        if len(own) != len(body.takes):
+            raise ShapeError(
+                "a graph has the wrong number of inputs",
+                expected=str(len(own)),
+                found=str(len(body.takes)),
+            )
+        inside = {**known, **dict(zip(body.takes, own, strict=True))}
+        return self.rest.subprograms[body.subprogram].run(inside)
 
-def _called(step: Step[R], *operands: Sequence[Any]) -> Sequence[Value]:
+
+def _called(step: Step, *operands: Sequence[Any]) -> Sequence[Value]:
     where = f"node {step.node!r} ({step.op})"
     try:
         return FUNCTIONS[step.function](*operands, **step.settings)
@@ -145,13 +159,3 @@ def _called(step: Step[R], *operands: Sequence[Any]) -> Sequence[Value]:
         raise ExecutionError(
             f"a step raised {type(error).__name__}: {error}", where=where
         ) from error
-
-
-def _run_body(body: Body[R], known: Mapping[str, Value], own: Sequence[Value]) -> Sequence[Value]:
-    if len(own) != len(body.takes):
-        raise ShapeError(
-            "a graph has the wrong number of inputs",
-            expected=str(len(own)),
-            found=str(len(body.takes)),
-        )
-    return body.subprogram.run({**known, **dict(zip(body.takes, own, strict=True))})

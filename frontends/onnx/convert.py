@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from tessella.dialects.graph import Source, Subprogram
-from tessella.dialects.nn.core import shape_of
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
@@ -140,8 +139,8 @@ class Conversion:
                 constants[name] = constant
             elif name not in arguments and value is not None:
                 returned[name] = value
-        shapes = {name: shape_of(value) for name, value in {**arguments, **returned}.items()}
-        cutter = Cutter(self._model, self._source, constants, shapes)
+        types = {name: value.type for name, value in {**arguments, **returned}.items()}
+        cutter = Cutter(self._model, self._source, constants, types)
         return returned, cutter.rest(late, returned)
 
     def _graph(self, graph: Graph, scope: Scope) -> list[SSAValue | None]:

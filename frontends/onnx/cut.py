@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.frontends.onnx.model import Node
@@ -36,7 +37,7 @@ class Find:
 
     function: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    shapes: Sequence[Sequence[Size | str]] = ()
+    types: Sequence[tuple[np.dtype[Any], Sequence[Size | str]]] = ()
     """Of the first results. A text is a size that is found; equal texts are one size."""
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tessella.dialects.graph import Subprogram
 from tessella.frontends.onnx.cut import Find
 from tessella.frontends.onnx.model import DTYPES, Graph, Node, Value
 from tessella.runtime.control import Declared
@@ -16,10 +15,9 @@ from tessella.support.errors import InvalidModelError
 Settings = Mapping[str, Any]
 
 
-def step(
-    node: Node, find: Find | None, subprogram: Callable[[Graph], Subprogram]
-) -> Step[Subprogram]:
-    """A node as a step. ``subprogram`` makes those of the graphs of a loop or branch."""
+def step(node: Node, find: Find | None, subprogram: Callable[[Graph], int]) -> Step:
+    """A node as a step. ``subprogram`` makes those of the graphs of a loop or branch, which have
+    numbers."""
     if find is not None:
         parts = find.function, node.inputs, node.outputs, find.settings
         return Step(node.title, node.name, *parts)

@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tessella.dialects.graph import Source, Subprogram, ValueInfo, dimensions
+from xdsl.ir import Attribute
+
+from tessella.dialects.graph import Source, Subprogram, ValueInfo, dimensions, info
+from tessella.dialects.nn.core import shape_of
 from tessella.frontends.onnx.cut import Find
 from tessella.frontends.onnx.model import (
     Function,
@@ -19,9 +22,9 @@ from tessella.frontends.onnx.model import (
 )
 from tessella.frontends.onnx.steps import step
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes
+from tessella.runtime.elements import dtype_name
 from tessella.runtime.rest import Rest
-from tessella.runtime.signature import Dimensions
-from tessella.support.sizes import Size, symbols_of
+from tessella.support.sizes import symbols_of
 
 
 def free_names(graph: Graph) -> set[str]:
@@ -51,7 +54,7 @@ class Late:
     """Those of the rest."""
     names: set[str] = field(default_factory=set[str])
     """What steps and the rest make."""
-    shapes: dict[str, Dimensions] = field(default_factory=dict[str, Dimensions])
+    types: dict[str, ValueInfo] = field(default_factory=dict[str, ValueInfo])
     """Of what steps make, as far as they are known. A size that is found is named by the value and
     the dimension that have it."""
 
@@ -69,7 +72,7 @@ class Late:
         self.steps.append((node, find))
         self.names.update(filter(None, node.outputs))
         if find is not None:
-            self.shapes |= _shapes(node, find)
+            self.types |= _types(node, find)
 
     def reads(self) -> set[str]:
         """What these nodes read of the first subprogram."""
@@ -84,26 +87,26 @@ class Late:
         )
 
 
-def _shapes(node: Node, find: Find) -> Mapping[str, Dimensions]:
+def _types(node: Node, find: Find) -> Mapping[str, ValueInfo]:
     """Of the results of a step. A size that is found is named by where it is first."""
     names: dict[str, str] = {}
-    outputs = [(name, find.shapes[i]) for i, name in enumerate(node.outputs[: len(find.shapes)])]
-    for name, shape in outputs:
+    outputs = [(n, *each) for n, each in zip(node.outputs, find.types, strict=False) if n]
+    for name, _, shape in outputs:
         for axis, size in enumerate(shape):
-            if isinstance(size, str) and name:
+            if isinstance(size, str):
                 names.setdefault(size, f"{name}:{axis}")
-    return {
-        name: tuple(names[d] if isinstance(d, str) else dimensions([d])[0] for d in shape)
-        for name, shape in outputs
-        if name
-    }
+    infos: dict[str, ValueInfo] = {}
+    for name, dtype, shape in outputs:
+        sizes = (names[d] if isinstance(d, str) else dimensions([d])[0] for d in shape)
+        infos[name] = ValueInfo(name, dtype_name(dtype), tuple(sizes))
+    return infos
 
 
 class Cutter:
     """Makes the subprograms of a model.
 
     ``source`` makes a source of a model. ``constants`` are the values that are known already;
-    ``shapes`` are those of values that the first subprogram takes and gives.
+    ``types`` are those of values that the first subprogram takes and gives.
     """
 
     def __init__(
@@ -111,29 +114,37 @@ class Cutter:
         model: Model,
         source: Callable[[Model], Source],
         constants: Mapping[str, Tensor],
-        shapes: Mapping[str, Sequence[Size]],
+        types: Mapping[str, Attribute],
     ) -> None:
         self._model = model
         self._source = source
         self._constants = constants
-        self._shapes = {name: dimensions(shape) for name, shape in shapes.items()}
-        symbols = symbols_of(size for shape in shapes.values() for size in shape)
+        self._types = {name: info(name, type) for name, type in types.items()}
+        symbols = symbols_of(size for type in types.values() for size in shape_of(type))
         self._bounds = {symbol.name: (symbol.low, symbol.high) for symbol in symbols}
 
     def rest(self, late: Late, returned: Iterable[str]) -> Rest[Subprogram]:
         """What follows the first subprogram, which returns these values."""
         whole = self._model.graph
-        self._shapes |= late.shapes
+        self._types |= late.types
         made = {name for node in late.nodes for name in node.outputs}
         outputs = tuple(value for value in whole.outputs if value.name in made)
         graph = Graph(whole.name, tuple(late.nodes), (), outputs, {})
         read = set[str]().union(*(names_read(node) for node, _ in late.steps))
+        subprograms: list[Subprogram] = []
+
+        def add(graph: Graph) -> int:
+            subprograms.append(self._subprogram(graph))
+            return len(subprograms) - 1
+
+        steps = tuple(step(node, find, add) for node, find in late.steps)
+        add(graph)
         return Rest(
             tuple(returned),
             {name: self._constants[name].array for name in sorted(read & self._constants.keys())},
-            tuple(step(node, find, self._subprogram) for node, find in late.steps),
-            self._subprogram(graph),
+            steps,
             tuple(value.name for value in outputs),
+            tuple(subprograms),
         )
 
     def _subprogram(self, graph: Graph) -> Subprogram:
@@ -150,8 +161,8 @@ class Cutter:
             return self._source(replace(self._model, graph=whole))
 
         outputs = tuple(value.name for value in graph.outputs)
-        shapes = {n: shape for n, shape in self._shapes.items() if n in free}
-        return Subprogram(inputs, outputs, shapes, self._bounds, source)
+        types = {name: info for name, info in self._types.items() if name in free}
+        return Subprogram(inputs, outputs, types, self._bounds, source)
 
 
 def inlined(function: Function, call: Node) -> list[Node]:

@@ -40,7 +40,7 @@ depend on it is the first subprogram; the op runs in NumPy; what follows is comp
 that are found left open ([open-sizes.md](open-sizes.md)), so that others cost no compilation. A
 branch, and the body of a loop whose condition is computed, is a subprogram too, called from Python.
 `model.explain()` tells of the subprograms that ran last. Models that are cut are compiled in each
-process, and cannot be saved.
+process; `model.save` writes what is compiled of them.
 
 ## Ops that are converted
 

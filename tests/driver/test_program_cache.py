@@ -19,7 +19,7 @@ import tessella
 from tessella.driver import program_cache
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
-from tessella.runtime.artifact import LARGE, Artifact, Compiled, dump
+from tessella.runtime.artifact import LARGE, Artifact, Compiled, CompiledModel, dump
 from tessella.runtime.program import Constant, HostStep, Program, TensorSpec
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.sharing import packed
@@ -339,7 +339,7 @@ def test_settings_come_back() -> None:
         return name
 
     info = ValueInfo("x", "float32", (2,))
-    parts = dump([info], [info], [Compiled("avx2", (), [(2,)], program)], "", keep)
+    parts = dump(CompiledModel([info], [info], [Compiled("avx2", (), [(2,)], program)]), "", keep)
     data = aligned(sum(len(part) for part in parts))
     data[:] = np.frombuffer(b"".join(parts), np.uint8)
     found = Artifact(data.data, lambda wanted: [elsewhere[name][:size] for name, size in wanted])
@@ -358,7 +358,7 @@ def test_what_has_no_form_is_not_stored() -> None:
     step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
     made = Compiled("avx2", (), [()], Program(1, (step,), (1,), {}, []))
     with pytest.raises(NotStorableError, match="object"):
-        dump([], [], [made], "")
+        dump(CompiledModel([], [], [made]), "")
 
 
 def test_the_next_process_does_without_the_compiler(cache: Path, tmp_path: Path) -> None:

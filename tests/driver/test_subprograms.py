@@ -16,9 +16,11 @@ from onnx import TensorProto, helper
 
 import tessella
 from tessella.driver import build
-from tessella.support.errors import OptionError, ShapeError
+from tessella.runtime.loaded import from_bytes
+from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError
 from tessella.tools.cli import main
 from tests.frontends.onnx.models import Array, model, one_node, run, value
+from tests.generators.artifact_damage import repacked, unpacked
 from tests.generators.scans import make
 from tests.native import normal
 
@@ -256,18 +258,127 @@ def test_parts_are_explained() -> None:
     assert "nn.gather_nd" in compiled.as_text("nn")
 
 
-def test_parts_stay_where_they_are_compiled(tmp_path: Path) -> None:
-    proto = model(PICKED, [value("x", [2, 3])], [value("y", ["n"])])
-    compiled = tessella.compile(proto)
-    for take in (lambda: compiled.save(tmp_path / "m.tsl"), lambda: pickle.dumps(compiled)):
-        with pytest.raises(OptionError, match="is cut"):
-            take()
+def check_elsewhere(model: Any, elsewhere: Any, *calls: Mapping[str, Array]) -> None:
+    for feeds in calls:
+        for y, wanted in zip(elsewhere.run(None, feeds), model.run(None, feeds), strict=True):
+            assert y.dtype == wanted.dtype
+            np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("dims", [None, {}])
+def test_artifacts_serve_all_counts(
+    dims: dict[str, tuple[int, int]] | None, tmp_path: Path, programs: list[object]
+) -> None:
+    outputs = [value("y", ["n"]), value("e", ["a", "b"]), value("n", ["r", "n"], np.int64)]
+    compiled = tessella.compile(model(PICKED, [value("x", ["a", "b"])], outputs), dims=dims)
+    if dims is None:
+        compiled.prepare({"x": (6, 9)})
+    else:
+        compiled.prepare()
+    compiled(counted(6, 20))
+    made, explained = len(programs), str(compiled.explain())
+    compiled.save(tmp_path / "m.tsl")
+    loaded = tessella.load(tmp_path / "m.tsl")
+    calls = [{"x": counted(6, count)} for count in COUNTS]
+    for elsewhere in (loaded, pickle.loads(pickle.dumps(compiled))):
+        check_elsewhere(compiled, elsewhere, *calls)
+    assert len(programs) == made
+    assert str(loaded.explain()) == explained
+    rows = loaded.profile(counted(6, 20), runs=2).rows
+    assert "non_zero" in {row.kernel for row in rows}
+    assert any("after NonZero" in row.where for row in rows)
+
+
+def test_artifacts_from_the_command_line(tmp_path: Path) -> None:
+    proto = model(PICKED, [value("x", ["a", 9])], [value("y", ["n"])])
     onnx.save(proto, tmp_path / "m.onnx")
-    for name in ("m.tsl", "m.placed"):
-        argv = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / name)]
-        assert main(argv) == 2
-        assert not (tmp_path / name).exists()
-    assert main(["run", str(tmp_path / "m.onnx")]) == 0
+    argv = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tsl"), "--dim"]
+    assert main([*argv, "a=2..15", "--target", "avx2"]) == 0
+    compiled, loaded = tessella.compile(proto), tessella.load(tmp_path / "m.tsl")
+    calls = [{"x": counted(rows, count)} for count in (0, 1, 7, 30) for rows in (2, 8)]
+    check_elsewhere(compiled, loaded, *calls)
+    argv = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.placed"), "--dim"]
+    assert main([*argv, "a=2..15"]) == 2
+    assert main(["run", str(tmp_path / "m.onnx"), "--shape", "x=2x9"]) == 0
+
+
+def test_what_only_a_call_tells_is_not_compiled_ahead(tmp_path: Path) -> None:
+    proto = while_loop(make(("Add", "h outer", "s"), ("Mul", "s s", "k")))
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert main(["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tsl")]) == 2
+    compiled = tessella.compile(proto)
+    compiled.run(None, FEEDS)
+    compiled.save(tmp_path / "m.tsl")
+    loaded = tessella.load(tmp_path / "m.tsl")
+    check_elsewhere(compiled, loaded, FEEDS, {"h0": FEEDS["x"], "x": FEEDS["h0"]})
+
+
+def test_an_artifact_without_a_program_for_what_is_found(tmp_path: Path) -> None:
+    compiled = tessella.compile(model(PICKED, [value("x", [2, 3])], [value("y", ["n"])]))
+    compiled(X)
+    compiled.save(tmp_path / "m.tsl")
+    loaded = tessella.load(tmp_path / "m.tsl")
+    np.testing.assert_array_equal(loaded(-X), compiled(-X))
+    with pytest.raises(ShapeError, match="no program for what its steps found"):
+        loaded(NONE)
+
+
+def _steps(manifest: Any) -> Any:
+    return manifest["programs"][0]["rest"]["steps"]
+
+
+def _subprograms(manifest: Any) -> Any:
+    return manifest["programs"][0]["rest"]["subprograms"]
+
+
+def _inner(manifest: Any) -> Any:
+    return _subprograms(manifest)[0]["models"][0]
+
+
+LIES: Sequence[tuple[Any, str]] = (
+    (lambda m: _steps(m)[0].update(function="system"), "there is no step 'system'"),
+    (lambda m: _steps(m)[0].update(inputs=["other"]), "no step before it"),
+    (lambda m: _steps(m)[0].update(outputs=[]), "reads what is not there"),
+    (
+        lambda m: _steps(m)[0].update(bodies=[{"takes": [], "subprogram": 7}]),
+        "no such subprogram",
+    ),
+    (lambda m: _subprograms(m).clear(), "no such subprogram"),
+    (lambda m: _subprograms(m)[0].update(inputs=["n", "e"]), "takes other values"),
+    (lambda m: _inner(m)["programs"][0]["program"].update(weights=[9]), "reads no weight"),
+    (lambda m: _inner(m)["programs"][0].update(shapes=[]), "not the inputs"),
+    (lambda m: m["programs"][0]["rest"].update(returned=["e", "x"]), "gives other outputs"),
+    (lambda m: m["programs"][0]["rest"].update(outputs=[]), "computed by no step"),
+    (
+        lambda m: m["programs"][0]["rest"]["constants"].update(
+            c={"slot": 50, "spec": {"shape": [], "dtype": {"dtype": "float32"}}}
+        ),
+        "is no weight",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def artifact() -> bytes:
+    """A model that is cut once."""
+    compiled = tessella.compile(model(PICKED, [value("x", [2, 3])], [value("y", ["n"])]))
+    compiled(X)
+    return compiled.__reduce__()[1][0]
+
+
+@pytest.mark.parametrize("change, message", LIES)
+def test_artifacts_that_lie(artifact: bytes, change: Any, message: str) -> None:
+    manifest, blobs = unpacked(artifact)
+    change(manifest)
+    with pytest.raises(InvalidModelError, match=message):
+        from_bytes(repacked(manifest, blobs))
+
+
+def test_settings_that_a_step_has_not(artifact: bytes) -> None:
+    manifest, blobs = unpacked(artifact)
+    _steps(manifest)[0]["settings"] = {"axis": [1, {"dtype": "float32"}]}
+    with pytest.raises(ExecutionError, match="a step raised TypeError"):
+        from_bytes(repacked(manifest, blobs))(X)
 
 
 # ** control flow **

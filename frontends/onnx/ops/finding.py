@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.ir import SSAValue
 
-from tessella.dialects.nn.core import shape_of
+from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import Find
 from tessella.frontends.onnx.registry import converts
 from tessella.support.sizes import Size, product
 
+_INDEX = np.dtype(np.int64)
 _IN_NUMPY = "in NumPy; the program is cut there"
 
 
@@ -19,7 +21,7 @@ _IN_NUMPY = "in NumPy; the program is cut there"
 def non_zero(call: Call) -> Sequence[SSAValue]:
     """The positions of elements that are not zero."""
     rank = max(1, len(shape_of(call.x)))
-    return call.found(Find("non_zero", shapes=[(rank, "count")]))
+    return call.found(Find("non_zero", types=[(_INDEX, [rank, "count"])]))
 
 
 @converts("Unique", 11, 11, note=_IN_NUMPY)
@@ -31,8 +33,10 @@ def unique(call: Call) -> Sequence[SSAValue]:
     if axis is not None:
         axis = front_axis(axis, len(shape))
         taken, whole = [*shape[:axis], "count", *shape[axis + 1 :]], shape[axis]
+    numbers = (["count"], [whole], ["count"])
+    types = [(dtype_of(call.x.type), taken), *((_INDEX, shape) for shape in numbers)]
     settings = {"axis": axis, "is_sorted": call.flag("sorted", True)}
-    return call.found(Find("unique", settings, [taken, ["count"], [whole], ["count"]]))
+    return call.found(Find("unique", settings, types))
 
 
 @converts("NonMaxSuppression", 10, 11, note=_IN_NUMPY)
@@ -40,4 +44,4 @@ def non_max_suppression(call: Call) -> Sequence[SSAValue]:
     """The boxes that no box of a higher score overlaps, as batch, class and box."""
     call.check_ranks(3, 3)
     settings = {"centered": call.flag("center_point_box")}
-    return call.found(Find("non_max_suppression", settings, [["count", 3]]))
+    return call.found(Find("non_max_suppression", settings, [(_INDEX, ["count", 3])]))

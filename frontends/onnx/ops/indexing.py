@@ -103,7 +103,8 @@ def compress(call: Call) -> SSAValue:
     if condition is None:
         shape: list[Size | str] = [*shape_of(x)]
         shape[axis] = "count"
-        raise CutError(call.node, Find("compress", {"axis": call.attribute("axis")}, [shape]))
+        settings = {"axis": call.attribute("axis")}
+        raise CutError(call.node, Find("compress", settings, [(dtype_of(x.type), shape)]))
     chosen = np.flatnonzero(condition)
     if chosen.size and chosen[-1] >= shape_of(x)[axis]:
         raise ShapeError("the condition is longer than the data", found=str(call.operand(1).type))
