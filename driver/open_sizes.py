@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import cast
@@ -67,6 +68,8 @@ class OpenSizes:
         }
         """Those that name an expression of others, such as ``past + 1``."""
         self._known: dict[tuple[Shapes, tuple[int, ...]], Shapes] = {}
+        self._versions: dict[tuple[Size, ...], Shapes] = {}
+        """What programs are made for, by the ranges of dimensions."""
         self._made_for = {symbol.name: symbol for symbol in made_for}
         self._bounds = {name: bounds.get(name, self._widest(name)) for name in names}
         self._numbers: dict[tuple[str, int], str] = {}
@@ -94,11 +97,11 @@ class OpenSizes:
     def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> Shapes:
         sizes = self._sizes(shapes)
         fixed = {d for i in by_value for d in self._inputs[i].shape}
-        ranges = {
-            name: size if name in fixed else self._range(name, size) for name, size in sizes.items()
-        }
+        numbers = {self._names[name]: size for name, size in sizes.items()} if self._derived else {}
+        ranges: dict[str, Size] = {}
+        for name, size in sizes.items():
+            ranges[name] = size if name in fixed else self._range(name, size)
         for name, derived in self._derived.items():
-            numbers = {self._names[other]: n for other, n in sizes.items()}
             expected = value_of(derived, numbers)
             if self._made_for and expected != sizes[name]:
                 raise InputError(
@@ -107,11 +110,22 @@ class OpenSizes:
                     found=str(sizes[name]),
                 )
             if name not in fixed and expected == sizes[name]:
-                symbols = {self._names[other]: size for other, size in ranges.items()}
-                ranges[name] = with_symbols(derived, symbols)
+                ranges[name] = derived
+        key = tuple(ranges.values())
+        if key not in self._versions:
+            if len(self._versions) >= MAX_KNOWN:
+                self._versions.clear()
+            self._versions[key] = self._version(shapes, ranges)
+        return self._versions[key]
+
+    def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> Shapes:
+        """The shapes that a program is made for, with these ranges of dimensions; what is derived
+        is in symbols that may be anything."""
+        own = {self._names[name]: size for name, size in ranges.items()}
+        found = {name: with_symbols(size, own) for name, size in ranges.items()}
         return tuple(
             tuple(
-                ranges[d] if isinstance(d, str) else size
+                found[d] if isinstance(d, str) else size
                 for d, size in zip(info.shape, shape, strict=True)
             )
             for info, shape in zip(self._inputs, shapes, strict=True)
@@ -210,7 +224,12 @@ class OpenSizes:
         first, last = max(first, low), min(last, high)
         if not self._is_open or size < FEW or (symbol, first) in self._numbers:
             return size
-        return Symbol(symbol, first, last).size
+        return _symbol(symbol, first, last)
+
+
+@lru_cache(maxsize=1024)
+def _symbol(name: str, first: int, last: int) -> Size:
+    return Symbol(name, first, last).size
 
 
 def check_dims(dims: object) -> Mapping[str, Bounds] | None:

@@ -24,6 +24,8 @@ LARGE = 4096
 """Outputs of at least so many bytes are aligned and recycled."""
 HUGE_PAGE = 2 * 1024 * 1024
 KEPT = 2
+MOST_SPARE = 64 * 1024 * 1024
+"""Bytes that memory has to spare at most where it has grown."""
 
 
 def aligned(size: int, alignment: int = ALIGNMENT) -> Array:
@@ -61,8 +63,9 @@ class Workspace:
         """The address of at least so many bytes. It is valid until more are asked for. Raises
         ResourceError."""
         if size > self._arena.size or not self._address:
+            room = _grown(size, self._arena.size)
             self._address, self._arena = 0, aligned(0)  # not both at a time
-            self._arena = aligned(size)
+            self._arena = aligned(room)
             self._address = address(self._arena)
         return self._address
 
@@ -106,15 +109,22 @@ class Recycler:
                     return memory, start
                 small = i
             unused = unused or count
+        room = size
         if small:
-            del self._kept[small]
-        block = aligned(size)
+            room = _grown(size, self._kept.pop(small)[2])
+        block = aligned(room)
         memory = block.base
         assert isinstance(memory, np.ndarray)
         start = address(block) - address(memory)
         if len(self._kept) <= KEPT:
-            self._kept.append((memory, start, size))
+            self._kept.append((memory, start, room))
         return memory, start
+
+
+def _grown(size: int, before: int) -> int:
+    """How much memory to ask for in the place of some that is too small. Where sizes grow from call
+    to call, the pages that the system has to give come from twice as much at a time."""
+    return max(size, min(2 * before, before + MOST_SPARE))
 
 
 def address(array: Array) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast
 
@@ -138,10 +138,8 @@ class ScanStep:
     """Of the sequences that are returned."""
 
     def at(self, values: Mapping[str, int]) -> ScanStep:
-        """The step for values of the symbols."""
-        specs = tuple(spec.at(values) for spec in self.specs)
-        body = self.body.sized(values) if self.body.symbols else self.body
-        return replace(self, body=body, specs=specs)
+        """The step for values of the symbols. Its body is given them when it runs."""
+        return replace(self, specs=tuple(spec.at(values) for spec in self.specs))
 
 
 Step = NativeStep | HostStep | ScanStep
@@ -193,8 +191,6 @@ class Program:
     """Memory for calls, which other programs may use as well."""
     symbols: tuple[Dimension, ...] = ()
     """The order is that of the numbers that native code reads."""
-    sizes: tuple[int, ...] = ()
-    """The values of the symbols, in a program that was made for them."""
     pointers: ctypes.Array[ctypes.c_void_p] | None = None
     """The addresses of the weights, if another program has them."""
 
@@ -202,25 +198,16 @@ class Program:
         if self.pointers is None:
             addresses = map(address, self.weights)
             self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
-        self._sized: dict[tuple[int, ...], Program] = {}
-        if self.symbols:
-            return
-        self.numbers = np.array(self.sizes, np.int64)
+        self._sized: dict[tuple[int, ...], _Sized] = {}
         self._frames: deque[_Frame] = deque()
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
-        self._values: list[Any] = [None] * (max([self.inputs - 1, *known]) + 1)
+        self._count = max([self.inputs - 1, *known]) + 1
         native = [step for step in self.steps if isinstance(step, NativeStep)]
         run_natively = (s for s in self.steps if not isinstance(s, HostStep))
-        read = {i for step in run_natively for i in step.inputs}
-        self._fixed = {i: c.array(self.weights) for i, c in self.constants.items()}
-        for i, array in self._fixed.items():
-            # native code knows no strides, which those of equal elements have
-            self._values[i] = np.require(array, None, ["C", "A"]) if i in read else array
-        self._fresh = {
-            i: spec for step in native for i, spec in zip(step.outputs, step.specs, strict=True)
-        }
+        self._read = {i for step in run_natively for i in step.inputs}
         self._is_shared = any(step.shared for step in native)
-        self._apart = self._fresh.keys() >= {*self.results} and _distinct(self.results)
+        fresh = {i for step in native for i in step.outputs}
+        self._apart = fresh >= {*self.results} and _distinct(self.results)
         """Whether no result can share memory with anything."""
 
     def run(
@@ -234,13 +221,22 @@ class Program:
         Raises ExecutionError where values cannot be computed with, such as an index out of range,
         and ResourceError where memory is short.
         """
-        if self.symbols:
-            sizes = tuple([arrays[d.input].shape[d.axis] for d in self.symbols])
-            return self.at(sizes).run(arrays, threads, out)
-        values = self._values.copy()
+        sizes = tuple([arrays[d.input].shape[d.axis] for d in self.symbols])
+        return self.run_for(sizes, arrays, threads, out)
+
+    def run_for(
+        self,
+        sizes: tuple[int, ...],
+        arrays: Sequence[Array],
+        threads: int = 1,
+        out: Sequence[Array | None] = (),
+    ) -> list[Array]:
+        """As ``run``, for values of the symbols. Those that it ran for last are kept."""
+        sized = self._sized.get(sizes) or self._new_sizes(sizes)
+        values = sized.values.copy()
         values[: self.inputs] = arrays
         if out:
-            self._place(values, out)
+            self._place(values, out, sized)
         # other threads take from the queues, too
         try:
             workspace = self.workspaces.pop()
@@ -252,10 +248,13 @@ class Program:
             frame = _Frame(self)
         try:
             team = POOL.team(threads, self.library) if threads > 1 and self._is_shared else None
-            for step in frame.steps(workspace, team):
+            for step in frame.steps(sized, workspace, team):
                 step.run(values)
             results = [values[i] for i in self.results]
-            return results if self._apart else self._owned(results, arrays, out, workspace)
+            if self._apart:
+                return results
+            taken = [*arrays, *sized.fixed.values(), *(array for array in out if array is not None)]
+            return self._owned(results, taken, out, workspace)
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
         finally:
@@ -270,25 +269,20 @@ class Program:
         )
         return replace(self, steps=tuple(steps), recorder=recorder)
 
-    def at(self, sizes: tuple[int, ...]) -> Program:
-        """The program for values of its symbols: those that it was made for last are kept. It has
-        the same code, weights and memory."""
-        found = self._sized.get(sizes)
-        if found is None:
-            if len(self._sized) >= MAX_SIZES:
-                self._sized.clear()
-            names = (dimension.symbol.name for dimension in self.symbols)
-            found = self._sized[sizes] = self.sized(dict(zip(names, sizes, strict=True)))
+    def _new_sizes(self, sizes: tuple[int, ...]) -> _Sized:
+        """What values of the symbols make of the program."""
+        if len(self._sized) >= MAX_SIZES:
+            self._sized.clear()
+        names = (dimension.symbol.name for dimension in self.symbols)
+        known = dict(zip(names, sizes, strict=True))
+        fixed = {i: c.at(known).array(self.weights) for i, c in self.constants.items()}
+        values: list[Any] = [None] * self._count
+        for i, array in fixed.items():
+            # native code knows no strides, which those of equal elements have
+            values[i] = np.require(array, None, ["C", "A"]) if i in self._read else array
+        steps = tuple(step.at(known) for step in self.steps) if self.symbols else self.steps
+        found = self._sized[sizes] = _Sized(known, steps, values, fixed)
         return found
-
-    def sized(self, values: Mapping[str, int]) -> Program:
-        """The program for values of its symbols by name."""
-        sizes = tuple(values[dimension.symbol.name] for dimension in self.symbols)
-        steps = tuple(step.at(values) for step in self.steps)
-        constants = {i: constant.at(values) for i, constant in self.constants.items()}
-        if self.recorder is not None:
-            self.recorder.resize(values)
-        return replace(self, steps=steps, constants=constants, symbols=(), sizes=sizes)
 
     @property
     def library(self) -> Library:
@@ -304,23 +298,23 @@ class Program:
             if isinstance(step, ScanStep):
                 yield from step.body.all_weights()
 
-    def _place(self, values: list[Any], out: Sequence[Array | None]) -> None:
+    def _place(self, values: list[Any], out: Sequence[Array | None], sized: _Sized) -> None:
         """Put arrays where native steps look for them."""
         for number, array in zip(self.results, out, strict=True):
-            spec = self._fresh.get(number)
+            spec = sized.fresh.get(number)
             if array is not None and spec == TensorSpec(array.shape, array.dtype):
                 values[number] = array
 
     def _owned(
         self,
         results: Sequence[Array],
-        inputs: Sequence[Array],
+        taken: list[Array],
         out: Sequence[Array | None],
         workspace: Workspace,
     ) -> list[Array]:
-        """Results that the caller may write to. A result that shares memory with an input, a
-        constant, another result or its array, as views of NumPy kernels do, is copied."""
-        taken = [*inputs, *self._fixed.values(), *(array for array in out if array is not None)]
+        """Results that the caller may write to. A result that shares memory with what is taken, an
+        input, a constant, or its array, or with another result, as views of NumPy kernels do, is
+        copied."""
         owned: list[Array] = []
         for i, result in enumerate(results):
             is_placed = bool(out) and result is out[i]
@@ -334,50 +328,84 @@ class Program:
         return owned
 
 
+@dataclass(eq=False)
+class _Sized:
+    """What values of its symbols make of a program: one that has none is as it is."""
+
+    symbols: Mapping[str, int]
+    """In the order in which native code reads them."""
+    steps: tuple[Step, ...]
+    values: list[Any]
+    """The constants among the values."""
+    fixed: Mapping[int, Array]
+    """The constants as they are in the weights."""
+
+    @functools.cached_property
+    def fresh(self) -> Mapping[int, TensorSpec]:
+        """What native steps write."""
+        native = (step for step in self.steps if isinstance(step, NativeStep))
+        return {
+            i: spec for step in native for i, spec in zip(step.outputs, step.specs, strict=True)
+        }
+
+
 class _Frame:
-    """The steps, bound to a workspace that one call uses at a time."""
+    """The steps, bound to sizes and to a workspace that one call uses at a time."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._workspace: Workspace | None = None
         self._team: Team | None = None
-        self._size = self._arena_bytes(1)
+        self._sized: _Sized | None = None
+        self._numbers = np.zeros(len(program.symbols), np.int64)
+        """The values of the symbols, where native code reads them."""
         self._contexts = self._new_contexts(1)
-        self._arena = 0
-        self._steps: list[Bound] = []
+        self._size = self._arena = 0
+        self._bound: list[_Resizable] = []
+        self._steps: Sequence[Bound] = []
 
-    def steps(self, workspace: Workspace, team: Team | None) -> list[Bound]:
-        """The steps, which use the workspace and the team."""
+    def steps(self, sized: _Sized, workspace: Workspace, team: Team | None) -> Sequence[Bound]:
+        """The steps for these sizes, which use the workspace and the team."""
+        is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
+        if is_resized or team is not self._team:
+            self._sized, self._size = None, _arena_bytes(sized.steps, threads)
         if team is not self._team:
-            threads = 1 if team is None else team.threads
-            self._size, self._contexts = self._arena_bytes(threads), self._new_contexts(threads)
+            self._contexts = self._new_contexts(threads)
             self._team, self._workspace = team, None
         arena = workspace.arena(self._size)
         if workspace is not self._workspace or arena != self._arena:
-            self._steps = [self._bound(step, workspace, arena) for step in self._program.steps]
-            self._workspace, self._arena = workspace, arena
+            self._bind(workspace, arena)
+            self._workspace, self._arena, is_resized = workspace, arena, True
+        if is_resized:
+            self._resize(sized)
+        self._sized = sized
         return self._steps
 
-    def _arena_bytes(self, threads: int) -> int:
-        """Of the largest arena that so many threads need."""
-        native = (step for step in self._program.steps if isinstance(step, NativeStep))
-        sizes = (s.arena_bytes + s.private_bytes * (threads if s.shared else 1) for s in native)
-        return max(sizes, default=0)
+    def _resize(self, sized: _Sized) -> None:
+        recorder = self._program.recorder
+        self._numbers[:] = list(sized.symbols.values())
+        if recorder is not None and sized.symbols:
+            recorder.resize(sized.symbols)
+        for bound, step in zip(self._bound, sized.steps, strict=True):
+            bound.resize(step, sized.symbols)
+
+    def _bind(self, workspace: Workspace, arena: int) -> None:
+        self._bound = [self._call(step, workspace, arena) for step in self._program.steps]
+        self._steps, recorder = self._bound, self._program.recorder
+        if recorder is not None:
+            pairs = zip(self._bound, self._program.steps, strict=True)
+            self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
     def _new_contexts(self, threads: int) -> Array:
         """Zeroed contexts, in lines of their own, with the values of symbols."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
-        contexts[_SIZES::CONTEXT_SLOTS] = address(self._program.numbers)
+        contexts[_SIZES::CONTEXT_SLOTS] = address(self._numbers)
         if self._program.recorder is not None:
             self._program.recorder.attach(contexts)
         return contexts
 
-    def _bound(self, step: Step, workspace: Workspace, arena: int) -> Bound:
-        recorder, bound = self._program.recorder, self._unwatched(step, workspace, arena)
-        return bound if recorder is None else recorder.watched(bound, step)
-
-    def _unwatched(self, step: Step, workspace: Workspace, arena: int) -> Bound:
+    def _call(self, step: Step, workspace: Workspace, arena: int) -> _Resizable:
         match step:
             case NativeStep():
                 call = _NativeCall(step, self._program.nodes, self._contexts, workspace)
@@ -393,6 +421,21 @@ class _Frame:
                 return _ScanCall(step)
 
 
+def _arena_bytes(steps: Iterable[Step], threads: int) -> int:
+    """Of the largest arena that so many threads need."""
+    native = (step for step in steps if isinstance(step, NativeStep))
+    sizes = (s.arena_bytes + s.private_bytes * (threads if s.shared else 1) for s in native)
+    return max(sizes, default=0)
+
+
+class _Resizable(Bound, Protocol):
+    """A step that can be run for other sizes."""
+
+    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+        """Take the step as it is for these values of the symbols."""
+        ...
+
+
 class _NativeCall:
     """A segment with contexts, one for each thread, and arrays of pointers."""
 
@@ -406,13 +449,19 @@ class _NativeCall:
         self.step = step
         self.nodes = nodes
         self.contexts = contexts
-        self.outputs = [
-            (i, workspace.recycler(i).maker(spec.shape, spec.dtype))
-            for i, spec in zip(step.outputs, step.specs, strict=True)
-        ]
+        self.workspace = workspace
+        self.outputs: list[tuple[int, Callable[[], Array]]] = []
         self.context = (ctypes.c_int64 * CONTEXT_SLOTS).from_address(address(contexts))
         """Of the first thread."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
+
+    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+        assert isinstance(step, NativeStep)
+        recycler = self.workspace.recycler
+        self.outputs = [
+            (i, recycler(i).maker(spec.shape, spec.dtype))
+            for i, spec in zip(step.outputs, step.specs, strict=True)
+        ]
 
     def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
         """Run the segment at an address on these weights, in this arena, on a team or alone."""
@@ -457,6 +506,10 @@ class _HostCall:
     def __init__(self, step: HostStep) -> None:
         self.step = step
 
+    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+        assert isinstance(step, HostStep)
+        self.step = step
+
     def run(self, values: list[Any]) -> None:
         inputs = [values[i] for i in self.step.inputs]
         for i, result in zip(self.step.outputs, _host(self.step, inputs), strict=True):
@@ -468,11 +521,19 @@ class _ScanCall:
 
     def __init__(self, step: ScanStep) -> None:
         self.step = step
+        self.sizes: tuple[int, ...] = ()
+        """The values of the body's symbols."""
+
+    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+        assert isinstance(step, ScanStep)
+        self.step = step
+        self.sizes = tuple(values[dimension.symbol.name] for dimension in step.body.symbols)
 
     def run(self, values: list[Any]) -> None:
         inputs = [values[i] for i in self.step.inputs]
         rows = [np.zeros(spec.shape, spec.dtype) for spec in self.step.specs]
-        results = self.step.loop.run(self.step.body.run, inputs, rows)
+        body = functools.partial(self.step.body.run_for, self.sizes)
+        results = self.step.loop.run(body, inputs, rows)
         for i, result in zip(self.step.outputs, results, strict=True):
             values[i] = result
 

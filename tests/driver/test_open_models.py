@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,37 @@ def test_one_program_for_many_sizes(threads: int, compiled: list[str]) -> None:
         np.testing.assert_allclose(model(array), want(array), rtol=1e-5, atol=1e-6)
     assert len(compiled) == 1
     assert model.explain().sizes == ["batch: open, from 16", "seq: open, from 16"]
+
+
+def test_a_new_size_costs_little() -> None:
+    """What a program is for a size comes from its expressions alone. A hundred calls of functions
+    take some 30 us; `bench.shapes` has the times."""
+    model = tessella.compile(classifier(), dims={})
+    arrays = [x(16, seq) for seq in (50, 60, 70)]
+    model(arrays[0])
+    for array in arrays[1:]:
+        first, later = (_calls(lambda array=array: model(array)) for _ in range(2))
+        assert first - later < 100
+
+
+def _calls(run: Callable[[], object]) -> int:
+    """How many functions of Python are called."""
+    found: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda _, event, __: found.append(event))
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found.count("call")
+
+
+def test_outputs_of_sizes_in_turn() -> None:
+    """Each call has arrays of its own, of its shape, whatever sizes there were before."""
+    model = tessella.compile(classifier(), dims={})
+    found = [(each := x(*size), model(each)) for size in (*SIZES, *reversed(SIZES), *SIZES)]
+    for array, y in found:
+        np.testing.assert_allclose(y, want(array), rtol=1e-5, atol=1e-6)
 
 
 def test_programs_ahead_of_calls(compiled: list[str]) -> None:
