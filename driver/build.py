@@ -25,7 +25,7 @@ from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text
-from tessella.dialects.rt import KernelOp, LaunchOp, divided
+from tessella.dialects.rt import KernelOp, LaunchOp, divided, memory_shape
 from tessella.dialects.sizes import symbols_in
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
@@ -364,4 +364,4 @@ class _Assembler:
 
 
 def _spec(value: SSAValue) -> TensorSpec:
-    return TensorSpec(shape_of(value), dtype_of(tensor_type(value).element_type))
+    return TensorSpec(memory_shape(value), dtype_of(tensor_type(value).element_type))

@@ -42,7 +42,7 @@ from tessella.runtime.arena import aligned
 from tessella.runtime.elements import converted
 from tessella.runtime.program import Program
 from tessella.runtime.weights import WeightStore
-from tessella.support.errors import OptionError, TessellaError
+from tessella.support.errors import OptionError, ResourceError, UnsupportedError
 from tessella.targets import Target, database
 from tessella.targets.database import Database, Timing
 
@@ -212,14 +212,14 @@ class _Bench:
         self._overhead = min(nothing.seconds() for _ in range(5))
 
     def measure(self, unit: Unit, deadline: float) -> list[Measurement]:
-        """The times of a unit's candidates; of none that cannot be built."""
+        """The times of a unit's candidates; of none that this machine cannot run."""
         runnable: dict[int, _Runnable] = {}
         for i, candidate in enumerate(unit.candidates):
             if perf_counter() < deadline or not i:
                 try:
                     runnable[i] = self._built(unit.op, candidate)
-                except TessellaError:
-                    continue  # a kernel of a device that is not here
+                except (UnsupportedError, ResourceError):
+                    continue  # its device is not here, or memory is short
         seconds = self._times(runnable, min(deadline, perf_counter() + LONGEST))
         return [self._measurement(unit, i, times) for i, times in seconds.items()]
 

@@ -11,6 +11,7 @@ from tessella.dialects.rt.functions import (
     ReturnOp,
     SegmentOp,
     divided,
+    memory_shape,
     timed,
 )
 from tessella.dialects.rt.ops import (
@@ -78,6 +79,7 @@ __all__ = [
     "aligned",
     "buffer_bytes",
     "divided",
+    "memory_shape",
     "timed",
 ]
 

@@ -170,3 +170,22 @@ def test_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make_options(budget="10")  # pyright: ignore
     with pytest.raises(OptionError, match="cannot be read"):
         compile_source(FixedSource(convolutions(12)), database=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("groups", [1, 20])
+def test_blocks_with_padding_are_measured(
+    tmp_path: Path, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 channels in blocks of 16: operands and results have 12 channels more in memory."""
+    monkeypatch.setattr(tuning, "FAR", 1e9)
+
+    def make() -> Graph:
+        g = GraphBuilder(x=normal(1, 20, 9, 9))
+        y = g.op(nn.ReluOp, [g.inputs["x"]])
+        w = g.weight(normal(20, 20 // groups, 3, 3))
+        return g.graph(g.op(nn.ConvOp, [y, w], **WINDOW | {"groups": groups}))
+
+    arch = targets.native().arch
+    places = [f"{arch}/f32/nchw16c", f"{arch}/f32/nchw"]
+    made = tune(make(), options(tmp_path / "x.json", places=places), 60)
+    assert {m.place for m in made if m.key.startswith("nn.conv")} == {*places}
