@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
 from tessella.dialects.rt import Part
+from tessella.support.sizes import Size, at_most
+
+Box = Sequence[tuple[Size, Size]]
+"""The least and the greatest index along each dimension of a tensor."""
 
 
 class Use(NamedTuple):
@@ -17,13 +21,20 @@ class Use(NamedTuple):
     part: Part
     """The elements that each thread touches."""
     written: bool
+    box: Box | None = None
+    """Where these elements are, of all threads; None if they may be anywhere."""
+
+    def is_apart(self, other: Use) -> bool:
+        """Whether another use of the buffer touches none of the elements."""
+        boxes = zip(self.box or (), other.box or (), strict=False)
+        return any(at_most(b + 1 - c, 0) or at_most(d + 1 - a, 0) for (a, b), (c, d) in boxes)
 
 
 class Hazards:
     """The uses since the last barrier.
 
     Two uses of a buffer, one of which writes, need a barrier between them, unless each thread
-    touches the same elements in both.
+    touches the same elements in both, or they lie in different parts of the tensor.
     """
 
     def __init__(self) -> None:
@@ -36,7 +47,10 @@ class Hazards:
     def _must_wait(self, use: Use) -> bool:
         earlier = self._uses.get(use.buffer, ())
         return any(
-            (use.written or other.written) and not use.part.agrees(other.part) for other in earlier
+            (use.written or other.written)
+            and not use.part.agrees(other.part)
+            and not use.is_apart(other)
+            for other in earlier
         )
 
     def add(self, uses: Iterable[Use]) -> None:

@@ -14,12 +14,13 @@ threads there will be, and tiles stay whole, so results have the same bits for a
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import SSAValue
 
 from tessella import targets
 from tessella.dialects.tile import (
@@ -37,7 +38,8 @@ from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
 from tessella.passes.tile.cost import kernel_cycles
-from tessella.passes.tile.parallel import best_choices, modelled, parallel_nest
+from tessella.passes.tile.parallel import best_choices, large, modelled, parallel_nest
+from tessella.passes.tile.parts import roots_of
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -141,7 +143,15 @@ def _division(kernel: KernelOp, models: _Models) -> _Division:
     nest = None
     if kernel.nest is not None:
         nest = parallel_nest(kernel, models.cycles, models.target)
+    roots, written = roots_of(kernel), defaultdict[SSAValue, list[ContractOp]](list)
     outside = [(op, op.schedule) for op in kernel.statements if not depth(op)]
-    found = best_choices((models.of(op), s.data) for op, s in outside if s is not None)
+    for op, _ in outside:
+        written[roots[op.res]].append(op)
+    enough = [
+        (models.of(op), s.data)
+        for op, s in outside
+        if s is not None and large(written[roots[op.res]], models.cycles, models.target)
+    ]
+    found = best_choices(enough)
     loops = {choice.model.op: (choice.index, choice.grain) for choice in found}
     return _Division(kernel, nest, loops)

@@ -29,8 +29,8 @@ from tessella.targets import Target
 THREADS = (2, 4, 8, 16)
 """Numbers of threads for which a loop should be good, on the average."""
 WORTH = 2
-"""A statement is divided if it takes as long as so many barriers. One that is not needs barriers
-too, where its neighbours are divided."""
+"""Statements that write to one tensor are divided if they take as long as so many barriers. One
+that is not needs barriers too, where its neighbours are divided."""
 
 
 def busy(share: rt.Share, threads: int) -> float:
@@ -61,8 +61,8 @@ class Choice:
 
 
 def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[Choice]:
-    """What to divide of statements that run one after the other. Those of which no index can be
-    divided are left out, and those that are too small."""
+    """What to divide of statements that run one after the other, and are large enough. Those of
+    which no index can be divided are left out."""
     best: list[tuple[float, tuple[Choice, ...]]] = [(0.0, ())]
     for model, schedule in models:
         found = choices(model, schedule)
@@ -70,11 +70,14 @@ def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[Choice]:
     return min(best, key=lambda each: each[0])[1]
 
 
+def large(ops: Iterable[ContractOp], cycles: Callable[[ContractOp], float], target: Target) -> bool:
+    """Whether it pays to divide statements."""
+    return sum(map(cycles, ops)) >= WORTH * target.barrier_cycles
+
+
 def choices(model: Model, s: Schedule) -> list[Choice]:
-    """What can be divided of a statement; nothing if it is too small."""
+    """What can be divided of a statement."""
     estimate = model.estimate(s)
-    if estimate.cycles < WORTH * model.target.barrier_cycles:
-        return []
     loops = (loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name))
     return [
         Choice(model, loop.name, _grain(model, loop), _time(model, estimate.core, loop))

@@ -66,10 +66,11 @@ def uses(op: ContractOp, roots: Mapping[SSAValue, SSAValue]) -> Iterator[Use]:
 def _uses(op: ContractOp) -> Iterator[Use]:
     inner = (x for region in (op.combine, op.post) for x in region.walk())
     shared, ranges, accesses = _flattened(op)
-    *read, written = zip(op.tensors, accesses, strict=True)
-    yield Use(written[0], part_of(*written, shared, ranges), written=True)
-    for value, access in read:
-        yield Use(value, part_of(value, access, shared, ranges), written=False)
+    boxes = [[form.bounds(op.ranges) for form in access] for access in op.access_list]
+    *read, written = zip(op.tensors, accesses, boxes, strict=True)
+    for value, access, box in (written, *read):
+        part = part_of(value, access, shared, ranges)
+        yield Use(value, part, written=value is op.res, box=box)
     for x in inner:
         if isinstance(x, ExtractOp):
             yield Use(x.source, ANY if shared is not None else ALONE, written=False)

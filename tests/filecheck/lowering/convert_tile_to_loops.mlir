@@ -355,3 +355,40 @@ func.func @main(%x: !t) -> (!v, !t, !t, !v) {
   %a, %b, %c, %d = rt.launch @segment_0(%x) : !v, !t, !t, !v
   func.return %a, %b, %c, %d : !v, !t, !t, !v
 }
+
+// -----
+
+// Threads that write to different columns of a tensor need not wait for each other, whoever writes
+// what.
+
+// CHECK-LABEL: rt.kernel @beside(
+// CHECK-SAME:    #rt.part<any>]
+// CHECK-NOT:   rt.kernel @beside.1
+// CHECK-LABEL: rt.kernel @over(
+// CHECK:       rt.kernel @over.1(
+tile.kernel @beside(%x: tensor<64x1xf32>, %y: tensor<64x63xf32>) -> (tensor<64x64xf32>) {
+  %e = tile.empty : tensor<64x64xf32>
+  %a = tile.contract = [m: 64, c: 1] (%x[m, c]) init %e -> [m, c] schedule #tile.schedule<[m] reduce [] parallel m 8> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<64x64xf32>
+  %b = tile.contract = [m: 64, d: 63] (%y[m, d]) init %a -> [m, d + 1] schedule #tile.schedule<[m, d] reduce [] vector d 16 by 1 parallel m 1> {
+  ^bb0(%v: f32):
+    %w = math.absf %v : f32
+    tile.yield %w : f32
+  } : tensor<64x64xf32>
+  tile.return %b : tensor<64x64xf32>
+}
+tile.kernel @over(%x: tensor<64x2xf32>, %y: tensor<64x63xf32>) -> (tensor<64x64xf32>) {
+  %e = tile.empty : tensor<64x64xf32>
+  %a = tile.contract = [m: 64, c: 2] (%x[m, c]) init %e -> [m, c] schedule #tile.schedule<[m, c] reduce [] parallel m 8> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<64x64xf32>
+  %b = tile.contract = [m: 64, d: 63] (%y[m, d]) init %a -> [m, d + 1] schedule #tile.schedule<[m, d] reduce [] vector d 16 by 1 parallel m 1> {
+  ^bb0(%v: f32):
+    %w = math.absf %v : f32
+    tile.yield %w : f32
+  } : tensor<64x64xf32>
+  tile.return %b : tensor<64x64xf32>
+}

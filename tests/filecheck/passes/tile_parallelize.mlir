@@ -233,3 +233,28 @@ tile.segment @segment_0(%x: tensor<64x64xf32>, %z: tensor<1000000xf32>) -> (tens
   %s = tile.call @sum(%z) : tensor<1xf32>
   tile.return %y, %s : tensor<64x64xf32>, tensor<1xf32>
 }
+
+// -----
+
+// What writes to one tensor counts as one: its first column is divided as well.
+
+// CHECK-LABEL: tile.kernel @beside
+// CHECK:         schedule #tile.schedule<[m] reduce [] parallel m 1>
+// CHECK:         schedule #tile.schedule<[m, d] reduce [] vector d 16 by 4 parallel m 1>
+tile.kernel @beside(%x: tensor<2048xf32>, %y: tensor<2048x2047xf32>) -> (tensor<2048x2048xf32>) {
+  %e = tile.empty : tensor<2048x2048xf32>
+  %a = tile.contract = [m: 2048] (%x[m]) init %e -> [m, 0] schedule #tile.schedule<[m] reduce []> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<2048x2048xf32>
+  %b = tile.contract = [m: 2048, d: 2047] (%y[m, d]) init %a -> [m, d + 1] schedule #tile.schedule<[m, d] reduce [] vector d 16 by 4> {
+  ^bb0(%v: f32):
+    %w = math.absf %v : f32
+    tile.yield %w : f32
+  } : tensor<2048x2048xf32>
+  tile.return %b : tensor<2048x2048xf32>
+}
+tile.segment @segment_0(%x: tensor<2048xf32>, %y: tensor<2048x2047xf32>) -> (tensor<2048x2048xf32>) {
+  %r = tile.call @beside(%x, %y) : tensor<2048x2048xf32>
+  tile.return %r : tensor<2048x2048xf32>
+}
