@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from xdsl.dialects import arith, memref, vector
@@ -13,14 +13,14 @@ from xdsl.ir import SSAValue
 from tessella.dialects.arith import CASTS, SelectOp
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile import ContractOp, ExtractOp
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint
 from tessella.lowering.aggregate import horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
-from tessella.lowering.values import Emitter, Val
+from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import AccessPlan
 
 
@@ -41,15 +41,53 @@ class Stores:
         self._if(point, 0, [c for c in self.plan.constraints.stores if not self._by_row(c)], body)
 
     def emit(self, point: Point, values: Sequence[Val]) -> None:
-        """Run the post body on a tile's values, row by row, and store them."""
+        """Run the post body on a tile's values, row by row, and store them.
+
+        Rows beyond the result are stored where the first one is, before it. Were they not stored,
+        LLVM would compute them where it is known that they are, with all that they read at hand.
+        """
         by_row = [c for c in self.plan.constraints.stores if self._by_row(c)]
-        for number, row in enumerate(point.rows):
+        overwritten = self._may_overwrite(by_row)
+        rows = [*enumerate(point.rows)]
+        for number, row in reversed(rows) if overwritten else rows:
             first = number * point.vectors
             mine = values[first : first + point.vectors]
+            if overwritten:
+                self._row(self._inside(point, row, by_row), 0, number, mine)
+                continue
             self._if(point, row, by_row, partial(self._row, point, row, number, mine))
             if by_row:
                 self.loads.forget()  # what was loaded is known in this row alone
         self.loads.forget()
+
+    def _may_overwrite(self, by_row: Sequence[Constraint]) -> bool:
+        """Whether the first row lies in the result everywhere, and others may be stored twice."""
+        extracts = any(isinstance(each, ExtractOp) for each in self.op.post.walk())
+        return (
+            bool(by_row)
+            and not extracts
+            and self.op.ranges[self.s.rows or ""] == self.s.row_tile
+            and all(self._is_inside(0, c) for c in by_row)
+        )
+
+    def _is_inside(self, row: int, c: Constraint) -> bool:
+        """Whether a row lies in the result for all values of other indices."""
+        first, end = c.interior(self.s.rows or "", self.op.ranges)
+        return first <= row and row < end
+
+    def _inside(self, point: Point, row: int, by_row: Sequence[Constraint]) -> Point:
+        """The point at a row, or at the first one where the row lies beyond the result."""
+        value = Pos(None, row)
+        unsure = [c for c in by_row if not self._is_inside(row, c)]
+        if unsure:
+            held = self._held(point, row, unsure)
+            value = Pos(self.e.op(SelectOp(held, self.e.index(row), self.e.index(0))))
+        read = self.plan.inputs  # before the post body
+        moved = [
+            self.e.step(offset, value, plan.row_stride)
+            for offset, plan in zip(point.offsets[read:], self.plan.operands[read:], strict=True)
+        ]
+        return replace(point, offsets=(*point.offsets[:read], *moved))
 
     def _by_row(self, c: Constraint) -> bool:
         return self.s.rows is not None and c.form.coefficient(self.s.rows) != 0
@@ -57,11 +95,15 @@ class Stores:
     def _if(
         self, point: Point, row: int, constraints: Sequence[Constraint], body: Callable[[], None]
     ) -> None:
-        if not constraints:
+        if constraints:
+            self.e.when(self._held(point, row, constraints), body)
+        else:
             body()
-            return
+
+    def _held(self, point: Point, row: int, constraints: Sequence[Constraint]) -> SSAValue:
+        """Whether all of the constraints hold."""
         held = [self.loads.holds(c, point, row).ssa for c in constraints]
-        self.e.when(reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held), body)
+        return reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held)
 
     def _row(self, point: Point, row: int, number: int, values: Sequence[Val]) -> None:
         for u, value in enumerate(values):
