@@ -9,6 +9,7 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Access, ContractOp
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
@@ -50,6 +51,10 @@ def _ended(
 ) -> SSAValue:
     """Where an index ends in a step that begins at these values of the shared indices."""
     last, values = AffineExpr.constant(0), list[SSAValue]()
+    if is_static([reach.last.constant]):
+        last += reach.last.constant
+    else:
+        last, values = AffineExpr.dimension(0), [emitter.index(reach.last.constant)]
     for name, factor in reach.last.terms:
         base = bases[name] + (loops[name].step - 1 if factor > 0 else 0)
         assert base.ssa is not None

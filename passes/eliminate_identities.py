@@ -49,7 +49,9 @@ from tessella.dialects.nn.movement import (
     TransposeOp,
 )
 from tessella.passes.base import PROVENANCE, functions
+from tessella.passes.counted import compared
 from tessella.passes.kinds import ProgramPass
+from tessella.runtime.weights import WeightStore
 
 MAX_ROUNDS = 8
 """A limit for safety: a round seldom leaves more than the next one finds."""
@@ -302,6 +304,12 @@ def _where_known(op: ew.WhereOp) -> Replacement:
     return _made(ExpandOp, op, branch, shape=shape_of(op.res))
 
 
+def _always(op: ew.CompareOp) -> Replacement:
+    """i <= j = true where i and j are positions of which all of i come before all of j"""
+    known = compared(op, WeightStore())
+    return None if known is None else [SplatOp(known, tensor_type(op.res))]
+
+
 def _clip_nothing(op: ew.ClipOp) -> Replacement:
     """clip(x, -inf, inf) = x"""
     settings = op.settings
@@ -344,6 +352,7 @@ RULES: dict[type[NnOp], Sequence[Rule]] = {
     ew.RoundOp: (_idempotent,),
     ew.NegOp: (_involution,),
     # ** booleans **
+    **dict.fromkeys((ew.LessOp, ew.LessEqualOp, ew.GreaterOp, ew.GreaterEqualOp), (_always,)),
     ew.NotOp: (_involution,),
     ew.AndOp: (_and_true,),
     ew.OrOp: (_or_false,),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeVar
 
@@ -23,9 +23,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import ConstantOp
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
-from tessella.dialects.tile.ops import ContractOp, IndexOp, YieldOp, yielded
+from tessella.dialects.tile.ops import ContractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.support.sizes import estimated
 
 GRANULE = 128
 """Steps end at a multiple of so many values of an index, or at its end. Tiles divide it, so that
@@ -50,20 +52,21 @@ class Reach:
 
     def share(self, op: ContractOp, name: str) -> float:
         """The share of an index's values that count, on the average over the steps."""
-        extent = next(index.range for index in op.index_list if index.name == name)
-        loops = shared_loops(op)
+        extent = next(estimated(index.range) for index in op.index_list if index.name == name)
+        loops, first = shared_loops(op), estimated(self.last.constant)
         values = [[k * v for v in _lasts(loops[shared], k)] for shared, k in self.last.terms]
-        ends = [self.end(sum(each)) for each in product(*values)]
+        ends = [self.end(first + sum(each)) for each in product(*values)]
         return sum(max(0, min(extent, end)) for end in ends) / (len(ends) * extent)
 
     def end(self, last: Value) -> Value:
-        """Where the index ends in a step in which the form without its constant is at most so
-        much."""
-        return (last + (self.last.constant + GRANULE)) // GRANULE * GRANULE
+        """Where the index ends in a step in which the form is at most so much."""
+        return (last + GRANULE) // GRANULE * GRANULE
 
 
 def _lasts(loop: Steps, factor: int) -> Iterator[int]:
     """The value of a loop's index in each step, or in some of many, that a form is greatest at."""
+    shared = replace(loop.loop, extent=estimated(loop.loop.extent))
+    loop = replace(loop, loop=shared, extent=estimated(loop.extent))
     for i in range(0, loop.trips, -(-loop.trips // SAMPLED)):
         yield loop.first(i) + (loop.step - 1 if factor > 0 else 0)
 
@@ -92,6 +95,12 @@ def reaches(op: ContractOp) -> Mapping[str, Reach]:
             if reach is not None:
                 found[index.name] = reach
     return found
+
+
+def has_diagonal(op: ContractOp, name: str) -> bool:
+    """Whether a statement writes a number where another index is beyond a form of this one."""
+    outside = _outside(op)
+    return outside is not None and outside.last.coefficient(name) != 0
 
 
 def _as_read(op: ContractOp, name: str) -> Reach | None:
@@ -146,8 +155,11 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
         if last is None:
             return None
         needed.append(last)
-    terms = {form.terms for form in needed}
-    return Reach(Linear(terms.pop(), max(f.constant for f in needed))) if len(terms) == 1 else None
+    alike = {form.terms for form in needed}
+    ends = {form.constant for form in needed}
+    if len(alike) != 1 or not (len(ends) == 1 or is_static(ends)):
+        return None
+    return Reach(Linear(alike.pop(), max(ends)))
 
 
 def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
@@ -182,6 +194,8 @@ def _form(value: SSAValue) -> Linear | None:
         return Linear((), int(number))
     if (name := _index(value)) is not None:
         return Linear.of(name)
+    if (cast := _operands(value, "arith.index_cast")) and isinstance(cast[0].owner, SizeOp):
+        return Linear((), cast[0].owner.size.data)
     if parts := _operands(value, "arith.addi"):
         first, second = map(_form, parts)
         return None if first is None or second is None else first + second

@@ -6,6 +6,7 @@
     p = softmax ..;  where(is_nan p, 0, p) v           ->  attention .., nan_as_zero
     softmax(where(triangle, scale * q kᵀ, -1e9)) v     ->  attention q k v, causal
     attention q k v mask, mask a triangle of 0         ->  attention q k v, causal
+    attention q k v 0                                  ->  attention q k v
     attention q (repeat k) (repeat v)                  ->  attention of q's heads in groups, k and v
 
 
@@ -14,11 +15,14 @@ place. The softmax is along the last axis, and neither mask nor v enlarges the s
 
 Heads of k and v that are repeated, one for each of a group of q's, broadcast over the group.
 
-A triangle is a constant. It hides keys by -inf, or by a number that no score comes near: at most
--1e9, or the least of its type. Each query sees at least one key, so that no row is all hidden.
+A triangle is a constant, or compares positions. It hides keys by -inf, or by a number that no score
+comes near: at most -1e9, or the least of its type. Each query sees at least one key, so that no row
+is all hidden.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
@@ -32,6 +36,7 @@ from tessella.dialects.nn.reduction import SoftmaxOp
 from tessella.passes.patterns.factors import is_normal
 from tessella.passes.patterns.nodes import Node, Number, Product, Triangle, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
+from tessella.support.sizes import Size
 
 HIDDEN = -1e9
 """What exporters add to the scores of hidden keys, or more."""
@@ -70,6 +75,7 @@ _MASKED = op(
     name="attention",
     where=_is_not_causal,
 )
+_SHOWN_ALL = op(AttentionOp, *(Value(name) for name in "qkv"), 0.0, name="attention")
 _ATTENTION = op(MatmulOp, either(_WITHOUT_NAN, _P), Value("v"), where=_is_plain)
 
 
@@ -78,6 +84,8 @@ def _attention(m: Match) -> NnOp | None:
     if shape_of(m["p"]) != scores or m.type.get_shape()[:-1] != scores[:-1]:
         return None
     past = m.found.numbers.get("past")
+    if past is not None and not _has_all(m["past"], scores):
+        return None
     scale = m.number("scale") * m.number("q_scale") * m.number("k_scale")
     if not is_normal(scale, m["q"]):
         return None
@@ -87,15 +95,26 @@ def _attention(m: Match) -> NnOp | None:
         scale=scale,
         transposed_k=not m.op("scores").settings["transpose_b"],
         causal=past is not None,
-        past=int(past or 0),
+        past=past or 0,
         nan_as_zero=m.get("is_nan") is not None,
     )
 
 
-def _causal(m: Match) -> NnOp:
-    settings = m.op("attention").settings
-    settings |= {"causal": True, "past": int(m.number("past"))}
+def _causal(m: Match) -> NnOp | None:
+    attention = m.op("attention")
+    if not _has_all(m["past"], attention.scores_shape):
+        return None
+    settings = attention.settings | {"causal": True, "past": m.number("past")}
     return m.make(AttentionOp, m["q"], m["k"], m["v"], **settings)
+
+
+def _has_all(triangle: SSAValue, scores: Sequence[Size]) -> bool:
+    """Whether a triangle has a row for each query, and a column for each key."""
+    return shape_of(triangle)[-2:] == tuple(scores[-2:])
+
+
+def _unmasked(m: Match) -> NnOp:
+    return m.make(AttentionOp, m["q"], m["k"], m["v"], **m.op("attention").settings)
 
 
 # ** grouped heads **
@@ -148,5 +167,6 @@ def _grouped(m: Match) -> NnOp | None:
 PATTERNS = (
     Pattern("attention", _ATTENTION, _attention),
     Pattern("causal-attention", _MASKED, _causal),
+    Pattern("unmasked-attention", _SHOWN_ALL, _unmasked),
     Pattern("grouped-attention", _GROUPED, _grouped),
 )

@@ -9,11 +9,13 @@ import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.traits import Commutative
 
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import Array, NnOp
 from tessella.passes.base import known_matrix, known_number
+from tessella.passes.counted import Diagonal, diagonal
 from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
 from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.runtime.weights import WeightStore
+from tessella.support.sizes import bounds_of
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,15 @@ class Found:
 def _is_read_by(op: NnOp, ops: set[NnOp]) -> bool:
     """Whether all users of an op's results are among these."""
     return all(use.operation in ops for result in op.results for use in result.uses)
+
+
+def _diagonal(matrix: Array, below: float) -> Diagonal | None:
+    """The diagonal of a matrix of two numbers."""
+    past = int(np.count_nonzero(matrix[0] == below)) - 1
+    rows, columns = matrix.shape
+    inside = np.tri(rows, columns, past, dtype=np.bool_)
+    is_one = ((matrix == below) == inside).all() and ((matrix == matrix[0, -1]) != inside).all()
+    return Diagonal(past, below, matrix[0, -1].item()) if is_one else None
 
 
 class Matcher:
@@ -101,14 +112,12 @@ class Matcher:
 
     def _triangle(self, node: Triangle, value: SSAValue, found: Found) -> Iterator[Found]:
         matrix = known_matrix(value, self.weights)
-        if matrix is None or matrix[0, 0] != node.below or not node.above(matrix[0, -1], value):
+        known = diagonal(value, self.weights) if matrix is None else _diagonal(matrix, node.below)
+        if known is None or known.below != node.below or not node.above(known.above, value):
             return
-        diagonal = int(np.count_nonzero(matrix[0] == node.below)) - 1
-        rows, columns = matrix.shape
-        inside = np.tri(rows, columns, diagonal, dtype=np.bool_)
-        if ((matrix == node.below) == inside).all() and ((matrix == matrix[0, -1]) != inside).all():
-            counted = found.count(node.name, diagonal)
-            yield from () if counted is None else (counted,)
+        if bounds_of(known.past)[0] >= 0:
+            counted = found.count(node.name, known.past)
+            yield from () if counted is None else (counted.bind(node, value),)
 
     def _op(self, node: Op, value: SSAValue, found: Found) -> Iterator[Found]:
         op = value.owner

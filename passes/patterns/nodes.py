@@ -51,9 +51,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Triangle:
-    """A constant matrix, or a batch of one, that is ``below`` up to a diagonal, and a number for
-    which ``above`` holds beyond it. The match stores by how many columns the diagonal begins to the
-    right of the first one under ``name``; it is not negative."""
+    """A matrix, or a batch of equal ones, that is ``below`` up to a diagonal, and a number for
+    which ``above`` holds beyond it: a constant, or computed from positions where sizes are open.
+    The match stores under ``name`` the value, and by how many columns the diagonal begins to the
+    right of the first one; they are not negative."""
 
     name: str
     below: float

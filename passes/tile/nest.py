@@ -15,6 +15,7 @@ from math import prod
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import (
     AtAttr,
     ContractOp,
@@ -28,6 +29,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.nest import can_share, counted, depth, lives_within, shared_loops
+from tessella.dialects.tile.reach import GRANULE, has_diagonal
 from tessella.dialects.tile.windows import infer_windows
 from tessella.passes.tile.estimates import bytes_in, count_of, points, shape_in
 from tessella.passes.tile.model import body_ops
@@ -116,7 +118,7 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
     inner = [(each, 1) for each in _inside(ops, plain, room, target)]
     loops: list[tuple[_Class, int]] = []
     for each in classes:
-        if _touched(ops, [*loops, *inner]) <= room:
+        if _touched(ops, [*loops, *inner]) <= room and not _saves_more(each):
             break
         grain = _grain(each, ops, target)
         loops.append((each, _step(ops, [*loops, *inner], each, room, grain)))
@@ -131,6 +133,14 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
         infer_windows(ops)
         if not plain and not _is_worth_computing_again(kernel, target):
             _unshare(kernel)
+
+
+def _saves_more(loop: _Class) -> bool:
+    """Whether steps of rows leave out what lies beyond a diagonal, which is nothing of usual sizes,
+    and half of large ones."""
+    _, most = bounds_of(loop.extent)
+    rows = (op for op, name in loop.names.items() if has_diagonal(op, name))
+    return not is_static([loop.extent]) and most > GRANULE and any(rows)
 
 
 def _inside(

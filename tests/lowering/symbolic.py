@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, IntAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, IntAttr, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -23,7 +23,7 @@ from tessella.codegen.objects import Compilation
 from tessella.dialects import rt
 from tessella.dialects.elements import dtype_of
 from tessella.dialects.graph import Graph, main_function
-from tessella.dialects.nn.core import shape_of
+from tessella.dialects.nn.core import shape_of, to_attribute
 from tessella.dialects.sizes import declare_symbols
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
@@ -68,6 +68,8 @@ def _opened(attribute: Any, sizes: Mapping[int, Size]) -> Any:
     if isinstance(attribute, FunctionType):
         ends = (attribute.inputs, attribute.outputs)
         return FunctionType.from_lists(*([_opened(t, sizes) for t in end] for end in ends))
+    if isinstance(attribute, IntegerAttr) and attribute.value.data in sizes:
+        return to_attribute(sizes[attribute.value.data])
     return attribute
 
 

@@ -20,7 +20,7 @@ from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.support.sizes import Symbol
 from tests.lowering.guarded import Memory
-from tests.lowering.symbolic import compiled
+from tests.lowering.symbolic import Compiled, compiled
 from tests.native import RUNNABLE, GraphBuilder, normal
 
 FEW, MANY = (2, 3, 5, 8, 14, 15), (16, 17, 31, 33, 64, 70)
@@ -177,6 +177,18 @@ def causal(n: int) -> Graph:
     )
 
 
+def causal_after(m: int, n: int) -> Graph:
+    """Queries after ``n`` keys that all of them take; steps of rows end at the diagonal."""
+    g = GraphBuilder(q=normal(3, m, 32), k=normal(3, m + n, 32), v=normal(3, m + n, 32))
+    return g.graph(
+        g.op(
+            nn.AttentionOp,
+            [g.inputs["q"], g.inputs["k"], g.inputs["v"]],
+            **{**ATTENTION, "causal": True, "past": n},
+        )
+    )
+
+
 def cached(m: int, n: int) -> Graph:
     g = GraphBuilder(
         q=normal(4, m, 32),
@@ -256,6 +268,7 @@ PROGRAMS = [
     concat,
     activated_concat,
     causal,
+    causal_after,
     cached,
     decode,
     pool,
@@ -278,9 +291,13 @@ def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_for_many_sizes(make: Callable[..., Graph], sizes: Sequence[int], target: str) -> None:
     """The results are those of the interpreter, for any number of threads, and nothing beside the
     buffers is written."""
+    check(make, sizes, target)
+
+
+def check(make: Callable[..., Graph], sizes: Sequence[int], target: str) -> Compiled:
     names = list(signature(make).parameters)
-    high = 15 if sizes is FEW else 512
-    program = compiled(make, [Symbol(name, sizes[0], high) for name in names], target)
+    low, high = (2, 15) if max(sizes) < 16 else (16, 512)
+    program = compiled(make, [Symbol(name, low, high) for name in names], target)
     for number, size in enumerate(sizes):
         values = {name: sizes[number - i] if i else size for i, name in enumerate(names)}
         graph = make(**values)
@@ -293,6 +310,16 @@ def test_runs_for_many_sizes(make: Callable[..., Graph], sizes: Sequence[int], t
             memory.check()
             for y, expected in zip(results, wanted, strict=True):
                 np.testing.assert_allclose(y, expected, rtol=ERROR, atol=ERROR)
+    return program
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("make", [causal, causal_after])
+def test_steps_end_at_the_diagonal(make: Callable[..., Graph]) -> None:
+    program = check(make, (130, 16, 257, 100, 300), RUNNABLE[0])
+    ops = program.lowered.stages["tile"].walk()
+    nests = [str(op.properties["nest"]) for op in ops if "nest" in op.properties]
+    assert any(f"{rows} by 16" in nest for nest in nests for rows in "mn")
 
 
 @pytest.mark.parametrize("make", [fc, softmax, attention, cached, convolutions])

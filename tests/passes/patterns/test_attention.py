@@ -151,6 +151,19 @@ def test_other_masks_are_not_causal(change: str) -> None:
     assert "causal" not in model.as_text("placed")
 
 
+@pytest.mark.parametrize("rows", [1, ROWS])
+def test_masks_of_one_row_are_not_causal(rows: int) -> None:
+    """They hide the same keys from all queries, as padding is hidden."""
+    mask = np.where(np.arange(COLUMNS) < 7, 0, -np.inf).astype(np.float32)
+    weights = {"mask": np.broadcast_to(mask, (rows, COLUMNS)).copy()}
+    added = check(CAUSAL.format("m = Add(d, mask)"), ["attention"], INPUTS, weights, tolerance=1e-4)
+    body = CAUSAL.format("m = Where(visible, d, -1e30f)")
+    chosen = {"visible": weights["mask"] == 0}
+    assert "causal" not in added.as_text("placed")
+    expected = ["matmul", "mul", "where", "softmax", "matmul"]
+    check(body, expected, INPUTS, chosen, tolerance=1e-4)
+
+
 GROUPED = (
     f"s1 = Constant <value_ints = [2, {HEADS}, 1, {COLUMNS}, {{}}]> () "
     f"s2 = Constant <value_ints = [2, {HEADS}, 4, {COLUMNS}, {{}}]> () "
