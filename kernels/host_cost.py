@@ -187,10 +187,10 @@ HOST_CYCLES: Mapping[str, Cycles] = {
 
 def host_seconds(op: NnOp, target: Target) -> float:
     """Seconds of an op's NumPy kernel."""
-    cycles = START + HOST_CYCLES.get(op.name, PLAIN)(op, target)
+    own = HOST_CYCLES.get(op.name, PLAIN)(op, target)
     written = sum(map(bytes_of, op.results))
     read = sum(map(bytes_of, op.operands))
-    hidden = (
-        PLAIN.cycles * estimated(op.operations) / (target.ghz * 1e9)
-    )  # loads overlap with arithmetic
-    return cycles / (target.ghz * 1e9) + max(0.0, moving(read, written, target) - hidden)
+    # loads overlap with arithmetic
+    hidden = min(own, PLAIN.cycles * estimated(op.operations)) / (target.ghz * 1e9)
+    computing = (START + own) / (target.ghz * 1e9)
+    return computing + max(0.0, moving(read, written, target) - hidden)

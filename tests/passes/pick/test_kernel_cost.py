@@ -182,3 +182,12 @@ def test_conversions_take_their_bytes_over_the_bandwidth(sizes: tuple[int, ...])
     assert relayout == pytest.approx(cost.CALL + moved(size, size) + shuffled)
     cast = step_seconds((CastOp, place("x86", NCHW, "f16")), value, place("x86", NCHW), MACHINE)
     assert cast == pytest.approx(cost.CALL + moved(size, size // 2))
+
+
+def test_a_product_with_one_row_waits_for_its_matrix() -> None:
+    """Its arithmetic is too little to hide that. What large matrices take is theirs."""
+    one, many = (op(nn.MatmulOp, (m, 1024), (1024, 1024), transpose_b=False) for m in (1, 512))
+    reading = cost.moving(4 << 20, 0, MACHINE)
+    assert host_cost.host_seconds(one, MACHINE) >= reading
+    products = 512 * 1024 * 1024 / (host_cost.PRODUCT_RATE * 32 * MACHINE.ghz * 1e9)
+    assert host_cost.host_seconds(many, MACHINE) <= 1.1 * products
