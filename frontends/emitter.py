@@ -26,7 +26,7 @@ from tessella.frontends.functions import clean, isolate
 from tessella.runtime.elements import widened
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
-from tessella.support.errors import ShapeError, TessellaError
+from tessella.support.errors import ShapeError
 
 Array = npt.NDArray[Any]
 Values = Sequence[SSAValue]
@@ -121,15 +121,18 @@ class Emitter:
         sequences: Values,
         step: Step,
         backward: Callable[[int], bool] = lambda sequence: False,
+        *,
+        conditional: bool = False,
     ) -> Values:
-        """Run a step for each element of sequences.
+        """Run a step for each element of sequences; with ``conditional``, while the first carried
+        value is true, which needs no sequence.
 
         ``step`` emits the ops of a function of its own, which may read all values there are.
         ``backward`` says which sequences run from their last element to their first: those that are
         taken have the first numbers, those that are returned the next. Gives the last carried
         values, and the sequences that are returned. Raises ShapeError.
         """
-        steps = _length(sequences)
+        steps = _length(sequences) if sequences or not conditional else None
         body, carried, outputs = self._body(first, sequences, step)
         if steps == 0:
             types = [tensor_type(y) for y in outputs]
@@ -138,7 +141,8 @@ class Emitter:
             return [*first, *empty]
         body.add_op(ReturnOp(*carried, *outputs))
         others = isolate(body)
-        stacked = [tensor(tensor_type(y).element_type, (steps, *shape_of(y))) for y in outputs]
+        length = () if steps is None else (steps,)
+        stacked = [tensor(tensor_type(y).element_type, (*length, *shape_of(y))) for y in outputs]
         types = [*(tensor_type(x) for x in first), *stacked]
         name = f"{name}_{len(self.functions)}"
         returned = [value.type for value in (*carried, *outputs)]
@@ -146,7 +150,7 @@ class Emitter:
             FuncOp(name, ([argument.type for argument in body.args], returned), Region(body))
         )
         numbers = filter(backward, range(len(sequences) + len(outputs)))
-        loop = Loop(len(first), len(sequences), tuple(numbers))
+        loop = Loop(len(first), len(sequences), tuple(numbers), conditional)
         op = nn.ScanOp(name, [*first, *sequences, *others], types, loop)
         if where := self._where():
             op.attributes["node"] = StringAttr(where)
@@ -161,7 +165,7 @@ class Emitter:
                 carried, outputs = step(body.args[: len(first)], body.args[len(first) :])
             for old, new in zip(first, carried, strict=True):
                 _check_carried(old, new)
-        except TessellaError:
+        except Exception:
             # its ops use values of the program
             body.erase(safe_erase=False)
             raise

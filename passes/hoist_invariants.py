@@ -17,7 +17,8 @@
       %t = tile.scan @step(%h, %xs, %p) carried 1 scanned 1 backward []
 
 A segment that several ops run stays as it is, and so does what reads weights alone: kernels may
-ask for those.
+ask for those. A kernel that can fail, as it reads at indices that are data, does not leave a loop
+that may have no steps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.tile import ScanOp, SegmentOp, ViewOp
+from tessella.dialects.symbols import callee_of
+from tessella.dialects.tile import CallOp, ExtractOp, KernelOp, ScanOp, SegmentOp, ViewOp
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 
@@ -89,6 +91,8 @@ class _Before:
     def takes(self, op: Operation) -> bool:
         """Copy an op that can stand there."""
         others = [value for value in op.operands if value not in self.values]
+        if self.scan.loop.conditional and isinstance(op, CallOp) and _can_fail(op):
+            return False
         reads_values = isinstance(op, TensorCall | ViewOp) and len(others) < len(op.operands)
         if not (reads_values and all(isinstance(value.owner, WeightOp) for value in others)):
             return False
@@ -105,3 +109,9 @@ class _Before:
         for old, new in zip(op.results, copy.results, strict=True):
             new.name_hint = old.name_hint
         return dict(zip(op.results, copy.results, strict=True))
+
+
+def _can_fail(op: CallOp) -> bool:
+    """Whether a kernel checks indices."""
+    kernel = callee_of(op, op.callee, KernelOp)
+    return any(isinstance(found, ExtractOp) for found in kernel.walk())

@@ -185,6 +185,8 @@ class Conversion:
         """Make a step of a node, or leave it to the rest; or the nodes that stand for it, if it is
         a function. Raises the error where nothing is gained by that."""
         if isinstance(error, CutError) and error.node is node:
+            if error.nodes:
+                return error.nodes
             self._late.add_step(node, error.find)
         elif isinstance(error, UnknownValueError) and not error.is_computed:
             raise error

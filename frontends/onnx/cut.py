@@ -45,12 +45,14 @@ class CutError(Exception):
     """A node whose results' shapes depend on values: the program is cut here.
 
     ``find`` computes its results; None where the node is control flow, which runs as subprograms.
+    ``nodes`` stand for it, if there are any: one of them is where the program is cut.
     """
 
-    def __init__(self, node: Node, find: Find | None = None) -> None:
+    def __init__(self, node: Node, find: Find | None = None, nodes: Sequence[Node] = ()) -> None:
         super().__init__(f"the program is cut at {node.where}")
         self.node = node
         self.find = find
+        self.nodes = nodes
 
 
 @contextmanager

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import shape_of
+from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Values
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError
-from tessella.frontends.onnx.model import Graph
+from tessella.frontends.onnx.model import Graph, Node, Tensor, Value
 from tessella.frontends.onnx.registry import converts, no_input
-from tessella.support.errors import InvalidModelError, ShapeError, UnsupportedError
+from tessella.support.errors import (
+    InvalidModelError,
+    ShapeError,
+    UnknownValueError,
+    UnsupportedError,
+)
+from tessella.support.sizes import Size
 
 _UNKNOWN = "not known at import"
 
@@ -34,69 +41,210 @@ def branch(call: Call) -> list[SSAValue | None]:
 UNROLLED = 64
 """Steps that are put one after the other at most, where they have to know their numbers."""
 
+MOST_ROWS = 1 << 16
+"""Steps that there is room for at most, in what a loop returns of each."""
+
+ENDLESS = 1 << 62
+"""A trip count that means that there is none."""
+
+PADDED = "padded"
+"""An attribute of a Loop that returns elements for as many steps as its trip count says, and last
+whether each step has run."""
+
 
 @converts(
     "Loop",
     1,
     25,
-    note=f"steps in Python where the number of trips is {_UNKNOWN}",
+    note="steps in Python where its state grows, or it returns elements without a bound",
 )
-def loop(call: Call) -> Sequence[SSAValue]:
-    """The body, as often as the trip count says, with the number of the step. Where the body cannot
-    be a function of all steps, as it slices by its number or makes its state grow, the steps are
-    put one after the other, if they are few."""
-    body = _LoopBody(call, call.graph("body"))
-    first = [call.operand(i) for i in range(2, len(call.inputs))]
-    if call.optional(0) is None:
-        raise CutError(call.node)
-    trips = max(0, call.static_int(0, "the trip count of Loop"))
+def loop(call: Call) -> Sequence[SSAValue | None]:
+    """The body, with the number of the step, as often as the trip count and the conditions say.
+    Where they are known, and the body cannot be a function of all steps, as it slices by its number
+    or makes its state grow, the steps are put one after the other, if they are few."""
+    body = _LoopBody(call, call.graph("body"), len(call.inputs) - 2)
+    trips = _trips(call)
+    if trips is not None:
+        try:
+            return _counted(body, trips)
+        except UnknownValueError as error:
+            # the values of inputs say how much is returned
+            if body.returned and error.names and not error.is_computed:
+                raise
+    return _conditional(body, trips)
+
+
+def _trips(call: Call) -> Size | None:
+    """The trip count; None if there is none that is known."""
+    operand = call.optional(0)
+    if operand is None or call.build.static(operand) is None:
+        return None
+    trips = call.static_size(0, "the trip count of Loop")
+    return None if is_static([trips]) and trips >= ENDLESS else max(0, trips)
+
+
+def _counted(body: _LoopBody, trips: Size) -> Sequence[SSAValue]:
+    """The steps of a loop with known conditions. Raises UnknownValueError where they are not."""
+    call = body.call
     if call.optional(1) is not None and not call.static(1, "the condition of Loop").all():
         trips = 0
 
     def step(state: Values, numbers: Values) -> tuple[Values, Values]:
         again, made, elements = body.run(numbers[0], state)
-        if not again:
+        if not body.is_true(again):
             raise ShapeError("the condition of Loop ends it before its trip count")
         return made, elements
 
     try:
-        return call.build.scan("loop_body", first, [call.positions(trips, 0, 1)], step)
+        return call.build.scan("loop_body", body.first, [call.positions(trips, 0, 1)], step)
     except ShapeError:
-        if not 0 < trips <= UNROLLED:
+        if not is_static([trips]) or not 0 < trips <= UNROLLED:
             raise
-    return _unrolled(body, first, trips)
+    return _unrolled(body, trips)
 
 
-def _unrolled(body: _LoopBody, state: Values, trips: int) -> Sequence[SSAValue]:
+def _unrolled(body: _LoopBody, trips: int) -> Sequence[SSAValue]:
     call = body.call
+    state: Values = body.first
     stacked: list[Values] = []
     for number in range(trips):
         again, state, elements = body.run(call.constant(np.array(number)), state)
         stacked.append([call.reshape(x, (1, *shape_of(x))) for x in elements])
-        if not again:
+        if not body.is_true(again):
             break
     columns = zip(*stacked, strict=True)
     joined = (c[0] if len(c) == 1 else call.emit(nn.ConcatOp, *c, axis=0) for c in columns)
     return [*state, *joined]
 
 
+def _conditional(body: _LoopBody, trips: Size | None) -> Sequence[SSAValue | None]:
+    """A loop whose end is computed. Raises CutError where its steps have to be subprograms, and as
+    it returns as many elements as there are steps."""
+    call, node = body.call, body.call.node
+    most = None if trips is None or (is_static([trips]) and trips > MOST_ROWS) else trips
+    if body.returned and not node.attributes.get(PADDED):
+        if trips is None and call.optional(0) is not None:
+            call.static(0, "the trip count of Loop")
+        # the op that drops the elements of other steps is not older
+        raise CutError(node, nodes=_padded(body) if most is not None and call.version >= 11 else ())
+    try:
+        made = _unbounded(body, trips) if most is None else _bounded(body, most)
+    except (ShapeError, CutError) as error:
+        if trips is None and call.optional(0) is not None:
+            call.static(0, "the trip count of Loop")
+        raise CutError(node) from error
+    returned = iter(made[body.carried :])
+    rows = [next(returned) if i in body.returned else None for i in range(body.elements)]
+    return [*made[: body.carried], *rows]
+
+
+def _bounded(body: _LoopBody, trips: Size) -> Sequence[SSAValue]:
+    """A loop with so many steps at most."""
+
+    def step(state: Values, numbers: Values) -> tuple[Values, Values]:
+        again, made, elements = body.run(numbers[0], state[1:])
+        return [_scalar(body.call, again), *made], [elements[i] for i in body.returned]
+
+    call, first = body.call, [_condition(body.call), *body.first]
+    numbers = [call.positions(trips, 0, 1)]
+    _, *made = call.build.scan("loop_body", first, numbers, step, conditional=True)
+    return made
+
+
+def _unbounded(body: _LoopBody, trips: Size | None) -> Sequence[SSAValue]:
+    """A loop that counts its steps, as the trip count is computed, or there is none."""
+    call = body.call
+    operand = call.optional(0)
+    has_limit = operand is not None and (trips is not None or call.build.static(operand) is None)
+    limit = _scalar(call, call.operand(0)) if has_limit else None
+    zero, one = (call.constant(np.array(number)) for number in (0, 1))
+
+    def goes_on(condition: SSAValue, number: SSAValue) -> SSAValue:
+        if limit is None:
+            return condition
+        return call.emit(nn.AndOp, condition, call.emit(nn.LessOp, number, limit))
+
+    def step(state: Values, _: Values) -> tuple[Values, Values]:
+        number = state[1]
+        again, made, _ = body.run(number, state[2:])
+        following = call.emit(nn.AddOp, number, one)
+        return [goes_on(_scalar(call, again), following), following, *made], ()
+
+    first = [goes_on(_condition(call), zero), zero, *body.first]
+    _, _, *made = call.build.scan("loop_body", first, (), step, conditional=True)
+    return made
+
+
+def _condition(call: Call) -> SSAValue:
+    """The condition that a Loop begins with."""
+    if call.optional(1) is None:
+        return call.build.splat(True, (), np.bool_)
+    return _scalar(call, call.operand(1))
+
+
+def _scalar(call: Call, value: SSAValue) -> SSAValue:
+    """A value of one element."""
+    return call.reshape(value, ())
+
+
+def _padded(body: _LoopBody) -> Sequence[Node]:
+    """Nodes that stand for a loop that may end before its trip count does: such that returns
+    elements for all trips, and those that drop what no step has made."""
+    node, graph = body.call.node, body.graph
+    ran = f"{node.name}/ran"
+    graph = replace(
+        graph,
+        outputs=(*graph.outputs, Value(ran, "bool", ())),
+        tensors={**graph.tensors, ran: Tensor.of(ran, np.array(True))},
+    )
+    outputs = [*node.outputs, *[""] * (body.carried + body.elements - len(node.outputs))]
+    rows = {body.carried + i: f"{node.name}/rows{i}" for i in body.returned}
+    named = (rows.get(i, name) for i, name in enumerate(outputs))
+    attributes = {**node.attributes, "body": graph, PADDED: 1}
+    loop = replace(node, outputs=(*named, ran), attributes=attributes)
+    kept = (
+        Node("Compress", "", "", f"{node.name}/{i}", (name, ran), (outputs[i],), {"axis": 0})
+        for i, name in rows.items()
+    )
+    return [loop, *kept]
+
+
 @dataclass(frozen=True)
 class _LoopBody:
-    """The body of a Loop."""
+    """The body of a Loop, and how many values it carries."""
 
     call: Call
     graph: Graph
+    carried: int
 
-    def run(self, number: SSAValue, state: Values) -> tuple[bool, Values, Values]:
+    @property
+    def first(self) -> Values:
+        """What it carries at first."""
+        return [self.call.operand(2 + i) for i in range(self.carried)]
+
+    @property
+    def elements(self) -> int:
+        """How many elements of what is returned each step makes."""
+        return max(0, len(self.graph.outputs) - 1 - self.carried)
+
+    @property
+    def returned(self) -> Sequence[int]:
+        """The numbers of those that are asked for."""
+        return [i for i in range(self.elements) if self.call.node.uses(self.carried + i)]
+
+    def run(self, number: SSAValue, state: Values) -> tuple[SSAValue, Values, Values]:
         """One step: whether there is another one, the next state, and elements of what is
-        returned. Raises UnknownValueError."""
-        call, count = self.call, len(state)
-        go = call.build.splat(True, (), np.bool_)
-        condition, *made = _converted(call, self.graph, [number, go, *state], 1 + count)
-        again = call.build.static(condition)
-        if again is None:
-            raise call.unknown(condition, "the condition of Loop")
-        return bool(again.all()), made[:count], made[count:]
+        returned."""
+        go = self.call.build.splat(True, (), np.bool_)
+        condition, *made = _converted(self.call, self.graph, [number, go, *state], 1 + self.carried)
+        return condition, made[: self.carried], made[self.carried :]
+
+    def is_true(self, condition: SSAValue) -> bool:
+        """Whether a condition holds. Raises UnknownValueError."""
+        known = self.call.build.static(condition)
+        if known is None:
+            raise self.call.unknown(condition, "the condition of Loop")
+        return bool(known.all())
 
 
 @converts("Scan", 8, 8, no_input(0, "sequence_lens"))

@@ -1,0 +1,194 @@
+"""ONNX's Loop with a computed end, against ONNX Runtime: which parts are native code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import tessella
+from tessella.frontends.onnx import OnnxSource
+from tessella.support.errors import ExecutionError
+from tests.frontends.onnx.models import Array, model, run, value
+from tests.generators.scans import make
+
+SIZE = 3
+FEEDS: Mapping[str, Array] = {
+    "h0": np.ones(SIZE, np.float32),
+    "x": np.array([1, -2, 3], np.float32),
+}
+GROWS = make(("Mul", "h outer", "m"), ("Add", "m h", "k"))
+ROWS = make(("Neg", "k", "r"), ("Identity", "i", "n"))
+END = make(("ReduceMax", "k", "top"), keepdims=0) + make(("Less", "top limit", "again"))
+
+TYPES, SHAPES = {"n": np.int64}, {"n": []}
+
+
+def loop(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[str] = ("", "", "h0"),
+    elements: Sequence[str] = (),
+    **weights: Any,
+) -> onnx.ModelProto:
+    """A model with a Loop; `trips` and `go` are inputs, unless there are weights of these names."""
+    made = (value(n, SHAPES.get(n, [SIZE]), TYPES.get(n, np.float32)) for n in elements)
+    results = [value("again", [], np.bool_), value("k", None), *made]
+    declared = [value("i", [], np.int64), value("c", [], np.bool_), value("h", None)]
+    body = helper.make_graph(nodes, "body", declared, results)
+    outputs = ["t", *(f"all_{name}" for name in elements)]
+    dtypes = {"trips": np.int64, "go": np.bool_}
+    others = [value(name, [], dtypes[name]) for name in inputs if name in dtypes.keys() - weights]
+    return model(
+        [*make(("Abs", "x", "outer")), helper.make_node("Loop", inputs, outputs, body=body)],
+        [value("h0", [SIZE]), value("x", [SIZE]), *others],
+        [value("t", None), *(value(f"all_{n}", None, TYPES.get(n, np.float32)) for n in elements)],
+        weights={"limit": np.array(100, np.float32), **weights},
+        opset=17,
+    )
+
+
+def compare(proto: onnx.ModelProto, *calls: Mapping[str, Array], is_native: bool = True) -> None:
+    """One model for all calls. Only what follows a native one may be cut off."""
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    compiled = tessella.compile(proto)
+    for feeds in calls:
+        expected: Sequence[Any] = session.run(None, dict(feeds))
+        for found in (run(proto, feeds), compiled.run(None, feeds)):
+            for y, wanted in zip(found, expected, strict=True):
+                assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
+                np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+    shapes = {name: array.shape for name, array in calls[0].items()}
+    graph = OnnxSource(proto).graph(shapes)
+    steps = [] if graph.rest is None else [step.op for step in graph.rest.steps]
+    assert is_native == ("Loop" not in steps)
+
+
+OTHERS: Mapping[str, Array] = {"h0": FEEDS["x"], "x": FEEDS["h0"]}
+
+
+@pytest.mark.parametrize("elements", [(), ("r", "n")])
+@pytest.mark.parametrize("trips", [0, 1, 4, 100])
+@pytest.mark.parametrize("go", [True, False])
+def test_a_condition_ends_it(trips: int, go: bool, elements: Sequence[str]) -> None:
+    nodes = [*GROWS, *END, *(ROWS if elements else ())]
+    given = ("trips", "go", "h0")
+    proto = loop(nodes, given, elements, trips=np.array(trips), go=np.array(go))
+    compare(proto, FEEDS, OTHERS)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_nothing_but_its_condition_ends_it(largest: bool) -> None:
+    weights: dict[str, Any] = {"trips": np.array(np.iinfo(np.int64).max)} if largest else {}
+    inputs = ("trips" if largest else "", "", "h0")
+    compare(loop([*GROWS, *END], inputs, **weights), FEEDS, OTHERS)
+    compare(loop([*GROWS, *END, *ROWS], inputs, ("r",), **weights), FEEDS, is_native=False)
+
+
+@pytest.mark.parametrize("inputs", [("trips", "", "h0"), ("trips", "go", "h0"), ("", "go", "h0")])
+def test_its_end_is_an_input(inputs: Sequence[str]) -> None:
+    calls = [
+        {**feeds, "trips": np.array(trips), "go": np.array(go)}
+        for feeds in (FEEDS, OTHERS)
+        for trips in (-1, 0, 1, 3, 100)
+        for go in (True, False)
+    ]
+    known = {"h0", "x", *inputs}
+    calls = [{name: each for name, each in feeds.items() if name in known} for feeds in calls]
+    proto = loop([*GROWS, *END], inputs)
+    compare(proto, *calls)
+    compiled = tessella.compile(proto)
+    for feeds in calls:
+        compiled.run(None, feeds)
+    assert str(compiled.as_text("nn")).count("func.func @main") == 1
+
+
+def test_an_always_true_condition_needs_no_bool() -> None:
+    """The trip count alone is computed."""
+    nodes = [*GROWS, *make(("Identity", "c", "again"))]
+    calls = [{**FEEDS, "trips": np.array(trips)} for trips in (0, 1, 3)]
+    compare(loop(nodes, ("trips", "", "h0")), *calls)
+
+
+def test_the_number_of_the_step_is_data() -> None:
+    nodes = make(("Gather", "outer n", "one"), ("Add", "h one", "k"))
+    nodes = [*make(("Mod", "i three", "n")), *nodes, *END]
+    compare(loop(nodes, three=np.array(3)), FEEDS, OTHERS)
+
+
+def test_what_fails_in_no_step_does_not_fail() -> None:
+    """An index that is the same in all steps, and out of range."""
+    nodes = [*make(("Gather", "outer at", "one"), ("Add", "h one", "k")), *END]
+    proto = loop(nodes, ("trips", "", "h0"))
+    proto.graph.input.append(value("at", [1], np.int64))
+    feeds = {**FEEDS, "at": np.array([7])}
+    compiled = tessella.compile(proto)
+    (found,) = compiled.run(None, {**feeds, "trips": np.array(0)})
+    np.testing.assert_array_equal(found, FEEDS["h0"])
+    with pytest.raises(ExecutionError, match="out of range"):
+        compiled.run(None, {**feeds, "trips": np.array(1)})
+
+
+def test_elements_that_nothing_reads_need_no_room() -> None:
+    proto = loop([*GROWS, *END, *ROWS], elements=("r",))
+    (wanted, _) = tessella.compile(proto).run(None, dict(FEEDS))
+    del proto.graph.output[1]
+    proto.graph.node[1].output[1] = ""
+    (found,) = tessella.compile(proto).run(None, dict(FEEDS))
+    np.testing.assert_array_equal(found, wanted)
+    shapes = {name: array.shape for name, array in FEEDS.items()}
+    assert OnnxSource(proto).graph(shapes).rest is None
+
+
+@pytest.mark.parametrize("elements", [(), ("r",)])
+def test_a_loop_in_a_loop(elements: Sequence[str]) -> None:
+    """Of the same condition: it adds up what the inner one gives."""
+    inner = loop([*GROWS, *END], ("", "", "p")).graph.node[1]
+    nodes = [*make(("Div", "h big", "p")), inner, *make(("Add", "h t", "s"))]
+    tests = make(("ReduceMax", "s", "most"), keepdims=0) + make(("Less", "most wide", "more"))
+    rows = make(("Neg", "s", "r")) if elements else []
+    weights: dict[str, Any] = {"big": np.array(50, np.float32), "wide": np.array(3000, np.float32)}
+    proto = loop(
+        [*nodes, *tests, *rows], ("trips", "", "h0"), elements, trips=np.array(30), **weights
+    )
+    outer = proto.graph.node[1].attribute[0].g
+    outer.output[0].name, outer.output[1].name = "more", "s"
+    compare(proto, FEEDS, OTHERS)
+    text = tessella.compile(proto)
+    text.run(None, dict(FEEDS))
+    assert text.as_text("nn").count("conditional") == 2
+
+
+def test_what_has_no_native_code_runs_in_the_same_program() -> None:
+    nodes = make(("CumSum", "h zero", "s"), ("Mul", "s s", "k"))
+    proto = loop([*nodes, *END], zero=np.array(0))
+    compare(proto, FEEDS, OTHERS)
+
+
+def test_a_state_that_grows_is_that_of_subprograms() -> None:
+    nodes = make(("Concat", "h h", "k"), axis=0) + make(("ReduceSum", "k", "top"), keepdims=0)
+    compare(loop([*nodes, *make(("Less", "top limit", "again"))]), FEEDS, is_native=False)
+
+
+def test_the_trip_count_may_be_an_open_size() -> None:
+    proto = loop([*GROWS, *END], ("trips", "", "h0"), trips=np.array(0))
+    del proto.graph.initializer[1]
+    shape = [*make(("Shape", "h0", "size")), *make(("Squeeze", "size", "trips"))]
+    for node in reversed(shape):
+        proto.graph.node.insert(0, node)
+    proto.graph.node[2].input[0] = "x"
+    for each in proto.graph.input:
+        each.type.tensor_type.shape.dim[0].dim_param = "n"
+    compiled = tessella.compile(proto, dims={})
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for size in (2, 3, 5, 17, 40):
+        feeds = {
+            "h0": np.full(size, 1e-3, np.float32),
+            "x": np.linspace(0, 1, size, dtype=np.float32),
+        }
+        expected: Sequence[Any] = session.run(None, feeds)
+        np.testing.assert_allclose(compiled.run(None, feeds)[0], expected[0], rtol=1e-5)
