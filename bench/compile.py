@@ -68,6 +68,7 @@ def run_once(peer: str, model: Path, feeds: Path, cache: Path | None) -> Run:
     result = subprocess.run(
         [sys.executable, "-m", "bench.first", peer, str(model), str(feeds)],
         env=_environment(cache),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
     )

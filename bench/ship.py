@@ -10,8 +10,8 @@ proportional set size of Linux). What must be installed is the size of the packa
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
+import json
 import subprocess
 import sys
 import time
@@ -26,7 +26,6 @@ import numpy as np
 import tessella
 from bench.command import Command, show_machine, write_figures
 from bench.models import NAMES, write_model
-from tessella.tools.peers import load
 
 PACKAGES = {
     "tessella": ("tessella", "numpy"),
@@ -62,18 +61,17 @@ def measure(model: str, contestant: str, file: Path, feeds: Path, processes: int
 def _run(contestant: str, file: Path, feeds: Path, count: int) -> tuple[float, int]:
     """Seconds until all of some processes have answered, and the bytes that they take then."""
     began = time.perf_counter()
-    command = [sys.executable, "-m", "bench.ship", "--answer", contestant, str(file), str(feeds)]
+    command = [sys.executable, "-m", "bench.first", contestant, str(file), str(feeds)]
     pipe = subprocess.PIPE
     running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(count)]
     lines = [process.stdout.readline() if process.stdout else "" for process in running]
-    seconds = time.perf_counter() - began
-    answered = all(line == "answered\n" for line in lines)
+    answered = all(lines)
     memory = [_proportional(process.pid) for process in running] if answered else []
     for process in running:
         process.communicate()  # closes its standard input, for which it waits
     if not answered:
         raise RuntimeError(f"{contestant} did not answer")
-    return seconds, sum(memory)
+    return max(json.loads(line)["answered"] for line in lines) - began, sum(memory)
 
 
 def _proportional(pid: int) -> int:
@@ -88,18 +86,6 @@ def _installed(package: str) -> int:
     folders = [] if spec is None else spec.submodule_search_locations or []
     files = (path for folder in folders for path in Path(folder).rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files if path.suffix != ".pyc")
-
-
-def _answer(contestant: str, file: str, feeds: str) -> None:
-    """Answer once, and wait until nobody needs the process."""
-    with np.load(feeds) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    if contestant == "tessella":
-        tessella.load(file, threads=1).run(None, arrays)
-    else:
-        load(contestant, Path(file), 1)(arrays)
-    print("answered", flush=True)
-    sys.stdin.read()
 
 
 def _rows(names: Sequence[str], processes: int) -> list[Row]:
@@ -132,11 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = Command("ship", __doc__ or "")
     parser.add_names("model", NAMES)
     parser.add_argument("--processes", type=int, default=8, metavar="N")
-    parser.add_argument("--answer", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse(argv)
-    if args.answer:
-        _answer(*args.answer)
-        return
     where = show_machine()
     rows = _rows(args.names, args.processes)
     write_figures(args.json, where, rows=[asdict(row) for row in rows])

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 Array = npt.NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -28,9 +27,10 @@ FIRST_IR_VERSION = 4
 
 
 def load_tessella(path: Path, threads: int) -> Run:
-    """Tessella with its default places."""
+    """Tessella with its default places, or an artifact."""
     tessella: Any = importlib.import_module("tessella")
-    model = tessella.compile(str(path), threads=threads)
+    load = tessella.load if path.suffix == ".tsl" else tessella.compile
+    model = load(str(path), threads=threads)
     return lambda feeds: model.run(None, feeds)
 
 
@@ -95,15 +95,14 @@ def _converted(path: Path, folder: Path) -> str:
     found = importlib.util.find_spec("pnnx")
     if found is None or found.origin is None:
         raise RuntimeError("pnnx is not installed: pip install --no-deps pnnx")
-    model = onnx.load(str(path))  # pyright: ignore[reportUnknownMemberType]
+    onnx: Any = importlib.import_module("onnx")
+    model = onnx.load(str(path))
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     model.ir_version = max(model.ir_version, FIRST_IR_VERSION)
-    onnx.save(  # pyright: ignore[reportUnknownMemberType]
-        model, folder / "model.onnx"
-    )
+    onnx.save(model, folder / "model.onnx")
     tool = Path(found.origin).with_name("pnnx")
     command = [str(tool), "model.onnx", "fp16=0"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
