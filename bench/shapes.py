@@ -58,7 +58,7 @@ def compare(name: str, sizes: Sequence[int], threads: int, repeat: int) -> list[
     for size in sizes:
         dims = dims_of(opened, size)
         feeds = random_inputs(proto, sizes=dims)
-        fixed = tessella.compile(proto, threads=threads)
+        fixed = tessella.compile(proto, threads=threads, dims="fixed")
         try:
             expected = fixed.run(None, feeds)
         except ExecutionError:  # there are not so many positions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from tessella.driver.compiling import Progress, quiet
 from tessella.driver.model import Model
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def compile_source(
     source: Source,
     *,
-    dims: Dims | None = None,
+    dims: Dims | Literal["auto", "fixed"] = "auto",
     progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Model:

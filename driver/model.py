@@ -17,7 +17,7 @@ from tessella.driver import program_cache, ship
 from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.open_sizes import Bounds, OpenSizes
+from tessella.driver.open_sizes import Bounds, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.driver.subprograms import RunningRest
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MAX_EXECUTABLES = 8
-"""Concrete sets of shapes, and of values on which shapes depend, that a model keeps programs for.
-The least recently used one is dropped."""
+"""Sets of numbers as shapes, and of values on which shapes depend, that a model keeps programs for,
+beside those for ranges of sizes. The least recently used one is dropped."""
 
 MAX_VERSIONS = 64
-"""Of programs with open dimensions, if there are so many ranges of sizes."""
+"""Programs for ranges of sizes that a model keeps, if there are so many ranges."""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
-    "model.prepare({name: shape, ..}) compiles ahead of calls, and inputs that are padded to a few "
-    "shapes need few programs"
+    "model.prepare() compiles programs for all sizes ahead of calls, and model.prepare({name: "
+    "shape, ..}) one for these"
 )
 
 
@@ -147,7 +147,7 @@ class Model(runnable.Model, Compiled):
         source: Source,
         options: Options,
         progress: Progress = quiet,
-        bounds: Mapping[str, Bounds] | None = None,
+        openness: Openness = "fixed",
     ) -> None:
         super().__init__(source.inputs, source.outputs, options.threads)
         self._source: Source | None = source
@@ -155,10 +155,10 @@ class Model(runnable.Model, Compiled):
         self._progress = progress
         self._workspaces: deque[Workspace] = deque()
         self._by_value = ByValue(self.inputs)
-        self._open = OpenSizes(self.inputs, bounds, source.symbols)
-        most = max(MAX_EXECUTABLES, min(MAX_VERSIONS, self._open.count))
-        self._programs: ProgramTable[Executable] = ProgramTable(most)
-        self._in_calls = CompilesInCalls(expected=max(1, min(MAX_VERSIONS, self._open.count)))
+        self._open = OpenSizes(self.inputs, openness, source.symbols)
+        versions = min(MAX_VERSIONS, self._open.count)
+        self._programs: ProgramTable[Executable] = ProgramTable(MAX_EXECUTABLES + versions)
+        self._in_calls = CompilesInCalls(expected=max(1, versions))
         self._only: Executable | None = None
         """The one program that a model has whose sizes and values are known."""
         self._known: set[int] = set()
@@ -211,6 +211,7 @@ class Model(runnable.Model, Compiled):
                     found=str(shape),
                 )
         self._check_symbols(key)
+        self._open.make_own(key)
         self._executable(key, [arrays.get(info.name) for info in self.inputs])
         self._compile_subprograms()
 
@@ -439,7 +440,7 @@ def subprograms_of(rest: Rest[Subprogram], options: Options) -> RunningRest[Mode
 def _subprogram(options: Options, source: Source, bounds: Mapping[str, Bounds]) -> Model:
     """A model of a subprogram, whose sizes stay open, some of them within bounds."""
     names = {d for info in source.inputs for d in info.shape}
-    return Model(source, options, bounds={n: b for n, b in bounds.items() if n in names})
+    return Model(source, options, openness={n: b for n, b in bounds.items() if n in names})
 
 
 def compile_ahead(rest: RunningRest[Model]) -> Sequence[str]:

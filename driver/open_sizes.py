@@ -3,6 +3,9 @@
 A program is made for a range of each symbol. Sizes 0 and 1 have programs of their own, as much is
 different there: a dimension of 1 broadcasts. So have few rows and many, as tiles that serve many
 are no use to few. A size that a program cannot leave open is compiled as a number; why is kept.
+
+Where users say nothing of sizes, the first sizes have a program of their own. Those of a call that
+has others become symbols from then on: many models are called with one size only.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import cast
+from typing import Literal, cast
 
 from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import ValueInfo
@@ -35,6 +38,10 @@ Bounds = tuple[int, int]
 Dims = Mapping[str, int | Bounds]
 """Sizes, or bounds of sizes, by the names of open dimensions."""
 
+Openness = Mapping[str, Bounds] | Literal["auto", "fixed"]
+"""The bounds of dimensions that are open at once; all others may have any size. `auto`: those are
+open of which there was more than one size. `fixed`: none is."""
+
 ANY_SIZE: Bounds = 0, MOST
 FEW, MANY = 2, 16
 """Where the ranges of few and of many begin."""
@@ -46,13 +53,13 @@ class OpenSizes:
     def __init__(
         self,
         inputs: Sequence[ValueInfo],
-        bounds: Mapping[str, Bounds] | None,
+        openness: Openness,
         made_for: Sequence[Symbol] = (),
     ) -> None:
-        """``made_for`` are the symbols of a source that is open already. Without them and without
-        bounds, programs are made for numbers alone."""
-        self._is_open = bounds is not None or bool(made_for)
-        bounds = bounds or {}
+        """``made_for`` are the symbols of a source that is open already."""
+        self._is_auto = openness == "auto" and not made_for
+        self._is_fixed = openness == "fixed" and not made_for
+        bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
         names = dict.fromkeys(d for i in inputs for d in i.shape if isinstance(d, str))
         unknown = sorted(bounds.keys() - names.keys())
         if unknown:
@@ -70,8 +77,15 @@ class OpenSizes:
         self._known: dict[tuple[Shapes, tuple[int, ...]], Shapes] = {}
         self._versions: dict[tuple[Size, ...], Shapes] = {}
         """What programs are made for, by the ranges of dimensions."""
+        self._own: set[Shapes] = set()
+        """What has programs of its own."""
+        self._seen: dict[str, int] = {}
+        """The first sizes."""
         self._made_for = {symbol.name: symbol for symbol in made_for}
         self._bounds = {name: bounds.get(name, self._widest(name)) for name in names}
+        is_open = not (self._is_auto or self._is_fixed)
+        self._open = set(names) if is_open else set[str]()
+        """The dimensions that are open."""
         self._numbers: dict[tuple[str, int], str] = {}
         """Why a range, by the symbol's name in programs and its least size, is compiled as
         numbers."""
@@ -96,6 +110,10 @@ class OpenSizes:
 
     def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> Shapes:
         sizes = self._sizes(shapes)
+        if self._is_auto:
+            self._look_at(shapes, sizes)
+        if shapes in self._own:
+            return shapes
         fixed = {d for i in by_value for d in self._inputs[i].shape}
         numbers = {self._names[name]: size for name, size in sizes.items()} if self._derived else {}
         ranges: dict[str, Size] = {}
@@ -131,16 +149,42 @@ class OpenSizes:
             for info, shape in zip(self._inputs, shapes, strict=True)
         )
 
+    def _look_at(self, shapes: Shapes, sizes: Mapping[str, int]) -> None:
+        """Open the dimensions that have other sizes than at first."""
+        if not self._seen:
+            self.make_own(shapes)
+        elif shapes not in self._own:
+            first = self._seen.items()
+            self._open |= {name for name, size in first if sizes[name] != size}
+            self._known.clear()
+
+    def make_own(self, shapes: Shapes) -> None:
+        """Let these shapes have a program of their own, unless users say what is open."""
+        if self._is_auto:
+            self._own.add(shapes)
+            self._seen = self._seen or dict(self._sizes(shapes))
+            self._known.clear()
+
     @property
     def count(self) -> int:
-        """How many programs there are with open dimensions."""
-        if not self._is_open:
+        """Programs for ranges of sizes within the bounds, at most."""
+        if self._is_fixed or not self._names:
             return 0
         names = [name for name in self._names if name not in self._derived]
         return prod(len(self._starts(*self._bounds[name])) for name in names)
 
     def versions(self) -> Sequence[Shapes]:
-        """What all programs are made for that serve sizes within the bounds."""
+        """What all programs are made for that serve sizes within the bounds. All dimensions are
+        open from then on. Raises InputError where each set of sizes has a program."""
+        if self._is_fixed and self._names:
+            raise InputError(
+                "the sizes of open dimensions are missing, as each set of sizes has a program",
+                expected=f"sizes of {', '.join(map(repr, self._names))}",
+                hint="model.prepare({name: shape, ..}), or other `dims` than 'fixed'",
+            )
+        self._is_auto, self._open = False, set(self._names)
+        self._own.clear()
+        self._known.clear()
         names = [name for name in self._names if name not in self._derived]
         choices = (self._starts(*self._bounds[name]) for name in names)
         return list(dict.fromkeys(self.made(self._shapes(names, c)) for c in product(*choices)))
@@ -173,7 +217,7 @@ class OpenSizes:
 
     def told(self, made: Shapes) -> Sequence[str]:
         """What each open dimension is in a program, and why it is a number."""
-        if not self._is_open:
+        if self._is_fixed:
             return []
         found: dict[str, str] = {}
         for info, shape in zip(self._inputs, made, strict=True):
@@ -190,6 +234,8 @@ class OpenSizes:
             [symbol] = symbols
             upper = "" if symbol.high == MOST else f" to {symbol.high}"
             return f"open, from {symbol.low}{upper}"
+        if name not in self._open:
+            return f"{size}, the only size so far" if self._is_auto and size >= FEW else f"{size}"
         least = MANY if size >= MANY else FEW
         why = self._numbers.get((self._names[name], max(least, self._bounds[name][0])))
         return f"{size}" if why is None or size < FEW else f"{size}, as {why}"
@@ -222,7 +268,7 @@ class OpenSizes:
         low, high = self._bounds[name]
         first, last = (FEW, MANY - 1) if size < MANY else (MANY, high)
         first, last = max(first, low), min(last, high)
-        if not self._is_open or size < FEW or (symbol, first) in self._numbers:
+        if name not in self._open or size < FEW or (symbol, first) in self._numbers:
             return size
         return _symbol(symbol, first, last)
 
@@ -232,11 +278,10 @@ def _symbol(name: str, first: int, last: int) -> Size:
     return Symbol(name, first, last).size
 
 
-def check_dims(dims: object) -> Mapping[str, Bounds] | None:
-    """The bounds of dimensions as users give them: ``{"batch": (1, 64), "seq": 128}``. Raises
-    OptionError."""
-    if dims is None:
-        return None
+def check_dims(dims: object) -> Openness:
+    """What users say of sizes, such as ``{"batch": (1, 64), "seq": 128}``. Raises OptionError."""
+    if dims in ("auto", "fixed"):
+        return dims
     if not isinstance(dims, Mapping):
         raise _wrong_dims(dims)
     return {_name(name): _bounds(name, given) for name, given in cast(_Given, dims).items()}
@@ -270,7 +315,7 @@ def _wrong_dims(found: object) -> OptionError:
     return OptionError(
         "the option 'dims' is wrong",
         expected="sizes or bounds by the names of open dimensions, such as "
-        "{'batch': (1, 64), 'seq': 128}",
+        "{'batch': (1, 64), 'seq': 128}; or 'auto', or 'fixed'",
         found=repr(found),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tessella.driver.compile import compile_source
 from tessella.driver.compiling import Progress
@@ -86,7 +86,7 @@ def compile(
     max_weight_growth: float | None = None,
     database: str | None = None,
     budget: float | None = None,
-    dims: Dims | None = None,
+    dims: Dims | Literal["auto", "fixed"] = "auto",
     constants: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     progress: Progress | None = None,
@@ -102,9 +102,11 @@ def compile(
     ``winograd="off"`` refuses convolutions by Winograd's method, whose weights take up to four
     times the memory; all weights take up to ``max_weight_growth`` times that of the model (2 by
     default), where few weights count as many as the last level of cache holds.
-    ``dims`` gives the least and the greatest size of dimensions that the model leaves open,
-    ``{"batch": (1, 64), "seq": (1, 512)}``, or one size, ``{"batch": 8}``. These then
-    stay open in programs, as far as they can (docs/open-sizes.md); ``{}`` is for all sizes.
+    The dimensions that the model leaves open are numbers in the program of the first call; where a
+    later call has another size, that dimension stays open in its program, as far as it can, so that
+    no other size needs one (docs/open-sizes.md). ``dims`` gives the least and the greatest size of
+    dimensions, ``{"batch": (1, 64), "seq": (1, 512)}``, or one size, ``{"batch": 8}``: then all are
+    open at once; ``{}`` is for all sizes. ``dims="fixed"`` has a program for each set of sizes.
     ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected.
     ``progress`` is called with the name of each step.
 

@@ -30,7 +30,7 @@ def warnings(log: Log) -> list[str]:
 
 def test_a_model_is_compiled_for_each_new_shape(caplog: Log) -> None:
     caplog.set_level(logging.INFO, "tessella")
-    model = tessella.compile(open_batch())
+    model = tessella.compile(open_batch(), dims="fixed")
     for count in (1, 1):
         model(rows(count))
     [message] = [r.getMessage() for r in caplog.records if r.name == "tessella.compile"]
@@ -41,12 +41,34 @@ def test_a_model_is_compiled_for_each_new_shape(caplog: Log) -> None:
     [warning] = warnings(caplog)
     assert "a model was compiled again inside a call, which took" in warning
     assert "its inputs have new shapes: x [2, 4]" in warning
-    assert "model.prepare({name: shape, ..}) compiles ahead of calls" in warning
+    assert "model.prepare({name: shape, ..}) one for these" in warning
     assert "inputs have new shapes: x [4, 4]" in caplog.records[-1].getMessage()
 
 
-def test_shapes_that_take_turns(caplog: Log) -> None:
+def test_a_new_size_opens_a_dimension(caplog: Log) -> None:
+    caplog.set_level(logging.INFO, "tessella")
     model = tessella.compile(open_batch())
+    for count in (4, 5, 6, 4, 15):
+        assert model(rows(count)).shape == (count, 3)
+    messages = [r.getMessage() for r in caplog.records if r.name == "tessella.compile"]
+    first, second = (message.partition("x [")[2][:4] for message in messages)
+    assert (first, second) == ("4, 4", "N, 4")
+
+
+def test_all_sizes_are_prepared(caplog: Log) -> None:
+    caplog.set_level(logging.INFO, "tessella")
+    model = tessella.compile(open_batch())
+    model.prepare()
+    assert len(caplog.records) == 4
+    for count in (0, 1, 2, 20):
+        assert model(rows(count)).shape == (count, 3)
+    assert len(caplog.records) == 4
+    with pytest.raises(InputError, match="each set of sizes has a program"):
+        tessella.compile(open_batch(), dims="fixed").prepare()
+
+
+def test_shapes_that_take_turns(caplog: Log) -> None:
+    model = tessella.compile(open_batch(), dims="fixed")
     for count in range(1, MAX_EXECUTABLES + 2):
         model.prepare({"x": (count, 4)})
     assert not warnings(caplog)
@@ -125,7 +147,7 @@ def test_passes_and_modules_are_for_who_debugs(caplog: Log) -> None:
 
 SILENT = """
 import sys, numpy as np, tessella
-model = tessella.compile(sys.argv[1])
+model = tessella.compile(sys.argv[1], dims="fixed")
 model(np.ones((1, 4), np.float32))
 print("silent so far", file=sys.stderr, flush=True)
 model(np.ones((2, 4), np.float32))

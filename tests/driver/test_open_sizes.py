@@ -31,9 +31,30 @@ def test_ranges() -> None:
 
 
 def test_numbers_alone() -> None:
-    sizes = OpenSizes(SIGNATURE, None)
+    sizes = OpenSizes(SIGNATURE, "fixed")
     assert sizes.made(shapes(16, 20, 99)) == shapes(16, 20, 99)
     assert sizes.told(shapes(16, 20, 99)) == []
+
+
+def test_sizes_are_open_once_they_vary() -> None:
+    sizes = OpenSizes(SIGNATURE, "auto")
+    assert sizes.made(shapes(16, 20, 99)) == shapes(16, 20, 99)
+    assert sizes.told(shapes(16, 20, 99))[0] == "batch: 16, the only size so far"
+    assert sizes.made(shapes(16, 30, 99)) == ((16, SEQ, 64), (16, SEQ + 99), (16, 99))
+    assert sizes.made(shapes(16, 20, 99)) == shapes(16, 20, 99)
+    assert sizes.made(shapes(20, 20, 99)) == ((BATCH, SEQ, 64), (BATCH, SEQ + 99), (BATCH, 99))
+    assert sizes.made(shapes(1, 1, 99)) == shapes(1, 1, 99)
+
+
+def test_shapes_that_are_asked_for_have_programs_of_their_own() -> None:
+    sizes = OpenSizes(SIGNATURE, "auto")
+    for each in (shapes(16, 20, 99), shapes(16, 30, 99)):
+        sizes.make_own(each)
+        assert sizes.made(each) == each
+    assert sizes.made(shapes(16, 40, 99))[0] == (16, SEQ, 64)
+    bounded = OpenSizes(SIGNATURE, {})
+    bounded.make_own(shapes(16, 20, 99))
+    assert bounded.made(shapes(16, 20, 99))[0] == (BATCH, SEQ, 64)
 
 
 def test_a_sum_that_is_none() -> None:
@@ -74,7 +95,12 @@ def test_all_versions() -> None:
     sizes = OpenSizes(SIGNATURE, {"batch": (1, 1), "seq": (1, 512), "past": (0, 15)})
     made = sizes.versions()
     assert len(made) == 3 * 3
-    assert len(OpenSizes(SIGNATURE, {}).versions()) == 4**3
+    assert sizes.count == len(made)
+    for openness in ({}, "auto"):
+        every = OpenSizes(SIGNATURE, openness)
+        every.made(shapes(16, 20, 99))
+        assert every.count == len(every.versions()) == 4**3
+        assert every.made(shapes(16, 20, 99))[0] == (BATCH, SEQ, 64)
     assert made[-1] == (
         (1, Symbol("seq", 16, 512).size, 64),
         (1, Symbol("seq", 16, 512).size + Symbol("past", 2, 15).size),
@@ -129,7 +155,7 @@ def test_a_source_with_symbols() -> None:
 
 
 def test_options() -> None:
-    assert check_dims(None) is None
+    assert [check_dims(text) for text in ("auto", "fixed")] == ["auto", "fixed"]
     assert check_dims({"a": 3, "b": (1, 5), "c": [0, 2]}) == {"a": (3, 3), "b": (1, 5), "c": (0, 2)}
     wrong: list[object] = [3, {"a": "3"}, {1: 3}, {"a": (1, 2, 3)}, {"a": (5, 1)}, {"a": -1}]
     for dims in wrong:

@@ -263,7 +263,7 @@ def product(columns: int = 300) -> bytes:
 
 
 def answers(rows: Sequence[int]) -> list[Array]:
-    model = tessella.compile(product())
+    model = tessella.compile(product(), dims="fixed")
     return [model(np.ones((count, 100), np.float32)) for count in rows]
 
 
@@ -280,7 +280,7 @@ def test_programs_share_weights_on_disk_and_in_memory(cache: Path, compiled: lis
     assert len(programs) == 2
     assert weight.stat().st_size > 100 * 300 * 4
     forget()
-    model = tessella.compile(product())
+    model = tessella.compile(product(), dims="fixed")
     model.prepare({"x": (20, 100)})
     weight.unlink()  # the next program finds it in memory
     np.testing.assert_array_equal(model(np.ones((40, 100), np.float32)), cold[1])
