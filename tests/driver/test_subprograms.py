@@ -297,8 +297,8 @@ def test_artifacts_from_the_command_line(tmp_path: Path) -> None:
 
 
 def test_what_only_a_call_tells_is_not_compiled_ahead(tmp_path: Path) -> None:
-    proto = while_loop(make(("Add", "h one", "s")) + make(("Concat", "s one", "k"), axis=0))
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "one"))
+    nodes = make(("Add", "h outer", "s"), ("Mul", "s s", "k"), ("Neg", "s", "r"))
+    proto = while_loop(nodes, extra=["r"])
     onnx.save(proto, tmp_path / "m.onnx")
     assert main(["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tsl")]) == 2
     compiled = tessella.compile(proto)
