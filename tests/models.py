@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tessella.driver.build import StagedProgram, lower
 from tessella.driver.options import make_options
@@ -37,6 +37,7 @@ __all__ = [
     "lowered_for",
     "random_inputs",
     "run_onnxruntime",
+    "with_open_batch",
 ]
 
 Array = npt.NDArray[Any]
@@ -94,6 +95,33 @@ def load_model(name: str) -> onnx.ModelProto:
 def load_fixture(name: str, seed: int = 0) -> onnx.ModelProto:
     """The fixture of this name (see ``FIXTURES``), with weights."""
     return fill_weights(onnx.ModelProto.FromString((_FOLDER / f"{name}.onnx").read_bytes()), seed)
+
+
+def with_open_batch(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with `batch` for the first dimension of its inputs; exporters write that of their
+    example into the shapes that tensors are given."""
+    opened = onnx.ModelProto()
+    opened.CopyFrom(model)
+    graph = opened.graph
+    for value in graph_inputs(opened):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del graph.value_info[:]
+    nodes = [node for node in graph.node if node.op_type == "Reshape"]
+    for node in nodes:
+        kept = [each for each in node.attribute if each.name != "allowzero"]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+    shapes = {node.input[1] for node in nodes}
+    constants = [node for node in graph.node if node.op_type == "Constant"]
+    made = [node.attribute[0].t for node in constants if node.output[0] in shapes]
+    for tensor in (*made, *(each for each in graph.initializer if each.name in shapes)):
+        shape = numpy_helper.to_array(tensor).copy()
+        if shape.size > 1 and shape[0] == 1:
+            shape[0] = 0  # as it was before
+            tensor.CopyFrom(numpy_helper.from_array(shape, tensor.name))
+    return opened
 
 
 def lowered_for(model: onnx.ModelProto | Path, target: str | None = None) -> StagedProgram:

@@ -14,7 +14,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tessella
 from tessella.support.errors import InputError, ShapeError
-from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxruntime
+from tests.models import (
+    OPEN_FIXTURES,
+    load_fixture,
+    load_model,
+    random_inputs,
+    run_onnxruntime,
+    with_open_batch,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -151,6 +158,32 @@ def errors(found: Array, expected: Array) -> Array:
     """The largest error over the largest value, along the first dimension."""
     axes = tuple(range(1, expected.ndim))
     return np.abs(found - expected).max(axes) / np.abs(expected).max(axes)
+
+
+BATCHES = (
+    *("mobilenet_opset11", "mobilenet_opset18", "mobilenet_v3", "efficientnet_b0", "convnext"),
+    *("squeezenet", "resnet50", "densenet121", "inception_v1", "inception_v2", "shufflenet"),
+    *("encoder_opset14", "gru_tagger", "lstm_tagger"),
+)
+"""Models that were exported for a batch of one, which serve any. In the others the batch is part
+of other numbers: ONNX Runtime cannot run them either."""
+
+
+@pytest.mark.parametrize(
+    "name", [n if n == "squeezenet" else pytest.param(n, marks=pytest.mark.slow) for n in BATCHES]
+)
+def test_batches(name: str) -> None:
+    proto = with_open_batch(load_model(name))
+    model = tessella.compile(proto, dims={})
+    for batch in (3, 17):
+        feeds = random_inputs(proto, sizes={"batch": batch})
+        pairs = zip(model.run(None, feeds), run_onnxruntime(proto, feeds), strict=True)
+        for found, expected in pairs:
+            wrong = errors(found, expected)
+            assert np.median(wrong) < 1e-3
+            assert wrong.max() < 0.1
+        [told] = model.explain().sizes
+        assert told.startswith("batch: open, from")
 
 
 @pytest.mark.slow
