@@ -89,8 +89,12 @@ class StagedProgram:
 
     def llvm(self) -> dict[str, str]:
         """LLVM IR by function, without the versions of segments that are profiled."""
-        texts = emit(self.stages["loops"], self.target)
-        return {name: text for name, text in texts.items() if not name.endswith(PROFILED)}
+        return _unprofiled(emit(self.stages["loops"], self.target))
+
+
+def _unprofiled(texts: Mapping[str, str]) -> dict[str, str]:
+    """Without the versions of segments that are profiled."""
+    return {name: text for name, text in texts.items() if not name.endswith(PROFILED)}
 
 
 def lower(
@@ -166,19 +170,25 @@ def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) ->
     return build(graph, options, progress)
 
 
-def build(graph: Graph, options: Options, progress: Progress = quiet) -> Built:
-    """The program of a graph on any machine. The graph's weights are used up."""
+def build(
+    graph: Graph, options: Options, progress: Progress = quiet, *, bare: bool = False
+) -> Built:
+    """The program of a graph on any machine. The graph's weights are used up. One that is ``bare``
+    has neither the code of the pool nor that of profiles."""
     with Compilation(targets.resolve(options.target)) as compilation:
         lowered = lower(
             graph, options, start=graph.stage, progress=progress, compilation=compilation
         )
-        return _load(lowered, compilation, progress)
+        return _load(lowered, compilation, progress, bare=bare)
 
 
-def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) -> Built:
+def _load(
+    lowered: StagedProgram, compilation: Compilation, progress: Progress, *, bare: bool
+) -> Built:
     module, timings = lowered.stages["loops"], lowered.timings
     with timings.of("emit"):
-        compilation.add_all(emit(module, lowered.target, without=compilation.names))
+        texts = emit(module, lowered.target, without=compilation.names)
+        compilation.add_all(_unprofiled(texts) if bare else texts)
     if not KNOBS.verify:
         with timings.of("verify"):
             check(module, "lowering", verify_program)  # while others are at work
@@ -193,7 +203,7 @@ def _load(lowered: StagedProgram, compilation: Compilation, progress: Progress) 
         objects = compilation.objects(done)
     timings[LLVM_WORK] = compilation.work
     with timings.of("link"):
-        files = {**objects.files, **_pool(lowered)}
+        files = {**objects.files, **({} if bare else _pool(lowered))}
         library = Library(link(files, objects.symbols, lowered.nodes))
         weights = _weight_table(lowered)
         program = _Assembler(lowered, library, main_function(module), weights).program()

@@ -89,7 +89,8 @@ def ship_c(
 
     values = values or {}
     with memory_to_compile():
-        program = build(whole(source.graph(shapes, values)), options, progress).program
+        graph = whole(source.graph(shapes, values))
+        program = build(graph, options, progress, bare=True).program
     inputs = [info for info in source.inputs if info.name not in values]
     sizes = [shapes[info.name] for info in inputs]
     target = targets.resolve(options.target)

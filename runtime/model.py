@@ -217,8 +217,10 @@ class Model(ABC):
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
         threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
-        facts = f"{self.target}, {threads}, {_size(self.weight_bytes)} of weights"
-        return f"<{type(self).__name__} ({inputs}) -> ({outputs}); {facts}>"
+        facts = [self.target, threads]
+        if self._known_programs():  # others have their weights when they run
+            facts.append(f"{_size(self.weight_bytes)} of weights")
+        return f"<{type(self).__name__} ({inputs}) -> ({outputs}); {', '.join(facts)}>"
 
     def get_inputs(self) -> tuple[ValueInfo, ...]:
         """Name, shape and type of each input."""

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 import tessella
+import tessella.driver.build as driver
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.codegen.object_file import object_file
@@ -23,12 +25,13 @@ from tessella.frontends.compile import open_source
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.runtime.image import Image, Library
-from tessella.runtime.pool import CONTEXT
+from tessella.runtime.pool import CONTEXT, ENTER, GROW
 from tessella.support.errors import OptionError
 from tessella.targets import get
 from tessella.targets.table import TARGETS
 from tests.codegen import aarch64
 from tests.codegen.test_link import MOVES
+from tests.frontends.onnx import models
 from tests.hostile.models import mixed, one
 from tests.models import load_model, random_inputs
 from tests.native import Array
@@ -202,6 +205,21 @@ def check_digits(command: Sequence[str]) -> None:
     printed = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     model = tessella.compile(DIGITS / "digits.onnx")
     assert printed.stdout.split() == [str(int(np.argmax(model(x)))) for x in images]
+
+
+def test_code_for_callers_with_threads_has_no_pool_and_no_profiles() -> None:
+    size, weights = [512, 512], {"w": np.ones((512, 512), np.float32)}
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    product = open_source(
+        models.model([node], [models.value("x", size)], [models.value("y", size)], weights=weights)
+    )
+    whole, bare = (
+        driver.build(product.graph({"x": (512, 512)}), make_options(), bare=bare).program.library
+        for bare in (False, True)
+    )
+    left_out = whole.image.functions.keys() - bare.image.functions.keys()
+    assert {GROW, ENTER, "segment_0.profiled", "segment_0.profiled.body"} <= left_out
+    assert len(bare.image.code) < len(whole.image.code)
 
 
 @needs_cc
