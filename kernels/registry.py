@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from inspect import signature
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -351,11 +352,28 @@ def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostK
         return limits(op) or kernel.applies(op)
 
     def declare(function: HostKernel) -> HostKernel:
+        _check_signature(kernel, function)
         key = f"{kernel.op.name}/{kernel.name}"
         register(replace(kernel, applies=applies, function=key))
         return host_function(key)(function)
 
     return declare
+
+
+def _check_signature(kernel: Kernel, function: HostKernel) -> None:
+    """Raise InternalError for a function that does not take the properties of its op by name."""
+    parameters = signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    taken = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
+    wanted = kernel.op.get_irdl_definition().properties.keys()
+    missing, unknown = wanted - taken.keys(), {k for k in taken if taken[k]} - wanted
+    if missing or unknown:
+        raise InternalError(
+            f"the kernel {kernel.name} of {kernel.op.name} has other keywords than the op",
+            expected=", ".join(wanted) or "none",
+            found=", ".join(taken) or "none",
+        )
 
 
 def generated_limits(op: NnOp) -> str | None:

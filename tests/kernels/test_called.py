@@ -127,6 +127,20 @@ def test_it_has_no_layouts_and_no_lowering() -> None:
         Kernel("mine", nn.MatmulOp, CPU, (NHWC,), cost=cost, function="f")
 
 
+def test_it_takes_the_properties_of_the_op(register: Register) -> None:
+    def without(a: Array, b: Array) -> Array:
+        return a @ b
+
+    def another(a: Array, b: Array, *, transpose_b: bool, transpose_a: bool) -> Array:
+        return a @ b
+
+    for function in (without, another):
+        with pytest.raises(InternalError, match="other keywords than the op") as caught:
+            register(function)
+        assert caught.value.expected == "transpose_b"
+    assert "nn.matmul/mine" not in host.KERNELS
+
+
 # ** functions of shared libraries **
 
 LIBM = find_library("m") or "libm.so.6"
