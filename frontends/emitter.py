@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import (
     PyValue,
+    Tensor,
     dtype_of,
     element_type,
     shape_of,
@@ -27,12 +29,16 @@ from tessella.runtime.elements import widened
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import estimated
 
 Array = npt.NDArray[Any]
 Values = Sequence[SSAValue]
 Step = Callable[[Values, Values], tuple[Values, Values]]
 """From carried values and an element of each sequence to the next carried values, and an element of
 each sequence that is returned."""
+
+MOST_CARRIED = 1 << 20
+"""Bytes that are carried past a branch that is not taken, which copies them."""
 
 _INT64 = np.iinfo(np.int64)
 
@@ -139,19 +145,54 @@ class Emitter:
             body.erase(safe_erase=False)
             empty = (self.splat(0, (0, *t.get_shape()), dtype_of(t)) for t in types)
             return [*first, *empty]
-        body.add_op(ReturnOp(*carried, *outputs))
-        others = isolate(body)
-        length = () if steps is None else (steps,)
-        stacked = [tensor(tensor_type(y).element_type, (*length, *shape_of(y))) for y in outputs]
-        types = [*(tensor_type(x) for x in first), *stacked]
-        name = f"{name}_{len(self.functions)}"
-        returned = [value.type for value in (*carried, *outputs)]
-        self.functions.append(
-            FuncOp(name, ([argument.type for argument in body.args], returned), Region(body))
-        )
         numbers = filter(backward, range(len(sequences) + len(outputs)))
         loop = Loop(len(first), len(sequences), tuple(numbers), conditional)
-        op = nn.ScanOp(name, [*first, *sequences, *others], types, loop)
+        return self._loop(name, loop, body, [*first, *sequences], [*carried, *outputs])
+
+    def branch(self, name: str, condition: SSAValue, *sides: Callable[[], Values]) -> Values:
+        """What the first of two functions gives if a condition holds, else what the second gives;
+        both give the same types, of few bytes. Only one of them runs.
+
+        Each is a scan of one step, or of none, where its results are what it carries. Raises
+        ShapeError.
+        """
+        bodies: list[tuple[Block, Values]] = []
+        try:
+            for side in sides:
+                bodies.append((Block(arg_types=[tensor_type(condition)]), ()))
+                with self.inside(bodies[-1][0]):
+                    bodies[-1] = (bodies[-1][0], side())
+            types = _common_types([values for _, values in bodies])
+        except Exception:
+            for body, _ in bodies:
+                body.erase(safe_erase=False)
+            raise
+        made: Values = [self.splat(0, t.get_shape(), dtype_of(t)) for t in types]
+        once, goes = self.constant(np.zeros(1, np.int64)), condition
+        loop = Loop(1 + len(made), 1, conditional=True)
+        for body, values in bodies:
+            for type in (*types, tensor(i64, ())):
+                body.insert_arg(type, len(body.args))
+            carried = [body.args[0], *values]
+            made = self._loop(name, loop, body, [goes, *made, once], carried)[1:]
+            (goes,) = self.emit(nn.NotOp, condition)
+        return made
+
+    def _loop(
+        self, name: str, loop: Loop, body: Block, operands: Values, returned: Values
+    ) -> Values:
+        """A loop around a function of this block, which returns these of its values."""
+        body.add_op(ReturnOp(*returned))
+        others = isolate(body)
+        given = [tensor_type(value) for value in returned]
+        after = loop.carried + loop.scanned
+        length = shape_of(operands[loop.carried])[:1] if after > loop.carried else ()
+        stacked = [tensor(t.element_type, (*length, *t.get_shape())) for t in given[loop.carried :]]
+        name = f"{name}_{len(self.functions)}"
+        takes = [argument.type for argument in body.args]
+        self.functions.append(FuncOp(name, (takes, given), Region(body)))
+        types = [*given[: loop.carried], *stacked]
+        op = nn.ScanOp(name, [*operands, *others], types, loop)
         if where := self._where():
             op.attributes["node"] = StringAttr(where)
         return self.append(op)
@@ -184,6 +225,17 @@ class Emitter:
         ops = (op for op in module.walk() if isinstance(op, nn.WeightOp))
         self.weights.keep({op.symbol.root_reference.data for op in ops})
         return module
+
+
+def _common_types(sides: Sequence[Values]) -> Sequence[Tensor]:
+    """The types of values that are the same on each side. Raises ShapeError."""
+    types = [[tensor_type(value) for value in values] for values in sides]
+    if any(each != types[0] for each in types):
+        raise ShapeError("branches give different types")
+    bytes = sum(prod(map(estimated, t.get_shape())) * dtype_of(t).itemsize for t in types[0])
+    if bytes > MOST_CARRIED:
+        raise ShapeError("branches give many bytes", found=str(bytes))
+    return types[0]
 
 
 def _length(sequences: Values) -> int:

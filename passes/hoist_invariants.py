@@ -16,9 +16,9 @@
       %p = tile.call @relayout(%r)
       %t = tile.scan @step(%h, %xs, %p) carried 1 scanned 1 backward []
 
-A segment that several ops run stays as it is, and so does what reads weights alone: kernels may
-ask for those. A kernel that can fail, as it reads at indices that are data, does not leave a loop
-that may have no steps.
+A segment that several ops run stays as it is, and so do one that runs once at most, and what reads
+weights alone: kernels may ask for those. What can fail, as it reads at indices that are data, does
+not leave a loop that may have no steps.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.calls import TensorCall
 from tessella.dialects.nn.constants import WeightOp
+from tessella.dialects.sizes import is_static
 from tessella.dialects.symbols import callee_of
 from tessella.dialects.tile import CallOp, ExtractOp, KernelOp, ScanOp, SegmentOp, ViewOp
 from tessella.passes.base import segments
@@ -52,7 +53,8 @@ class HoistInvariantsPass(ProgramPass):
         users = Counter(scan.callee_name for scan in scans)
         # inner loops stand above: what leaves them may leave the next one too
         for scan in scans:
-            if users[scan.callee_name] == 1:
+            once = scan.steps is not None and is_static([scan.steps]) and scan.steps == 1
+            if users[scan.callee_name] == 1 and not once:
                 _hoist(scan, known[scan.callee_name])
 
 
@@ -91,7 +93,7 @@ class _Before:
     def takes(self, op: Operation) -> bool:
         """Copy an op that can stand there."""
         others = [value for value in op.operands if value not in self.values]
-        if self.scan.loop.conditional and isinstance(op, CallOp) and _can_fail(op):
+        if self.scan.loop.conditional and _can_fail(op):
             return False
         reads_values = isinstance(op, TensorCall | ViewOp) and len(others) < len(op.operands)
         if not (reads_values and all(isinstance(value.owner, WeightOp) for value in others)):
@@ -111,7 +113,9 @@ class _Before:
         return dict(zip(op.results, copy.results, strict=True))
 
 
-def _can_fail(op: CallOp) -> bool:
-    """Whether a kernel checks indices."""
+def _can_fail(op: Operation) -> bool:
+    """Whether a kernel checks indices, or perhaps one of a loop does."""
+    if not isinstance(op, CallOp):
+        return isinstance(op, ScanOp)
     kernel = callee_of(op, op.callee, KernelOp)
     return any(isinstance(found, ExtractOp) for found in kernel.walk())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -24,18 +25,32 @@ from tessella.support.errors import (
 )
 from tessella.support.sizes import Size
 
-_UNKNOWN = "not known at import"
 
-
-@converts(
-    "If", 1, 25, note=f"a program of its own for each branch where the condition is {_UNKNOWN}"
-)
-def branch(call: Call) -> list[SSAValue | None]:
-    """The branch that is taken, in place."""
-    condition = call.static(0, "the condition of If")
+@converts("If", 1, 25, note="a program of its own for each branch where they give different types")
+def branch(call: Call) -> Sequence[SSAValue | None]:
+    """The branch that is taken, in place where that is known."""
+    try:
+        condition = call.static(0, "the condition of If")
+    except UnknownValueError as error:
+        # a program for each value of inputs has no branches
+        if error.names and not error.is_computed:
+            raise
+        return _computed(call)
     if condition.size != 1:
         raise ShapeError("a condition must be one boolean", found=str(call.x.type))
     return call.branch(call.graph("then_branch" if condition.any() else "else_branch"), ())
+
+
+def _computed(call: Call) -> Values:
+    """Native code that takes a branch. Raises CutError where they cannot be in one program."""
+    sides = (
+        partial(_converted, call, call.graph(name), (), 0)
+        for name in ("then_branch", "else_branch")
+    )
+    try:
+        return call.build.branch("branch", _scalar(call, call.x), *sides)
+    except (ShapeError, CutError) as error:
+        raise CutError(call.node) from error
 
 
 UNROLLED = 64
@@ -260,7 +275,7 @@ def scan_of_batch(call: Call) -> Sequence[SSAValue]:
     return call.build.scan("scan_batch", (), values, of_one)
 
 
-@converts("Scan", 9, 25, note=f"steps in Python where sizes in its body are {_UNKNOWN}")
+@converts("Scan", 9, 25, note="steps in Python where sizes in its body are not known at import")
 def scan(call: Call) -> Sequence[SSAValue]:
     """The body, for each element of the sequences along their axes."""
     values = call.operands()
