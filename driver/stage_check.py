@@ -7,7 +7,8 @@ launches, buffers with the arena, and views with memory. It does not see
 - which stage the file is of, and so which ops may be there, and that `@main` is its program;
 - the file of weights: that each is there, has the size that the text states, and has a slot of
   its own in the table that segments read;
-- whether tensors that no kernel has touched yet have a place in memory.
+- whether tensors that no kernel has touched yet have a place in memory, and those that steps
+  exchange the size that their shape states.
 
 What the loops of a kernel do inside is not checked: see ``stage_file``.
 """
@@ -63,6 +64,7 @@ def faults(stage: str, module: ModuleOp, weights: WeightStore) -> Iterator[Fault
     yield from _foreign_ops(stage, module)
     yield from _program(module)
     yield from _memory_orders(module)
+    yield from _padded_values(module)
     yield from _weights(module, weights)
     yield from _weight_slots(module)
 
@@ -117,6 +119,15 @@ def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
                 yield Fault(
                     op, "a layout is no memory order of its tensor", expected, str(value.type)
                 )
+
+
+def _padded_values(module: ModuleOp) -> Iterator[Fault]:
+    """What users give and get are arrays of the shapes that the program states."""
+    for op in module.walk():
+        if isinstance(op, rt.LaunchOp):
+            for value in (*op.arguments, *op.res):
+                if rt.memory_shape(value) != shape_of(value):
+                    yield Fault(op, "a value between steps has padding", found=str(value.type))
 
 
 def _weights(module: ModuleOp, weights: WeightStore) -> Iterator[Fault]:
