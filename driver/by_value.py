@@ -82,10 +82,11 @@ class ByValue:
         self.indices = found
 
 
-def specialised(source: Source, feeds: Mapping[str, Array]) -> tuple[Graph, Mapping[str, Array]]:
+def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mapping[str, Array]]:
     """The program of a source for these inputs, and those of them that it takes. Raises
     TessellaError."""
-    shapes = {name: array.shape for name, array in feeds.items()}
+    shapes = {i.name: feeds[i.name].shape if i.is_tensor else () for i in source.inputs}
+    tensors = {info.name for info in source.inputs if info.is_tensor}
     by_value = ByValue(source.inputs)
     while True:
         values = {v.name: v.array for v in by_value.values([feeds[i.name] for i in source.inputs])}
@@ -94,7 +95,11 @@ def specialised(source: Source, feeds: Mapping[str, Array]) -> tuple[Graph, Mapp
         except UnknownValueError as error:
             by_value.learn(error)
         else:
-            return graph, {name: a for name, a in feeds.items() if name not in values}
+            return graph, {
+                name: array
+                for name, array in feeds.items()
+                if name in tensors and name not in values
+            }
 
 
 def _value(index: int, name: str, array: Array) -> Value:

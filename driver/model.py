@@ -88,6 +88,8 @@ class Executable:
     """The stages, if they are kept."""
     rest: RunningRest[Model] | None = None
     """What follows, if the program is cut."""
+    passed: frozenset[int] = frozenset()
+    """The inputs that the program does not take as they are no tensors."""
     sizes: Sequence[str] = ()
     """What each dimension that the model leaves open is in the program, and why."""
 
@@ -121,8 +123,8 @@ class Executable:
 
     def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
         """The outputs of the program for all inputs of the model."""
-        if self.key.values:
-            known = {value.index for value in self.key.values}
+        if self.key.values or self.passed:
+            known = self.passed.union(value.index for value in self.key.values)
             arrays = [array for i, array in enumerate(arrays) if i not in known]
         return self.program.run(arrays, threads, out)
 
@@ -344,6 +346,7 @@ class Model(runnable.Model, Compiled):
         if latest is not None:
             latest.forget()
         executable.program.workspaces = self._workspaces
+        executable.passed = self._passed
         executable.sizes = self._open.told(key.shapes)
         self._tell(key, executable.timings, in_call)
         return executable

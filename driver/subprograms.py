@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from tessella.driver.open_sizes import Bounds
 from tessella.driver.programs import ProgramTable
-from tessella.runtime.elements import dtype_name
 from tessella.runtime.rest import Rest, Runner
 from tessella.runtime.signature import Dimensions, ValueInfo
-from tessella.runtime.values import Array, Value
+from tessella.runtime.values import Array, Value, kind_of
 from tessella.support import fork
 from tessella.support.errors import OptionError
 
@@ -70,11 +70,14 @@ class RunningSubprogram(Generic[M]):
         source, bounds = subprogram.source, subprogram.bounds
         return self.models.get(infos, lambda: self._make(source(infos), bounds))
 
-    def _infos(self, taken: Mapping[str, Array]) -> tuple[ValueInfo, ...]:
+    def _infos(self, taken: Mapping[str, Value]) -> tuple[ValueInfo, ...]:
         known = self._subprogram.types
-        others = {name: array for name, array in taken.items() if name not in known}
-        shapes = self._seen.shapes({name: array.shape for name, array in others.items()})
-        seen = {n: ValueInfo(n, dtype_name(a.dtype), shapes[n]) for n, a in others.items()}
+        others = {name: value for name, value in taken.items() if name not in known}
+        arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray)}
+        shapes = self._seen.shapes({name: array.shape for name, array in arrays.items()})
+        seen = {
+            name: ValueInfo(name, kind_of(x), shapes.get(name, ())) for name, x in others.items()
+        }
         return tuple((seen if name in seen else known)[name] for name in taken)
 
 

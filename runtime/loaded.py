@@ -17,7 +17,6 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.runtime.arena import Workspace, aligned
 from tessella.runtime.artifact import Artifact
-from tessella.runtime.elements import dtype_name
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.manifest import Entry, ModelRecord, SubprogramRecord
 from tessella.runtime.model import MAX_KNOWN, Model, Out, Shapes
@@ -25,7 +24,7 @@ from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo
-from tessella.runtime.values import Value
+from tessella.runtime.values import Value, kind_of, shape_of
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
 from tessella.support.sizes import expression, symbols_of, value_of
@@ -72,7 +71,8 @@ class _Subprogram:
                 return model.run(None, taken)
         raise ShapeError(
             "the artifact has no program for what its steps found",
-            found=", ".join(f"{name} {_shape(a.shape)}" for name, a in taken.items()) or "nothing",
+            found=", ".join(f"{name} {_shape(shape_of(x))}" for name, x in taken.items())
+            or "nothing",
             hint="call the model with such inputs before `model.save`",
         )
 
@@ -143,17 +143,17 @@ class LoadedModel(Model):
         """The programs that there are, with what they do."""
         return self._parts()
 
-    def serves(self, feeds: Mapping[str, Array]) -> bool:
+    def serves(self, feeds: Mapping[str, Value]) -> bool:
         """Whether there is a program for inputs of these types."""
         pairs = [(feeds[info.name], info) for info in self.inputs]
-        if any(dtype_name(array.dtype) != info.dtype for array, info in pairs):
+        if any(kind_of(value) != info.dtype for value, info in pairs):
             return False
-        return bool(self._fitting(tuple([array.shape for array, _ in pairs])))
+        return bool(self._fitting(tuple([x.shape if info.is_tensor else () for x, info in pairs])))
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         self._latest = number = self._number(shapes, arrays)
-        values = self._entries[number].values
-        taken = [a for i, a in enumerate(arrays) if i not in values] if values else arrays
+        left = self._passed.union(self._entries[number].values)
+        taken = [a for i, a in enumerate(arrays) if i not in left] if left else arrays
         executable = self._executable(number)
         if executable.rest is None:
             return executable.program.run(taken, self.threads, out)

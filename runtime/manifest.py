@@ -158,7 +158,8 @@ def _entries(model: ModelRecord) -> Iterator[Entry]:
 
 def _verify_model(model: ModelRecord, weights: Sequence[Blob]) -> None:
     for info in (*model.inputs, *model.outputs):
-        dtype_of(info.dtype, info.name)
+        if info.is_tensor:
+            dtype_of(info.dtype, info.name)
     for entry in model.programs:
         _verify_entry(model, weights, entry)
 
@@ -176,11 +177,13 @@ def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: Entry) -> 
         least = [bounds_of(size)[0] for size in shape]
         _require(fits(least, info.shape), f"the input {info.name!r} cannot have the shape {shape}")
     for index, data in entry.values.items():
-        _require(index < len(inputs), "a program is made for an input that there is not")
+        there = index < len(inputs) and inputs[index].is_tensor
+        _require(there, "a program is made for an input that there is not")
         spec = TensorSpec(entry.shapes[index], dtype_of(inputs[index].dtype, "inputs"))
         _require(not symbols_of(spec.shape), "the value of an input has no size")
         _require(len(bytes.fromhex(data)) == _bytes(spec), "the value of an input has another size")
-    taken = len(inputs) - len(entry.values)
+    left = {i for i, info in enumerate(inputs) if not info.is_tensor}.union(entry.values)
+    taken = len(inputs) - len(left)
     if entry.image is not None:
         _verify_image(entry.image)
     _require(program.inputs == taken, "a program does not take the model's inputs")
@@ -189,7 +192,7 @@ def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: Entry) -> 
         _verify_rest(entry.rest, model, weights)
         given = entry.rest.returned
     _require(len(program.results) == len(given), "a program gives other outputs")
-    shapes = [shape for i, shape in enumerate(entry.shapes) if i not in entry.values]
+    shapes = [shape for i, shape in enumerate(entry.shapes) if i not in left]
     for dimension in program.symbols:
         _require(dimension.input < taken, "a symbol is no dimension of an input")
         axes = shapes[dimension.input]

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import outputs
 from tessella.runtime.bound import BoundModel
-from tessella.runtime.elements import dtype_name, dtype_named, tagged
+from tessella.runtime.elements import dtype_name, dtype_named, element_of, tagged
 from tessella.runtime.profile import Profile
 from tessella.runtime.profiler import Part, profile
 from tessella.runtime.program import Program
@@ -66,6 +66,42 @@ class _Input:
         return np.require(array, requirements=["C", "A"])
 
 
+@dataclass(frozen=True)
+class _Passed:
+    """The specification of an input that is no tensor."""
+
+    name: str
+    kind: str
+    dtype: ClassVar = np.dtype(object)
+    shape: ClassVar = (-1,)
+    """No array is an input as it is."""
+
+    def convert(self, value: Any) -> Any:
+        """The list of arrays; of an optional, what it is. Raises InputError."""
+        if isinstance(value, list | tuple):
+            items = enumerate(cast(Sequence[npt.ArrayLike], value))
+            return [self._array(item, f"{self.name}[{i}]") for i, item in items]
+        if self.kind == "sequence":
+            raise InputError(
+                f"input {self.name!r} is no sequence",
+                expected="a list of arrays",
+                found=type(value).__name__,
+            )
+        return None if value is None else self._array(value, self.name)
+
+    def _array(self, value: npt.ArrayLike, name: str) -> Array:
+        array = tagged(np.asarray(value))
+        if element_of(array.dtype) is None:
+            raise InputError(f"input {name!r} is not an array", found=array.dtype.name)
+        return np.require(array, requirements=["C", "A"])
+
+
+def _input(info: ValueInfo) -> _Input | _Passed:
+    if not info.is_tensor:
+        return _Passed(info.name, info.dtype)
+    return _Input(info.name, dtype_named(info.dtype), info.shape)
+
+
 class Model(ABC):
     """A signature, whose dimensions may be symbolic, and programs."""
 
@@ -76,7 +112,9 @@ class Model(ABC):
         self.outputs: tuple[ValueInfo, ...] = tuple(outputs)
         self.threads = threads
         """How many threads run it."""
-        self._inputs = [_Input(i.name, dtype_named(i.dtype), i.shape) for i in self.inputs]
+        self._inputs = [_input(info) for info in self.inputs]
+        self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
+        """The inputs that are no arrays: no program takes them; they pass between steps."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
 
@@ -276,10 +314,13 @@ class Model(ABC):
             else wanted.convert(value)
             for wanted, value in zip(self._inputs, values, strict=True)
         ]
-        shapes = tuple([array.shape for array in arrays])
+        shapes = tuple([a.shape for a in arrays] if not self._passed else self._shapes(arrays))
         if self._symbolic:
             self._check_symbols(shapes)
         return shapes, arrays
+
+    def _shapes(self, arrays: Sequence[Any]) -> Sequence[tuple[int, ...]]:
+        return [() if i in self._passed else array.shape for i, array in enumerate(arrays)]
 
     def _check_symbols(self, shapes: Shapes) -> None:
         """A symbol stands for one size in all inputs."""

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
+from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.values import Array, Value
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 
@@ -85,7 +86,7 @@ class Rest(Generic[P]):
         return Rest(*known, tuple(map(f, self.subprograms)))
 
 
-FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **CONTROL}
+FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **SEQUENCES, **CONTROL}
 """What steps do: functions of values, None for those that are left out, and of settings; those of
 `CONTROL` also take functions that run bodies."""
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 Dimensions = tuple[int | str, ...]
 """A shape, whose dimensions may be symbols."""
 
+HELD = ("sequence", "optional")
+"""The types of values that are no tensors: a list of arrays; an array, a list or None."""
+
 _TYPE_NAMES = {"float32": "float", "float64": "double"}
 
 
@@ -22,11 +25,20 @@ class ValueInfo:
     shape: Dimensions
 
     def __str__(self) -> str:
+        if not self.is_tensor:
+            return f"{self.name}: {self.dtype}"
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is an array, and no ``sequence`` or ``optional``."""
+        return self.dtype not in HELD
 
     @property
     def type(self) -> str:
         """The type as ONNX Runtime spells it, such as ``tensor(float)``."""
+        if not self.is_tensor:
+            return self.dtype
         return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
 
 

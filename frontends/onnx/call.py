@@ -15,6 +15,7 @@ from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.dialects.sizes import is_static
 from tessella.frontends.onnx.build import Array, Builder, arguments_read, symbols_read
 from tessella.frontends.onnx.cut import CutError, Find
+from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import converted, widened
 from tessella.runtime.rest import FUNCTIONS
@@ -50,13 +51,13 @@ class Call:
     node: Node
     version: int
     """The since version of the op."""
-    inputs: tuple[SSAValue | None, ...]
+    inputs: tuple[Known | None, ...]
     """The operands; None for one that is left out."""
     build: Builder
     defaults: Mapping[str, Any]
     input_names: Sequence[str]
     """Names of the arguments of the function that is being built."""
-    branch: Callable[[Graph, Sequence[SSAValue]], list[SSAValue | None]]
+    branch: Callable[[Graph, Sequence[Known]], list[Known | None]]
     """Convert a graph of an attribute in place, with these values of its inputs; the values of its
     outputs. Raises InvalidModelError."""
 
@@ -69,7 +70,10 @@ class Call:
 
     def optional(self, index: int) -> SSAValue | None:
         """The operand of this index, or None where it is left out."""
-        return self.inputs[index] if index < len(self.inputs) else None
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if isinstance(value, Held):
+            raise InvalidModelError(f"input {index} is no tensor", where=self.node.where)
+        return value
 
     def operand(self, index: int) -> SSAValue:
         """The operand of this index. Raises InvalidModelError where it is left out."""
@@ -163,8 +167,9 @@ class Call:
     def found(self, find: Find) -> list[SSAValue]:
         """Results whose shapes depend on the values of operands, by a function in NumPy: constants,
         if all operands are; else the program is cut here."""
-        arrays = [None if value is None else self.build.static(value) for value in self.inputs]
-        if any(a is None and v is not None for a, v in zip(arrays, self.inputs, strict=True)):
+        values = [self.optional(i) for i in range(len(self.inputs))]
+        arrays = [None if value is None else self.build.static(value) for value in values]
+        if any(a is None and v is not None for a, v in zip(arrays, values, strict=True)):
             raise CutError(self.node, find)
         found = FUNCTIONS[find.function](arrays, **find.settings)
         return [self.constant(array) for array in found]

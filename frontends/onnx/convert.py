@@ -10,10 +10,11 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.graph import Source, Subprogram
 from tessella.frontends.onnx import ops
-from tessella.frontends.onnx.build import Builder
+from tessella.frontends.onnx.build import Array, Builder
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.cut import CutError, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
+from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
@@ -30,7 +31,10 @@ from tessella.support.errors import (
 
 _TOO_DEEP = "the shape of its result depends on values, inside of a function"
 
-Results = Sequence[SSAValue | None]
+_OF_TENSORS = ("Loop", "Scan")
+"""Loops that are steps where they carry what is no tensor."""
+
+Results = Sequence[Known | None]
 
 
 class Scope:
@@ -48,14 +52,14 @@ class Scope:
         self._block = build.block
         self._tensors = tensors or {}
         self._outer = outer
-        self._values: dict[str, SSAValue | None] = {}
+        self._values: dict[str, Known | None] = {}
 
-    def __setitem__(self, name: str, value: SSAValue | None) -> None:
+    def __setitem__(self, name: str, value: Known | None) -> None:
         self._values[name] = value
-        if value is not None:
+        if isinstance(value, SSAValue):
             _set_hint(value, name)
 
-    def __getitem__(self, name: str) -> SSAValue | None:
+    def __getitem__(self, name: str) -> Known | None:
         if name not in self._values:
             if name in self._tensors:
                 # where it is, not where it is first read
@@ -72,8 +76,14 @@ class Scope:
         if name in self._tensors:
             return self._tensors[name]
         value = self[name]
-        array = None if value is None else self._build.static(value)
-        return None if array is None else Tensor.of(name, array)
+        array = self._build.static(value) if isinstance(value, SSAValue) else None
+        return None if array is None or _is_open(array) else Tensor.of(name, array)
+
+    def is_open(self, name: str) -> bool:
+        """Whether a value follows from symbols alone."""
+        value = None if name in self._tensors else self[name]
+        array = self._build.static(value) if isinstance(value, SSAValue) else None
+        return array is not None and _is_open(array)
 
 
 class Conversion:
@@ -91,13 +101,15 @@ class Conversion:
         self._input_names = input_names
         self._source = source
         self._late = Late()
+        self._made: dict[str, Node] = {}
+        """The nodes of the graph by their results."""
         self._put_off_for: UnknownValueError | None = None
         self._issues: list[Unsupported] = []
         self._unknown: list[UnknownValueError] = []
         self._calls = Calls()
 
     def run(
-        self, arguments: Mapping[str, SSAValue], constants: Mapping[str, Tensor]
+        self, arguments: Mapping[str, Known], constants: Mapping[str, Tensor]
     ) -> tuple[dict[str, SSAValue], Rest[Subprogram] | None]:
         """The values of the graph's outputs, and None; or where the program is cut, what the first
         subprogram of it returns, and the rest.
@@ -119,31 +131,36 @@ class Conversion:
         return self._cut(scope, arguments)
 
     def _cut(
-        self, scope: Scope, arguments: Mapping[str, SSAValue]
+        self, scope: Scope, arguments: Mapping[str, Known]
     ) -> tuple[dict[str, SSAValue], Rest[Subprogram] | None]:
-        late = self._late
-        outputs = [
-            value.name for value in self._model.graph.outputs if value.name not in late.names
-        ]
-        returned = {name: found for name in outputs if (found := scope[name]) is not None}
-        if len(returned) < len(set(outputs)):
+        late, outputs = self._late, [value.name for value in self._model.graph.outputs]
+        given = {name: scope[name] for name in outputs if name not in late.names}
+        if any(value is None for value in given.values()):
             raise UnsupportedError([])
-        if not late.names:
+        returned = {name: x for name, x in given.items() if isinstance(x, SSAValue)}
+        if not late.names and len(returned) == len(given):
             return returned, None
         if self._put_off_for is not None and not late.steps and late.holds_all(self._model.graph):
             raise self._put_off_for
+        late.repeat(self._made, scope.is_open)
+        held = {name: x for name, x in given.items() if isinstance(x, Held)}
         constants: dict[str, Tensor] = {}
         for name in sorted(late.reads()):
             constant, value = scope.constant(name), scope[name]
             if constant is not None:
                 constants[name] = constant
+            elif isinstance(value, Held):
+                held[name] = value
             elif name not in arguments and value is not None:
                 returned[name] = value
-        types = {name: value.type for name, value in {**arguments, **returned}.items()}
+        for name, value in held.items():
+            returned |= late.pack(name, value)
+        passed = {name: x for name, x in arguments.items() if isinstance(x, SSAValue)}
+        types = {name: value.type for name, value in {**passed, **returned}.items()}
         cutter = Cutter(self._model, self._source, constants, types)
         return returned, cutter.rest(late, returned)
 
-    def _graph(self, graph: Graph, scope: Scope) -> list[SSAValue | None]:
+    def _graph(self, graph: Graph, scope: Scope) -> list[Known | None]:
         outputs = [value.name for value in graph.outputs]
         self._nodes(live_nodes(graph.nodes, outputs), scope)
         return [scope[name] for name in outputs]
@@ -154,6 +171,8 @@ class Conversion:
             node = queue.popleft()
             self._calls.count(node)
             self._build.node = node.name
+            if not self._calls.nested:
+                self._made |= dict.fromkeys(node.outputs, node)
             try:
                 results = () if self._is_late(node) else self._results(node, scope)
             except (CutError, UnknownValueError) as error:
@@ -216,7 +235,7 @@ class Conversion:
         entry = ops.find(node.op, found.since) if found else None
         issues = [Unsupported(node.title, node.name, r) for r in reasons(node, scope.opsets)]
         if entry is None and found is not None:
-            body = fixed_body(node.op, opset) or typed_body(node, opset, inputs)
+            body = fixed_body(node.op, opset) or _typed_body(node, opset, inputs)
             if body is not None:
                 return self._function(body, node, inputs)
         if found is None or entry is None or issues:
@@ -234,6 +253,8 @@ class Conversion:
         return self._convert(call, entry.convert)
 
     def _convert(self, call: Call, convert: Converter) -> Results:
+        if call.node.op in _OF_TENSORS and any(isinstance(x, Held) for x in call.inputs):
+            raise CutError(call.node)
         try:
             results = convert(call)
         except UnsupportedError as error:
@@ -244,7 +265,7 @@ class Conversion:
                 raise
             self._unknown.append(error)
             return ()
-        return [results] if isinstance(results, SSAValue) else results
+        return [results] if isinstance(results, SSAValue | Held) else results
 
     def _function(self, function: Function, node: Node, inputs: Results) -> Results:
         scope = Scope(self._build, function.opsets)
@@ -257,8 +278,8 @@ class Conversion:
         return [made.get(name) for name in function.outputs]
 
     def _branch(
-        self, graph: Graph, values: Sequence[SSAValue], scope: Scope, node: Node
-    ) -> list[SSAValue | None]:
+        self, graph: Graph, values: Sequence[Known], scope: Scope, node: Node
+    ) -> list[Known | None]:
         inner = Scope(self._build, scope.opsets, graph.tensors, scope)
         if len(graph.inputs) != len(values):
             raise InvalidModelError(
@@ -272,6 +293,17 @@ class Conversion:
             results = self._graph(graph, inner)
         self._build.node = node.name
         return results
+
+
+def _is_open(array: Array) -> bool:
+    """Whether elements are expressions."""
+    return array.dtype == object
+
+
+def _typed_body(node: Node, opset: int, inputs: Results) -> Function | None:
+    """The body of an op for the types of tensors."""
+    tensors = [x for x in inputs if not isinstance(x, Held)]
+    return typed_body(node, opset, tensors) if len(tensors) == len(inputs) else None
 
 
 def _set_hint(value: SSAValue, name: str) -> None:

@@ -13,11 +13,13 @@ from tessella.dialects.nn.core import element_type, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
+from tessella.frontends.onnx.held import Handed, Known
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Model, Tensor, Value
 from tessella.frontends.onnx.tensors import UNDEFINED
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import dtype_name, tagged
+from tessella.runtime.signature import HELD
 from tessella.support.errors import (
     InputError,
     ShapeError,
@@ -85,7 +87,10 @@ class OnnxSource:
         """
         values = self._model.graph.outputs
         shapes = {info.name: info.shape for info in self.inputs}
-        undeclared = any(value.shape is None or value.type == UNDEFINED for value in values)
+        undeclared = any(
+            (value.shape is None and value.type not in HELD) or value.type == UNDEFINED
+            for value in values
+        )
         if undeclared and not any(isinstance(d, str) for shape in shapes.values() for d in shape):
             known = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
             with suppress(UnknownValueError):
@@ -122,16 +127,18 @@ class OnnxSource:
         values: Mapping[str, Array],
         symbols: Sequence[Symbol],
     ) -> Graph:
-        for value in self._inputs:
+        tensors = [value for value in self._inputs if value.type not in HELD]
+        for value in tensors:
             dtype, where = DTYPES[value.type], f"input {value.name!r}"
             check_size(sizes[value.name], dtype, self._max_bytes, where)
         constants = {**self._constants, **_constants(self._inputs, values)}
-        inputs = [value for value in self._inputs if value.name not in constants]
+        inputs = [value for value in tensors if value.name not in constants]
         names = [value.name for value in inputs]
         types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in inputs]
         func = make_main(names, types)
         build = Builder(func.body.block, self._max_bytes)
-        arguments = dict(zip(names, func.body.block.args, strict=True))
+        arguments: dict[str, Known] = dict(zip(names, func.body.block.args, strict=True))
+        arguments |= {value.name: Handed() for value in self._inputs if value.type in HELD}
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
         finish_main(func, list(returned), list(returned.values()))
@@ -153,6 +160,8 @@ class OnnxSource:
 
 
 def _info(value: Value) -> ValueInfo:
+    if value.type in HELD:
+        return ValueInfo(value.name, value.type, ())
     shape = (f"{value.name}:*",) if value.shape is None else value.shape
     return ValueInfo(value.name, value.type, shape)
 

@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from xdsl.ir import SSAValue
-
+from tessella.frontends.onnx.held import Known
 from tessella.frontends.onnx.model import Node
 
 if TYPE_CHECKING:
     from tessella.frontends.onnx.call import Call
 
-Results = SSAValue | Sequence[SSAValue | None]
+Results = Known | Sequence[Known | None]
 Converter = Callable[["Call"], Results]
 _C = TypeVar("_C", bound=Converter)
 

@@ -42,6 +42,11 @@ def _of_loop(node: Node) -> Settings:
     return {"declared": _declared(graph.outputs[1 + carried :])}
 
 
+def _of_map(node: Node) -> Settings:
+    graph: Graph = node.attributes["body"]
+    return {"outputs": len(graph.outputs)}
+
+
 def _of_scan(node: Node) -> Settings:
     graph: Graph = node.attributes["body"]
     scanned: int = node.attributes["num_scan_inputs"]
@@ -83,6 +88,7 @@ def _nothing(_: Node) -> Settings:
 _CONTROL: Mapping[str, tuple[int, tuple[str, ...], str, Callable[[Node], Settings]]] = {
     "If": (1, ("else_branch", "then_branch"), "branch", _nothing),
     "Loop": (1, ("body",), "loop", _of_loop),
+    "SequenceMap": (17, ("body",), "sequence_map", _of_map),
     "Scan": (9, ("body",), "scan", _of_scan),
 }
 """By op: the op set from which on it can be a step, its graphs, its function and settings."""

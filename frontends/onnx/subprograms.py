@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.graph import Source, Subprogram, ValueInfo, dimensions, info
 from tessella.dialects.nn.core import shape_of
 from tessella.frontends.onnx.cut import Find
+from tessella.frontends.onnx.held import Handed, Held, Listed, Missing
 from tessella.frontends.onnx.model import (
     Function,
     Graph,
@@ -54,6 +55,8 @@ class Late:
     """Those of the rest."""
     names: set[str] = field(default_factory=set[str])
     """What steps and the rest make."""
+    repeated: set[str] = field(default_factory=set[str])
+    """What the rest makes, and the first subprogram as well."""
     types: dict[str, ValueInfo] = field(default_factory=dict[str, ValueInfo])
     """Of what steps make, as far as they are known. A size that is found is named by the value and
     the dimension that have it."""
@@ -74,10 +77,38 @@ class Late:
         if find is not None:
             self.types |= _types(node, find)
 
+    def repeat(self, made: Mapping[str, Node], is_open: Callable[[str], bool]) -> None:
+        """Have the rest make what it reads and what follows from symbols, so that its sizes are
+        open there, too. ``made`` are the nodes by their results."""
+        read = set[str]().union(*map(names_read, self.nodes)) - self.names
+        queue, again = sorted(n for n in read if is_open(n)), dict[str, Node]()
+        while queue:
+            node = made[queue.pop()]
+            if node.outputs[0] not in again:
+                again[node.outputs[0]] = node
+                queue += [name for name in names_read(node) if is_open(name)]
+        order = {name: i for i, name in enumerate(made)}
+        self.nodes[:0] = sorted(again.values(), key=lambda node: order[node.outputs[0]])
+        self.repeated = {name for node in again.values() for name in node.outputs}
+
+    def pack(self, name: str, value: Held) -> Mapping[str, SSAValue]:
+        """Make a step that puts a value which is no tensor together; what the first subprogram
+        returns for it."""
+        if isinstance(value, Handed):
+            return {}
+        items = value.items if isinstance(value, Listed) else ()
+        parts = {f"{name}[{i}]": item for i, item in enumerate(items)}
+        op, function = ("SequenceConstruct", "sequence")
+        if isinstance(value, Missing):
+            op, function = "Optional", "nothing"
+        self.steps.insert(0, (Node(op, "", "", name, tuple(parts), (name,)), Find(function)))
+        return parts
+
     def reads(self) -> set[str]:
         """What these nodes read of the first subprogram."""
-        every = [*(node for node, _ in self.steps), *self.nodes]
-        return set[str]().union(*map(names_read, every)) - self.names
+        steps = set[str]().union(*(names_read(node) for node, _ in self.steps))
+        nodes = set[str]().union(*map(names_read, self.nodes)) - self.repeated
+        return (steps | nodes) - self.names
 
     def holds_all(self, graph: Graph) -> bool:
         """Whether all that a graph computes is left to the rest."""
@@ -127,7 +158,7 @@ class Cutter:
         """What follows the first subprogram, which returns these values."""
         whole = self._model.graph
         self._types |= late.types
-        made = {name for node in late.nodes for name in node.outputs}
+        made = {name for node in late.nodes for name in node.outputs} - late.repeated
         outputs = tuple(value for value in whole.outputs if value.name in made)
         graph = Graph(whole.name, tuple(late.nodes), (), outputs, {})
         read = set[str]().union(*(names_read(node) for node, _ in late.steps))

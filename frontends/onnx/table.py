@@ -24,8 +24,9 @@ below are those of the op set that brought a definition of the op; a model uses 
 op set has.
 
 Element types: `float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8
-bool`. Models with others (`string`, 8-bit floats, 4-bit integers, sequences, optionals) are not
-supported. Values of `float16` and `bfloat16` are computed in `float32` and rounded once by each op.
+bool`. Models with others (`string`, 8-bit floats, 4-bit integers) are not supported. Sequences and
+optionals are: lists of arrays, and None. Values of `float16` and `bfloat16` are computed in
+`float32` and rounded once by each op.
 Arrays of `bfloat16` are those of the package `ml_dtypes`, or of `uint16` with a tag
 (`np.dtype([("bf16", "u2")])`), as which results come: `y.view(ml_dtypes.bfloat16)`.
 

@@ -9,6 +9,7 @@ from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Function, Graph, Model, Node, Tensor
 from tessella.frontends.onnx.schemas import newest_opset, schema
+from tessella.runtime.signature import HELD
 from tessella.support.errors import Unsupported
 
 
@@ -27,7 +28,7 @@ def unsupported(model: Model) -> list[Unsupported]:
     found = [
         Unsupported("input", value.name, _type_reason(value.type))
         for value in graph.free_inputs
-        if value.type not in DTYPES
+        if value.type not in DTYPES and value.type not in HELD
     ]
     found += _foreign_opset(model)
     nodes = live_nodes(graph.nodes, [value.name for value in graph.outputs])

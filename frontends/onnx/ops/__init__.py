@@ -22,6 +22,7 @@ from tessella.frontends.onnx.ops import (
     recurrent,
     reduction,
     resize,
+    sequences,
     shapes,
 )
 from tessella.frontends.onnx.registry import Entry, covers, entries, find
@@ -49,4 +50,5 @@ FAMILIES = (
     placing,
     constants,
     control,
+    sequences,
 )

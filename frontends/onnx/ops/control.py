@@ -15,6 +15,7 @@ from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Values
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError
+from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Graph, Node, Tensor, Value
 from tessella.frontends.onnx.registry import converts, no_input
 from tessella.support.errors import (
@@ -27,7 +28,7 @@ from tessella.support.sizes import Size
 
 
 @converts("If", 1, 25, note="a program of its own for each branch where they give different types")
-def branch(call: Call) -> Sequence[SSAValue | None]:
+def branch(call: Call) -> Sequence[Known | None]:
     """The branch that is taken, in place where that is known."""
     try:
         condition = call.static(0, "the condition of If")
@@ -329,7 +330,9 @@ class _Body:
 def _converted(call: Call, body: Graph, values: Values, least: int) -> Values:
     """The outputs of a body, which has at least so many."""
     made = call.branch(body, values)
-    found = [value for value in made if value is not None]
+    if any(isinstance(value, Held) for value in made):
+        raise CutError(call.node)
+    found = [value for value in made if isinstance(value, SSAValue)]
     if len(found) < len(made):
         raise UnsupportedError([])  # each was reported where it is
     if len(found) < least:

@@ -17,12 +17,6 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, ceil_div, differs, known
 
 
-@converts("Identity", 1, 25)
-def identity(call: Call) -> SSAValue:
-    """The operand itself."""
-    return call.x
-
-
 @converts("Reshape", 1, 25, note="shape known at import")
 def reshape(call: Call) -> SSAValue:
     """0 copies a dimension (unless ``allowzero``), -1 takes what is left."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import shape_of
@@ -23,15 +22,3 @@ def shape(call: Call) -> SSAValue:
 def size(call: Call) -> SSAValue:
     """A constant, or the value of a size."""
     return call.reshape(call.build.sizes([math.prod(shape_of(call.x))]), ())
-
-
-@converts("OptionalHasElement", 15, 28, note="tensors only")
-def optional_has_element(call: Call) -> SSAValue:
-    """Whether a tensor is given, which is known at import."""
-    return call.constant(np.array(call.optional(0) is not None))
-
-
-@converts("OptionalGetElement", 15, 28, note="tensors only")
-def optional_get_element(call: Call) -> SSAValue:
-    """The tensor itself."""
-    return call.x

@@ -81,7 +81,10 @@ class Interpreted:
     def run(self, output_names: object, feeds: Mapping[str, Any]) -> list[Array]:
         """All outputs, for inputs by name."""
         del output_names
-        feeds = {name: tagged(np.asarray(array)) for name, array in feeds.items()}
+        feeds = {
+            name: x if x is None or isinstance(x, list) else tagged(np.asarray(x))
+            for name, x in feeds.items()
+        }
         graph, taken = specialised(self._source, feeds)
         graph.module.verify()
         found = interpret(graph, taken)

@@ -98,7 +98,9 @@ def _run(
     return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
 
 
-def _difference(found: Array, expected: Array, case: TestCase) -> str | None:
+def _difference(found: Any, expected: Any, case: TestCase) -> str | None:
+    if expected is None or isinstance(expected, list):
+        return _difference_of_held(found, expected, case)
     expected = tagged(expected)
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return f"{found.dtype}{found.shape}, expected {expected.dtype}{expected.shape}"
@@ -116,8 +118,15 @@ def _difference(found: Array, expected: Array, case: TestCase) -> str | None:
     return None
 
 
+def _difference_of_held(found: Any, expected: Any, case: TestCase) -> str | None:
+    if type(found) is not type(expected) or len(found or ()) != len(expected or ()):
+        return f"{found}, expected {expected}"
+    pairs = zip(found or (), expected or (), strict=True)
+    return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
+
+
 def _array(value: Any) -> Any:
-    """An input or output as an array; a sequence stays one, as nothing supports it."""
+    """An input or output as an array; a sequence is a list."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     return value if isinstance(value, list) or value is None else np.asarray(value)

@@ -27,9 +27,12 @@ ROWS: Sequence[Row] = (
     *windows.ROWS,
 )
 
+_OF_SEQUENCES = "tests/frontends/onnx/test_sequences.py has some"
+
 LEFT_OUT = {
     "Bernoulli": "random",
     "CausalConvWithState": "no oracle has it",
+    "ConcatFromSequence": _OF_SEQUENCES,
     "Constant": "weights are initializers, which are imported alike",
     "GlobalLpPool": "onnx.reference has none",
     "If": "it has graphs of its own; tests/driver/test_subprograms.py has some",
@@ -38,11 +41,19 @@ LEFT_OUT = {
     "Loop": "it has a graph of its own; tests/frontends/onnx/test_loop.py has some",
     "NonMaxSuppression": "its size varies; tests/driver/test_subprograms.py draws some",
     "NonZero": "the size of its result varies; tests/driver/test_subprograms.py has some",
-    "OptionalGetElement": "of a tensor it is the identity, and ONNX Runtime has it for optionals",
-    "OptionalHasElement": "of a tensor it is a constant, and ONNX Runtime has it for optionals",
+    "Optional": _OF_SEQUENCES,
+    "OptionalGetElement": _OF_SEQUENCES,
+    "OptionalHasElement": _OF_SEQUENCES,
     "Scan": "it has a graph of its own; tests/frontends/onnx/test_scan.py draws some",
     "Scatter": "another name of ScatterElements",
-    "SequenceMap": "sequences are not supported",
+    "SequenceAt": _OF_SEQUENCES,
+    "SequenceConstruct": _OF_SEQUENCES,
+    "SequenceEmpty": _OF_SEQUENCES,
+    "SequenceErase": _OF_SEQUENCES,
+    "SequenceInsert": _OF_SEQUENCES,
+    "SequenceLength": _OF_SEQUENCES,
+    "SequenceMap": _OF_SEQUENCES,
+    "SplitToSequence": _OF_SEQUENCES,
     "Unique": "the size of its result varies; tests/driver/test_subprograms.py draws some",
     "Upsample": "deprecated in op set 10, before those that are drawn",
 }

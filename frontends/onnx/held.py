@@ -1,0 +1,30 @@
+"""Values of a model that are no tensors: sequences, and optionals without an element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+
+class Held:
+    """A value that is no tensor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Listed(Held):
+    """A sequence whose length is known at import."""
+
+    items: tuple[SSAValue, ...]
+
+
+class Missing(Held):
+    """An optional without an element."""
+
+
+class Handed(Held):
+    """A sequence or an optional that is known when the program runs: it passes between steps."""
+
+
+Known = SSAValue | Held
+"""What a name of a model stands for."""

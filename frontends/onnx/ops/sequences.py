@@ -1,0 +1,181 @@
+"""Sequences and optionals. Those whose length is known at import are no more than their elements;
+with others the program is cut, and they pass between its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import shape_of
+from tessella.frontends.onnx.call import Call, front_axis
+from tessella.frontends.onnx.cut import CutError, Find
+from tessella.frontends.onnx.held import Handed, Known, Listed, Missing
+from tessella.frontends.onnx.registry import converts
+from tessella.runtime.sequences import part_sizes, position_of
+from tessella.support.errors import InvalidModelError, ShapeError
+from tessella.support.sizes import known
+
+_LATE = "a step where it is not known at import"
+
+
+@converts("SequenceEmpty", 11, 11)
+def sequence_empty(_: Call) -> Listed:
+    """No elements."""
+    return Listed(())
+
+
+@converts("SequenceConstruct", 11, 11)
+def sequence_construct(call: Call) -> Listed:
+    """The operands."""
+    return Listed(tuple(call.operands()))
+
+
+@converts("SequenceInsert", 11, 11, note=_LATE)
+def sequence_insert(call: Call) -> Listed:
+    """An element more, before a position or at the end."""
+    find = Find("sequence_insert")
+    items = _items(call, find)
+    at = _position(call, 2, len(items), find, past_end=True)
+    return Listed((*items[:at], call.operand(1), *items[at:]))
+
+
+@converts("SequenceErase", 11, 11, note=_LATE)
+def sequence_erase(call: Call) -> Listed:
+    """All elements but one."""
+    find = Find("sequence_erase")
+    items = _items(call, find)
+    at = _position(call, 1, len(items), find)
+    return Listed((*items[:at], *items[at + 1 :]))
+
+
+@converts("SequenceAt", 11, 11, note=_LATE)
+def sequence_at(call: Call) -> SSAValue:
+    """The element at a position."""
+    find = Find("sequence_at")
+    items = _items(call, find)
+    return items[_position(call, 1, len(items), find)]
+
+
+@converts("SequenceLength", 11, 11, note=_LATE)
+def sequence_length(call: Call) -> SSAValue:
+    """The number of elements."""
+    return call.constant(np.array(len(_items(call, Find("sequence_length"))), np.int64))
+
+
+@converts("ConcatFromSequence", 11, 11, note=_LATE)
+def concat_from_sequence(call: Call) -> SSAValue:
+    """The elements as one tensor, along an axis, which may be a new one."""
+    axis, is_new = call.integer("axis"), call.flag("new_axis")
+    items = _items(call, Find("concat_from_sequence", {"axis": axis, "is_new": is_new}))
+    if not items:
+        raise ShapeError("an empty sequence has no type to make a tensor of")
+    rank = len(shape_of(items[0])) + is_new
+    axis = front_axis(axis, rank)
+    if is_new:
+        items = tuple(_with_axis(call, x, axis) for x in items)
+    return items[0] if len(items) == 1 else call.emit(nn.ConcatOp, *items, axis=axis)
+
+
+def _with_axis(call: Call, x: SSAValue, axis: int) -> SSAValue:
+    shape = shape_of(x)
+    return call.reshape(x, (*shape[:axis], 1, *shape[axis:]))
+
+
+@converts("SplitToSequence", 11, 24, note=_LATE)
+def split_to_sequence(call: Call) -> Listed:
+    """Parts along an axis: of one size, of sizes that are listed, or the elements."""
+    x, shape = call.x, shape_of(call.x)
+    axis = front_axis(call.integer("axis", 0), len(shape))
+    keeps, sizes = call.flag("keepdims", True), np.array(1)
+    if (split := call.optional(1)) is not None:
+        static, keeps = call.build.static(split), True
+        if static is None:
+            raise CutError(call.node, Find("split_to_sequence", {"axis": axis, "keeps": keeps}))
+        sizes = static
+    parts: list[SSAValue] = []
+    start = 0
+    for size in part_sizes(known(shape[axis]), sizes):
+        starts = tuple(start if d == axis else 0 for d in range(len(shape)))
+        extent = (*shape[:axis], size, *shape[axis + 1 :])
+        part = call.emit(nn.SliceOp, x, starts=starts, sizes=extent, steps=(1,) * len(shape))
+        parts.append(part if keeps else call.reshape(part, (*shape[:axis], *shape[axis + 1 :])))
+        start += size
+    return Listed(tuple(parts))
+
+
+@converts("SequenceMap", 17, 17, note=_LATE)
+def sequence_map(call: Call) -> Sequence[Listed]:
+    """The body for each element of sequences, one after the other."""
+    graph = call.graph("body")
+    lists = [x.items for x in call.inputs if isinstance(x, Listed)]
+    if any(isinstance(x, Handed) for x in call.inputs) or not lists:
+        raise CutError(call.node)
+    if len({len(items) for items in lists}) > 1:
+        raise ShapeError("sequences have different lengths")
+    rows: list[list[SSAValue]] = []
+    for i in range(len(lists[0])):
+        taken = [x.items[i] if isinstance(x, Listed) else x for x in call.inputs]
+        made = call.branch(graph, [x for x in taken if x is not None])
+        rows.append([x for x in made if isinstance(x, SSAValue)])
+    return [Listed(tuple(row[i] for row in rows)) for i in range(len(graph.outputs))]
+
+
+@converts("Optional", 15, 28)
+def optional(call: Call) -> Known:
+    """The operand; without one, there is no element."""
+    value = call.inputs[0] if call.inputs else None
+    if isinstance(value, Handed):
+        raise CutError(call.node, Find("identity"))
+    return Missing() if value is None else value
+
+
+@converts("OptionalHasElement", 15, 28, note=_LATE)
+def optional_has_element(call: Call) -> SSAValue:
+    """Whether there is an element."""
+    value = call.inputs[0] if call.inputs else None
+    if isinstance(value, Handed):
+        raise CutError(call.node, Find("optional_has_element"))
+    return call.constant(np.array(value is not None and not isinstance(value, Missing)))
+
+
+@converts("OptionalGetElement", 15, 28, note=_LATE)
+def optional_get_element(call: Call) -> Known:
+    """The element."""
+    value = call.inputs[0] if call.inputs else None
+    if isinstance(value, Handed):
+        raise CutError(call.node, Find("optional_get_element"))
+    if value is None or isinstance(value, Missing):
+        raise ShapeError("an optional has no element")
+    return value
+
+
+@converts("Identity", 1, 25)
+def identity(call: Call) -> Known:
+    """The operand itself."""
+    value = call.inputs[0]
+    if isinstance(value, Handed):
+        raise CutError(call.node, Find("identity"))
+    return call.x if value is None else value
+
+
+def _items(call: Call, find: Find) -> tuple[SSAValue, ...]:
+    """The elements of the sequence that is the first operand."""
+    value = call.inputs[0]
+    if isinstance(value, Handed):
+        raise CutError(call.node, find)
+    if not isinstance(value, Listed):
+        raise InvalidModelError("input 0 is no sequence", where=call.node.where)
+    return value.items
+
+
+def _position(call: Call, index: int, count: int, find: Find, *, past_end: bool = False) -> int:
+    """A position in a sequence, which an operand says; the end where it is left out."""
+    value = call.optional(index)
+    if value is None:
+        return count if past_end else position_of(-1, count)
+    if call.build.static(value) is None:
+        raise CutError(call.node, find)
+    return position_of(call.static_int(index, "a position in a sequence"), count, past_end=past_end)

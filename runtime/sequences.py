@@ -1,0 +1,151 @@
+"""Functions on sequences, which are lists of arrays, and on optionals, in NumPy: what steps do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from tessella.runtime.values import Array, Value
+from tessella.support.errors import ExecutionError, ShapeError
+
+Run = Callable[[Sequence[Value]], Sequence[Value]]
+
+
+def construct(inputs: Sequence[Value]) -> Sequence[Value]:
+    """A sequence of these arrays."""
+    return [list(inputs)]
+
+
+def nothing(inputs: Sequence[Value]) -> Sequence[Value]:
+    """An optional without an element."""
+    del inputs
+    return [None]
+
+
+def identity(inputs: Sequence[Value]) -> Sequence[Value]:
+    """The operand."""
+    return [inputs[0]]
+
+
+def insert(inputs: Sequence[Value]) -> Sequence[Value]:
+    """The sequence with an element before a position; without a position, at the end."""
+    sequence, element, position = _three(inputs)
+    at = len(sequence) if position is None else _position(position, len(sequence), past_end=True)
+    return [[*sequence[:at], element, *sequence[at:]]]
+
+
+def erase(inputs: Sequence[Value]) -> Sequence[Value]:
+    """The sequence without the element at a position; without a position, the last one."""
+    sequence, position, _ = _three(inputs)
+    at = _position(np.array(-1) if position is None else position, len(sequence))
+    return [[*sequence[:at], *sequence[at + 1 :]]]
+
+
+def at(inputs: Sequence[Value]) -> Sequence[Value]:
+    """The element at a position."""
+    sequence, position = inputs
+    return [sequence[_position(position, len(_listed(sequence)))]]
+
+
+def length(inputs: Sequence[Value]) -> Sequence[Value]:
+    """The number of elements."""
+    return [np.array(len(_listed(inputs[0])), np.int64)]
+
+
+def concat(inputs: Sequence[Value], *, axis: int, is_new: bool) -> Sequence[Value]:
+    """The elements as one array, along an axis, which may be a new one."""
+    elements = _listed(inputs[0])
+    if not elements:
+        raise ShapeError("an empty sequence has no type to make an array of")
+    return [(np.stack if is_new else np.concatenate)(elements, axis)]
+
+
+def split(inputs: Sequence[Value], *, axis: int, keeps: bool) -> Sequence[Value]:
+    """Parts of an array along an axis: of one size, of sizes that are listed, or its elements."""
+    x, sizes, _ = _three(inputs)
+    size = x.shape[axis]
+    if sizes is None and not keeps:
+        return [[np.take(x, i, axis) for i in range(size)]]
+    ends = np.cumsum(part_sizes(size, np.array(1) if sizes is None else sizes))
+    return [
+        [np.ascontiguousarray(part) for part in np.split(x, ends[:-1], axis)] if len(ends) else []
+    ]
+
+
+def part_sizes(size: int, sizes: Array) -> Sequence[int]:
+    """The sizes of the parts of a dimension: all of one size but the last, or those listed."""
+    listed: list[int] = sizes.reshape(-1).tolist()
+    if any(part < sizes.ndim == 0 or part < 0 for part in listed):
+        raise ShapeError("sizes of parts are not positive", found=str(listed))
+    if sizes.ndim == 0:
+        listed = [min(listed[0], size - start) for start in range(0, size, listed[0])]
+    if sum(listed) != size:
+        raise ShapeError("the parts are not the whole", expected=str(size), found=str(listed))
+    return listed
+
+
+def has_element(inputs: Sequence[Value]) -> Sequence[Value]:
+    """Whether an optional has an element."""
+    return [np.array(bool(inputs) and inputs[0] is not None)]
+
+
+def get_element(inputs: Sequence[Value]) -> Sequence[Value]:
+    """The element of an optional."""
+    if inputs[0] is None:
+        raise ExecutionError("an optional has no element")
+    return [inputs[0]]
+
+
+def for_each(inputs: Sequence[Value], bodies: Sequence[Run], *, outputs: int) -> Sequence[Value]:
+    """A body for each element of a sequence, and of other sequences of this length; what else it
+    takes is the same for all."""
+    count = len(_listed(inputs[0]))
+    if any(isinstance(x, list) and len(cast(list[Value], x)) != count for x in inputs):
+        raise ShapeError("sequences have different lengths")
+    rows = [bodies[0]([x[i] if isinstance(x, list) else x for x in inputs]) for i in range(count)]
+    return [[row[i] for row in rows] for i in range(outputs)]
+
+
+def _three(inputs: Sequence[Value]) -> Sequence[Value]:
+    return [*inputs, None, None][:3]
+
+
+def _listed(sequence: Value) -> Sequence[Array]:
+    if not isinstance(sequence, list):
+        raise ExecutionError("this is no sequence", found=type(sequence).__name__)
+    return cast(list[Array], sequence)
+
+
+def _position(position: Array, count: int, *, past_end: bool = False) -> int:
+    """A position from the front. Raises ExecutionError where there is none."""
+    return position_of(int(position.reshape(-1)[0]), count, past_end=past_end)
+
+
+def position_of(number: int, count: int, *, past_end: bool = False) -> int:
+    """A position from the front. Raises ExecutionError where there is none."""
+    last = count if past_end else count - 1
+    if not -count <= number <= last:
+        raise ExecutionError(
+            "there is no such position in a sequence",
+            expected=f"in [{-count}, {last}]",
+            found=str(number),
+        )
+    return number + count if number < 0 else number
+
+
+SEQUENCES: Mapping[str, Callable[..., Sequence[Value]]] = {
+    "sequence": construct,
+    "nothing": nothing,
+    "identity": identity,
+    "sequence_insert": insert,
+    "sequence_erase": erase,
+    "sequence_at": at,
+    "sequence_length": length,
+    "concat_from_sequence": concat,
+    "split_to_sequence": split,
+    "optional_has_element": has_element,
+    "optional_get_element": get_element,
+    "sequence_map": for_each,
+}
