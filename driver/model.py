@@ -388,7 +388,8 @@ class Model(runnable.Model, Compiled):
             raise
 
     def _compiled(self, key: Key, symbols: Sequence[Symbol]) -> Executable:
-        source, options = self._source, self._options
+        source = self._source
+        options = replace(self._options, several=self._open.is_one_of_several(key.shapes))
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.shapes}")
         shapes = {info.name: s for info, s in zip(self.inputs, key.shapes, strict=True)}

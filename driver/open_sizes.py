@@ -165,6 +165,10 @@ class OpenSizes:
             self._seen = self._seen or dict(self._sizes(shapes))
             self._known.clear()
 
+    def is_one_of_several(self, made: Shapes) -> bool:
+        """Whether a program is one of several for ranges of sizes, which share packed weights."""
+        return bool(self._open) and self.count > 1 and made not in self._own
+
     @property
     def count(self) -> int:
         """Programs for ranges of sizes within the bounds, at most."""

@@ -65,6 +65,8 @@ class Options:
     """How many times as large weights may become."""
     database: str = ""
     """The file of times that were measured, if there is one."""
+    several: bool = False
+    """Whether there are several programs for ranges of sizes, which share packed weights."""
     budget: float = field(default=30.0, repr=False, compare=False)
     """Seconds to measure kernels in, at the most."""
     threads: int = field(default=1, repr=False, compare=False)

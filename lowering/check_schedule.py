@@ -14,7 +14,7 @@ from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import tiles_end
 from tessella.passes.tile.tiles import has_ends
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import UndecidedSizeError, symbols_of
+from tessella.support.sizes import Size, UndecidedSizeError, symbols_of
 
 LANES, TILE, UNROLL = 64, 512, 1024
 """Far more than is of use, and little enough for code generation to end."""
@@ -85,7 +85,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     )
     misfit = plan_accesses(op, flat, s.vector, s.rows).misfit(s)
     yield misfit or "", misfit is None
-    yield "panels as wide as its tiles", all(_is_panel(a, s) for a in flat.accesses)
+    yield (
+        "panels as wide as its tiles, or tiles of whole panels",
+        all(_is_panel(a, s) for a in flat.accesses),
+    )
     yield (
         "a default, as not all points of the map count",
         not op.is_map
@@ -100,8 +103,14 @@ def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) 
 
 
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:
-    """Whether only the index of the lanes runs in tiles of memory, and their widths agree."""
-    return all(name == s.vector and a.room[name] == s.width for name in a.lanes)
+    """Whether only the index of the lanes runs in tiles of memory, and register tiles are as wide
+    as one, or without rows as several, of whole vectors."""
+    return all(name == s.vector and _is_whole(a.room[name], s) for name in a.lanes)
+
+
+def _is_whole(panel: Size, s: Schedule) -> bool:
+    several = s.rows is None and s.width % panel == 0 and panel % s.lanes == 0
+    return panel == s.width or several
 
 
 def _partial_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:

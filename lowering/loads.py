@@ -46,8 +46,12 @@ class Loads:
     def address(self, operand: int, point: Point, row: int, u: int) -> Pos:
         """The offset of an operand's element at a row and a vector of the register tile."""
         plan = self.plan.operands[operand]
-        lane = u * self.s.lanes
-        return point.offsets[operand] + row * plan.row_stride + lane * plan.stride
+        lane, start = u * self.s.lanes, point.offsets[operand] + row * plan.row_stride
+        if plan.access is not Access.PACKED:
+            return start + lane * plan.stride
+        panel, lane = divmod(lane, plan.room)
+        stride = self.flat.accesses[operand].stride(self.s.vector or "")
+        return start + (panel * plan.room * stride + lane)
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """An operand's vector, or the element that its lanes share."""
@@ -109,6 +113,8 @@ class Loads:
         """Whether memory extends beyond an index's last element as far as its vectors do."""
         if plan.room == 0:
             return False
+        if self.s.width % plan.room == 0:
+            return True
         whole = round_up(self.flat.ranges[self.s.vector or ""], self.s.lanes)
         return plan.room >= min(self.s.width, whole)
 

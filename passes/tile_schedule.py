@@ -31,12 +31,14 @@ from tessella.passes.tile.search import best_schedule
 class TileSchedulePass(StatementPass):
     """Choose vector index, register tile, packing and loop order for a target.
 
-    ``log`` writes the reasoning to stderr.
+    ``shared`` packs constants as programs for other sizes do, so that they share them. ``log``
+    writes the reasoning to stderr.
     """
 
     name = "tile-schedule"
 
     target: str = "native"
+    shared: bool = False
     log: bool = False
 
     def rewrite(self, ctx: Context, op: Operation) -> None:
@@ -50,7 +52,7 @@ class TileSchedulePass(StatementPass):
         target = targets.resolve(self.target)
         if self.log:
             sys.stderr.writelines(f"{line}\n" for line in reasoning(op, kernel, target))
-        choice = best_schedule(op, kernel, target)
+        choice = best_schedule(op, kernel, target, shared=self.shared)
         set_schedule(op, choice, target.arch)
 
 

@@ -11,7 +11,7 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten, simplify
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.passes.tile.model import Model
-from tessella.passes.tile.packing import packed_layouts
+from tessella.passes.tile.packing import argument_of, packed_layouts
 from tessella.support.sizes import Size, estimated, expression
 from tessella.targets import Target
 
@@ -26,6 +26,8 @@ class Problem:
     op: ContractOp
     kernel: KernelOp
     target: Target
+    shared: bool = False
+    """Whether the panels of constants are those of programs for any number of rows."""
     _models: dict[tuple[tuple[int, Layout], ...], Model] = field(
         default_factory=dict[tuple[tuple[int, Layout], ...], Model]
     )
@@ -60,6 +62,13 @@ class Problem:
         """The ranges that depend on symbols, by the names that their indices have once merged."""
         indices = simplify(flatten(self.op)).indices
         return {i.name: i.range for i in indices if expression(i.range) is not None}
+
+    def shares_panels(self, vector: str, lanes: int) -> bool:
+        """Whether lanes of this index read panels that programs for other numbers of rows share."""
+        if not self.shared or self.op.is_map or vector in self.plain.reduced:
+            return False
+        arguments = (argument_of(self.op, self.kernel, i) for i in self.packed(vector, None, lanes))
+        return any(a is not None and self.kernel.is_constant(a.index) for a in arguments)
 
     def packed(self, vector: str, rows: str | None, width: int) -> Layouts:
         """The operand layouts that register tiles of this width require."""

@@ -35,18 +35,21 @@ KEPT = 4096
 _CHOICES: dict[Hashable, Choice] = {}
 
 
-def best_schedule(op: ContractOp, kernel: KernelOp, target: Target) -> Choice:
-    """The schedule of a statement with the fewest cycles in the model.
+def best_schedule(
+    op: ContractOp, kernel: KernelOp, target: Target, *, shared: bool = False
+) -> Choice:
+    """The schedule of a statement with the fewest cycles in the model; of those whose panels of
+    constants are ``shared`` by programs for any number of rows.
 
     The statement is not changed: callers apply ``Choice.schedule`` and ``Choice.layouts``. Choices
     are cached: a statement equal to an earlier one, such as the pick's, is not searched again.
     """
-    key = statement_key(op, kernel), target
+    key = statement_key(op, kernel), target, shared
     choice = _CHOICES.get(key)
     if choice is None:
         if len(_CHOICES) >= KEPT:
             _CHOICES.clear()
-        choice = _CHOICES[key] = _search(Problem(op, kernel, target))
+        choice = _CHOICES[key] = _search(Problem(op, kernel, target, shared))
     return choice
 
 

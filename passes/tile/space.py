@@ -106,6 +106,8 @@ class TileFamily:
     vectors: int = 1
     narrow: TileFamily | None = None
     """The family of one vector, whose panels differ in their width alone."""
+    panel: int = 0
+    """Vectors of the panels that its constants have; 0 where they are as wide as tiles."""
 
     @property
     def op(self) -> ContractOp:
@@ -208,7 +210,7 @@ class TileFamily:
     def _layouts(self) -> Mapping[int, Layout]:
         if self.vector not in self.plain.free:
             return {}
-        width = self.vectors * self.lanes
+        width = (self.panel or self.vectors) * self.lanes
         return self.problem.packed(self.vector, self.rows, width)
 
     @cached_property
@@ -316,10 +318,13 @@ def _families(problem: Problem, lanes: int, *, transposing: bool = True) -> Iter
         if not transposing and (gathered or flat.ranges[vector] < lanes):
             continue
         narrow: dict[str | None, TileFamily] = {}
+        panel = _shared_panel(problem, vector, lanes)
         for vectors, rows in _shapes(problem, vector, lanes):
+            if panel and (vectors % panel or (rows is not None and vectors > panel)):
+                continue
             if rows not in narrow:
                 narrow[rows] = TileFamily(problem, vector, lanes, rows)
-            yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows])
+            yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows], panel)
 
 
 def tiles_end(reaches: Container[str | None], vector: str | None, width: int) -> bool:
@@ -350,6 +355,15 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
         yield vectors, None
         if vector in flat.free:
             yield from ((vectors, name) for name in names)
+
+
+def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
+    """Vectors of the panels along an index that programs for few rows and for many share: the most
+    of which a tile of twice as many rows fits into the registers. 0 where there are no such."""
+    if not problem.shares_panels(vector, lanes):
+        return 0
+    held, most = problem.target.vector_registers - 1, ceil_div(problem.plain.ranges[vector], lanes)
+    return next((v for v in VECTORS if v <= most and (held - v) // v >= 2 * v), 1)
 
 
 @dataclass(frozen=True)

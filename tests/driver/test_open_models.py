@@ -22,6 +22,7 @@ from tests.models import (
     run_onnxruntime,
     with_open_batch,
 )
+from tests.native import RUNNABLE
 
 Array = np.ndarray[Any, Any]
 
@@ -91,6 +92,28 @@ def _calls(run: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return found.count("call")
+
+
+@pytest.mark.parametrize("target", [None, *RUNNABLE])
+def test_programs_share_packed_weights(target: str | None) -> None:
+    """Those for few rows and for many read the same panels, also where these end in a part of a
+    vector; without `dims`, one row has panels of its own."""
+    w = np.random.default_rng(0).standard_normal((64, 392), np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])
+        for name, size in (("x", 64), ("y", 392))
+    ]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [numpy_helper.from_array(w, "w")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    model = tessella.compile(proto, dims={}, target=target)
+    for n in (1, 2, 7, 15, 16, 40):
+        array = np.random.default_rng(n).standard_normal((n, 64), np.float32)
+        np.testing.assert_allclose(model(array), array @ w, rtol=1e-4, atol=1e-4)
+    programs = model._known_programs()
+    found = {w.ctypes.data: w.nbytes for each in programs for w in each.all_weights()}
+    assert len(programs) == 3
+    assert sum(found.values()) < 1.2 * w.nbytes
 
 
 def test_outputs_of_sizes_in_turn() -> None:

@@ -130,6 +130,15 @@ def test_panels_of_another_width(panel: int, fits: bool) -> None:
         lower(text)
 
 
+@pytest.mark.parametrize("panel, fits", [(32, True), (16, True), (8, True), (12, False)])
+def test_tiles_of_several_panels(panel: int, fits: bool) -> None:
+    """One row may read several panels at a time, which share its sums."""
+    place = f"#place.at<x86, f32, packed<[1 floordiv {panel}, 0, 1 mod {panel}]>>"
+    text = product("[m, n] reduce [k] vector n 8 by 4").replace("8x32xf32>", f"8x32xf32, {place}>")
+    with nullcontext() if fits else pytest.raises(InvalidModelError, match="panels as wide"):
+        lower(text)
+
+
 def test_transposes_of_more_rows_than_lanes() -> None:
     text = """
     tile.kernel @k(%a: tensor<20x16xf32>) -> (tensor<16x20xf32>) {
