@@ -12,6 +12,8 @@ A result whose elements are known to be equal stays a splat, which takes no memo
 of equal elements becomes a splat. Other results are added to the weight store, and unused weights
 are removed from it. Ops on weights that the store does not hold stay, and so do ops that fail.
 
+What is a number among sizes (`nn.sizes`) is a constant, too.
+
 Memory is bounded: a result is no larger than the limit or the largest weight that it is computed
 from. Large elementwise results are computed in parts.
 """
@@ -36,8 +38,9 @@ from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
+from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
 from tessella.dialects.nn.movement import PadOp
-from tessella.dialects.nn.symbolic import SymbolicOp
+from tessella.dialects.nn.symbolic import SizesOp, SymbolicOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import place_of
 from tessella.passes.base import bits_of, common_number, functions
@@ -92,7 +95,11 @@ class _Folder:
         """Replace an op whose operands are constants."""
         if isinstance(op, WeightOp):
             self._splat_of_weight(op)
-        elif isinstance(op, ConstantOp) or not self._is_foldable(op) or op.symbols:
+        elif isinstance(op, ConstantOp) or op.kernel is not None:
+            return
+        elif (known := _known_sizes(op)) is not None:
+            self._replace(op, [self._constant(op, 0, known)])
+        elif not self._is_foldable(op) or op.symbols:
             return
         elif (number := _splat_number(op)) is not None:
             self._replace(op, [SplatOp(number, tensor_type(op.results[0]))])
@@ -209,6 +216,15 @@ def _hint(op: NnOp, result: int) -> str:
 
 def _bytes(value: SSAValue) -> int:
     return bytes_of(tensor_type(value))
+
+
+def _known_sizes(op: NnOp) -> Array | None:
+    """What an op takes of sizes, if no symbol is in it."""
+    sizes = op.operands[0].owner if len(op.operands) == 1 else None
+    if not isinstance(sizes, SizesOp) or not op.has_trait(MovesElements):
+        return None
+    [array] = evaluate_sizes(op, [sizes_array(sizes)])
+    return None if holds_sizes(array) else array
 
 
 def _splat_number(op: NnOp) -> Number | None:
