@@ -317,6 +317,8 @@ def _families(problem: Problem, lanes: int, *, transposing: bool = True) -> Iter
         gathered = op.is_map and bool(plan_accesses(op, flat, vector, None).gathered())
         if not transposing and (gathered or flat.ranges[vector] < lanes):
             continue
+        if gathered and bounds_of(problem.symbolic.get(vector, lanes))[0] < lanes:
+            continue  # no vector in part is transposed
         narrow: dict[str | None, TileFamily] = {}
         panel = _shared_panel(problem, vector, lanes)
         for vectors, rows in _shapes(problem, vector, lanes):
