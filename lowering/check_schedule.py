@@ -14,7 +14,7 @@ from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import tiles_end
 from tessella.passes.tile.tiles import has_ends
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size, UndecidedSizeError, symbols_of
+from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, symbols_of
 
 LANES, TILE, UNROLL = 64, 512, 1024
 """Far more than is of use, and little enough for code generation to end."""
@@ -83,8 +83,13 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         f"partial sums of {GRANULE} of an index that ends early",
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
     )
-    misfit = plan_accesses(op, flat, s.vector, s.rows).misfit(s)
+    plan = plan_accesses(op, flat, s.vector, s.rows)
+    misfit = plan.misfit(s)
     yield misfit or "", misfit is None
+    yield (
+        "in-register transposes of whole vectors",
+        not plan.has_transposes or not _may_be_in_part(flat, s),
+    )
     yield (
         "panels as wide as its tiles, or tiles of whole panels",
         all(_is_panel(a, s) for a in flat.accesses),
@@ -95,6 +100,12 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         or op.default is not None
         or all(c.is_of_results(flat.inputs) for c in flat.constraints),
     )
+
+
+def _may_be_in_part(flat: Flat, s: Schedule) -> bool:
+    """Whether there may be less to compute than a vector, as symbols tell."""
+    size = 0 if s.vector is None else flat.ranges[s.vector]
+    return bool(symbols_of([size])) and bounds_of(size)[0] < s.lanes
 
 
 def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) -> bool:

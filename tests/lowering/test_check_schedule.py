@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
-from xdsl.parser import Parser
 
+from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import UndecidedSizeError
 
 FITTING = "[n, m] reduce [k] vector n 8 by 2 rows m 4 unroll 2 blocks [m 16]"
 BROKEN = [
@@ -44,7 +45,7 @@ BROKEN = [
 
 
 def lower(text: str) -> None:
-    module = Parser(stage_context(), text).parse_module()
+    module = LocatedParser(stage_context(), text, "text").parse()
     ConvertTileToLoopsPass().apply(stage_context(), module)
 
 
@@ -154,6 +155,23 @@ def test_transposes_of_more_rows_than_lanes() -> None:
         lower(text)
     assert error.value.expected is not None
     assert error.value.expected.startswith("in-register transposes")
+
+
+@pytest.mark.parametrize("least, fits", [(4, True), (2, False)])
+def test_transposes_of_vectors_in_part(least: int, fits: bool) -> None:
+    text = f"""
+    builtin.module attributes {{symbols = [#nn.symbol<n, {least} to 90>]}} {{
+      tile.kernel @k(%a: tensor<[n]x16xf32>) -> (tensor<16x[n]xf32>) {{
+        %r = tile.contract = [x: 16, y: n] (%a[y, x]) -> [x, y] schedule
+            #tile.schedule<[x, y] reduce [] vector y 4 by 1 rows x 4> {{
+        ^bb0(%v: f32):
+          tile.yield %v : f32
+        }} : tensor<16x[n]xf32>
+        tile.return %r : tensor<16x[n]xf32>
+      }}
+    }}"""
+    with nullcontext() if fits else pytest.raises(UndecidedSizeError, match="whole vectors"):
+        lower(text)
 
 
 def test_a_segment_of_ops() -> None:

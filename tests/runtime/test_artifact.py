@@ -101,7 +101,7 @@ def test_steps_of_all_kinds(tmp_path: Path) -> None:
 
 
 def test_it_is_found_where_shapes_are_those_of_a_program(tmp_path: Path) -> None:
-    model = tessella.compile(scaled(2, rows="n"))
+    model = tessella.compile(scaled(2, rows="n"), dims="fixed")
     with pytest.raises(ShapeError, match="not called yet"):
         model.save(tmp_path / "m.tsl")
     for rows in (2, 5):
