@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
@@ -46,6 +47,7 @@ BROKEN = [
 
 def lower(text: str) -> None:
     module = LocatedParser(stage_context(), text, "text").parse()
+    assert isinstance(module, ModuleOp)
     ConvertTileToLoopsPass().apply(stage_context(), module)
 
 
