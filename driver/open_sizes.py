@@ -154,9 +154,10 @@ class OpenSizes:
         if not self._seen:
             self.make_own(shapes)
         elif shapes not in self._own:
-            first = self._seen.items()
-            self._open |= {name for name, size in first if sizes[name] != size}
-            self._known.clear()
+            varied = {name for name, size in self._seen.items() if sizes[name] != size}
+            if varied - self._open:
+                self._open |= varied
+                self._known.clear()
 
     def make_own(self, shapes: Shapes) -> None:
         """Let these shapes have a program of their own, unless users say what is open."""
