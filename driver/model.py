@@ -140,8 +140,8 @@ class Executable:
 class Model(runnable.Model, Compiled):
     """A signature, whose dimensions may be symbolic, and a bounded table of executables.
 
-    A program is made for concrete shapes of the inputs, and for the values of those inputs on whose
-    values shapes depend.
+    A program is made for shapes of the inputs, whose sizes are numbers or ranges, and for the
+    values of those inputs on whose values shapes depend.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Model(runnable.Model, Compiled):
         """Compile for shapes of inputs by name, so that no call has to. Inputs without symbolic
         dimensions may be left out. ``values`` are those of inputs on whose values shapes depend,
         which need no shapes. Without shapes, all programs are compiled that serve sizes within the
-        bounds of ``dims``.
+        bounds of ``dims``; all dimensions are open from then on.
 
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """

@@ -92,8 +92,8 @@ class OpenSizes:
 
     @property
     def names(self) -> Sequence[str]:
-        """The open dimensions."""
-        return list(self._names)
+        """The dimensions that may be open, and follow from no others."""
+        return [name for name in self._names if name not in self._derived]
 
     def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> Shapes:
         """What a program is made for that serves these shapes of the inputs. Inputs that matter by
@@ -175,8 +175,7 @@ class OpenSizes:
         """Programs for ranges of sizes within the bounds, at most."""
         if self._is_fixed or not self._names:
             return 0
-        names = [name for name in self._names if name not in self._derived]
-        return prod(len(self._starts(*self._bounds[name])) for name in names)
+        return prod(len(self._starts(*self._bounds[name])) for name in self.names)
 
     def versions(self) -> Sequence[Shapes]:
         """What all programs are made for that serve sizes within the bounds. All dimensions are
@@ -190,18 +189,17 @@ class OpenSizes:
         self._is_auto, self._open = False, set(self._names)
         self._own.clear()
         self._known.clear()
-        names = [name for name in self._names if name not in self._derived]
-        choices = (self._starts(*self._bounds[name]) for name in names)
-        return list(dict.fromkeys(self.made(self._shapes(names, c)) for c in product(*choices)))
+        choices = (self._starts(*self._bounds[name]) for name in self.names)
+        return list(dict.fromkeys(self.made(self._shapes(c)) for c in product(*choices)))
 
     def _starts(self, low: int, high: int) -> Sequence[int]:
         """A size of each range."""
         starts = dict.fromkeys(max(low, start) for start in (0, 1, FEW, MANY))
         return [start for start in starts if start <= high]
 
-    def _shapes(self, names: Sequence[str], sizes: Sequence[int]) -> Shapes:
-        """The shapes of the inputs for these sizes of open dimensions."""
-        known = dict(zip(names, sizes, strict=True))
+    def _shapes(self, sizes: Sequence[int]) -> Shapes:
+        """The shapes of the inputs for these sizes of ``names``."""
+        known = dict(zip(self.names, sizes, strict=True))
         numbers = {self._names[name]: size for name, size in known.items()}
         known |= {name: value_of(size, numbers) for name, size in self._derived.items()}
         return tuple(
@@ -240,7 +238,7 @@ class OpenSizes:
             upper = "" if symbol.high == MOST else f" to {symbol.high}"
             return f"open, from {symbol.low}{upper}"
         if name not in self._open:
-            return f"{size}, the only size so far" if self._is_auto and size >= FEW else f"{size}"
+            return f"{size}, not open so far" if self._is_auto and size >= FEW else f"{size}"
         least = MANY if size >= MANY else FEW
         why = self._numbers.get((self._names[name], max(least, self._bounds[name][0])))
         return f"{size}" if why is None or size < FEW else f"{size}, as {why}"

@@ -43,7 +43,8 @@ class CompileOptions(TypedDict, total=False):
     """``allow``, the default; ``off`` refuses Winograd's method, whose rounding errors are up to
     four times those of direct convolutions."""
     max_weight_growth: float | None
-    """How many times as large as in the model weights may become in memory; the default is 2."""
+    """How many times as large as in the model weights may become in memory; the default is 2. Few
+    weights count as many as the last level of cache holds."""
 
 
 @dataclass(frozen=True)

@@ -134,9 +134,9 @@ def whole(graph: Graph) -> Graph:
     if graph.rest is not None:
         steps = ", ".join(step.title for step in graph.rest.steps)
         raise OptionError(
-            "the model's program is cut, as shapes depend on what it computes: it runs where it is "
-            "compiled",
+            "the model's program is cut, as shapes depend on what it computes: it is several "
+            "programs, and steps in NumPy",
             found=f"a cut at {steps or 'a size that is computed'}",
-            hint="`tessella run` runs it; model.explain() tells of its subprograms after a call",
+            hint="`tessella run` runs it, and `tessella compile -o FILE.tsl` writes it",
         )
     return graph

@@ -170,9 +170,10 @@ class LoadedModel(Model):
         raise ShapeError(
             "the artifact has no program for these inputs",
             where=self._where,
-            expected=" or ".join(_made_for(self.inputs, entry) for entry in self._entries),
+            expected=" or ".join(dict.fromkeys(_made_for(self.inputs, e) for e in self._entries)),
             found=", ".join(map(_shape, shapes)),
-            hint="compile it for them: `tessella compile MODEL -o FILE.tsl --shape ..`",
+            hint="compile it for them: `tessella compile MODEL -o FILE.tsl` with --shape, --dim or "
+            "--value; or call the model with them before `model.save`",
         )
 
     def _fitting(self, shapes: Shapes) -> Sequence[int]:
@@ -325,7 +326,7 @@ def _made_for(inputs: Sequence[ValueInfo], entry: Entry) -> str:
     pairs = zip(inputs, entry.shapes, strict=True)
     texts = (f"{info.name} {_shape(shape)}" for info, shape in pairs)
     return ", ".join(
-        f"{text} of one value" if i in entry.values else text for i, text in enumerate(texts)
+        f"{text} of a certain value" if i in entry.values else text for i, text in enumerate(texts)
     )
 
 

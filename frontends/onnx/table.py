@@ -39,9 +39,11 @@ have that input.
 Where the shape of a result depends on what the model computes, the program is cut: what does not
 depend on it is the first subprogram; the op runs in NumPy; what follows is compiled with the sizes
 that are found left open ([open-sizes.md](open-sizes.md)), so that others cost no compilation. A
-branch, and the body of a loop whose condition is computed, is a subprogram too, called from Python.
-`model.explain()` tells of the subprograms that ran last. Models that are cut are compiled in each
-process; `model.save` writes what is compiled of them.
+value that is computed and read as a shape, as by `Range`, `Expand` or `Reshape`, makes what follows
+compile for this value. Branches and loops are native code where they can be (see If, Loop and
+Scan); elsewhere their bodies are subprograms too, called from Python. `model.explain()` tells of
+the subprograms that ran last. Models that are cut are compiled in each process; `model.save` writes
+what is compiled of them.
 
 ## Ops that are converted
 

@@ -39,7 +39,7 @@ def test_numbers_alone() -> None:
 def test_sizes_are_open_once_they_vary() -> None:
     sizes = OpenSizes(SIGNATURE, "auto")
     assert sizes.made(shapes(16, 20, 99)) == shapes(16, 20, 99)
-    assert sizes.told(shapes(16, 20, 99))[0] == "batch: 16, the only size so far"
+    assert sizes.told(shapes(16, 20, 99))[0] == "batch: 16, not open so far"
     assert sizes.made(shapes(16, 30, 99)) == ((16, SEQ, 64), (16, SEQ + 99), (16, 99))
     assert sizes.made(shapes(16, 20, 99)) == shapes(16, 20, 99)
     assert sizes.made(shapes(20, 20, 99)) == ((BATCH, SEQ, 64), (BATCH, SEQ + 99), (BATCH, 99))

@@ -140,12 +140,11 @@ def _open(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
     if args.shape or args.value:
         raise OptionError("--dim says what all programs are made for: give no --shape or --value")
     bounds = dims_of(args.dim)
-    names = {d for info in source.inputs for d in info.shape if isinstance(d, str)}
-    if missing := sorted(names - bounds.keys()):
+    sizes = OpenSizes(source.inputs, bounds)
+    if missing := [name for name in sizes.names if name not in bounds]:
         raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
     infos = [info.name for info in source.inputs]
-    versions = OpenSizes(source.inputs, bounds).versions()
-    return [dict(zip(infos, made, strict=True)) for made in versions]
+    return [dict(zip(infos, made, strict=True)) for made in sizes.versions()]
 
 
 def _ship(args: argparse.Namespace, path: Path) -> int:

@@ -27,7 +27,13 @@ from tessella.support.errors import (
 from tessella.support.sizes import Size
 
 
-@converts("If", 1, 25, note="a program of its own for each branch where they give different types")
+@converts(
+    "If",
+    1,
+    25,
+    note="a program of its own for each branch where they give different types, more than 1 MiB, "
+    "or sequences",
+)
 def branch(call: Call) -> Sequence[Known | None]:
     """The branch that is taken, in place where that is known."""
     try:
@@ -72,7 +78,8 @@ whether each step has run."""
     "Loop",
     1,
     25,
-    note="steps in Python where its state grows, or it returns elements without a bound",
+    note="steps in Python where its state grows or has sequences, its body is cut, or it returns "
+    "elements of an unknown number of steps: more than 65536, or before version 11",
 )
 def loop(call: Call) -> Sequence[SSAValue | None]:
     """The body, with the number of the step, as often as the trip count and the conditions say.
