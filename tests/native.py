@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -47,7 +47,7 @@ class GraphBuilder:
     def __init__(self, **inputs: Array | Tensor) -> None:
         """The inputs are arrays like these, or of these types."""
         self.weights = WeightStore()
-        types = [type_of(x) if isinstance(x, np.ndarray) else x for x in inputs.values()]
+        types = [x if isinstance(x, TensorType) else type_of(x) for x in inputs.values()]
         self.main = make_main(list(inputs), types)
         self.block = self.main.body.block
         """Where ops are added: another one while a function is made."""
