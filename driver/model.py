@@ -35,12 +35,13 @@ from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
     InternalError,
+    ResourceError,
     ShapeError,
     UnknownValueError,
 )
 from tessella.support.logs import debug, info
 from tessella.support.memory import give_back
-from tessella.support.sizes import Symbol, UndecidedSizeError, bounds_of, symbols_of
+from tessella.support.sizes import Symbol, UndecidedSizeError, symbols_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source, Subprogram
@@ -193,8 +194,8 @@ class Model(runnable.Model, Compiled):
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
         if shapes is None:
-            for each in self._open.versions():
-                self._prepared(each)
+            for each in self._open.versions().values():
+                self._executable(each, [None] * len(each))
             self._compile_subprograms()
             return
         arrays = self._converted(values or {})
@@ -222,11 +223,6 @@ class Model(runnable.Model, Compiled):
         for each in self._programs.made():
             if each.rest is not None:
                 compile_ahead(each.rest)
-
-    def _prepared(self, made: Shapes) -> None:
-        """Compile for one range of each open dimension, which has a size for example."""
-        least = (tuple(bounds_of(size)[0] for size in shape) for shape in made)
-        self._executable(tuple(least), [None] * len(made))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the programs that there are as an artifact, which `tessella.load` runs without the
@@ -334,6 +330,8 @@ class Model(runnable.Model, Compiled):
                 return self._programs.get(key, partial(self._made, key, in_call))
             except UnknownValueError as error:
                 self._by_value.learn(error)
+            except ResourceError:
+                raise
             except Exception as error:
                 # what is wrong with the model is wrong with numbers, too
                 if not self._open.compile_numbers(made, error):
@@ -380,7 +378,7 @@ class Model(runnable.Model, Compiled):
             raise UndecidedSizeError(*refused)
         try:
             return self._compiled(key, symbols)
-        except UnknownValueError:
+        except (UnknownValueError, ResourceError):
             raise
         except Exception as error:
             names = error.symbols if isinstance(error, UndecidedSizeError) else ()

@@ -177,9 +177,10 @@ class OpenSizes:
             return 0
         return prod(len(self._starts(*self._bounds[name])) for name in self.names)
 
-    def versions(self) -> Sequence[Shapes]:
-        """What all programs are made for that serve sizes within the bounds. All dimensions are
-        open from then on. Raises InputError where each set of sizes has a program."""
+    def versions(self) -> Mapping[Shapes, Shapes]:
+        """What all programs are made for that serve sizes within the bounds, and shapes that each
+        serves. All dimensions are open from then on. Raises InputError where each set of sizes has
+        a program."""
         if self._is_fixed and self._names:
             raise InputError(
                 "the sizes of open dimensions are missing, as each set of sizes has a program",
@@ -190,18 +191,23 @@ class OpenSizes:
         self._own.clear()
         self._known.clear()
         choices = (self._starts(*self._bounds[name]) for name in self.names)
-        return list(dict.fromkeys(self.made(self._shapes(c)) for c in product(*choices)))
+        served = (self._shapes(choice) for choice in product(*choices))
+        return {self.made(shapes): shapes for shapes in served if shapes is not None}
 
     def _starts(self, low: int, high: int) -> Sequence[int]:
         """A size of each range."""
         starts = dict.fromkeys(max(low, start) for start in (0, 1, FEW, MANY))
         return [start for start in starts if start <= high]
 
-    def _shapes(self, sizes: Sequence[int]) -> Shapes:
-        """The shapes of the inputs for these sizes of ``names``."""
+    def _shapes(self, sizes: Sequence[int]) -> Shapes | None:
+        """The shapes of the inputs for these sizes of ``names``; None if what follows from them is
+        out of its bounds."""
         known = dict(zip(self.names, sizes, strict=True))
         numbers = {self._names[name]: size for name, size in known.items()}
-        known |= {name: value_of(size, numbers) for name, size in self._derived.items()}
+        derived = {name: value_of(size, numbers) for name, size in self._derived.items()}
+        if any(not low <= derived[n] <= high for n in derived for low, high in [self._bounds[n]]):
+            return None
+        known |= derived
         return tuple(
             tuple(known[d] if isinstance(d, str) else d for d in info.shape)
             for info in self._inputs
@@ -210,7 +216,8 @@ class OpenSizes:
     def compile_numbers(self, made: Shapes, error: Exception) -> bool:
         """Make numbers of the symbols that an error is about, in the programs to come. False if
         there is none."""
-        symbols = symbols_of(size for shape in made for size in shape)
+        found = symbols_of(size for shape in made for size in shape)
+        symbols = {symbol for symbol in found if symbol.name not in self._made_for}
         if isinstance(error, UndecidedSizeError) and error.symbols:
             symbols = {symbol for symbol in symbols if symbol.name in error.symbols} or symbols
         why = str(error).partition("\n")[0]
@@ -328,7 +335,7 @@ def _derived(name: str, names: Mapping[str, str]) -> Size | None:
     try:
         tree = ast.parse(name.replace("floordiv", "//")[:_LONGEST], mode="eval").body
         size = _evaluated(tree, names)
-    except (SyntaxError, ValueError, KeyError, UndecidedSizeError):
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError, UndecidedSizeError):
         return None
     return size if isinstance(tree, ast.BinOp) and expression(size) is not None else None
 

@@ -64,6 +64,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     rows = 1 if s.rows is None else flat.ranges[s.rows]
     yield "tiles for all rows", has_ends(rows, s.row_tile, s.ends)
     yield "blocks of free indices", blocked <= set(flat.free)
+    yield (
+        "blocks that symbols always leave room for",
+        all(_has_room(flat, s, name, size) for name, size in s.blocks),
+    )
     yield "no blocks of constrained rows", s.rows not in blocked & constrained
     yield (
         "blocks of whole tiles",
@@ -100,6 +104,14 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         or op.default is not None
         or all(c.is_of_results(flat.inputs) for c in flat.constraints),
     )
+
+
+def _has_room(flat: Flat, s: Schedule, name: str, size: int) -> bool:
+    """Whether a range is never less than a block of it; blocks of lanes end in smaller ones, of
+    whole vectors."""
+    range_ = flat.ranges[name]
+    least = s.lanes if name == s.vector else size
+    return not symbols_of([range_]) or bounds_of(range_)[0] >= least
 
 
 def _may_be_in_part(flat: Flat, s: Schedule) -> bool:

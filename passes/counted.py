@@ -73,7 +73,12 @@ def counted(value: SSAValue, weights: WeightStore) -> Counted | None:
     if (number := known_number(value, weights)) is not None:
         return Counted({}, int(number))
     rule = _COUNTED.get(type(value.owner))
-    return None if rule is None else rule(value.owner, weights)
+    found = None if rule is None else rule(value.owner, weights)
+    if found is None:
+        return None
+    # what has one element does not count, and may broadcast
+    shape = shape_of(value)
+    return Counted({d: k for d, k in found.factors.items() if shape[d] != 1}, found.constant)
 
 
 def diagonal(value: SSAValue, weights: WeightStore) -> Diagonal | None:
@@ -189,14 +194,11 @@ def _reshaped(op: ReshapeOp, weights: WeightStore) -> Counted | None:
     if found is None or sizes[0] != sizes[1]:
         return None
     moved = dict(zip(before, after, strict=True))
-    return Counted({moved[d]: k for d, k in found.factors.items() if d in moved}, found.constant)
+    return Counted({moved[d]: k for d, k in found.factors.items()}, found.constant)
 
 
 def _expanded(op: ExpandOp, weights: WeightStore) -> Counted | None:
-    found, shape = counted(op.x, weights), shape_of(op.x)
-    if found is None:
-        return None
-    return Counted({d: k for d, k in found.factors.items() if shape[d] != 1}, found.constant)
+    return counted(op.x, weights)
 
 
 def _transposed(op: TransposeOp, weights: WeightStore) -> Counted | None:

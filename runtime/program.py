@@ -374,6 +374,7 @@ class _Frame:
             self._team, self._workspace = team, None
         arena = workspace.arena(self._size)
         if workspace is not self._workspace or arena != self._arena:
+            self._sized = None
             self._bind(workspace, arena)
             self._workspace, self._arena, is_resized = workspace, arena, True
         if is_resized:

@@ -28,6 +28,8 @@ from tessella.support.errors import TessellaError
 
 MOST = (1 << 31) - 1
 """The greatest value of a symbol without bounds."""
+MOST_FACTORS, MOST_TERMS = 10, 1024
+"""Of a size. Bounds of a product take as many steps as it has subsets of factors."""
 USUAL = 128
 """What costs are estimated for where a symbol has no narrower bounds."""
 
@@ -137,9 +139,14 @@ class Expr:
 
     def __mul__(self, other: Expr | int) -> Size:
         terms: dict[Monomial, int] = {}
+        others = self._terms_of(other)
+        if len(self.terms) * len(others) > MOST_TERMS:
+            raise UndecidedSizeError("a size is a sum of too many products", self.names)
         for a, x in self.terms.items():
-            for b, y in self._terms_of(other).items():
+            for b, y in others.items():
                 atoms = _monomial(a + b)
+                if len(atoms) > MOST_FACTORS:
+                    raise UndecidedSizeError("a size is a product of too many sizes", self.names)
                 terms[atoms] = terms.get(atoms, 0) + x * y
         return _size(Expr.of(terms))
 

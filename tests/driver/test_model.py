@@ -15,8 +15,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tessella
 from tessella.driver.model import MAX_EXECUTABLES, Model
-from tessella.support.errors import ExecutionError, InputError, OptionError, ShapeError
+from tessella.runtime.program import _NativeCall
+from tessella.support.errors import (
+    ExecutionError,
+    InputError,
+    OptionError,
+    ResourceError,
+    ShapeError,
+)
 from tests.native import normal
+from tests.tools.networks import classifier
 
 Array = npt.NDArray[Any]
 
@@ -320,3 +328,22 @@ def make_difference() -> onnx.ModelProto:
     sizes: Sequence[int | str] = [2]
     a, b, y = ((name, (TensorProto.FLOAT, sizes)) for name in "aby")
     return model_of([helper.make_node("Sub", ["a", "b"], ["y"])], dict([a, b]), dict([y]))
+
+
+def test_a_call_that_fails_while_memory_is_made_leaves_nothing_half_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next call begins anew, as if it was the first in its workspace."""
+    model = tessella.compile(classifier(), threads=1)
+    x = normal(1, 3, 8, 8)
+    expected = model(x)
+    model._workspaces.clear()  # as when other threads have them
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_NativeCall, "resize", fail)
+        with pytest.raises(ResourceError):
+            model(x)
+    np.testing.assert_array_equal(model(x), expected)

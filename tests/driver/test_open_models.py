@@ -13,7 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
-from tessella.support.errors import InputError, ShapeError
+from tessella.driver import build
+from tessella.support.errors import InputError, ResourceError, ShapeError
 from tests.models import (
     OPEN_FIXTURES,
     load_fixture,
@@ -224,3 +225,17 @@ def test_exported_models(name: str) -> None:
             assert np.median(wrong) < 1e-3
             assert wrong.max() < 0.1
     assert all("open, from 16" in line for line in model.explain().sizes)
+
+
+def test_short_memory_is_no_reason_for_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tessella.compile(classifier(), dims={})
+
+    def fail(*_: object) -> None:
+        raise ResourceError("there is not enough memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "compile_graph", fail)
+        with pytest.raises(ResourceError):
+            model(x(1, 20))
+    np.testing.assert_allclose(model(x(1, 20)), want(x(1, 20)), rtol=1e-5, atol=1e-6)
+    assert "seq: open, from 16" in model.explain().sizes

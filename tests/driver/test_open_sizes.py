@@ -6,8 +6,8 @@ import pytest
 
 from tessella.driver.open_sizes import FEW, MANY, OpenSizes, check_dims
 from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import InputError, OptionError
-from tessella.support.sizes import MOST, Size, Symbol, UndecidedSizeError
+from tessella.support.errors import InputError, OptionError, ResourceError
+from tessella.support.sizes import MOST, Expr, Size, Symbol, UndecidedSizeError
 
 SIGNATURE = (
     ValueInfo("x", "float32", ("batch", "seq", 64)),
@@ -34,6 +34,28 @@ def test_numbers_alone() -> None:
     sizes = OpenSizes(SIGNATURE, "fixed")
     assert sizes.made(shapes(16, 20, 99)) == shapes(16, 20, 99)
     assert sizes.told(shapes(16, 20, 99)) == []
+
+
+def test_versions_whose_sizes_fit() -> None:
+    """What follows from others is no negative size, and the shapes agree."""
+    names = [ValueInfo("x", "float32", ("a", "b", "a - b"))]
+    sizes = OpenSizes(names, {})
+    versions = sizes.versions()
+    assert len(versions) == 10
+    for made, [served] in versions.items():
+        assert served[2] == served[0] - served[1]
+        assert sizes.made((served,)) == made
+
+
+def test_names_that_divide_by_zero_are_names() -> None:
+    [[size]] = OpenSizes([ValueInfo("x", "float32", ("n + 1//0",))], {}).made(((20,),))
+    assert isinstance(size, Expr)
+
+
+def test_symbols_of_a_source_are_never_numbers() -> None:
+    symbol = Symbol("n", 16, 64)
+    sizes = OpenSizes([ValueInfo("x", "float32", ("n",))], {}, [symbol])
+    assert not sizes.compile_numbers(sizes.made(((20,),)), ResourceError("no memory"))
 
 
 def test_sizes_are_open_once_they_vary() -> None:
@@ -93,7 +115,7 @@ def test_bounds(bounds: tuple[int, int], size: int, expected: Size) -> None:
 
 def test_all_versions() -> None:
     sizes = OpenSizes(SIGNATURE, {"batch": (1, 1), "seq": (1, 512), "past": (0, 15)})
-    made = sizes.versions()
+    made = list(sizes.versions())
     assert len(made) == 3 * 3
     assert sizes.count == len(made)
     for openness in ({}, "auto"):

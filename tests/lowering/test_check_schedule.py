@@ -176,6 +176,25 @@ def test_transposes_of_vectors_in_part(least: int, fits: bool) -> None:
         lower(text)
 
 
+@pytest.mark.parametrize("block, fits", [("m 32", False), ("n 16", False), ("m 16", True)])
+def test_blocks_of_what_depends_on_symbols(block: str, fits: bool) -> None:
+    schedule = f"[n, m] reduce [] vector n 8 by 2 rows m 8 ends [6, 4, 2] blocks [{block}]"
+    text = f"""
+    builtin.module attributes {{symbols = [#nn.symbol<a, 16 to 64>, #nn.symbol<b, 2 to 90>]}} {{
+      tile.kernel @k(%a: tensor<[b]x[a]xf32>) -> (tensor<[a]x[b]xf32>) {{
+        %r = tile.contract = [m: a, n: b] (%a[n, m]) -> [m, n] schedule
+            #tile.schedule<{schedule}> {{
+        ^bb0(%v: f32):
+          tile.yield %v : f32
+        }} : tensor<[a]x[b]xf32>
+        tile.return %r : tensor<[a]x[b]xf32>
+      }}
+    }}"""
+    reason = "in-register transposes" if fits else "symbols always leave room for"
+    with pytest.raises(UndecidedSizeError, match=reason):
+        lower(text)
+
+
 def test_a_segment_of_ops() -> None:
     """As where passes run out of order."""
     text = """

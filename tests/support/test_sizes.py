@@ -31,6 +31,7 @@ from tessella.passes.tile import problem, search
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.tiles import Tiles, split
 from tessella.support.sizes import (
+    MOST_FACTORS,
     Size,
     Symbol,
     UndecidedSizeError,
@@ -303,3 +304,13 @@ def test_the_search_estimates_sizes(
     monkeypatch.setattr(problem, "flatten", flatten_symbolic)
     found = search.best_schedule(*statement, machine)
     assert replace(found, schedule=replace(found.schedule, ends=())) == expected
+
+
+def test_sizes_are_not_too_long() -> None:
+    """Bounds of longer ones would take seconds."""
+    sizes = [Symbol(f"s{i}", 2, 9).size for i in range(MOST_FACTORS + 1)]
+    assert bounds_of(product(sizes[1:])) == (2**MOST_FACTORS, 9**MOST_FACTORS)
+    with pytest.raises(UndecidedSizeError, match="too many sizes"):
+        product(sizes)
+    with pytest.raises(UndecidedSizeError, match="too many products"):
+        product(size + 1 for size in sizes)

@@ -88,3 +88,17 @@ def test_decoders(name: str) -> None:
         assert text.count("causal true past (past)") == expected
         assert text.count("scale 0.25") == 2
         assert "nn.less_equal" not in text.replace("nn.less_equal@", "")
+
+
+def test_one_position_broadcasts() -> None:
+    """It is the same for all positions that it is compared with."""
+    proto = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (bool[n] y) { '
+        "one = Constant <value = int64 {1}> () zero = Constant <value = int64 {0}> () "
+        "two = Constant <value_ints = [2]> () three = Constant <value_ints = [3]> () "
+        "s = Shape(x) n = Gather(s, zero) i = Range(zero, n, one) "
+        "third = Slice(i, two, three) limit = Add(third, three) y = Less(i, limit) }"
+    )
+    model = tessella.compile(proto, dims={})
+    for n in (5, 20):
+        np.testing.assert_array_equal(model(np.zeros(n, np.float32)), np.arange(n) < 5)
