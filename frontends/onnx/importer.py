@@ -141,7 +141,9 @@ class OnnxSource:
         arguments |= {value.name: Handed() for value in self._inputs if value.type in HELD}
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
-        finish_main(func, list(returned), list(returned.values()))
+        # a graph may give one value twice
+        wanted = [value.name for value in self._model.graph.outputs] if rest is None else returned
+        finish_main(func, list(wanted), [returned[name] for name in wanted])
         module = build.module(func)
         declare_symbols(module, symbols)
         return Graph(module, build.weights, rest=rest)

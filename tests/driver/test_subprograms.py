@@ -444,6 +444,12 @@ def test_a_condition_of_a_loop_that_is_computed(trips: int | None) -> None:
     compare(proto, FEEDS, {"h0": FEEDS["x"], "x": FEEDS["h0"]})
 
 
+def test_a_state_that_is_collected() -> None:
+    """The body gives one value twice."""
+    nodes = make(("Add", "h outer", "s"), ("Mul", "s s", "k"))
+    compare(while_loop(nodes, extra=["k"]), FEEDS, {"h0": FEEDS["x"], "x": FEEDS["h0"]})
+
+
 def test_a_state_that_grows() -> None:
     nodes = make(("Mul", "h outer", "m"), ("Add", "m outer", "s"))
     nodes += make(("ReduceSum", "s", "sum"), keepdims=1) + make(("Concat", "sum s", "k"), axis=0)
