@@ -151,8 +151,10 @@ class Model(runnable.Model, Compiled):
         options: Options,
         progress: Progress = quiet,
         openness: Openness = "fixed",
+        *,
+        is_inner: bool = False,
     ) -> None:
-        super().__init__(source.inputs, source.outputs, options.threads)
+        super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
         self._options = options
         self._progress = progress
@@ -198,7 +200,7 @@ class Model(runnable.Model, Compiled):
                 self._executable(each, [None] * len(each))
             self._compile_subprograms()
             return
-        arrays = self._converted(values or {})
+        arrays = self.converted(values or {})
         known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
         fixed = {i.name: known[i.name] for i in self.inputs if len(known[i.name]) == len(i.shape)}
         given = {name: array.shape for name, array in arrays.items()}
@@ -314,9 +316,7 @@ class Model(runnable.Model, Compiled):
         if executable.rest is None:
             return executable.run(arrays, self.threads, out)
         results = executable.run(arrays, self.threads)
-        inputs = dict(zip((info.name for info in self.inputs), arrays, strict=True))
-        values = executable.rest.run(inputs, results)
-        return [values[info.name] for info in self.outputs]
+        return self._followed(executable.rest.program, arrays, results)
 
     def _executable(
         self, shapes: Shapes, arrays: Sequence[Array | None], *, in_call: bool = False
@@ -442,7 +442,8 @@ def subprograms_of(rest: Rest[Subprogram], options: Options) -> RunningRest[Mode
 def _subprogram(options: Options, source: Source, bounds: Mapping[str, Bounds]) -> Model:
     """A model of a subprogram, whose sizes stay open, some of them within bounds."""
     names = {d for info in source.inputs for d in info.shape}
-    return Model(source, options, openness={n: b for n, b in bounds.items() if n in names})
+    openness = {n: b for n, b in bounds.items() if n in names}
+    return Model(source, options, openness=openness, is_inner=True)
 
 
 def compile_ahead(rest: RunningRest[Model]) -> Sequence[str]:

@@ -109,11 +109,6 @@ class RunningRest(Generic[M]):
     def __init__(self, rest: Rest[Subprogram], make: Make[M]) -> None:
         self.program = Runner(rest.over(lambda subprogram: RunningSubprogram(subprogram, make)))
 
-    def run(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
-        """All values by name, from the program's inputs and the results of its first subprogram.
-        Raises TessellaError."""
-        return self.program.run(inputs, first)
-
     def subprograms(self) -> Iterator[tuple[str, RunningSubprogram[M]]]:
         """The subprograms, and what they are."""
         return self.program.rest.described()

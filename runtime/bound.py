@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.signature import ValueInfo
@@ -24,13 +23,15 @@ class Runnable(Protocol):
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
     ) -> list[Array]: ...
+    def converted(self, values: Mapping[str, npt.ArrayLike]) -> Mapping[str, Array]: ...
 
 
 class BoundModel:
     """A model some of whose inputs are outputs of the call before.
 
-    What is kept stays in the memory that the call has written it to: nothing is copied between
-    calls. It is not to be called from several threads at once.
+    What is kept stays in the memory that the call has written it to: no array is copied between
+    calls, but for elements of sequences that stay. It is not to be called from several threads at
+    once.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class BoundModel:
         return dict(self._state)
 
     def reset(self, state: Mapping[str, npt.ArrayLike]) -> None:
-        """Begin anew with these values. Raises InputError unless all of them are given."""
+        """Begin anew with these values. Raises InputError unless all of them are given,
+        and fit."""
         if state.keys() != self._kept.keys():
             raise InputError(
                 "the inputs that are kept need their first values",
@@ -61,7 +63,7 @@ class BoundModel:
                 found=", ".join(state) or "none",
                 hint="a cache without entries is an array whose length is 0",
             )
-        self._state = {name: np.asarray(value) for name, value in state.items()}
+        self._state = dict(self._model.converted(state))
 
     def run(self, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         """The outputs that are not kept, by name, for the inputs that are not kept. What is kept

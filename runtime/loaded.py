@@ -90,8 +90,8 @@ class LoadedModel(Model):
     ) -> None:
         """``record`` is that of a subprogram. Raises OptionError if this machine cannot run any of
         its code."""
-        record = record or artifact.manifest
-        super().__init__(record.inputs, record.outputs, threads)
+        is_inner, record = record is not None, record or artifact.manifest
+        super().__init__(record.inputs, record.outputs, threads, is_inner=is_inner)
         self._artifact = artifact
         self._data = data
         self._where = where
@@ -144,11 +144,12 @@ class LoadedModel(Model):
         return self._parts()
 
     def serves(self, feeds: Mapping[str, Value]) -> bool:
-        """Whether there is a program for inputs of these types."""
-        pairs = [(feeds[info.name], info) for info in self.inputs]
-        if any(kind_of(value) != info.dtype for value, info in pairs):
-            return False
-        return bool(self._fitting(tuple([x.shape if info.is_tensor else () for x, info in pairs])))
+        """Whether there is a program for inputs of these types and values."""
+        values = [feeds[info.name] for info in self.inputs]
+        kinds = [info.dtype for info in self.inputs]
+        return [*map(kind_of, values)] == kinds and (
+            self._program_for(tuple(self._shapes(values)), values) is not None
+        )
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
         self._latest = number = self._number(shapes, arrays)
@@ -157,16 +158,13 @@ class LoadedModel(Model):
         executable = self._executable(number)
         if executable.rest is None:
             return executable.program.run(taken, self.threads, out)
-        inputs = dict(zip((info.name for info in self.inputs), arrays, strict=True))
         results = executable.program.run(taken, self.threads)
-        values = executable.rest.program.run(inputs, results)
-        return [values[info.name] for info in self.outputs]
+        return self._followed(executable.rest.program, arrays, results)
 
     def _number(self, shapes: Shapes, arrays: Sequence[Array]) -> int:
-        for number in self._fitting(shapes):
-            values = self._entries[number].values.items()
-            if all(arrays[i].tobytes().hex() == data for i, data in values):
-                return number
+        number = self._program_for(shapes, arrays)
+        if number is not None:
+            return number
         raise ShapeError(
             "the artifact has no program for these inputs",
             where=self._where,
@@ -175,6 +173,14 @@ class LoadedModel(Model):
             hint="compile it for them: `tessella compile MODEL -o FILE.tsl` with --shape, --dim or "
             "--value; or call the model with them before `model.save`",
         )
+
+    def _program_for(self, shapes: Shapes, arrays: Sequence[Array]) -> int | None:
+        """The program that is made for these shapes and values."""
+        for number in self._fitting(shapes):
+            values = self._entries[number].values.items()
+            if all(arrays[i].tobytes().hex() == data for i, data in values):
+                return number
+        return None
 
     def _fitting(self, shapes: Shapes) -> Sequence[int]:
         """The programs that are made for these shapes."""

@@ -215,6 +215,8 @@ def _verify_rest(rest: RestRecord, model: ModelRecord, weights: Sequence[Blob]) 
     _verify_inputs(rest, len(rest.subprograms) - 1, known)
     known.update(rest.outputs)
     _require(known.issuperset(i.name for i in model.outputs), "a result is computed by no step")
+    for inner in rest.subprograms[-1].models:
+        _require(len(inner.outputs) == len(rest.outputs), "a subprogram gives other values")
     for subprogram in rest.subprograms:
         for inner in subprogram.models:
             names = tuple(info.name for info in inner.inputs)

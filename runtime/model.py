@@ -17,6 +17,7 @@ from tessella.runtime.elements import dtype_name, dtype_named, element_of, tagge
 from tessella.runtime.profile import Profile
 from tessella.runtime.profiler import Part, profile
 from tessella.runtime.program import Program
+from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.errors import InputError
 
@@ -43,13 +44,7 @@ class _Input:
     def convert(self, value: npt.ArrayLike) -> Array:
         """The value as a contiguous array. Raises InputError where it does not fit."""
         dtype = dtype_name(self.dtype)
-        try:
-            array = tagged(np.asarray(value))
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"input {self.name!r} is not an array: {error}",
-                expected=f"{dtype} {self.shape}",
-            ) from error
+        array = _asarray(value, self.name, f"{dtype} {self.shape}")
         if array.dtype != self.dtype:
             raise InputError(
                 f"input {self.name!r} has the wrong element type",
@@ -90,10 +85,17 @@ class _Passed:
         return None if value is None else self._array(value, self.name)
 
     def _array(self, value: npt.ArrayLike, name: str) -> Array:
-        array = tagged(np.asarray(value))
+        array = _asarray(value, name)
         if element_of(array.dtype) is None:
             raise InputError(f"input {name!r} is not an array", found=array.dtype.name)
         return np.require(array, requirements=["C", "A"])
+
+
+def _asarray(value: npt.ArrayLike, name: str, expected: str | None = None) -> Array:
+    try:
+        return tagged(np.asarray(value))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"input {name!r} is not an array: {error}", expected=expected) from error
 
 
 def _input(info: ValueInfo) -> _Input | _Passed:
@@ -106,12 +108,19 @@ class Model(ABC):
     """A signature, whose dimensions may be symbolic, and programs."""
 
     def __init__(
-        self, inputs: Sequence[ValueInfo], outputs: Sequence[ValueInfo], threads: int
+        self,
+        inputs: Sequence[ValueInfo],
+        outputs: Sequence[ValueInfo],
+        threads: int,
+        *,
+        is_inner: bool = False,
     ) -> None:
+        """``is_inner`` tells that of a subprogram, whose results nobody writes to."""
         self.inputs: tuple[ValueInfo, ...] = tuple(inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(outputs)
         self.threads = threads
         """How many threads run it."""
+        self._is_inner = is_inner
         self._inputs = [_input(info) for info in self.inputs]
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
         """The inputs that are no arrays: no program takes them; they pass between steps."""
@@ -245,8 +254,8 @@ class Model(ABC):
 
     def bind(self, kept: Mapping[str, str], state: Mapping[str, npt.ArrayLike]) -> BoundModel:
         """The model with inputs that are outputs of the call before: ``bind({"past": "present"},
-        {"past": first})`` takes the output `present` as the next `past`, without a copy. ``state``
-        has the values of the first call.
+        {"past": first})`` takes the output `present` as the next `past`, without a copy of arrays.
+        ``state`` has the values of the first call.
 
         Raises InputError for names and types that do not fit.
         """
@@ -268,8 +277,17 @@ class Model(ABC):
         """Name, shape and type of each output."""
         return self.outputs
 
-    def _converted(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-        """Inputs by name. Raises InputError where they do not fit."""
+    def _followed(
+        self, rest: Runner[Any], arrays: Sequence[Array], first: Sequence[Array]
+    ) -> list[Array]:
+        """All outputs of a program that is cut, from all inputs and the results of the first
+        subprogram."""
+        inputs = dict(zip((info.name for info in self.inputs), arrays, strict=True))
+        names = [info.name for info in self.outputs]
+        return rest.run(names, inputs, first, is_inner=self._is_inner)
+
+    def converted(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        """Inputs by name, as arrays and lists. Raises InputError where they do not fit."""
         known = {each.name: each for each in self._inputs}
         if not values.keys() <= known.keys():
             raise self._wrong_names(values, needed=())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tessella.runtime.elements import dtype_name, dtype_named, tagged
 from tessella.runtime.signature import ValueInfo, fits
+from tessella.runtime.values import arrays_in
 from tessella.support.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -51,7 +52,7 @@ def checked(
         None if array is None else _given(info, array)
         for info, array in zip(infos, out, strict=True)
     ]
-    taken = [*inputs]
+    taken = [*arrays_in(inputs)]
     for each in given:
         if each is not None:
             _check_apart(each, taken)
@@ -75,6 +76,12 @@ def _given(info: ValueInfo, array: object) -> Given:
             f"'out' has no array for the output {info.name!r}",
             expected="an array of NumPy, or None",
             found=type(array).__name__,
+        )
+    if not info.is_tensor:
+        raise InputError(
+            f"the output {info.name!r} is no array",
+            expected="None, which has it made",
+            found=f"an array for the {info.dtype}",
         )
     given = Given(info, array, tagged(array))
     known = dtype_named(info.dtype)

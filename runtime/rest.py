@@ -13,7 +13,7 @@ from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.sequences import SEQUENCES
-from tessella.runtime.values import Array, Value
+from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 
 P = TypeVar("P")
@@ -66,6 +66,7 @@ class Rest(Generic[P]):
     returned: tuple[str, ...]
     """What the first subprogram gives."""
     constants: Mapping[str, Array]
+    """They are read-only."""
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     """What the last subprogram gives; where that is nothing, it does not run."""
@@ -111,18 +112,32 @@ class Runner(Generic[R]):
         """The same, which tells what its steps do. This one does not."""
         return replace(self, watch=watch)
 
-    def run(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
-        """All values by name, from the program's inputs and the results of its first subprogram.
-        Raises TessellaError."""
-        rest = self.rest
-        known = {**rest.constants, **inputs, **dict(zip(rest.returned, first, strict=True))}
+    def run(
+        self,
+        names: Sequence[str],
+        inputs: Mapping[str, Value],
+        first: Sequence[Value],
+        *,
+        is_inner: bool = False,
+    ) -> list[Value]:
+        """The values of these names, from the program's inputs and the results of its first
+        subprogram. The caller may write to them, unless it is an inner program, whose results may
+        be its inputs, constants, and each other. Raises TessellaError."""
         try:
-            for step in rest.steps:
-                known |= zip(step.outputs, self._found(step, known), strict=False)
-            if rest.outputs:
-                known |= zip(rest.outputs, rest.subprograms[-1].run(known), strict=True)
+            known = self._known(inputs, first)
+            found = [known[name] for name in names]
+            return found if is_inner else owned(found, inputs.values())
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
+
+    def _known(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
+        """All values by name."""
+        rest = self.rest
+        known = {**rest.constants, **inputs, **dict(zip(rest.returned, first, strict=True))}
+        for step in rest.steps:
+            known |= zip(step.outputs, self._found(step, known), strict=False)
+        if rest.outputs:
+            known |= zip(rest.outputs, rest.subprograms[-1].run(known), strict=True)
         return known
 
     def _found(self, step: Step, known: Mapping[str, Value]) -> Sequence[Value]:
@@ -151,7 +166,8 @@ class Runner(Generic[R]):
 def _called(step: Step, *operands: Sequence[Any]) -> Sequence[Value]:
     where = f"node {step.node!r} ({step.op})"
     try:
-        return FUNCTIONS[step.function](*operands, **step.settings)
+        found = FUNCTIONS[step.function](*operands, **step.settings)
+        _check(step, found)
     except TessellaError as error:
         raise error if error.where is not None else error.at(where) from error
     except MemoryError:
@@ -160,3 +176,17 @@ def _called(step: Step, *operands: Sequence[Any]) -> Sequence[Value]:
         raise ExecutionError(
             f"a step raised {type(error).__name__}: {error}", where=where
         ) from error
+    return found
+
+
+def _check(step: Step, found: Sequence[Value]) -> None:
+    """Raise ExecutionError unless a function gives what is named."""
+    if len(found) < len(step.outputs):
+        raise ExecutionError(
+            "a step gives fewer values than are read",
+            expected=str(len(step.outputs)),
+            found=str(len(found)),
+        )
+    wrong = [type(value).__name__ for value in found if not is_value(value)]
+    if wrong:
+        raise ExecutionError("a step gives what is no array and no sequence", found=wrong[0])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.array_utils import byte_bounds
 
 from tessella.runtime.elements import dtype_name
 
@@ -26,3 +28,48 @@ def kind_of(value: Value) -> str:
 def shape_of(value: Value) -> tuple[int, ...]:
     """Its shape; none of what is no array."""
     return value.shape if isinstance(value, np.ndarray) else ()
+
+
+def is_value(value: object) -> bool:
+    """Whether it is an array, a list of arrays, or None."""
+    items = cast(list[object], value) if isinstance(value, list) else [value]
+    return value is None or all(isinstance(item, np.ndarray) for item in items)
+
+
+def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
+    """All arrays, those in lists among them."""
+    for value in values:
+        if isinstance(value, list):
+            yield from cast(list[Array], value)
+        elif value is not None:
+            yield value
+
+
+def owned(values: Sequence[Value], taken: Iterable[Value]) -> list[Value]:
+    """Values that the caller may write to: arrays that are read-only, or share memory with what is
+    taken or with each other, are copied, and lists are new ones."""
+    known, found = [*arrays_in(taken)], [*arrays_in(values)]
+    shared = sharing([*known, *found])
+    kept = (i not in shared and x.flags.writeable for i, x in enumerate(found, len(known)))
+    arrays = iter([x if keep else x.copy() for x, keep in zip(found, kept, strict=True)])
+    return [_with(value, arrays) for value in values]
+
+
+def sharing(arrays: Sequence[Array]) -> set[int]:
+    """The arrays that share memory with one before them, as far as the bounds of each tell."""
+    spans = sorted((*byte_bounds(x), i) for i, x in enumerate(arrays) if x.size)
+    groups: list[list[int]] = []
+    last = 0
+    for first, end, i in spans:
+        if first >= last:
+            groups.append([])
+        groups[-1].append(i)
+        last = max(last, end)
+    return {i for group in groups for i in sorted(group)[1:]}
+
+
+def _with(value: Value, arrays: Iterator[Array]) -> Value:
+    """A value with these arrays for its own."""
+    if isinstance(value, list):
+        return [next(arrays) for _ in cast(list[Array], value)]
+    return None if value is None else next(arrays)

@@ -25,6 +25,7 @@ from tessella.frontends.onnx.steps import step
 from tessella.frontends.onnx.unsupported import called_nodes, live_nodes
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.rest import Rest
+from tessella.runtime.values import Array
 from tessella.support.sizes import symbols_of
 
 
@@ -172,11 +173,16 @@ class Cutter:
         add(graph)
         return Rest(
             tuple(returned),
-            {name: self._constants[name].array for name in sorted(read & self._constants.keys())},
+            {name: self._constant(name) for name in sorted(read & self._constants.keys())},
             steps,
             tuple(value.name for value in outputs),
             tuple(subprograms),
         )
+
+    def _constant(self, name: str) -> Array:
+        array = self._constants[name].array.view()
+        array.flags.writeable = False
+        return array
 
     def _subprogram(self, graph: Graph) -> Subprogram:
         """A graph as a subprogram. What it takes from outside are its last inputs."""

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 import tessella
 from tessella.driver import build
 from tessella.runtime.loaded import from_bytes
-from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError
+from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError, TessellaError
 from tessella.tools.cli import main
 from tests.frontends.onnx.models import Array, model, one_node, run, value
 from tests.generators.artifact_damage import repacked, unpacked
@@ -344,6 +344,8 @@ LIES: Sequence[tuple[Any, str]] = (
     (lambda m: _inner(m)["programs"][0].update(shapes=[]), "not the inputs"),
     (lambda m: m["programs"][0]["rest"].update(returned=["e", "x"]), "gives other outputs"),
     (lambda m: m["programs"][0]["rest"].update(outputs=[]), "computed by no step"),
+    (lambda m: m["programs"][0]["rest"].update(outputs=["y", "z"]), "gives other values"),
+    (lambda m: m["outputs"][0].update(name="other"), "computed by no step"),
     (
         lambda m: m["programs"][0]["rest"]["constants"].update(
             c={"slot": 50, "spec": {"shape": [], "dtype": {"dtype": "float32"}}}
@@ -373,6 +375,27 @@ def test_settings_that_a_step_has_not(artifact: bytes) -> None:
     manifest, blobs = unpacked(artifact)
     _steps(manifest)[0]["settings"] = {"axis": [1, {"dtype": "float32"}]}
     with pytest.raises(ExecutionError, match="a step raised TypeError"):
+        from_bytes(repacked(manifest, blobs))(X)
+
+
+def test_outputs_that_a_step_has_not(artifact: bytes) -> None:
+    manifest, blobs = unpacked(artifact)
+    _steps(manifest)[0]["outputs"] = ["n", "other"]
+    manifest["outputs"][0]["name"] = "other"
+    with pytest.raises(ExecutionError, match="gives fewer values") as found:
+        from_bytes(repacked(manifest, blobs))(X)
+    assert "NonZero" in str(found.value)
+
+
+@pytest.mark.parametrize("function", ["sequence", "nothing", "sequence_length", "branch", "loop"])
+def test_steps_that_are_others(artifact: bytes, function: str) -> None:
+    """What they give is not what follows takes."""
+    manifest, blobs = unpacked(artifact)
+    step = _steps(manifest)[0]
+    step.update(function=function, settings={})
+    _steps(manifest)[:0] = [{**step, "function": "sequence", "outputs": ["l"]}]
+    step["inputs"] = ["l"]
+    with pytest.raises(TessellaError):
         from_bytes(repacked(manifest, blobs))(X)
 
 
@@ -448,6 +471,20 @@ def test_a_state_that_is_collected() -> None:
     """The body gives one value twice."""
     nodes = make(("Add", "h outer", "s"), ("Mul", "s s", "k"))
     compare(while_loop(nodes, extra=["k"]), FEEDS, {"h0": FEEDS["x"], "x": FEEDS["h0"]})
+
+
+def test_a_result_that_is_given_twice(tmp_path: Path) -> None:
+    before = model(make(("Exp", "x", "y")), [value("x", [3])], [value("y", [3])] * 2)
+    after = model(PICKED, [value("x", [2, 3])], [value("y", ["n"]), value("e", [2, 3])] * 2)
+    for proto, x in ((before, X[0]), (after, X)):
+        compiled = tessella.compile(proto)
+        results = compiled.run(None, {"x": x})
+        half = len(results) // 2
+        for y, same in zip(results[:half], results[half:], strict=True):
+            np.testing.assert_array_equal(y, same)
+            assert not np.may_share_memory(y, same)
+        compiled.save(tmp_path / "m.tsl")
+        check_elsewhere(compiled, tessella.load(tmp_path / "m.tsl"), {"x": x})
 
 
 def test_a_state_that_grows() -> None:

@@ -73,6 +73,38 @@ def test_an_error_keeps_the_state() -> None:
     assert bound(x=ones(1)) == 9
 
 
+def test_a_sequence_that_grows() -> None:
+    listed = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    nodes = [
+        helper.make_node("SequenceInsert", ["past", "x"], ["present"]),
+        helper.make_node("ConcatFromSequence", ["present"], ["y"], axis=0),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [2]), ("y", None))
+    )
+    past, present = (helper.make_value_info(name, listed) for name in ("past", "present"))
+    graph = helper.make_graph(nodes, "list", [x, past], [y, present])
+    opsets = [helper.make_opsetid("", 17)]
+    model = tessella.compile(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    first = [np.zeros(2, np.float32), np.zeros(1, np.float32)]
+    bound = model.bind({"past": "present"}, {"past": first})
+    for i in range(1, 5):
+        result = bound(x=np.full(2, i, np.float32))
+        assert result.tolist() == [0, 0, 0, *(j for k in range(1, i + 1) for j in (k, k))]
+        result.fill(-1)
+    assert len(first) == 2
+    bound.reset({"past": ()})
+    assert bound(x=np.ones(2, np.float32)).tolist() == [1, 1]
+    with pytest.raises(InputError, match="'past' is no sequence"):
+        bound.reset({"past": np.zeros(2, np.float32)})
+    assert len(bound.state["past"]) == 1
+
+
+def test_first_values_are_checked() -> None:
+    with pytest.raises(InputError, match="'past' has the wrong shape"):
+        tessella.compile(cache_model()).bind({"past": "present"}, {"past": np.float32(0)})
+
+
 def test_wrong_names() -> None:
     model = tessella.compile(cache_model())
     with pytest.raises(InputError, match="no input 'cache' or no output 'present'"):

@@ -90,5 +90,5 @@ class Interpreted:
         found = interpret(graph, taken)
         if graph.rest is None:
             return found
-        values = RunningRest(graph.rest, lambda source, _: Interpreted(source)).run(feeds, found)
-        return [values[info.name] for info in self._source.outputs]
+        rest = RunningRest(graph.rest, lambda source, _: Interpreted(source))
+        return rest.program.run([info.name for info in self._source.outputs], feeds, found)

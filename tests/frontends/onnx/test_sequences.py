@@ -3,6 +3,7 @@ that pass between steps."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
-from tessella.support.errors import ExecutionError, InputError, TessellaError
+from tessella.runtime import rest
+from tessella.support.errors import ExecutionError, InputError, ShapeError, TessellaError
 from tests.frontends.onnx.models import model, run, value
 from tests.generators.scans import make
 from tests.native import normal
@@ -173,6 +175,103 @@ def test_a_loop_that_collects_a_sequence() -> None:
     )
     x = np.array([0.5, -1.5], np.float32)
     compare(proto, *({"x": x, "trips": np.array(n)} for n in (3, 1, 3)))
+
+
+def check_own(model: Any, feeds: Mapping[str, Any]) -> None:
+    """Nobody sees what a caller writes to results."""
+    before, wanted = copy.deepcopy(feeds), copy.deepcopy(model.run(None, feeds))
+    found = model.run(None, feeds)
+    lists = [each for each in (*found, *feeds.values()) if isinstance(each, list)]
+    assert len({id(each) for each in lists}) == len(lists)
+    arrays = [x for each in found for x in (each if isinstance(each, list) else [each])]
+    for i, array in enumerate(arrays):
+        array.fill(i)
+    for i, array in enumerate(arrays):
+        assert (array == i).all()
+    for each in lists:
+        each.append(None)
+    for each in feeds.values():
+        if isinstance(each, list):
+            each.pop()
+    assert str(feeds) == str(before)
+    same(model.run(None, feeds), wanted)
+
+
+def check_own_everywhere(proto: onnx.ModelProto, feeds: Mapping[str, Any], path: Path) -> None:
+    compiled = compare(proto, feeds)
+    compiled.save(path)
+    for each in (compiled, tessella.load(path)):
+        check_own(each, feeds)
+
+
+def test_callers_may_write_to_results(tmp_path: Path) -> None:
+    nodes = make(("SequenceInsert", "s c", "t"), ("SequenceAt", "t last", "y"))
+    nodes += make(("Identity", "t", "u"), ("SequenceAt", "s last", "e"), ("Identity", "s", "v"))
+    nodes += make(("SequenceConstruct", "x x", "w"))
+    numbers = {"c": normal(2), "last": np.array(-1)}
+    outputs = [value("y", None), value("e", None), *map(sequence, "tuvw")]
+    proto = model(nodes, [sequence("s"), value("x", [2])], outputs, weights=numbers)
+    feeds = {"s": [normal(2, seed=1), normal(2, seed=2)], "x": normal(2, seed=3)}
+    check_own_everywhere(proto, feeds, tmp_path / "m.tsl")
+
+
+def test_callers_may_write_to_constants_of_later_subprograms(tmp_path: Path) -> None:
+    nodes = make(("SequenceLength", "s", "n"), ("Sub", "n one", "k"))
+    nodes += make(("SequenceInsert", "s c k", "t"), ("SequenceAt", "t k", "y"))
+    numbers = {"c": normal(2), "one": np.array(1)}
+    proto = model(nodes, [sequence("s")], [value("y", None), sequence("t")], weights=numbers)
+    check_own_everywhere(proto, {"s": [normal(2, seed=1), normal(2, seed=2)]}, tmp_path / "m.tsl")
+
+
+def test_elements_are_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sequence passes through each step of a loop, which is cut itself."""
+    body = helper.make_graph(
+        make(("SequenceInsert", "l h", "m"), ("Identity", "c", "again")),
+        "body",
+        [value("i", [], np.int64), value("c", [], np.bool_), sequence("l")],
+        [value("again", [], np.bool_), sequence("m")],
+    )
+    loop = helper.make_node("Loop", ["trips", "", "s"], ["all"], body=body)
+    inputs = [sequence("s"), value("h", [2]), value("trips", [], np.int64)]
+    compiled = tessella.compile(model([loop], inputs, [sequence("all")]))
+    feeds = {"s": [normal(2)] * 3, "h": normal(2), "trips": np.array(5)}
+    compiled.run(None, feeds)
+    calls: list[object] = []
+    owned = rest.owned
+    monkeypatch.setattr(rest, "owned", lambda *a: calls.append(a) or owned(*a))
+    assert len(compiled.run(None, feeds)[0]) == 8
+    assert len(calls) == 1
+
+
+def test_a_program_for_values_that_another_model_has(tmp_path: Path) -> None:
+    """The first model serves the shape, and the second one the shape and the value."""
+    nodes = make(("SequenceAt", "s last", "e"), ("TopK", "e k", "y i"))
+    inputs = [sequence("s"), value("k", [1], np.int64)]
+    proto = model(nodes, inputs, [value("y", None)], weights={"last": np.array(-1)})
+    calls = [{"s": [normal(n)], "k": np.array([k])} for n, k in ((3, 1), (4, 1), (3, 2))]
+    compiled = compare(proto, *calls)
+    compiled.save(tmp_path / "m.tsl")
+    loaded = tessella.load(tmp_path / "m.tsl")
+    for feeds in calls:
+        same(loaded.run(None, feeds), compiled.run(None, feeds))
+    with pytest.raises(ShapeError, match="no program for what its steps found"):
+        loaded.run(None, {"s": [normal(3)], "k": np.array([3])})
+
+
+def test_arrays_for_sequences_are_refused() -> None:
+    nodes = make(("SequenceInsert", "s x", "t"), ("SequenceAt", "t last", "y"))
+    outputs = [sequence("t"), value("y", None)]
+    inputs = [sequence("s"), value("x", [2])]
+    compiled = tessella.compile(model(nodes, inputs, outputs, weights={"last": np.array(-1)}))
+    feeds: dict[str, Any] = {"s": [normal(2)], "x": normal(2, seed=1)}
+    y = np.zeros(2, np.float32)
+    assert compiled.run(["y"], feeds, out=[y])[0] is y
+    with pytest.raises(InputError, match="'t' is no array"):
+        compiled.run(None, feeds, out=[y, None])
+    with pytest.raises(InputError, match="shares memory with an input"):
+        compiled.run(["y"], feeds, out=feeds["s"])
+    with pytest.raises(InputError, match=r"input 's\[0\]' is not an array"):
+        compiled.run(None, {**feeds, "s": [[y, normal(3)]]})
 
 
 # ** symbols beside steps **
