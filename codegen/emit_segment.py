@@ -150,6 +150,18 @@ def _scan(w: Writer, op: Operation) -> None:
         scan(w, op, constant(I64, 0), constant(I64, 1))
 
 
+def _stop(w: Writer, op: Operation) -> None:
+    """Threads that have failed write the same."""
+    failed, done = w.label("failed"), w.label("done")
+    status = w.push(I64, "load i64, ptr %context, align 8")
+    succeeded = w.compare("icmp eq", status, constant(I64, 0))
+    w.line(f"br {succeeded.typed}, label %{done}, label %{failed}")
+    w.start(failed)
+    w.line(f"store atomic i8 0, ptr {w.buffer(op, 0)} monotonic, align 1")
+    w.line(f"br label %{done}")
+    w.start(done)
+
+
 def _copy(w: Writer, op: Operation) -> None:
     source, destination = w.buffer(op, 0), w.buffer(op, 1)
     size = rt.buffer_bytes(op.operands[0].type)
@@ -173,6 +185,7 @@ SEGMENT: dict[type[Operation], Handler] = {
     rt.CallOp: _call,
     rt.ScanOp: _scan,
     rt.BarrierOp: _barrier,
+    rt.StopOp: _stop,
     memref.CopyOp: _copy,
     rt.ReturnOp: _return,
 }

@@ -10,6 +10,8 @@ A kernel's intermediate tensors become its scratch. In segments every tensor bec
 argument, a weight, or a ``memref.alloc`` that ``plan-arena`` puts into the arena. A view is the
 buffer of its source.
 
+A segment that runs while a condition holds ends with ``rt.stop``, if a kernel can fail.
+
 A kernel whose statements are divided between threads becomes several, where a statement reads what
 other threads have written (``lowering/pieces.py``).
 """
@@ -88,6 +90,29 @@ class ConvertTileToLoopsPass(ProgramPass):
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp):
                 Rewriter.erase_op(kernel)
+        _stop_loops(op)
+
+
+def _stop_loops(module: ModuleOp) -> None:
+    """Let loops with a condition end after a failed check, in their steps or before them: what runs
+    on with other indices may have no end."""
+    ops = list(module.body.block.ops)
+    endless = {name for op in ops if isinstance(op, rt.SegmentOp) for name in _endless(op)}
+    kernels = (op for op in ops if isinstance(op, rt.KernelOp)) if endless else ()
+    if not any(isinstance(op, rt.CheckOp) for kernel in kernels for op in kernel.walk()):
+        return
+    for op in ops:
+        if isinstance(op, rt.SegmentOp) and op.sym_name.data in endless:
+            last = op.body.block.last_op
+            assert last is not None
+            Rewriter.insert_op(rt.StopOp(op.outputs[0]), InsertPoint.before(last))
+
+
+def _endless(segment: rt.SegmentOp) -> Iterator[str]:
+    """The segments that it runs while a condition holds, for more than one step."""
+    for op in segment.body.block.ops:
+        if isinstance(op, rt.ScanOp) and op.loop.conditional and op.steps != 1:
+            yield op.callee_name
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from tessella.dialects.rt import (
     Kind,
     Part,
     ScanOp,
+    SegmentOp,
+    StopOp,
     buffer_bytes,
     divided,
 )
@@ -66,10 +68,19 @@ class Touched:
                 yield Use(op.source, ALONE, written=False)
                 yield Use(op.destination, ALONE, written=True)
                 return
+            case StopOp():
+                yield Use(op.condition, self._part_of_condition(op), written=True)
+                return
             case _:
                 return
         for number, (buffer, part) in enumerate(zip(op.buffers, parts, strict=True)):
             yield Use(buffer, part, written=number >= len(op.inputs))
+
+    def _part_of_condition(self, op: StopOp) -> Part:
+        """Of all threads that run the segment."""
+        segment = op.parent_op()
+        assert isinstance(segment, SegmentOp)
+        return ANY if segment.sym_name.data in self.divided else ALONE
 
     def _parts_of_loop(self, op: ScanOp) -> Iterator[Part]:
         """Of its operands, in all steps."""

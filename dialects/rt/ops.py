@@ -67,6 +67,9 @@ ARENA_ALIGNMENT = 64
 CONTEXT = MemRefType(i64, [CONTEXT_SLOTS])
 """The type of a call's context."""
 
+CONDITION = MemRefType(i1, [1])
+"""The type of what a loop with a condition carries first."""
+
 
 def check_buffer(what: str, type: Attribute) -> None:
     """Raise VerifyException unless the type is a buffer: a contiguous one-dimensional memref of
@@ -128,6 +131,19 @@ class CheckOp(IRDLOperation):
 
     def __init__(self, ok: SSAValue, code: int) -> None:
         super().__init__(operands=[ok], properties={"code": IntegerAttr(code, i64)})
+
+
+@irdl_op_definition
+class StopOp(IRDLOperation):
+    """End a loop after a failed check: `rt.stop %go : memref<1xi1>` makes the condition false if
+    the status is not 0. In what threads run together, each looks at its own status."""
+
+    name = "rt.stop"
+    condition = operand_def(eq(CONDITION))
+    assembly_format = "$condition attr-dict `:` type($condition)"
+
+    def __init__(self, condition: SSAValue) -> None:
+        super().__init__(operands=[condition])
 
 
 @irdl_op_definition

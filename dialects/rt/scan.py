@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i1, i32
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import base, irdl_op_definition, opt_prop_def, traits_def
@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.rt.functions import BufferCall, SegmentOp
-from tessella.dialects.rt.ops import PRIVATE, ArenaOp, buffer_bytes
+from tessella.dialects.rt.ops import CONDITION, PRIVATE, ArenaOp, buffer_bytes
 from tessella.dialects.sizes import SizeAttr, dims, size_attribute, size_of
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
@@ -143,7 +143,7 @@ class ScanOp(BufferCall, LoopOp):
             raise VerifyException("rt.scan: there are steps where there are sequences")
         if count is not None and (count < 1 or any(size % count for size in sizes)):
             raise VerifyException(f"rt.scan: the sequences do not have {count} elements each")
-        if loop.conditional and self.inputs[0].type != MemRefType(i1, [1]):
+        if loop.conditional and self.inputs[0].type != CONDITION:
             raise VerifyException(f"rt.scan: expected a condition, found {self.inputs[0].type}")
 
 

@@ -142,6 +142,59 @@ rt.segment @segment_0(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1
 
 // -----
 
+// After a failed check, a thread makes the condition false when it is there, and before all read it.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-NEXT:    rt.call @add(%h) outs(%k)
+// CHECK-NEXT:    rt.call @go(%h) outs(%d)
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.stop %d : memref<1xi1>
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.return
+rt.kernel @add(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.kernel @go(%a: memref<64xf32>) outs(%b: memref<1xi1>) threads(%thread, %threads) attributes {parts = [#rt.part<shared 256 by 64>, #rt.part<alone>]} {
+  rt.return
+}
+rt.segment @step(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1>, %k: memref<64xf32>) threads(%thread, %threads) {
+  rt.call @add(%h) outs(%k) threads(%thread, %threads)
+  rt.call @go(%h) outs(%d) threads(%thread, %threads)
+  rt.stop %d : memref<1xi1>
+  rt.return
+}
+rt.segment @segment_0(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1>, %k: memref<64xf32>) threads(%thread, %threads) {
+  %q = memref.alloc() : memref<1xi1>
+  %p = memref.alloc() : memref<64xf32>
+  rt.scan @step(%c, %h) outs(%d, %k) scratch(%q, %p) threads(%thread, %threads) carried 2 scanned 0 backward [] conditional true
+  rt.return
+}
+
+// -----
+
+// One thread needs no barrier.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-NEXT:    rt.call @go(%h) outs(%d, %k)
+// CHECK-NEXT:    rt.stop %d : memref<1xi1>
+// CHECK-NEXT:    rt.return
+rt.kernel @go(%a: memref<64xf32>) outs(%b: memref<1xi1>, %c: memref<64xf32>) threads(%thread, %threads) {
+  rt.return
+}
+rt.segment @step(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1>, %k: memref<64xf32>) threads(%thread, %threads) {
+  rt.call @go(%h) outs(%d, %k) threads(%thread, %threads)
+  rt.stop %d : memref<1xi1>
+  rt.return
+}
+rt.segment @segment_0(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1>, %k: memref<64xf32>) threads(%thread, %threads) {
+  %q = memref.alloc() : memref<1xi1>
+  %p = memref.alloc() : memref<64xf32>
+  rt.scan @step(%c, %h) outs(%d, %k) scratch(%q, %p) threads(%thread, %threads) carried 2 scanned 0 backward [] conditional true
+  rt.return
+}
+
+// -----
+
 // Steps that divide alike what they carry and the elements of sequences do not wait, and neither
 // do those who divide whole sequences like this.
 

@@ -42,6 +42,9 @@ def test_what_is_not_taken_does_not_fail() -> None:
     proto = branches(nodes, make(("Neg", "a", "r")))
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(3), "three"))
     compare(proto, {"x": X}, {"x": NONE + 1}, {"x": NONE - 40})
+    compiled = tessella.compile(proto)
+    compiled.run(None, {"x": X})
+    assert "rt.stop" not in compiled.as_text("loops"), "it ends after a step"
 
 
 def test_branches_in_a_branch() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from onnx import helper
 
 import tessella
 from tessella.frontends.onnx import OnnxSource
+from tessella.passes import tile_parallelize
+from tessella.passes.tile import parallel
 from tessella.support.errors import ExecutionError
 from tests.frontends.onnx.models import Array, model, run, value
 from tests.generators.scans import make
+from tests.turns import take_turns
 
 SIZE = 3
 FEEDS: Mapping[str, Array] = {
@@ -131,6 +135,105 @@ def test_what_fails_in_no_step_does_not_fail() -> None:
     np.testing.assert_array_equal(found, FEEDS["h0"])
     with pytest.raises(ExecutionError, match="out of range"):
         compiled.run(None, {**feeds, "trips": np.array(1)})
+
+
+@pytest.fixture
+def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are divided however small they are."""
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    monkeypatch.setattr(parallel, "WORTH", 0)
+    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+
+
+def failure(call: Callable[[], object]) -> str:
+    """The error that a call raises. A call that does not return fails the test."""
+    errors: list[str] = []
+
+    def run() -> None:
+        try:
+            call()
+        except ExecutionError as error:
+            errors.append(str(error))
+
+    # native code cannot be interrupted, but leaves the interpreter to others
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "the call does not return"
+    (error,) = errors
+    return error
+
+
+MANY = 4000
+
+
+def walk(failing: Sequence[int]) -> onnx.ModelProto:
+    """A loop in whose steps some of many indices go further on in a table. It has no other end than
+    that of the table."""
+    nodes = make(("Mul", "i speed", "n"), ("Gather", "table n", "found"))
+    nodes += make(("ReduceMax", "found", "most"), keepdims=0) + make(("Mul", "h most", "k"))
+    nodes += make(("ReduceMax", "k", "top"), keepdims=0) + make(("Greater", "top zero", "again"))
+    weights: dict[str, Any] = {"table": np.ones(10, np.float32), "zero": np.array(0, np.float32)}
+    return loop(nodes, speed=np.isin(np.arange(MANY), failing).astype(np.int64), **weights)
+
+
+FAILING = [(MANY - 1,), (0,), (0, MANY - 1)]
+
+
+@pytest.mark.parametrize("failing", FAILING)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_ends_it(failing: Sequence[int], threads: int) -> None:
+    compiled = tessella.compile(walk(failing), threads=threads)
+    for _ in range(2):
+        assert "an index is out of range" in failure(lambda: compiled.run(None, FEEDS))
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("failing", FAILING)
+@pytest.mark.parametrize("order", [None, (0, 1), (1, 0), (2, 0, 1)])
+def test_an_error_of_one_thread_ends_it_for_all(
+    failing: Sequence[int], order: Sequence[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = None if order is None else take_turns(monkeypatch, order)
+    compiled = tessella.compile(walk(failing), threads=len(order or "12"))
+    for _ in range(2):
+        assert "an index is out of range" in failure(lambda: compiled.run(None, FEEDS))
+    assert turns is None or turns.runs == 2
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("failing", FAILING)
+def test_an_error_in_an_inner_loop_ends_the_outer_one(failing: Sequence[int]) -> None:
+    proto = walk(failing)
+    inner = proto.graph.node.pop()
+    inner.input[2], inner.output[0] = "p", "u"
+    nodes = make(("Mul", "u zero", "s")) + make(("ReduceMax", "s", "least"), keepdims=0)
+    nodes += make(("Less", "least limit", "more"))
+    declared = [value("j", [], np.int64), value("d", [], np.bool_), value("p", [SIZE])]
+    results = [value("more", [], np.bool_), value("s", [SIZE])]
+    body = helper.make_graph([inner, *nodes], "outer_body", declared, results)
+    proto.graph.node.append(helper.make_node("Loop", ["", "", "h0"], ["t"], body=body))
+    compiled = tessella.compile(proto, threads=2)
+    assert "an index is out of range" in failure(lambda: compiled.run(None, FEEDS))
+    assert compiled.as_text("loops").count("rt.stop") == 2
+
+
+def test_what_cannot_fail_needs_no_stop() -> None:
+    compiled = tessella.compile(loop([*GROWS, *END]))
+    compiled.run(None, FEEDS)
+    assert "rt.stop" not in compiled.as_text("loops")
+
+
+def test_an_error_before_it_ends_it() -> None:
+    """The row in its place has no end either."""
+    nodes = make(("Add", "h row", "k"))
+    nodes += make(("ReduceMax", "k", "top"), keepdims=0) + make(("Less", "top limit", "again"))
+    proto = loop(nodes, table=np.zeros((2, SIZE), np.float32))
+    proto.graph.input.append(value("at", [], np.int64))
+    proto.graph.node.insert(0, helper.make_node("Gather", ["table", "at"], ["row"]))
+    compiled = tessella.compile(proto, threads=1)
+    feeds = {**FEEDS, "at": np.array(2)}
+    assert "an index is out of range" in failure(lambda: compiled.run(None, feeds))
 
 
 def test_elements_that_nothing_reads_need_no_room() -> None:
