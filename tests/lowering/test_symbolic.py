@@ -309,7 +309,9 @@ def check(make: Callable[..., Graph], sizes: Sequence[int], target: str) -> Comp
             results = program.run(values, arrays, threads, memory)
             memory.check()
             for y, expected in zip(results, wanted, strict=True):
-                np.testing.assert_allclose(y, expected, rtol=ERROR, atol=ERROR)
+                # Winograd's method has errors of the greatest numbers everywhere
+                most = max(1, np.abs(expected).max(initial=0) / 20)
+                np.testing.assert_allclose(y, expected, rtol=ERROR, atol=ERROR * most)
     return program
 
 

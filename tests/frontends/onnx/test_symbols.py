@@ -240,14 +240,6 @@ UNDECIDED = {
         ),
         {"seq"},
     ),
-    "what is found": (
-        model_with(
-            shape_of_x(),
-            helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
-            helper.make_node("NonZero", ["zeros"], ["y"]),
-        ),
-        {"batch", "seq"},
-    ),
     "added to eight": (
         model_with(
             helper.make_node("Add", ["x", "bias"], ["y"]),
