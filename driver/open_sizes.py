@@ -31,6 +31,7 @@ from tessella.support.sizes import (
     value_of,
     with_symbols,
 )
+from tessella.support.tables import remembered
 
 Bounds = tuple[int, int]
 """The least and the greatest size of a dimension."""
@@ -102,11 +103,7 @@ class OpenSizes:
         Raises InputError for a size outside its bounds.
         """
         key = shapes, by_value
-        if key not in self._known:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[key] = self._made(shapes, by_value)
-        return self._known[key]
+        return remembered(self._known, key, MAX_KNOWN, lambda: self._made(shapes, by_value))
 
     def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> Shapes:
         sizes = self._sizes(shapes)
@@ -130,11 +127,7 @@ class OpenSizes:
             if name not in fixed and expected == sizes[name]:
                 ranges[name] = derived
         key = tuple(ranges.values())
-        if key not in self._versions:
-            if len(self._versions) >= MAX_KNOWN:
-                self._versions.clear()
-            self._versions[key] = self._version(shapes, ranges)
-        return self._versions[key]
+        return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
 
     def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> Shapes:
         """The shapes that a program is made for, with these ranges of dimensions; what is derived

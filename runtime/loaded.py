@@ -28,6 +28,7 @@ from tessella.runtime.values import Value, kind_of, shape_of
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
 from tessella.support.sizes import expression, symbols_of, value_of
+from tessella.support.tables import remembered
 from tessella.targets import Target, threads
 
 Array = npt.NDArray[Any]
@@ -184,14 +185,12 @@ class LoadedModel(Model):
 
     def _fitting(self, shapes: Shapes) -> Sequence[int]:
         """The programs that are made for these shapes."""
-        found = self._serving.get(shapes)
-        if found is None:
-            if len(self._serving) >= MAX_KNOWN:
-                self._serving.clear()
+
+        def find() -> Sequence[int]:
             entries = enumerate(self._entries)
-            found = [number for number, entry in entries if _covers(entry.shapes, shapes)]
-            self._serving[shapes] = found
-        return found
+            return [number for number, entry in entries if _covers(entry.shapes, shapes)]
+
+        return remembered(self._serving, shapes, MAX_KNOWN, find)
 
     def _executable(self, number: int) -> _Loaded:
         found = self._programs.get(number)

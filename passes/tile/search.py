@@ -24,6 +24,7 @@ from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
 from tessella.passes.tile.statement_key import statement_key
 from tessella.passes.tile.tiles import ends_of
+from tessella.support.tables import remembered
 from tessella.targets import Target
 
 BUDGET = 24
@@ -45,12 +46,7 @@ def best_schedule(
     are cached: a statement equal to an earlier one, such as the pick's, is not searched again.
     """
     key = statement_key(op, kernel), target, shared
-    choice = _CHOICES.get(key)
-    if choice is None:
-        if len(_CHOICES) >= KEPT:
-            _CHOICES.clear()
-        choice = _CHOICES[key] = _search(Problem(op, kernel, target, shared))
-    return choice
+    return remembered(_CHOICES, key, KEPT, lambda: _search(Problem(op, kernel, target, shared)))
 
 
 def _search(problem: Problem) -> Choice:
