@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnxruntime
 from onnx import helper, numpy_helper
 
+import tessella
 from tessella.dialects.graph import Source
 from tessella.dialects.interpret import interpret
 from tessella.driver.by_value import specialised
+from tessella.driver.model import Model
 from tessella.driver.subprograms import RunningRest
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.elements import tagged
@@ -70,6 +73,29 @@ def run(proto: onnx.ModelProto, feeds: Mapping[str, Array], **options: Any) -> l
     """The outputs of the imported model, by the interpreter."""
     source = OnnxSource(proto, **options)
     return Interpreted(source).run(None, {info.name: feeds[info.name] for info in source.inputs})
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Arrays, or sequences of them, have the same elements but for rounding, types and shapes."""
+    if isinstance(wanted, list):
+        assert isinstance(found, list)
+        assert len(found) == len(wanted)
+        for each, expected in zip(found, wanted, strict=True):
+            same(each, expected)
+    else:
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def compare(proto: onnx.ModelProto, *calls: Mapping[str, Any]) -> Model:
+    """One model for all calls, compiled and interpreted, gives what ONNX Runtime does."""
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    compiled = tessella.compile(proto)
+    for feeds in calls:
+        wanted: Sequence[Any] = session.run(None, dict(feeds))
+        for found in (run(proto, feeds), compiled.run(None, feeds)):
+            same(list(found), list(wanted))
+    return compiled
 
 
 class Interpreted:

@@ -15,9 +15,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
+from tessella.driver.model import Model
 from tessella.runtime import rest
 from tessella.support.errors import ExecutionError, InputError, ShapeError, TessellaError
-from tests.frontends.onnx.models import model, run, value
+from tests.frontends.onnx.models import compare, model, same, value
 from tests.generators.scans import make
 from tests.native import normal
 
@@ -28,26 +29,13 @@ def sequence(name: str) -> onnx.ValueInfoProto:
     return helper.make_value_info(name, LIST)
 
 
-def same(found: Any, wanted: Any) -> None:
-    if isinstance(wanted, list):
-        assert isinstance(found, list)
-        assert len(found) == len(wanted)
-        for each, expected in zip(found, wanted, strict=True):
-            same(each, expected)
-    else:
-        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-
-
-def compare(proto: onnx.ModelProto, *calls: Mapping[str, Any]) -> Any:
-    """Compiled, interpreted, and from an artifact."""
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
-    compiled = tessella.compile(proto)
+def check_saved(compiled: Model, path: Path, calls: Sequence[Mapping[str, Any]]) -> Model:
+    """The artifact of a model gives what the model does."""
+    compiled.save(path)
+    loaded = tessella.load(path)
     for feeds in calls:
-        wanted: Sequence[Any] = session.run(None, dict(feeds))
-        for found in (run(proto, feeds), compiled.run(None, feeds)):
-            same(list(found), list(wanted))
-    return compiled
+        same(loaded.run(None, feeds), compiled.run(None, feeds))
+    return loaded
 
 
 # ** known at import **
@@ -128,10 +116,7 @@ def test_parts_whose_sizes_are_computed(tmp_path: Path) -> None:
         for sizes, at in (([2, 3, 1], 1), ([6], -1), ([1, 5], 0), ([4, 2], 0))
     ]
     compiled = compare(proto, *calls)
-    compiled.save(tmp_path / "m.tsl")
-    loaded = tessella.load(tmp_path / "m.tsl")
-    for feeds in calls:
-        same(loaded.run(None, feeds), compiled.run(None, feeds))
+    check_saved(compiled, tmp_path / "m.tsl", calls)
     with pytest.raises(ExecutionError, match="no such position"):
         compiled.run(None, {**calls[0], "at": np.array(3)})
 
@@ -147,10 +132,7 @@ def test_an_input_that_is_a_sequence(tmp_path: Path) -> None:
     lists = ([normal(n, 2, seed=n) for n in sizes] for sizes in ((3, 1), (), (5, 6, 7)))
     calls = [{"s": each, "x": normal(1, 2), "at": np.array(0)} for each in lists]
     compiled = compare(proto, *calls)
-    compiled.save(tmp_path / "m.tsl")
-    loaded = tessella.load(tmp_path / "m.tsl")
-    for feeds in calls:
-        same(loaded.run(None, feeds), compiled.run(None, feeds))
+    check_saved(compiled, tmp_path / "m.tsl", calls)
     assert str(compiled.inputs[0]) == "s: sequence"
     with pytest.raises(InputError, match="no sequence"):
         compiled.run(None, {**calls[0], "s": normal(3, 2)})
@@ -250,10 +232,7 @@ def test_a_program_for_values_that_another_model_has(tmp_path: Path) -> None:
     proto = model(nodes, inputs, [value("y", None)], weights={"last": np.array(-1)})
     calls = [{"s": [normal(n)], "k": np.array([k])} for n, k in ((3, 1), (4, 1), (3, 2))]
     compiled = compare(proto, *calls)
-    compiled.save(tmp_path / "m.tsl")
-    loaded = tessella.load(tmp_path / "m.tsl")
-    for feeds in calls:
-        same(loaded.run(None, feeds), compiled.run(None, feeds))
+    loaded = check_saved(compiled, tmp_path / "m.tsl", calls)
     with pytest.raises(ShapeError, match="no program for what its steps found"):
         loaded.run(None, {"s": [normal(3)], "k": np.array([3])})
 

@@ -17,7 +17,8 @@ from tessella.frontends.onnx import OnnxSource
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.support.errors import ExecutionError
-from tests.frontends.onnx.models import Array, model, run, value
+from tests.frontends.onnx import models
+from tests.frontends.onnx.models import Array, model, value
 from tests.generators.scans import make
 from tests.turns import take_turns
 
@@ -58,14 +59,7 @@ def loop(
 
 def compare(proto: onnx.ModelProto, *calls: Mapping[str, Array], is_native: bool = True) -> None:
     """One model for all calls. Only what follows a native one may be cut off."""
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
-    compiled = tessella.compile(proto)
-    for feeds in calls:
-        expected: Sequence[Any] = session.run(None, dict(feeds))
-        for found in (run(proto, feeds), compiled.run(None, feeds)):
-            for y, wanted in zip(found, expected, strict=True):
-                assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
-                np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+    models.compare(proto, *calls)
     shapes = {name: array.shape for name, array in calls[0].items()}
     graph = OnnxSource(proto).graph(shapes)
     steps = [] if graph.rest is None else [step.op for step in graph.rest.steps]
