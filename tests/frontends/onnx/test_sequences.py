@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 import tessella
 from tessella.driver.model import Model
 from tessella.runtime import rest
+from tessella.runtime.loaded import LoadedModel
 from tessella.support.errors import ExecutionError, InputError, ShapeError, TessellaError
 from tests.frontends.onnx.models import compare, model, same, value
 from tests.generators.scans import make
@@ -29,7 +30,7 @@ def sequence(name: str) -> onnx.ValueInfoProto:
     return helper.make_value_info(name, LIST)
 
 
-def check_saved(compiled: Model, path: Path, calls: Sequence[Mapping[str, Any]]) -> Model:
+def check_saved(compiled: Model, path: Path, calls: Sequence[Mapping[str, Any]]) -> LoadedModel:
     """The artifact of a model gives what the model does."""
     compiled.save(path)
     loaded = tessella.load(path)
