@@ -15,8 +15,8 @@ from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp
 from tessella.lowering.pieces import Piece, pieces
 from tessella.passes.base import segments
 from tessella.passes.tile.cost import kernel_cycles, runs
-from tessella.passes.tile.model import overlapped
 from tessella.passes.tile.parallel import modelled
+from tessella.passes.tile.traffic import overlapped
 from tessella.runtime.events import Work
 from tessella.support.sizes import Size, estimated, product
 from tessella.targets import Target

@@ -12,21 +12,19 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 
-from xdsl.dialects import arith, math, vector
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
 
-from tessella.dialects.arith import CASTS, SelectOp, element_of
-from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.rt import PrefetchOp
-from tessella.dialects.tile import ContractOp, YieldOp
+from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
-from tessella.lowering.aggregate import accumulate, greater, greatest, horizontal, identity
+from tessella.lowering.aggregate import accumulate, greatest, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.bounds import Bounds
+from tessella.lowering.combine import Combine
 from tessella.lowering.loads import Loads
+from tessella.lowering.panels import Panels
 from tessella.lowering.point import Extent, Point, Step
 from tessella.lowering.prefetch import Ahead
 from tessella.lowering.stores import Stores
@@ -44,7 +42,6 @@ from tessella.support.sizes import (
     Size,
     UndecidedSizeError,
     at_most,
-    bounds_of,
     ceil_div,
     expression,
     symbols_of,
@@ -85,21 +82,18 @@ class Statement:
         self.flat = flat
         self.s = schedule
         self.step = step
-        self.ahead = ahead
         self.buffers = [buffers[v] for v in op.tensors]
         self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
         self.constraints = self.plan.constraints
         self.bounds = Bounds(emitter, self.constraints.bounds, flat.ranges, schedule.rows)
         self.reduces_lanes = self.plan.sums_lanes
-        self.bodies = Bodies(emitter, schedule, buffers, code)
-        self.loads = Loads(emitter, flat, schedule, self.plan, self.buffers, self.bodies)
-        self.stores = Stores(
-            emitter, op, schedule, self.plan, self.buffers, self.bodies, self.loads
+        bodies = Bodies(emitter, schedule, buffers, code)
+        loads = Loads(emitter, flat, schedule, self.plan, self.buffers, bodies)
+        self.panels = Panels(emitter, flat, schedule, self.plan, self.buffers)
+        self.combine = Combine(
+            emitter, op, schedule, self.plan, bodies, loads, self.panels, tuple(ahead)
         )
-        self.element = tensor_type(op.res).element_type
-        last = op.combine.block.last_op
-        assert isinstance(last, YieldOp)
-        self.combined = last.value.type
+        self.stores = Stores(emitter, op, schedule, self.plan, self.buffers, bodies, loads)
 
     def emit(self) -> None:
         """Append the loops to the emitter's block."""
@@ -274,12 +268,11 @@ class Statement:
     # ** the register tile **
 
     def _tile(self, point: Point) -> None:
-        if self.s.prefetch and any(o.is_panel for o in self.plan.read):
-            point = replace(point, line=self._line(point))
+        point = self.panels.at(point)
         if self.op.is_map:
-            values = self._combine(point, [], point.rows)
+            values = self.combine.emit(point, [], point.rows)
         else:
-            zero = identity(self.e, self.op.aggregation.data, self.combined, self.s.vector)
+            zero = identity(self.e, self.op.aggregation.data, self.combine.element, self.s.vector)
             count = self.s.vectors if self.reduces_lanes else point.vectors
             start = [zero] * (len(point.rows) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
@@ -302,7 +295,7 @@ class Statement:
         self, names: Sequence[str], point: Point, sums: list[SSAValue], rows: Sequence[int]
     ) -> list[SSAValue]:
         if not names:
-            return [v.ssa for v in self._combine(point, sums, rows)]
+            return [v.ssa for v in self.combine.emit(point, sums, rows)]
         name, rest = names[0], names[1:]
         if self.s.partial is not None and name == self.s.partial[0] and not point.part:
             return self._reduce_in_parts(names, self.s.partial[1], point, sums, rows)
@@ -337,7 +330,7 @@ class Statement:
         """Partial sums of so many values of the first index, each added to the totals."""
         name, kind = names[0], self.op.aggregation.data
         extent = self.flat.ranges[name]
-        zero = identity(self.e, kind, self.combined, self.s.vector)
+        zero = identity(self.e, kind, self.combine.element, self.s.vector)
         for tiles in split(extent, size, (0, extent), overlap=False):
 
             def add(
@@ -469,132 +462,3 @@ class Statement:
 
             sums = self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, loop_body, 0)
         return sums
-
-    # ** panels **
-
-    @cached_property
-    def _inside_panel(self) -> Mapping[str, int]:
-        """The loops that run the register tiles of a panel, with their steps."""
-        inside = self.s.order[self.s.order.index(self.s.vector or "") + 1 :]
-        return {name: self.s.row_tile if name == self.s.rows else 1 for name in inside}
-
-    @cached_property
-    def _asked(self) -> int:
-        """How many of the lines of a point each register tile of a panel asks for: together all,
-        even if there are as few as can be."""
-        ranges = {name: bounds_of(self.flat.ranges[name])[0] for name in self._inside_panel}
-        tiles = prod(ceil_div(ranges[n], step) for n, step in self._inside_panel.items())
-        return ceil_div(self.s.vectors, tiles)
-
-    def _line(self, point: Point) -> Pos:
-        """Other lines for each register tile that shares a panel, so that together they ask for all
-        of the next one."""
-        number, values = AffineExpr.constant(0), list[SSAValue]()
-        for name, step in self._inside_panel.items():
-            pos = point.indices[name]
-            if pos.ssa is not None:
-                number += AffineExpr.dimension(len(values)) // step
-                values.append(pos.ssa)
-        if not values:
-            return Pos()
-        groups = ceil_div(self.s.vectors, self._asked)
-        return Pos(self.e.apply(number % groups * self._asked, values))
-
-    def _prefetch(self, point: Point) -> None:
-        if point.line is None or self.s.vector is None:
-            return
-        for operand, plan in enumerate(self.plan.read):
-            if plan.is_panel:
-                stride = self.flat.accesses[operand].stride(self.s.vector)
-                next_panel = point.offsets[operand] + self.s.width * stride
-                for line in range(self._asked):
-                    pos = self.e.step(next_panel, point.line + line, self.s.lanes)
-                    self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
-
-    def _ask(self, point: Point, row: int, u: int) -> None:
-        """Ask for the lines that other statements, or the next step, need at this vector."""
-        for ahead in self.ahead:
-            if u * self.s.lanes % ahead.line == 0:
-                pos = self.loads.address(ahead.operand, point, row, u) + ahead.shift
-                at = self.e.at(pos)
-                self.e.effect(PrefetchOp(ahead.buffer, at, level=1, write=ahead.write))
-
-    # ** points **
-
-    def _combine(self, point: Point, sums: list[SSAValue], rows: Sequence[int]) -> list[Val]:
-        """The tile's values after this point; for a map, the values themselves."""
-        width = self.s.vectors if self.reduces_lanes else point.vectors
-        results = [Val(v, self.s.vector is not None) for v in sums]
-        maps = self.op.is_map
-        fused, product = self.op.is_multiply_add, self.op.summed_product
-        number = self.op.greatest_number
-        self._prefetch(point)
-        for row in rows:
-            for u in range(point.vectors):
-                self._ask(point, row, u)
-                mask = self.loads.mask(point, row, u)
-                load = self.loads.load_or_zero if fused else self.loads.load
-                args = [load(n, point, row, u, mask) for n in range(self.flat.inputs)]
-                slot = row * width + u
-                if fused:
-                    old = results[slot].ssa
-                    wide = [self._widened(x) for x in args]
-                    results[slot] = Val(self._fma(wide, old), self.s.vector is not None)
-                    continue
-                block, tail = self.op.combine.block, point.tail_of(u)
-                if product is not None:
-                    old = results[slot].ssa
-                    place = point.indices, row, u, tail
-                    new = self._fma(self.bodies.operands(product, block, args, *place), old)
-                    results[slot] = self._kept(mask, new, old)
-                    continue
-                if number is not None:
-                    old = results[slot].ssa
-                    place = point.indices, row, u, tail
-                    x, _ = self.bodies.operands(number, block, args, *place)
-                    new = greater(self.e, self.e.spread(x), old)
-                    results[slot] = self._kept(mask, new, old)
-                    continue
-                value = self.bodies.run(block, args, point.indices, row, u, tail)
-                if maps:
-                    results.append(self._default(value, mask))
-                    continue
-                kind, old = self.op.aggregation.data, results[slot].ssa
-                new = accumulate(self.e, kind, old, self.e.spread(value))
-                results[slot] = self._kept(mask, new, old)
-        self.loads.forget()
-        return results
-
-    def _kept(self, mask: Val | None, new: SSAValue, old: SSAValue) -> Val:
-        """The new value where the point counts."""
-        if mask is not None:
-            new = self.e.op(SelectOp(self.e.spread(mask), new, old))
-        return Val(new, self.s.vector is not None)
-
-    def _default(self, value: Val, mask: Val | None) -> Val:
-        if mask is None:
-            return value
-        default = self.op.default
-        assert default is not None, "an assignment that leaves its operands has a default"
-        other = self.e.constant(default, self.element)
-        if not (mask.varying or value.varying):
-            return Val(self.e.op(SelectOp(mask.ssa, value.ssa, other)))
-        spread = self.e.spread(Val(other))
-        chosen = SelectOp(self.e.spread(mask), self.e.spread(value), spread)
-        return Val(self.e.op(chosen), varying=True)
-
-    def _widened(self, x: Val) -> Val:
-        """An operand of a product as an element of the accumulator, made once for each load."""
-        if element_of(x.ssa.type) == self.combined:
-            return x
-        to = self.e.vector_type(self.combined) if x.varying else self.combined
-        make = CASTS["arith.extf"]
-        return self.bodies.cached(
-            ("widened", x.ssa), lambda: Val(self.e.op(make(x.ssa, to)), x.varying)
-        )
-
-    def _fma(self, args: Sequence[Val], total: SSAValue) -> SSAValue:
-        if self.s.vector is None:
-            return self.e.op(math.FmaOp(args[0].ssa, args[1].ssa, total))
-        a, b = (self.e.spread(x) for x in args)
-        return self.e.add(vector.FMAOp, [a, b, total], total.type)

@@ -9,10 +9,10 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.estimates import bytes_in
-from tessella.passes.tile.model import overlapped
 from tessella.passes.tile.nest import share_loops
 from tessella.passes.tile.packing import split_statement
 from tessella.passes.tile.search import best_schedule
+from tessella.passes.tile.traffic import overlapped
 from tessella.targets import Target
 
 

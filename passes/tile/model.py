@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tessella.dialects.elements import element_of
 from tessella.dialects.tile import (
     ContractOp,
     IndexOp,
@@ -31,6 +30,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
+from tessella.passes.tile.traffic import Traffic, overlapped
 from tessella.targets import Target
 
 # "Without it": how many of 411 choices (every fifth statement of `bench.cases` and the models of
@@ -43,14 +43,6 @@ LOOP_CYCLES = 0.5
 LOAD_CYCLES = 0.1
 """Of a load beyond its port: operands come from the second level of cache as often as from the
 first. Without it 65, 2% in the mean and 7% at most."""
-HIDDEN = 0.9
-"""The share of the shorter of computing and loading that hides behind the longer one. With all of
-it 58, 1% in the mean and 9% at most. The same share of what other levels deliver hides behind the
-slowest one: with all of that, depthwise convolutions in nhwc read their rows three times from the
-second level (3x3, 144 channels of 56x56: 74 instead of 65 us), and MobileNet V2 takes 4% longer."""
-CACHE_SHARE = 0.75
-"""The share of a cache that a statement can count on. With all of it 39, 3% in the mean and 33% at
-most."""
 PANEL_WAYS = 2
 """Ways of a set of the first level of cache that other operands take."""
 CONFLICT_CYCLES = 0.25
@@ -94,21 +86,6 @@ class Estimate:
         return overlapped(self.core, self.memory)
 
 
-def overlapped(*cycles: float) -> float:
-    """Total cycles of what runs in parallel: what is shorter than the longest counts in part."""
-    longest = max(cycles, default=0.0)
-    return longest + (1.0 - HIDDEN) * (sum(cycles) - longest)
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop of the nest: an index, its number of iterations, and its step."""
-
-    name: str
-    trips: int
-    step: int
-
-
 @dataclass(frozen=True)
 class Model:
     """Estimates schedules of one statement, flattened with the layouts of its operands. The sizes
@@ -119,12 +96,17 @@ class Model:
     target: Target
 
     @cached_property
+    def traffic(self) -> Traffic:
+        """What the statement moves between the caches."""
+        return Traffic(self.op, self.flat, self.target)
+
+    @cached_property
     def is_map(self) -> bool:
         return self.op.is_map
 
     def estimate(self, s: Schedule) -> Estimate:
         """The modelled cycles of the whole statement under a schedule."""
-        return replace(self.computing(s), traffic=self.traffic(s))
+        return replace(self.computing(s), traffic=self.traffic.cycles(s))
 
     def computing(self, s: Schedule) -> Estimate:
         """The estimate without the traffic between the caches. It takes half the time."""
@@ -196,20 +178,9 @@ class Model:
         def cycles(rows: int) -> float:
             full, rest = divmod(extent, rows)
             core = once + outer * (full * tiles(rows) + (tiles(rest) if rest else 0.0))
-            return overlapped(core, self._least_memory)
+            return overlapped(core, self.traffic.least)
 
         return cycles
-
-    @cached_property
-    def _least_memory(self) -> float:
-        """Cycles to load each operand once, if no cache holds all of them."""
-        sizes = [self._bytes(i, self.flat.ranges) for i in range(len(self.flat.accesses))]
-        levels = (
-            sum(sizes[:-1], written * sizes[-1]) / bandwidth
-            for _, capacity, bandwidth, written in self._levels
-            if sum(sizes) > capacity * CACHE_SHARE
-        )
-        return overlapped(*levels)
 
     def _tiles(self, s: Schedule, outer: int) -> Iterator[tuple[int, int, int]]:
         """(rows, vectors, count) of the register tiles."""
@@ -259,7 +230,7 @@ class Model:
         pages than the first-level TLB holds."""
         cycles = 0.0
         for operand in range(self.flat.inputs) if operands is None else operands:
-            a, size = self.flat.accesses[operand], self._sizes[operand]
+            a, size = self.flat.accesses[operand], self.traffic.sizes[operand]
             pages, points = 1.0, 1
             for name in reversed(s.reduction):
                 step = min(1.0, abs(a.stride(name)) * size / self.target.page)
@@ -310,7 +281,7 @@ class Model:
         page = self.target.page
         if rows + PANEL_WAYS <= self.target.l1 // page:
             return 0.0
-        inputs = zip(self._inputs(s), self._sizes, strict=False)
+        inputs = zip(self._inputs(s), self.traffic.sizes, strict=False)
         conflicts = sum(o.by_row and o.row_stride * size % page == 0 for (o, _), size in inputs)
         return conflicts * rows * CONFLICT_CYCLES
 
@@ -458,131 +429,6 @@ class Model:
         forms = (form for access, o in operands if o.is_window for form in access)
         moving = (form for form in forms if s.rows is not None and form.coefficient(s.rows))
         return {n for form in moving for n, _ in form.terms} & set(self.flat.reduced)
-
-    # ** memory **
-
-    def nest(self, s: Schedule) -> list[Loop]:
-        """The loops from the outermost to the innermost."""
-        extents = dict(self.flat.ranges)
-        loops: list[Loop] = []
-        for name, size in s.blocks:
-            loops.append(Loop(name, -(-extents[name] // size), size))
-            extents[name] = size
-        steps = {s.rows: s.row_tile, s.vector: s.width}
-        for name in (*s.order, *s.reduction):
-            step = steps.get(name, 1)
-            loops.append(Loop(name, -(-extents[name] // step), step))
-        return loops
-
-    def traffic(self, s: Schedule) -> dict[str, float]:
-        """Cycles of the traffic from each level of the caches."""
-        loops = self.nest(s)
-        prints = self._footprints(s, loops)
-        return {
-            level: self._moved(loops, prints, capacity * CACHE_SHARE, written) / bandwidth
-            for level, capacity, bandwidth, written in self._levels
-        }
-
-    @cached_property
-    def _levels(self) -> tuple[tuple[str, int, float, int], ...]:
-        """(name, bytes of the cache before it, bytes per cycle, passes of written bytes). Beyond
-        the second level, a written line is first read, and written back later."""
-        t = self.target
-        return (
-            ("L2", t.l1, t.l2_bandwidth, 1),
-            ("L3", t.l2, t.l3_bandwidth, 2),
-            ("memory", t.l3, t.memory_bandwidth, 2),
-        )
-
-    def _footprints(self, s: Schedule, loops: Sequence[Loop]) -> list[list[float]]:
-        """Bytes of each operand that the loops from a position inwards touch, by position."""
-        extents = dict.fromkeys(self.flat.ranges, 1)
-        if s.rows is not None:
-            extents[s.rows] = s.row_tile
-        if s.vector is not None:
-            extents[s.vector] = s.width
-        result = [[self._bytes(i, extents) for i in range(len(self._moving))]]
-        for loop in reversed(loops):
-            extents[loop.name] = min(self.flat.ranges[loop.name], loop.trips * loop.step)
-            inside = zip(self._moving, result[-1], strict=True)
-            result.append(
-                [
-                    self._bytes(i, extents) if loop.name in moving else size
-                    for i, (moving, size) in enumerate(inside)
-                ]
-            )
-        return result[::-1]
-
-    def _bytes(self, operand: int, extents: Mapping[str, int]) -> float:
-        """Bytes of the lines of an operand that these extents of the indices touch. What windows
-        share counts once: positions that are no further apart than those of smaller steps reach."""
-        run, elements, span = 1, 1, 1
-        unit, count, lies_apart = 1, 1, True
-        for name, step, room, contiguous, even in self._steps[operand]:
-            extent = extents[name]
-            if extent == 1:
-                continue
-            span += step * ((max(room, extent)) - 1)  # called for each loop
-            if even and step <= unit * count and step % unit == 0:
-                count += step // unit * (extent - 1)
-            else:
-                elements, run = elements * count, run if lies_apart else run * count
-                unit, count, lies_apart = step, extent, True
-            lies_apart = lies_apart and not contiguous
-        elements, run = elements * count, run if lies_apart else run * count
-        size = self._sizes[operand]
-        line = self.target.cache_line // size
-        whole = elements / run * (-(-run // line) * line)
-        return float(min(whole, max(span, line), self.flat.accesses[operand].size)) * size
-
-    @cached_property
-    def _steps(self) -> list[list[tuple[str, int, int, bool, bool]]]:
-        """(index, elements per step, contiguous elements, whether neighbours are contiguous,
-        whether all steps are the same) of each operand, small steps first."""
-        return [
-            sorted([(n, *_step(a, n)) for n in moving], key=lambda step: (step[1], step[0]))
-            for a, moving in zip(self.flat.accesses, self._moving, strict=True)
-        ]
-
-    @cached_property
-    def _moving(self) -> list[frozenset[str]]:
-        """The indices that move each operand."""
-        return [frozenset({*a.strides, *a.lanes}) for a in self.flat.accesses]
-
-    @cached_property
-    def _sizes(self) -> list[int]:
-        return [element_of(v.type).bits // 8 for v in self.op.tensors]
-
-    def _moved(
-        self,
-        loops: Sequence[Loop],
-        prints: Sequence[Sequence[float]],
-        capacity: float,
-        written: int,
-    ) -> float:
-        """Bytes that enter a cache of this capacity: none if it holds all operands, as they stay in
-        the first cache that does. Written bytes count the given number of times."""
-        inside = next((p for p, each in enumerate(prints) if sum(each) <= capacity), len(loops))
-        if inside == 0:
-            return 0.0
-        # the first loop that does not fit passes once over what its steps share, or do not
-        first = inside - 1
-        total = 0.0
-        for i, a in enumerate(self.flat.accesses):
-            moving = self._moving[i]
-            trips, reused = 1, loops[first].name not in moving
-            for loop in reversed(loops[:first]):
-                reused = reused and loop.name not in moving
-                if not reused:
-                    trips *= loop.trips
-            count = written if a is self.flat.out else 1
-            total += count * trips * prints[first][i]
-        return total
-
-
-def _step(a: FlatAccess, name: str) -> tuple[int, int, bool, bool]:
-    lane = abs(a.lane_stride(name))
-    return max(lane, abs(a.stride(name))), a.room.get(name, 0), lane == 1, name not in a.lanes
 
 
 def body_ops(op: ContractOp) -> float:

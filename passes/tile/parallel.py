@@ -21,8 +21,9 @@ from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.cost import runs
 from tessella.passes.tile.estimates import bytes_in
-from tessella.passes.tile.model import Loop, Model, overlapped
+from tessella.passes.tile.model import Model
 from tessella.passes.tile.parts import Divided, part_of
+from tessella.passes.tile.traffic import Loop, loop_nest, overlapped
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -153,7 +154,7 @@ def tile_of(s: Schedule, name: str) -> int:
 def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
     """The outermost loop of each index, from the outside."""
     seen: set[str] = set()
-    for loop in model.nest(s):
+    for loop in loop_nest(model.flat, s):
         if loop.name not in seen and loop.trips > 1:
             yield loop
         seen.add(loop.name)

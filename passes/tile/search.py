@@ -109,7 +109,7 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
     model = problem.model(choice.layouts)
     whole = {*problem.reaches, *problem.symbolic}
     schedules = [choice.schedule, *_with_blocks(model, choice.schedule, whole)]
-    traffics = [model.traffic(s) for s in schedules]
+    traffics = [model.traffic.cycles(s) for s in schedules]
     best = min(range(len(schedules)), key=lambda i: max(traffics[i].values()))
     estimate = replace(choice.estimate, traffic=traffics[best])
     return replace(choice, schedule=schedules[best], estimate=estimate)

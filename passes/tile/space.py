@@ -181,7 +181,7 @@ class TileFamily:
         choice = Choice(schedule, model.computing(schedule), self._layouts, penalty, copies)
         if choice.cycles > most:
             return None
-        estimate = replace(choice.estimate, traffic=model.traffic(schedule))
+        estimate = replace(choice.estimate, traffic=model.traffic.cycles(schedule))
         return replace(choice, estimate=estimate)
 
     @property

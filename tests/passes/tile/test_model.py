@@ -23,9 +23,10 @@ from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
 from tessella.passes.tile import search
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.model import Estimate, Model, overlapped
+from tessella.passes.tile.model import Estimate, Model
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.search import all_choices, best_schedule
+from tessella.passes.tile.traffic import overlapped
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.generators.tile_statements import statement

@@ -1,0 +1,146 @@
+"""The points of a register tile: what a statement computes there, and how it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.dialects import arith, math, vector
+from xdsl.ir import Attribute, SSAValue
+
+from tessella.dialects.arith import CASTS, SelectOp, element_of
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.rt import PrefetchOp
+from tessella.dialects.tile import ContractOp, YieldOp
+from tessella.dialects.tile.attributes import Schedule
+from tessella.lowering.aggregate import accumulate, greater
+from tessella.lowering.body import Bodies
+from tessella.lowering.loads import Loads
+from tessella.lowering.panels import Panels
+from tessella.lowering.point import Point
+from tessella.lowering.prefetch import Ahead
+from tessella.lowering.values import Emitter, Val
+from tessella.passes.tile.plan import AccessPlan
+
+
+@dataclass(frozen=True)
+class Combine:
+    """Emits the combine body of a statement at the points of a register tile."""
+
+    e: Emitter
+    op: ContractOp
+    s: Schedule
+    plan: AccessPlan
+    bodies: Bodies
+    loads: Loads
+    panels: Panels
+    ahead: Sequence[Ahead]
+
+    @cached_property
+    def element(self) -> Attribute:
+        """The element of the accumulators."""
+        last = self.op.combine.block.last_op
+        assert isinstance(last, YieldOp)
+        return last.value.type
+
+    def emit(self, point: Point, sums: Sequence[SSAValue], rows: Sequence[int]) -> list[Val]:
+        """The tile's values after this point; for a map, the values themselves."""
+        width = self.s.vectors if self.plan.sums_lanes else point.vectors
+        results = [Val(v, self._varies) for v in sums]
+        self.panels.ask(point)
+        for row in rows:
+            for u in range(point.vectors):
+                self._ask(point, row, u)
+                if self.op.is_map:
+                    results.append(self._mapped(point, row, u))
+                else:
+                    slot = row * width + u
+                    results[slot] = self._added(point, row, u, results[slot].ssa)
+        self.loads.forget()
+        return results
+
+    def _ask(self, point: Point, row: int, u: int) -> None:
+        """Ask for the lines that other statements, or the next step, need at this vector."""
+        for ahead in self.ahead:
+            if u * self.s.lanes % ahead.line == 0:
+                pos = self.loads.address(ahead.operand, point, row, u) + ahead.shift
+                at = self.e.at(pos)
+                self.e.effect(PrefetchOp(ahead.buffer, at, level=1, write=ahead.write))
+
+    @property
+    def _varies(self) -> bool:
+        return self.s.vector is not None
+
+    # ** maps **
+
+    def _mapped(self, point: Point, row: int, u: int) -> Val:
+        mask = self.loads.mask(point, row, u)
+        args = [self.loads.load(n, point, row, u, mask) for n in range(self.plan.inputs)]
+        tail = point.tail_of(u)
+        value = self.bodies.run(self.op.combine.block, args, point.indices, row, u, tail)
+        return value if mask is None else self._default(value, mask)
+
+    def _default(self, value: Val, mask: Val) -> Val:
+        default = self.op.default
+        assert default is not None, "an assignment that leaves its operands has a default"
+        other = self.e.constant(default, tensor_type(self.op.res).element_type)
+        if not (mask.varying or value.varying):
+            return Val(self.e.op(SelectOp(mask.ssa, value.ssa, other)))
+        spread = self.e.spread(Val(other))
+        chosen = SelectOp(self.e.spread(mask), self.e.spread(value), spread)
+        return Val(self.e.op(chosen), varying=True)
+
+    # ** sums **
+
+    @cached_property
+    def _is_multiply_add(self) -> bool:
+        return self.op.is_multiply_add
+
+    @cached_property
+    def _product(self) -> arith.MulfOp | None:
+        return self.op.summed_product
+
+    @cached_property
+    def _number(self) -> arith.MaxnumfOp | None:
+        return self.op.greatest_number
+
+    def _added(self, point: Point, row: int, u: int, old: SSAValue) -> Val:
+        mask, inputs = self.loads.mask(point, row, u), range(self.plan.inputs)
+        if self._is_multiply_add:
+            args = [self.loads.load_or_zero(n, point, row, u, mask) for n in inputs]
+            return Val(self._fma([self._widened(x) for x in args], old), self._varies)
+        args = [self.loads.load(n, point, row, u, mask) for n in inputs]
+        new = self._counted(point, row, u, args, old)
+        if mask is not None:
+            new = self.e.op(SelectOp(self.e.spread(mask), new, old))
+        return Val(new, self._varies)
+
+    def _counted(
+        self, point: Point, row: int, u: int, args: Sequence[Val], old: SSAValue
+    ) -> SSAValue:
+        """The accumulator after a point, by the instruction that adds most at once."""
+        block, place = self.op.combine.block, (point.indices, row, u, point.tail_of(u))
+        if self._product is not None:
+            return self._fma(self.bodies.operands(self._product, block, args, *place), old)
+        if self._number is not None:
+            x, _ = self.bodies.operands(self._number, block, args, *place)
+            return greater(self.e, self.e.spread(x), old)
+        value = self.bodies.run(block, args, *place)
+        return accumulate(self.e, self.op.aggregation.data, old, self.e.spread(value))
+
+    def _widened(self, x: Val) -> Val:
+        """An operand of a product as an element of the accumulator, made once for each load."""
+        if element_of(x.ssa.type) == self.element:
+            return x
+        to = self.e.vector_type(self.element) if x.varying else self.element
+        make = CASTS["arith.extf"]
+        return self.bodies.cached(
+            ("widened", x.ssa), lambda: Val(self.e.op(make(x.ssa, to)), x.varying)
+        )
+
+    def _fma(self, args: Sequence[Val], total: SSAValue) -> SSAValue:
+        if self.s.vector is None:
+            return self.e.op(math.FmaOp(args[0].ssa, args[1].ssa, total))
+        a, b = (self.e.spread(x) for x in args)
+        return self.e.add(vector.FMAOp, [a, b, total], total.type)

@@ -1,0 +1,76 @@
+"""Prefetches of the next panel of packed operands, by the register tiles that share a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from tessella.dialects.rt import PrefetchOp
+from tessella.dialects.tile.attributes import Schedule
+from tessella.dialects.tile.flat import Flat
+from tessella.lowering.point import Point
+from tessella.lowering.values import Emitter, Pos
+from tessella.passes.tile.plan import AccessPlan
+from tessella.support.sizes import bounds_of, ceil_div
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Asks for the next panels of a statement's operands."""
+
+    e: Emitter
+    flat: Flat
+    s: Schedule
+    plan: AccessPlan
+    buffers: Sequence[SSAValue]
+
+    def at(self, point: Point) -> Point:
+        """A register tile's point, with the line that it asks for."""
+        if not self.s.prefetch or not any(o.is_panel for o in self.plan.read):
+            return point
+        return replace(point, line=self._line(point))
+
+    def _line(self, point: Point) -> Pos:
+        """Other lines for each register tile that shares a panel, so that together they ask for all
+        of the next one."""
+        number, values = AffineExpr.constant(0), list[SSAValue]()
+        for name, step in self._inside.items():
+            pos = point.indices[name]
+            if pos.ssa is not None:
+                number += AffineExpr.dimension(len(values)) // step
+                values.append(pos.ssa)
+        if not values:
+            return Pos()
+        groups = ceil_div(self.s.vectors, self._asked)
+        return Pos(self.e.apply(number % groups * self._asked, values))
+
+    def ask(self, point: Point) -> None:
+        """Ask for lines that the same point of the next panel reads."""
+        if point.line is None or self.s.vector is None:
+            return
+        for operand, plan in enumerate(self.plan.read):
+            if plan.is_panel:
+                stride = self.flat.accesses[operand].stride(self.s.vector)
+                next_panel = point.offsets[operand] + self.s.width * stride
+                for line in range(self._asked):
+                    pos = self.e.step(next_panel, point.line + line, self.s.lanes)
+                    self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
+
+    @cached_property
+    def _inside(self) -> Mapping[str, int]:
+        """The loops that run the register tiles of a panel, with their steps."""
+        inside = self.s.order[self.s.order.index(self.s.vector or "") + 1 :]
+        return {name: self.s.row_tile if name == self.s.rows else 1 for name in inside}
+
+    @cached_property
+    def _asked(self) -> int:
+        """How many of the lines of a point each register tile of a panel asks for: together all,
+        even if there are as few as can be."""
+        ranges = {name: bounds_of(self.flat.ranges[name])[0] for name in self._inside}
+        tiles = prod(ceil_div(ranges[n], step) for n, step in self._inside.items())
+        return ceil_div(self.s.vectors, tiles)
