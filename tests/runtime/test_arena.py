@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 
 from tessella.runtime.arena import ALIGNMENT, HUGE_PAGE, KEPT, Recycler, Workspace, address, aligned
@@ -16,6 +19,19 @@ def test_aligned() -> None:
         assert block.size == size
         assert block.ctypes.data % ALIGNMENT == 0
         block[:] = 1
+
+
+def test_large_blocks_may_have_huge_pages() -> None:
+    """Memory that processes could share has none where the system gives them on request."""
+    block = aligned(HUGE_PAGE)
+    maps = re.findall(
+        r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: (.*?)$",
+        Path("/proc/self/smaps").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+    where = block.ctypes.data
+    [flags] = [each for start, stop, each in maps if int(start, 16) <= where < int(stop, 16)]
+    assert {"hg", "sh"} & {*flags.split()} == {"hg"}
 
 
 def test_address() -> None:
