@@ -97,12 +97,6 @@ def reaches(op: ContractOp) -> Mapping[str, Reach]:
     return found
 
 
-def has_diagonal(op: ContractOp, name: str) -> bool:
-    """Whether a statement writes a number where another index is beyond a form of this one."""
-    outside = _outside(op)
-    return outside is not None and outside.last.coefficient(name) != 0
-
-
 def _as_read(op: ContractOp, name: str) -> Reach | None:
     """The reach of a reduced index, one of whose operands does not count beyond."""
     for number, value in enumerate(op.inputs):

@@ -15,7 +15,8 @@ from math import prod
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tessella.dialects.sizes import is_static
+from tessella.dialects.elements import bytes_of
+from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import (
     AtAttr,
     ContractOp,
@@ -29,7 +30,6 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.nest import can_share, counted, depth, lives_within, shared_loops
-from tessella.dialects.tile.reach import GRANULE, has_diagonal
 from tessella.dialects.tile.windows import infer_windows
 from tessella.passes.tile.estimates import bytes_in, count_of, points, shape_in
 from tessella.passes.tile.model import body_ops
@@ -41,7 +41,7 @@ from tessella.passes.tile.sums import (
     saved,
     streams,
 )
-from tessella.support.sizes import Size, bounds_of, estimated
+from tessella.support.sizes import USUAL, Size, bounds_of, estimated
 from tessella.targets import Target
 
 LEAST_ROWS = 8
@@ -118,7 +118,7 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
     inner = [(each, 1) for each in _inside(ops, plain, room, target)]
     loops: list[tuple[_Class, int]] = []
     for each in classes:
-        if _touched(ops, [*loops, *inner]) <= room and not _saves_more(each):
+        if _touched(ops, [*loops, *inner]) <= room and not _outgrows(each):
             break
         grain = _grain(each, ops, target)
         loops.append((each, _step(ops, [*loops, *inner], each, room, grain)))
@@ -135,12 +135,16 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
             _unshare(kernel)
 
 
-def _saves_more(loop: _Class) -> bool:
-    """Whether steps of rows leave out what lies beyond a diagonal, which is nothing of usual sizes,
-    and half of large ones."""
-    _, most = bounds_of(loop.extent)
-    rows = (op for op, name in loop.names.items() if has_diagonal(op, name))
-    return not is_static([loop.extent]) and most > GRANULE and any(rows)
+def _outgrows(loop: _Class) -> bool:
+    """Whether a loop may be longer than usual, so that what fits into a cache for usual sizes does
+    not for others, and is never too short for a step with products."""
+    return _may_be_long(loop.extent) and bounds_of(loop.extent)[0] >= FAR_ROWS
+
+
+def _may_be_long(size: Size) -> bool:
+    """Whether a range depends on symbols and may be longer than usual."""
+    least, most = bounds_of(size)
+    return least != most > USUAL
 
 
 def _inside(
@@ -261,9 +265,9 @@ def _steps(op: ContractOp, loops: Sequence[tuple[_Class, int]]) -> dict[str, int
 
 
 def _read(ops: Sequence[ContractOp]) -> int:
-    """Bytes of the kernel's arguments that statements read."""
+    """Bytes of the kernel's arguments that statements read, at the most."""
     read = {value for op in ops for value in op.operands if isinstance(value, BlockArgument)}
-    return sum(bytes_in(argument) for argument in read)
+    return sum(bounds_of(bytes_of(tensor_type(argument)))[1] for argument in read)
 
 
 def _step(
@@ -279,9 +283,17 @@ def _step(
     around = fixed if loop.windows else 0
     fitting = int((room - around) / (moved - fixed)) // grain * grain
     extent, least = estimated(loop.extent), bounds_of(loop.extent)[0]
-    most = min(extent, max(grain, fitting))
+    most = grain if _has_long_rows(ops, [*outer, (loop, 1)]) else min(extent, max(grain, fitting))
     even = -(-extent // -(-extent // most))
     return min(most, -(-even // grain) * grain, least)
+
+
+def _has_long_rows(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> bool:
+    """Whether rows of maps and sums may be longer than usual. Where a step has as many as are near
+    when rows are as long as usual, softmax of rows of 1024 takes 1.5 times as long. Products have
+    steps of several rows all the same, as these share what they load."""
+    ranges = (i.range for op in ops for i in op.index_list if i.name not in _steps(op, loops))
+    return not any(op.is_multiply_add for op in ops) and any(map(_may_be_long, ranges))
 
 
 def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:

@@ -316,8 +316,8 @@ def check(make: Callable[..., Graph], sizes: Sequence[int], target: str) -> Comp
 
 
 @pytest.mark.usefixtures("divide_all")
-@pytest.mark.parametrize("make", [causal, causal_after])
-def test_steps_end_at_the_diagonal(make: Callable[..., Graph]) -> None:
+@pytest.mark.parametrize("make", [attention, causal, causal_after])
+def test_rows_of_long_sequences_run_in_steps(make: Callable[..., Graph]) -> None:
     program = check(make, (130, 16, 257, 100, 300), RUNNABLE[0])
     ops = program.lowered.stages["tile"].walk()
     nests = [str(op.properties["nest"]) for op in ops if "nest" in op.properties]
