@@ -17,6 +17,11 @@ Declared = Sequence[tuple[np.dtype[Any] | None, tuple[int, ...]]]
 """Types of what the steps of a loop return, as the model declares them: None for one that is not
 known, 0 for a size that is not."""
 
+FIRST_ROOM, GROWTH = 16, 4
+"""Steps of the first chunk of a loop; and how many times as many the next chunk has."""
+MOST_BYTES = 1 << 26
+"""Of what the steps of a chunk return, unless it has as few steps as the first one."""
+
 _TRUE = np.array(True)
 
 
@@ -35,6 +40,58 @@ def loop(inputs: Sequence[Value], bodies: Sequence[Run], *, declared: Declared) 
         going, state = _truth(again), made[:count]
         rows.append(made[count:])
     return [*state, *_stacked(declared, rows)]
+
+
+def chunks(
+    inputs: Sequence[Value], bodies: Sequence[Run], *, appended: Sequence[tuple[int, int]]
+) -> Sequence[Value]:
+    """A loop whose body is native: it runs in chunks of as many steps as there is room for.
+
+    ``appended`` are states that steps append to, by their number and the axis. The body takes the
+    numbers of steps, whether the loop goes on, and what else it carries; after the condition, if
+    there is a trip count, whether it lets another step follow each. It returns whether the loop
+    goes on, the number of the next step, what it carries, and elements of steps, those of
+    ``appended`` last.
+    """
+    (trips, go), state = [*inputs, None, None][:2], list(inputs[2:])
+    grown = [state[number] for number, _ in appended]
+    for number, _ in reversed(appended):
+        del state[number]
+    limit = None if trips is None else trips.reshape(-1)[0]
+    going = (go is None or _truth(go)) and (limit is None or limit > 0)
+    count, start, room = len(state), 0, FIRST_ROOM
+    pieces: list[Sequence[Array]] = []
+    while going or not pieces:
+        numbers = np.arange(start, start + room)
+        more = [] if limit is None else [numbers + 1 < limit]
+        again, following, *made = bodies[0]([numbers, np.array(going), *more, *state])
+        state, rows = made[:count], made[count:]
+        pieces.append([row[: int(following) - start] for row in rows])
+        going, start = _truth(again), int(following)
+        room = _room(room, [numbers, *rows])
+    results = list(map(_joined, zip(*pieces, strict=True)))
+    own = len(results) - len(appended)
+    for (number, axis), first, rows in zip(appended, grown, results[own:], strict=True):
+        state.insert(number, _appended(first, rows, axis))
+    return [*state, *results[:own]]
+
+
+def _room(room: int, rows: Sequence[Array]) -> int:
+    """That of the chunk after one with these rows."""
+    bytes_of_step = sum(row.nbytes for row in rows) // room
+    return max(FIRST_ROOM, min(room * GROWTH, MOST_BYTES // max(1, bytes_of_step)))
+
+
+def _joined(pieces: Sequence[Array]) -> Array:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _appended(first: Array, rows: Array, axis: int) -> Array:
+    """An array, and what steps append to it along an axis."""
+    moved = np.moveaxis(rows, 0, axis)
+    steps, size = moved.shape[axis : axis + 2]
+    piece = moved.reshape(*moved.shape[:axis], steps * size, *moved.shape[axis + 2 :])
+    return np.concatenate([first, piece], axis)
 
 
 def scan(
@@ -94,6 +151,7 @@ def _truth(condition: Array) -> bool:
 
 CONTROL: Mapping[str, Callable[..., Sequence[Value]]] = {
     "branch": branch,
+    "chunks": chunks,
     "loop": loop,
     "scan": scan,
 }

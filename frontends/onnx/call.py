@@ -84,9 +84,9 @@ class Call:
             )
         return value
 
-    def operands(self) -> list[SSAValue]:
-        """All operands, of which none may be left out."""
-        return [self.operand(i) for i in range(len(self.inputs))]
+    def operands(self, first: int = 0) -> list[SSAValue]:
+        """All operands from one on, of which none may be left out."""
+        return [self.operand(i) for i in range(first, len(self.inputs))]
 
     # attributes
 

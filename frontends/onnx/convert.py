@@ -16,11 +16,12 @@ from tessella.frontends.onnx.cut import CutError, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
+from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.steps import is_control
 from tessella.frontends.onnx.subprograms import Cutter, Late, inlined
-from tessella.frontends.onnx.unsupported import called_nodes, live_nodes, reasons
+from tessella.frontends.onnx.unsupported import called_nodes, reasons
 from tessella.runtime.rest import Rest
 from tessella.support.errors import (
     InvalidModelError,
@@ -204,8 +205,6 @@ class Conversion:
         """Make a step of a node, or leave it to the rest; or the nodes that stand for it, if it is
         a function. Raises the error where nothing is gained by that."""
         if isinstance(error, CutError) and error.node is node:
-            if error.nodes:
-                return error.nodes
             self._late.add_step(node, error.find)
         elif isinstance(error, UnknownValueError) and not error.is_computed:
             raise error

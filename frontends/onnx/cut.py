@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.frontends.onnx.model import Node
+from tessella.frontends.onnx.model import Graph, Node
+from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import (
     InternalError,
     TessellaError,
@@ -32,27 +33,39 @@ _BUGS = (
 
 
 @dataclass(frozen=True)
+class Inside:
+    """A graph that a step runs, and what is known of its own inputs before a run."""
+
+    graph: Graph
+    types: Sequence[ValueInfo] = ()
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """Of the sizes in the types that the program does not have."""
+
+
+@dataclass(frozen=True)
 class Find:
-    """How a node's results are found in NumPy: by a function of `runtime.rest`."""
+    """How a node's results are found: by a function of `runtime.rest`."""
 
     function: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     types: Sequence[tuple[np.dtype[Any], Sequence[Size | str]]] = ()
     """Of the first results. A text is a size that is found; equal texts are one size."""
+    inside: Sequence[Inside] = ()
+    """The graphs that the function runs."""
+    outputs: Sequence[str] = ()
+    """The names of what it gives, if these are not the node's outputs."""
 
 
 class CutError(Exception):
     """A node whose results' shapes depend on values: the program is cut here.
 
     ``find`` computes its results; None where the node is control flow, which runs as subprograms.
-    ``nodes`` stand for it, if there are any: one of them is where the program is cut.
     """
 
-    def __init__(self, node: Node, find: Find | None = None, nodes: Sequence[Node] = ()) -> None:
+    def __init__(self, node: Node, find: Find | None = None) -> None:
         super().__init__(f"the program is cut at {node.where}")
         self.node = node
         self.find = find
-        self.nodes = nodes
 
 
 @contextmanager

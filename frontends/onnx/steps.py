@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tessella.frontends.onnx.cut import Find
+from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.model import DTYPES, Graph, Node, Value
 from tessella.runtime.control import Declared
 from tessella.runtime.rest import Body, Step
@@ -15,17 +15,21 @@ from tessella.support.errors import InvalidModelError
 Settings = Mapping[str, Any]
 
 
-def step(node: Node, find: Find | None, subprogram: Callable[[Graph], int]) -> Step:
+def step(node: Node, find: Find | None, subprogram: Callable[[Inside], int]) -> Step:
     """A node as a step. ``subprogram`` makes those of the graphs of a loop or branch, which have
     numbers."""
-    if find is not None:
-        parts = find.function, node.inputs, node.outputs, find.settings
-        return Step(node.title, node.name, *parts)
+    find = find or _control(node)
+    inside = ((tuple(v.name for v in each.graph.inputs), each) for each in find.inside)
+    bodies = tuple(Body(takes, subprogram(each)) for takes, each in inside)
+    outputs = tuple(find.outputs) or node.outputs
+    parts = find.function, node.inputs, outputs, find.settings
+    return Step(node.title, node.name, *parts, bodies)
+
+
+def _control(node: Node) -> Find:
+    """A loop or branch over subprograms."""
     _, names, function, settings = _CONTROL[node.op]
-    graphs: list[Graph] = [node.attributes[name] for name in names]
-    bodies = [Body(tuple(v.name for v in g.inputs), subprogram(g)) for g in graphs]
-    parts = function, node.inputs, node.outputs, settings(node)
-    return Step(node.title, node.name, *parts, tuple(bodies))
+    return Find(function, settings(node), inside=[Inside(node.attributes[name]) for name in names])
 
 
 def is_control(node: Node, opset: int) -> bool:

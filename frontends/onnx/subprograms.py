@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.graph import Source, Subprogram, ValueInfo, dimensions, info
 from tessella.dialects.nn.core import shape_of
-from tessella.frontends.onnx.cut import Find
+from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.held import Handed, Held, Listed, Missing
 from tessella.frontends.onnx.model import (
     Function,
@@ -21,30 +21,13 @@ from tessella.frontends.onnx.model import (
     Tensor,
     Value,
 )
+from tessella.frontends.onnx.names import free_names, live_nodes, names_read
 from tessella.frontends.onnx.steps import step
-from tessella.frontends.onnx.unsupported import called_nodes, live_nodes
+from tessella.frontends.onnx.unsupported import called_nodes
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.rest import Rest
 from tessella.runtime.values import Array
 from tessella.support.sizes import symbols_of
-
-
-def free_names(graph: Graph) -> set[str]:
-    """Names that a graph takes from outside."""
-    made = {value.name for value in graph.inputs} | graph.tensors.keys()
-    made |= {name for node in graph.nodes for name in node.outputs}
-    return ({v.name for v in graph.outputs}.union(*map(names_read, graph.nodes))) - made
-
-
-def graphs_of(node: Node) -> list[Graph]:
-    """The graphs in a node's attributes, by the attributes' names."""
-    values = (node.attributes[name] for name in sorted(node.attributes))
-    return [value for value in values if isinstance(value, Graph)]
-
-
-def names_read(node: Node) -> set[str]:
-    """Names that a node reads, also in the graphs of its attributes."""
-    return set(filter(None, node.inputs)).union(*map(free_names, graphs_of(node)))
 
 
 @dataclass
@@ -122,7 +105,9 @@ class Late:
 def _types(node: Node, find: Find) -> Mapping[str, ValueInfo]:
     """Of the results of a step. A size that is found is named by where it is first."""
     names: dict[str, str] = {}
-    outputs = [(n, *each) for n, each in zip(node.outputs, find.types, strict=False) if n]
+    outputs = [
+        (n, *each) for n, each in zip(find.outputs or node.outputs, find.types, strict=False) if n
+    ]
     for name, _, shape in outputs:
         for axis, size in enumerate(shape):
             if isinstance(size, str):
@@ -165,12 +150,12 @@ class Cutter:
         read = set[str]().union(*(names_read(node) for node, _ in late.steps))
         subprograms: list[Subprogram] = []
 
-        def add(graph: Graph) -> int:
-            subprograms.append(self._subprogram(graph))
+        def add(inside: Inside) -> int:
+            subprograms.append(self._subprogram(inside))
             return len(subprograms) - 1
 
         steps = tuple(step(node, find, add) for node, find in late.steps)
-        add(graph)
+        add(Inside(graph))
         return Rest(
             tuple(returned),
             {name: self._constant(name) for name in sorted(read & self._constants.keys())},
@@ -184,8 +169,9 @@ class Cutter:
         array.flags.writeable = False
         return array
 
-    def _subprogram(self, graph: Graph) -> Subprogram:
+    def _subprogram(self, inside: Inside) -> Subprogram:
         """A graph as a subprogram. What it takes from outside are its last inputs."""
+        graph = inside.graph
         free = sorted(free_names(graph))
         known = {name: self._constants[name] for name in free if name in self._constants}
         own = [value.name for value in graph.inputs]
@@ -199,7 +185,8 @@ class Cutter:
 
         outputs = tuple(value.name for value in graph.outputs)
         types = {name: info for name, info in self._types.items() if name in free}
-        return Subprogram(inputs, outputs, types, self._bounds, source)
+        types |= {info.name: info for info in inside.types}
+        return Subprogram(inputs, outputs, types, {**self._bounds, **inside.bounds}, source)
 
 
 def inlined(function: Function, call: Node) -> list[Node]:

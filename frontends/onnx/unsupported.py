@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body
 from tessella.frontends.onnx.load import Origin, open_model
-from tessella.frontends.onnx.model import DTYPES, Function, Graph, Model, Node, Tensor
+from tessella.frontends.onnx.model import DTYPES, Function, Model, Node, Tensor
+from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.schemas import newest_opset, schema
 from tessella.runtime.signature import HELD
 from tessella.support.errors import Unsupported
@@ -40,26 +41,6 @@ def unsupported(model: Model) -> list[Unsupported]:
     ]
     found += _in_nodes(model, nodes, model.opsets, Calls())
     return list(dict.fromkeys(found))
-
-
-def live_nodes(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
-    """The nodes that the outputs depend on, in order."""
-    wanted, live = set(outputs), list[Node]()
-    for node in reversed(nodes):
-        if wanted.intersection(filter(None, node.outputs)):
-            live.append(node)
-            wanted.update(node.inputs, _captured(node))
-    return live[::-1]
-
-
-def _captured(node: Node) -> Iterator[str]:
-    """Names that the graphs in a node's attributes may take from outside."""
-    for graph in node.attributes.values():
-        if isinstance(graph, Graph):
-            yield from (value.name for value in graph.outputs)
-            for inner in graph.nodes:
-                yield from inner.inputs
-                yield from _captured(inner)
 
 
 def _foreign_opset(model: Model) -> list[Unsupported]:

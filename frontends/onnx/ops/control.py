@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,16 +13,17 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Values
-from tessella.frontends.onnx.call import Call, front_axis
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.chunks import CHUNK, chunked
 from tessella.frontends.onnx.cut import CutError
-from tessella.frontends.onnx.held import Held, Known
-from tessella.frontends.onnx.model import Graph, Node, Tensor, Value
+from tessella.frontends.onnx.held import Known
+from tessella.frontends.onnx.loop_body import LoopBody, converted, moved_axis
+from tessella.frontends.onnx.model import Graph
 from tessella.frontends.onnx.registry import converts, no_input
 from tessella.support.errors import (
     InvalidModelError,
     ShapeError,
     UnknownValueError,
-    UnsupportedError,
 )
 from tessella.support.sizes import Size
 
@@ -51,8 +52,7 @@ def branch(call: Call) -> Sequence[Known | None]:
 def _computed(call: Call) -> Values:
     """Native code that takes a branch. Raises CutError where they cannot be in one program."""
     sides = (
-        partial(_converted, call, call.graph(name), (), 0)
-        for name in ("then_branch", "else_branch")
+        partial(converted, call, call.graph(name), (), 0) for name in ("then_branch", "else_branch")
     )
     try:
         return call.build.branch("branch", _scalar(call, call.x), *sides)
@@ -63,37 +63,29 @@ def _computed(call: Call) -> Values:
 UNROLLED = 64
 """Steps that are put one after the other at most, where they have to know their numbers."""
 
-MOST_ROWS = 1 << 16
-"""Steps that there is room for at most, in what a loop returns of each."""
-
 ENDLESS = 1 << 62
 """A trip count that means that there is none."""
-
-PADDED = "padded"
-"""An attribute of a Loop that returns elements for as many steps as its trip count says, and last
-whether each step has run."""
 
 
 @converts(
     "Loop",
     1,
     25,
-    note="steps in Python where its state grows or has sequences, its body is cut, or it returns "
-    "elements of an unknown number of steps: more than 65536, or before version 11",
+    note="steps in Python where its body reads a state that grows, it carries sequences, or its "
+    "body is cut",
 )
 def loop(call: Call) -> Sequence[SSAValue | None]:
     """The body, with the number of the step, as often as the trip count and the conditions say.
     Where they are known, and the body cannot be a function of all steps, as it slices by its number
     or makes its state grow, the steps are put one after the other, if they are few."""
-    body = _LoopBody(call, call.graph("body"), len(call.inputs) - 2)
-    trips = _trips(call)
+    if CHUNK in call.node.attributes:
+        return _chunk(call)
+    body, trips = LoopBody.of(call), _trips(call)
     if trips is not None:
         try:
             return _counted(body, trips)
-        except UnknownValueError as error:
-            # the values of inputs say how much is returned
-            if body.returned and error.names and not error.is_computed:
-                raise
+        except UnknownValueError:
+            pass  # its conditions
     return _conditional(body, trips)
 
 
@@ -106,7 +98,7 @@ def _trips(call: Call) -> Size | None:
     return None if is_static([trips]) and trips >= ENDLESS else max(0, trips)
 
 
-def _counted(body: _LoopBody, trips: Size) -> Sequence[SSAValue]:
+def _counted(body: LoopBody, trips: Size) -> Sequence[SSAValue | None]:
     """The steps of a loop with known conditions. Raises UnknownValueError where they are not."""
     call = body.call
     if call.optional(1) is not None and not call.static(1, "the condition of Loop").all():
@@ -119,14 +111,15 @@ def _counted(body: _LoopBody, trips: Size) -> Sequence[SSAValue]:
         return made, elements
 
     try:
-        return call.build.scan("loop_body", body.first, [call.positions(trips, 0, 1)], step)
+        made = call.build.scan("loop_body", body.first, [call.positions(trips, 0, 1)], step)
+        return body.results(made)
     except ShapeError:
         if not is_static([trips]) or not 0 < trips <= UNROLLED:
             raise
-    return _unrolled(body, trips)
+    return _unrolled(LoopBody.of(call, may_split=False), trips)
 
 
-def _unrolled(body: _LoopBody, trips: int) -> Sequence[SSAValue]:
+def _unrolled(body: LoopBody, trips: int) -> Sequence[SSAValue]:
     call = body.call
     state: Values = body.first
     stacked: list[Values] = []
@@ -140,42 +133,25 @@ def _unrolled(body: _LoopBody, trips: int) -> Sequence[SSAValue]:
     return [*state, *joined]
 
 
-def _conditional(body: _LoopBody, trips: Size | None) -> Sequence[SSAValue | None]:
-    """A loop whose end is computed. Raises CutError where its steps have to be subprograms, and as
-    it returns as many elements as there are steps."""
-    call, node = body.call, body.call.node
-    most = None if trips is None or (is_static([trips]) and trips > MOST_ROWS) else trips
-    if body.returned and not node.attributes.get(PADDED):
-        if trips is None and call.optional(0) is not None:
-            call.static(0, "the trip count of Loop")
-        # the op that drops the elements of other steps is not older
-        raise CutError(node, nodes=_padded(body) if most is not None and call.version >= 11 else ())
+def _conditional(body: LoopBody, trips: Size | None) -> Sequence[SSAValue | None]:
+    """A loop whose end is computed. Raises CutError where it is a step: native code runs it, a
+    number of steps at a time, where it returns elements; else its steps are subprograms."""
+    call, elements = body.call, list[SSAValue]()
     try:
-        made = _unbounded(body, trips) if most is None else _bounded(body, most)
+        made = _unbounded(body, trips, elements)
+        if not body.returned:
+            return body.results(made)
+        in_chunks = chunked(body, elements)
     except (ShapeError, CutError) as error:
         if trips is None and call.optional(0) is not None:
             call.static(0, "the trip count of Loop")
-        raise CutError(node) from error
-    returned = iter(made[body.carried :])
-    rows = [next(returned) if i in body.returned else None for i in range(body.elements)]
-    return [*made[: body.carried], *rows]
+        raise CutError(call.node) from error
+    raise CutError(call.node, in_chunks)
 
 
-def _bounded(body: _LoopBody, trips: Size) -> Sequence[SSAValue]:
-    """A loop with so many steps at most."""
-
-    def step(state: Values, numbers: Values) -> tuple[Values, Values]:
-        again, made, elements = body.run(numbers[0], state[1:])
-        return [_scalar(body.call, again), *made], [elements[i] for i in body.returned]
-
-    call, first = body.call, [_condition(body.call), *body.first]
-    numbers = [call.positions(trips, 0, 1)]
-    _, *made = call.build.scan("loop_body", first, numbers, step, conditional=True)
-    return made
-
-
-def _unbounded(body: _LoopBody, trips: Size | None) -> Sequence[SSAValue]:
-    """A loop that counts its steps, as the trip count is computed, or there is none."""
+def _unbounded(body: LoopBody, trips: Size | None, elements: list[SSAValue]) -> Values:
+    """A loop that counts its steps, as the trip count is computed, or there is none; it returns
+    what is carried. ``elements`` become those of a step."""
     call = body.call
     operand = call.optional(0)
     has_limit = operand is not None and (trips is not None or call.build.static(operand) is None)
@@ -189,13 +165,31 @@ def _unbounded(body: _LoopBody, trips: Size | None) -> Sequence[SSAValue]:
 
     def step(state: Values, _: Values) -> tuple[Values, Values]:
         number = state[1]
-        again, made, _ = body.run(number, state[2:])
+        again, made, found = body.run(number, state[2:])
+        elements[:] = found
         following = call.emit(nn.AddOp, number, one)
         return [goes_on(_scalar(call, again), following), following, *made], ()
 
     first = [goes_on(_condition(call), zero), zero, *body.first]
     _, _, *made = call.build.scan("loop_body", first, (), step, conditional=True)
     return made
+
+
+def _chunk(call: Call) -> Values:
+    """Some steps of a loop: see ``frontends.onnx.chunks``."""
+    numbers, more, *first = (call.operand(0), call.optional(2), *call.operands(3))
+    body, one = LoopBody(call, call.graph("body"), first), call.constant(np.array(1))
+
+    def step(state: Values, taken: Values) -> tuple[Values, Values]:
+        again, made, elements = body.run(taken[0], state[2:])
+        again = _scalar(call, again)
+        if more is not None:
+            again = call.emit(nn.AndOp, again, taken[1])
+        return [again, call.emit(nn.AddOp, taken[0], one), *made], elements
+
+    state = [_scalar(call, call.operand(1)), call.constant(np.array(0)), *first]
+    sequences = [numbers] if more is None else [numbers, more]
+    return call.build.scan("loop_body", state, sequences, step, conditional=True)
 
 
 def _condition(call: Call) -> SSAValue:
@@ -208,66 +202,6 @@ def _condition(call: Call) -> SSAValue:
 def _scalar(call: Call, value: SSAValue) -> SSAValue:
     """A value of one element."""
     return call.reshape(value, ())
-
-
-def _padded(body: _LoopBody) -> Sequence[Node]:
-    """Nodes that stand for a loop that may end before its trip count does: such that returns
-    elements for all trips, and those that drop what no step has made."""
-    node, graph = body.call.node, body.graph
-    ran = f"{node.name}/ran"
-    graph = replace(
-        graph,
-        outputs=(*graph.outputs, Value(ran, "bool", ())),
-        tensors={**graph.tensors, ran: Tensor.of(ran, np.array(True))},
-    )
-    outputs = [*node.outputs, *[""] * (body.carried + body.elements - len(node.outputs))]
-    rows = {body.carried + i: f"{node.name}/rows{i}" for i in body.returned}
-    named = (rows.get(i, name) for i, name in enumerate(outputs))
-    attributes = {**node.attributes, "body": graph, PADDED: 1}
-    loop = replace(node, outputs=(*named, ran), attributes=attributes)
-    kept = (
-        Node("Compress", "", "", f"{node.name}/{i}", (name, ran), (outputs[i],), {"axis": 0})
-        for i, name in rows.items()
-    )
-    return [loop, *kept]
-
-
-@dataclass(frozen=True)
-class _LoopBody:
-    """The body of a Loop, and how many values it carries."""
-
-    call: Call
-    graph: Graph
-    carried: int
-
-    @property
-    def first(self) -> Values:
-        """What it carries at first."""
-        return [self.call.operand(2 + i) for i in range(self.carried)]
-
-    @property
-    def elements(self) -> int:
-        """How many elements of what is returned each step makes."""
-        return max(0, len(self.graph.outputs) - 1 - self.carried)
-
-    @property
-    def returned(self) -> Sequence[int]:
-        """The numbers of those that are asked for."""
-        return [i for i in range(self.elements) if self.call.node.uses(self.carried + i)]
-
-    def run(self, number: SSAValue, state: Values) -> tuple[SSAValue, Values, Values]:
-        """One step: whether there is another one, the next state, and elements of what is
-        returned."""
-        go = self.call.build.splat(True, (), np.bool_)
-        condition, *made = _converted(self.call, self.graph, [number, go, *state], 1 + self.carried)
-        return condition, made[: self.carried], made[self.carried :]
-
-    def is_true(self, condition: SSAValue) -> bool:
-        """Whether a condition holds. Raises UnknownValueError."""
-        known = self.call.build.static(condition)
-        if known is None:
-            raise self.call.unknown(condition, "the condition of Loop")
-        return bool(known.all())
 
 
 @converts("Scan", 8, 8, no_input(0, "sequence_lens"))
@@ -290,7 +224,9 @@ def scan(call: Call) -> Sequence[SSAValue]:
     body = _Body.of(call, len(values))
     first, sequences = values[: body.carried], values[body.carried :]
     axes = _listed(call, "scan_input_axes", body.scanned)
-    taken = [_moved(call, x, axis, to_front=True) for x, axis in zip(sequences, axes, strict=True)]
+    taken = [
+        moved_axis(call, x, axis, to_front=True) for x, axis in zip(sequences, axes, strict=True)
+    ]
     directions = [
         *_listed(call, "scan_input_directions", body.scanned),
         *_listed(call, "scan_output_directions", body.returned),
@@ -298,7 +234,10 @@ def scan(call: Call) -> Sequence[SSAValue]:
     made = body.run([*first, *taken], directions)
     axes = _listed(call, "scan_output_axes", body.returned)
     stacked = zip(made[body.carried :], axes, strict=True)
-    return [*made[: body.carried], *(_moved(call, y, axis, to_front=False) for y, axis in stacked)]
+    return [
+        *made[: body.carried],
+        *(moved_axis(call, y, axis, to_front=False) for y, axis in stacked),
+    ]
 
 
 @dataclass(frozen=True)
@@ -326,27 +265,12 @@ class _Body:
         first, sequences = values[: self.carried], values[self.carried :]
 
         def step(state: Values, inputs: Values) -> tuple[Values, Values]:
-            found = _converted(self.call, self.graph, [*state, *inputs], self.carried)
+            found = converted(self.call, self.graph, [*state, *inputs], self.carried)
             return found[: self.carried], found[self.carried :]
 
         backward = [bool(direction) for direction in directions]
         scan = self.call.build.scan
         return scan("scan_body", first, sequences, step, backward.__getitem__)
-
-
-def _converted(call: Call, body: Graph, values: Values, least: int) -> Values:
-    """The outputs of a body, which has at least so many."""
-    made = call.branch(body, values)
-    if any(isinstance(value, Held) for value in made):
-        raise CutError(call.node)
-    found = [value for value in made if isinstance(value, SSAValue)]
-    if len(found) < len(made):
-        raise UnsupportedError([])  # each was reported where it is
-    if len(found) < least:
-        raise InvalidModelError(
-            "a body has too few outputs", expected=f"at least {least}", found=str(len(found))
-        )
-    return found
 
 
 def _listed(call: Call, name: str, count: int) -> Sequence[int]:
@@ -357,12 +281,3 @@ def _listed(call: Call, name: str, count: int) -> Sequence[int]:
             f"attribute {name!r} has the wrong length", expected=str(count), found=str(numbers)
         )
     return numbers
-
-
-def _moved(call: Call, x: SSAValue, axis: int, *, to_front: bool) -> SSAValue:
-    """An axis moved to the front, or the first one moved to where ``axis`` is."""
-    rank = len(shape_of(x))
-    axis = front_axis(axis, rank)
-    if to_front:
-        return call.transpose(x, (axis, *(d for d in range(rank) if d != axis)))
-    return call.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, rank)))

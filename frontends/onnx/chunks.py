@@ -1,0 +1,105 @@
+"""Loops that return elements of each step, as many as a condition lets run: native code runs them
+in chunks, each with room for some steps.
+
+    k, rows = Loop(trips, go, h) { body }
+    ->
+    step `chunks`, in Python: as long as the loop goes on, this subprogram
+      going, following, k, rows = Loop(numbers, going, more, h) { body }   // a chunk
+
+A chunk has a step for each of ``numbers``, and ends where its condition does not hold, or where
+``more`` says that the trip count is reached. It returns as many rows as there are numbers, the
+number of the step that follows, and whether there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects.graph import info
+from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.onnx.appended import Appended
+from tessella.frontends.onnx.call import front_axis
+from tessella.frontends.onnx.cut import Find, Inside
+from tessella.frontends.onnx.loop_body import LoopBody
+from tessella.frontends.onnx.model import Graph, Value
+from tessella.runtime.control import FIRST_ROOM
+from tessella.runtime.signature import ValueInfo
+from tessella.support.sizes import MOST, Size
+
+CHUNK = "chunk"
+"""An attribute of a Loop that is a chunk."""
+
+_Type = tuple[np.dtype[Any], Sequence[Size | str]]
+
+
+def chunked(body: LoopBody, elements: Sequence[SSAValue]) -> Find:
+    """How the results of a loop are found, whose steps make such elements."""
+    taken = list(_taken(body))
+    inside = Inside(_graph(body, taken), taken, {_length(body): (FIRST_ROOM, MOST)})
+    axes = tuple((each.number, _axis(body, each)) for each in body.appended)
+    outputs, types = zip(*_results(body, elements), strict=True)
+    return Find("chunks", {"appended": axes}, types, [inside], outputs)
+
+
+def _taken(body: LoopBody) -> Iterator[ValueInfo]:
+    """What a chunk takes: its numbers, whether it goes on, what the trip count says, the state."""
+    prefix, length = body.call.node.name, _length(body)
+    yield ValueInfo(f"{prefix}/numbers", "int64", (length,))
+    yield ValueInfo(f"{prefix}/going", "bool", ())
+    if _is_limited(body):
+        yield ValueInfo(f"{prefix}/more", "bool", (length,))
+    yield from (info(f"{prefix}/state{i}", x.type) for i, x in enumerate(body.first))
+
+
+def _length(body: LoopBody) -> str:
+    """The name of the number of steps of a chunk."""
+    return f"{body.call.node.name}/numbers:0"
+
+
+def _is_limited(body: LoopBody) -> bool:
+    """Whether there is a trip count."""
+    return body.call.optional(0) is not None
+
+
+def _axis(body: LoopBody, appended: Appended) -> int:
+    return front_axis(appended.axis, len(shape_of(body.call.operand(2 + appended.number))))
+
+
+def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
+    """A chunk. It returns the elements that are asked for."""
+    node, states = body.call.node, 1 + body.carried
+    asked = [body.graph.outputs[states + i] for i in body.returned]
+    inner = replace(body.graph, outputs=(*body.graph.outputs[:states], *asked))
+    outputs = [
+        Value(f"{node.name}/still_going", "bool", ()),
+        Value(f"{node.name}/following", "int64", ()),
+        *(replace(v, name=f"{node.name}/last{i}") for i, v in enumerate(inner.outputs[1:states])),
+        *(replace(v, name=f"{node.name}/rows{i}", shape=None) for i, v in enumerate(asked)),
+    ]
+    numbers, going, *others = [each.name for each in taken]
+    inputs = (numbers, going, *([] if _is_limited(body) else [""]), *others)
+    names, attributes = tuple(each.name for each in outputs), {"body": inner, CHUNK: 1}
+    chunk = replace(node, inputs=inputs, outputs=names, attributes=attributes)
+    values = tuple(Value(each.name, each.dtype, each.shape) for each in taken)
+    return Graph(node.name, (chunk,), values, tuple(outputs), {})
+
+
+def _results(body: LoopBody, elements: Sequence[SSAValue]) -> Iterator[tuple[str, _Type]]:
+    """The names and types of what the loop gives: all that it carries, and the elements that are
+    asked for."""
+    node, axes = body.call.node, {each.number: _axis(body, each) for each in body.appended}
+    states = body.call.operands(2)
+    names = (*node.outputs, *[""] * (len(states) + len(elements)))
+    for i, value in enumerate(states):
+        grown = axes.get(i)
+        shape = (f"{i}" if axis == grown else size for axis, size in enumerate(shape_of(value)))
+        yield names[i], (dtype_of(value.type), tuple(shape))
+    for i in body.returned:
+        if i < len(elements) - len(axes):
+            shape = ("steps", *shape_of(elements[i]))
+            yield names[len(states) + i], (dtype_of(elements[i].type), shape)

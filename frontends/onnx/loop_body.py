@@ -1,0 +1,118 @@
+"""The bodies of ONNX's Loop and Scan, as functions on values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import shape_of
+from tessella.frontends.emitter import Values
+from tessella.frontends.onnx.appended import Appended, find_appended, without
+from tessella.frontends.onnx.call import Call, front_axis
+from tessella.frontends.onnx.cut import CutError
+from tessella.frontends.onnx.held import Held
+from tessella.frontends.onnx.model import Graph
+from tessella.support.errors import InvalidModelError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class LoopBody:
+    """The body of a Loop, what it carries at first, and the states that steps only append to: of
+    these, each step returns a piece, after all other elements."""
+
+    call: Call
+    graph: Graph
+    first: Values
+    appended: tuple[Appended, ...] = ()
+
+    @staticmethod
+    def of(call: Call, *, may_split: bool = True) -> LoopBody:
+        """That of a Loop; with all states that it has, if it may not be split."""
+        graph, first = call.graph("body"), call.operands(2)
+        appended = find_appended(graph, len(first)) if may_split else ()
+        numbers = {each.number for each in appended}
+        kept = [value for i, value in enumerate(first) if i not in numbers]
+        return LoopBody(call, without(graph, appended), kept, appended)
+
+    @property
+    def carried(self) -> int:
+        """How many values it carries."""
+        return len(self.first)
+
+    @property
+    def elements(self) -> int:
+        """How many elements each step makes, pieces among them."""
+        return max(0, len(self.graph.outputs) - 1 - self.carried)
+
+    @property
+    def returned(self) -> Sequence[int]:
+        """The numbers of those that are asked for, and of the pieces."""
+        states, own = self.carried + len(self.appended), self.elements - len(self.appended)
+        uses = self.call.node.uses
+        return [i for i in range(self.elements) if i >= own or uses(states + i)]
+
+    def run(self, number: SSAValue, state: Values) -> tuple[SSAValue, Values, Values]:
+        """One step: whether there is another one, the next state, and elements of what is
+        returned."""
+        go = self.call.build.splat(True, (), np.bool_)
+        condition, *made = converted(self.call, self.graph, [number, go, *state], 1 + self.carried)
+        return condition, made[: self.carried], made[self.carried :]
+
+    def is_true(self, condition: SSAValue) -> bool:
+        """Whether a condition holds. Raises UnknownValueError."""
+        known = self.call.build.static(condition)
+        if known is None:
+            raise self.call.unknown(condition, "the condition of Loop")
+        return bool(known.all())
+
+    def results(self, made: Values) -> Sequence[SSAValue | None]:
+        """Those of the Loop, from what is carried at last, and the elements of all steps, if they
+        are there."""
+        state, rows = iter(made[: self.carried]), [*made[self.carried :]]
+        own = self.elements - len(self.appended)
+        joined = self._joined(rows[own:])
+        states = range(self.carried + len(self.appended))
+        return [*(joined[i] if i in joined else next(state) for i in states), *rows[:own]]
+
+    def _joined(self, pieces: Values) -> Mapping[int, SSAValue | None]:
+        """The states that steps append to, by their numbers."""
+        if not pieces:
+            return {each.number: None for each in self.appended}
+        pairs = zip(self.appended, pieces, strict=True)
+        return {each.number: self._joined_one(each, rows) for each, rows in pairs}
+
+    def _joined_one(self, appended: Appended, rows: SSAValue) -> SSAValue:
+        call, first = self.call, self.call.operand(2 + appended.number)
+        axis = front_axis(appended.axis, len(shape_of(first)))
+        rows = moved_axis(call, rows, axis, to_front=False)
+        *shape, steps, size = shape_of(rows)[: axis + 2]
+        piece = call.reshape(rows, (*shape, steps * size, *shape_of(rows)[axis + 2 :]))
+        return call.emit(nn.ConcatOp, first, piece, axis=axis)
+
+
+def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
+    """The outputs of a body, which has at least so many."""
+    made = call.branch(body, values)
+    if any(isinstance(value, Held) for value in made):
+        raise CutError(call.node)
+    found = [value for value in made if isinstance(value, SSAValue)]
+    if len(found) < len(made):
+        raise UnsupportedError([])  # each was reported where it is
+    if len(found) < least:
+        raise InvalidModelError(
+            "a body has too few outputs", expected=f"at least {least}", found=str(len(found))
+        )
+    return found
+
+
+def moved_axis(call: Call, x: SSAValue, axis: int, *, to_front: bool) -> SSAValue:
+    """An axis moved to the front, or the first one moved to where ``axis`` is."""
+    rank = len(shape_of(x))
+    axis = front_axis(axis, rank)
+    if to_front:
+        return call.transpose(x, (axis, *(d for d in range(rank) if d != axis)))
+    return call.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
