@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,21 +24,24 @@ from tests.lowering.test_threads import check_bits
 from tests.native import GraphBuilder, normal
 
 Array = npt.NDArray[Any]
+Feeds = dict[str, Array]
 SIZE = 5
 LIMIT = np.array(40, np.float32)
+CASES = [*itertools.product((100.0, 3.0, 0.5, 1e-3), (True, False))]
+"""Where the state starts, and whether the loop does."""
 
 
-def compare(g: GraphBuilder, feeds: dict[str, Array], *results: SSAValue) -> list[Array]:
+def compare(g: GraphBuilder, calls: Sequence[Feeds], *results: SSAValue) -> list[list[Array]]:
     """What the program gives: one native segment, the same as the interpreter."""
     graph = g.graph(*results)
-    copy = Graph(graph.module.clone(), graph.weights)
-    expected = interpret(copy, feeds)
+    wanted = [interpret(Graph(graph.module.clone(), graph.weights), feeds) for feeds in calls]
     program = compile_graph(graph, make_options()).program
     assert [type(step) for step in program.steps] == [NativeStep]
-    found = program.run(list(feeds.values()))
-    for y, wanted in zip(found, expected, strict=True):
-        assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
-        np.testing.assert_allclose(y, wanted, rtol=1e-5)
+    found = [program.run(list(feeds.values())) for feeds in calls]
+    for feeds, ys, expected in zip(calls, found, wanted, strict=True):
+        for y, each in zip(ys, expected, strict=True):
+            assert (y.dtype, y.shape) == (each.dtype, each.shape)
+            np.testing.assert_allclose(y, each, rtol=1e-5, err_msg=str(feeds))
     return found
 
 
@@ -58,39 +62,37 @@ def doubled(state: Array, steps: int = 1000, go: bool = True) -> tuple[Array, li
     return state, rows
 
 
-@pytest.mark.parametrize("go", [True, False])
-@pytest.mark.parametrize("start", [100.0, 3.0, 0.5, 1e-3])
-def test_while(start: float, go: bool) -> None:
-    feeds: dict[str, Array] = {"go": np.array(go), "h": np.full(SIZE, start, np.float32)}
-    g = GraphBuilder(**feeds)
+def started(start: float, go: bool) -> Feeds:
+    return {"go": np.array(go), "h": np.full(SIZE, start, np.float32)}
+
+
+def test_while() -> None:
+    calls = [started(*case) for case in CASES]
+    g = GraphBuilder(**calls[0])
     found = g.scan([*g.inputs.values()], Loop(2, 0, conditional=True), lambda v: doubling(g, v))
-    last = compare(g, feeds, *found)[1]
-    np.testing.assert_allclose(last, doubled(feeds["h"], go=go)[0])
+    for (start, go), (_, last) in zip(CASES, compare(g, calls, *found), strict=True):
+        state = np.full(SIZE, start, np.float32)
+        np.testing.assert_allclose(last, doubled(state, go=go)[0])
 
 
-@pytest.mark.parametrize("go", [True, False])
 @pytest.mark.parametrize("backward", [(), (0,), (1,)])
-@pytest.mark.parametrize("start", [100.0, 3.0, 0.5, 1e-3])
-def test_rows_that_no_step_writes_are_zeros(
-    start: float, backward: tuple[int, ...], go: bool
-) -> None:
-    steps = 6
-    feeds: dict[str, Array] = {"go": np.array(go), "h": np.full(SIZE, start, np.float32)}
-    feeds["xs"] = normal(steps, SIZE)
-    g = GraphBuilder(**feeds)
+def test_rows_that_no_step_writes_are_zeros(backward: tuple[int, ...]) -> None:
+    xs = normal(6, SIZE)
+    calls = [{**started(*case), "xs": xs} for case in CASES]
+    g = GraphBuilder(**calls[0])
 
     def body(values: Sequence[SSAValue]) -> Sequence[SSAValue]:
         return [*doubling(g, values), g.op(nn.MulOp, values[1:3])]
 
     found = g.scan([*g.inputs.values()], Loop(2, 1, backward, conditional=True), body)
-    _, last, rows = compare(g, feeds, *found)
-    state, states = doubled(feeds["h"], steps, go)
-    np.testing.assert_allclose(last, state)
-    taken = feeds["xs"][::-1] if 0 in backward else feeds["xs"]
-    expected = np.zeros((steps, SIZE), np.float32)
-    for i, (h, x) in enumerate(zip(states, taken, strict=False)):
-        expected[i] = h * x
-    np.testing.assert_allclose(rows, expected[::-1] if 1 in backward else expected, rtol=1e-5)
+    for (start, go), (_, last, rows) in zip(CASES, compare(g, calls, *found), strict=True):
+        state, states = doubled(np.full(SIZE, start, np.float32), len(xs), go)
+        np.testing.assert_allclose(last, state)
+        taken = xs[::-1] if 0 in backward else xs
+        expected = np.zeros_like(xs)
+        for i, (h, x) in enumerate(zip(states, taken, strict=False)):
+            expected[i] = h * x
+        np.testing.assert_allclose(rows, expected[::-1] if 1 in backward else expected, rtol=1e-5)
 
 
 def nested(g: GraphBuilder, starts: SSAValue, total: SSAValue, go: SSAValue) -> SSAValue:
@@ -107,30 +109,25 @@ def nested(g: GraphBuilder, starts: SSAValue, total: SSAValue, go: SSAValue) -> 
 
 @pytest.mark.parametrize("size", [SIZE, 300])
 def test_a_loop_in_a_loop(size: int) -> None:
-    feeds: dict[str, Array] = {
+    feeds: Feeds = {
         "starts": np.arange(6, dtype=np.float32).reshape(6, 1) * np.ones(size, np.float32) / size,
         "total": np.ones(size, np.float32),
         "go": np.array(True),
     }
     feeds["starts"][0] = 100
     g = GraphBuilder(**feeds)
-    (found,) = compare(g, feeds, nested(g, *g.inputs.values()))
+    ((found,),) = compare(g, [feeds], nested(g, *g.inputs.values()))
     expected = feeds["total"] + sum(doubled(start)[0] for start in feeds["starts"])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("start", [1e-4, 3e-4, 100.0])
-@pytest.mark.parametrize("go", [True, False])
-def test_threads_see_the_same_condition(
-    monkeypatch: pytest.MonkeyPatch, start: float, go: bool
-) -> None:
+def test_threads_see_the_same_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSELLA_CACHE", "off")
     monkeypatch.setattr(parallel, "WORTH", 0)
     monkeypatch.setattr(tile_parallelize, "WAKES", 0)
     size, steps = 400, 7
-    feeds: dict[str, Array] = {"go": np.array(go), "h": np.full((4, size), start, np.float32)}
-    feeds["xs"] = normal(steps, 4, size)
-    g = GraphBuilder(**feeds)
+    xs = normal(steps, 4, size)
+    g = GraphBuilder(go=np.array(True), h=xs[0], xs=xs)
     square = g.weight(normal(size, size) / 20)
 
     def body(values: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -146,4 +143,6 @@ def test_threads_see_the_same_condition(
     (step,) = program.steps
     assert isinstance(step, NativeStep)
     assert step.shared
-    check_bits(program, list(feeds.values()), monkeypatch)
+    for start, go in itertools.product((1e-4, 3e-4, 100.0), (True, False)):
+        state = np.full((4, size), start, np.float32)
+        check_bits(program, [np.array(go), state, xs], monkeypatch)

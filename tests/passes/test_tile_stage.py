@@ -19,18 +19,12 @@ from tessella.dialects.tile.functions import weight_of
 from tessella.driver.build import StagedProgram, lower
 from tessella.driver.options import make_options
 from tessella.passes.tile.plan import Access, plan_accesses
+from tessella.targets import Target
 from tests.generators.nn_programs import programs
 from tests.generators.nn_sketch import Program
 from tests.sampling import sampled
 
 Statement = tuple[ContractOp, Schedule, Flat]
-
-every_target = pytest.mark.parametrize("target", ["avx512", "avx2", "sse", "neon"])
-random = given(program=programs() | programs(exact=False))
-
-
-def lowered(program: Program, target: str) -> StagedProgram:
-    return lower(program.graph(), make_options(target=target), stop="tile")
 
 
 def statements(module: ModuleOp) -> Iterator[Statement]:
@@ -40,12 +34,18 @@ def statements(module: ModuleOp) -> Iterator[Statement]:
             yield op, op.schedule.data, simplify(flatten(op))
 
 
-@every_target
+@pytest.mark.parametrize("target", ["avx512", "avx2", "sse", "neon"])
 @settings(max_examples=sampled(25))
-@random
-def test_schedules(target: str, program: Program) -> None:
-    machine = targets.get(target)
-    for op, s, flat in statements(lowered(program, target).stages["tile"]):
+@given(program=programs() | programs(exact=False))
+def test_programs(target: str, program: Program) -> None:
+    lowered = lower(program.graph(), make_options(target=target), stop="tile")
+    check_schedules(lowered.stages["tile"], targets.get(target))
+    check_panels(lowered.stages["tile"])
+    check_calls(lowered)
+
+
+def check_schedules(module: ModuleOp, machine: Target) -> None:
+    for op, s, flat in statements(module):
         assert sorted(s.order) == sorted(flat.free)
         assert sorted(s.reduction) == sorted(flat.reduced)
         assert s.rows is None or (s.rows in flat.free and s.rows != s.vector)
@@ -72,11 +72,9 @@ def test_schedules(target: str, program: Program) -> None:
             assert (o.access is Access.BROADCAST) == (a.lane_stride(s.vector) == 0)
 
 
-@every_target
-@settings(max_examples=sampled(25))
-@random
-def test_panels_are_as_wide_as_tiles(target: str, program: Program) -> None:
-    for op, s, _ in statements(lowered(program, target).stages["tile"]):
+def check_panels(module: ModuleOp) -> None:
+    """They are as wide as tiles."""
+    for op, s, _ in statements(module):
         for value, forms in zip(op.inputs, op.input_accesses, strict=True):
             place = place_of(value.type)
             for piece in place.layout.pieces if place is not None else ():
@@ -86,13 +84,10 @@ def test_panels_are_as_wide_as_tiles(target: str, program: Program) -> None:
                     assert forms[piece.dim].single == s.vector
 
 
-@every_target
-@settings(max_examples=sampled(25))
-@random
-def test_calls_agree_with_kernels(target: str, program: Program) -> None:
-    """In types and in what is a weight. The store holds what is named, and no more."""
-    result = lowered(program, target)
-    module = result.stages["tile"]
+def check_calls(lowered: StagedProgram) -> None:
+    """They agree with kernels in types and in what is a weight. The store holds what is named, and
+    no more."""
+    module = lowered.stages["tile"]
     kernels = {op.sym_name.data: op for op in module.walk() if isinstance(op, KernelOp)}
     called: set[str] = set()
     for op in module.walk():
@@ -105,4 +100,4 @@ def test_calls_agree_with_kernels(target: str, program: Program) -> None:
                 assert weight_of(value) is not None or not kernel.is_constant(i)
     assert called == set(kernels)
     named = {op.symbol.root_reference.data for op in module.walk() if isinstance(op, WeightOp)}
-    assert set(result.weights) == named
+    assert set(lowered.weights) == named
