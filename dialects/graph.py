@@ -34,6 +34,8 @@ class Graph:
     """The stage the module is at: later than `nn` where it was loaded from a file."""
     rest: Rest[Subprogram] | None = None
     """What follows, if the program is cut: the module is its first subprogram."""
+    structure: object = None
+    """How the frontend puts the results together, if it does."""
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,8 @@ class Executable:
     """The inputs that the program does not take as they are no tensors."""
     sizes: Sequence[str] = ()
     """What each dimension that the model leaves open is in the program, and why."""
+    structure: object = None
+    """How the frontend puts the results together, if it does."""
 
     @property
     def lowered(self) -> StagedProgram:
@@ -153,6 +155,7 @@ class Model(runnable.Model, Compiled):
         openness: Openness = "fixed",
         *,
         is_inner: bool = False,
+        most: int = MAX_EXECUTABLES,
     ) -> None:
         super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
@@ -162,7 +165,7 @@ class Model(runnable.Model, Compiled):
         self._by_value = ByValue(self.inputs)
         self._open = OpenSizes(self.inputs, openness, source.symbols)
         versions = min(MAX_VERSIONS, self._open.count)
-        self._programs: ProgramTable[Executable] = ProgramTable(MAX_EXECUTABLES + versions)
+        self._programs: ProgramTable[Executable] = ProgramTable(most + versions)
         self._in_calls = CompilesInCalls(expected=max(1, versions))
         self._only: Executable | None = None
         """The one program that a model has whose sizes and values are known."""
@@ -431,7 +434,9 @@ class Model(runnable.Model, Compiled):
         # the source of a model with one program is not kept, and nor are its stages forgotten
         varies = self._symbolic or key.values
         again = lowered_again if varies else lambda: lowered
-        return Executable(key, built.program, timings, again, lowered, rest)
+        made = Executable(key, built.program, timings, again, lowered, rest)
+        made.structure = graph.structure
+        return made
 
 
 def subprograms_of(rest: Rest[Subprogram], options: Options) -> RunningRest[Model]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tessella.dialects.nn.core import element_type, tensor
 from tessella.frontends.arrays import as_array
+from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, DType, Traced
 from tessella.frontends.trace.tree import Tree, flatten
 from tessella.support.errors import InputError, OptionError
@@ -20,6 +21,7 @@ from tessella.support.errors import InputError, OptionError
 _NUMBERS = (int, float)
 
 
+Shapes = tuple[tuple[int, ...], ...]
 PlainTypes = tuple[tuple[tuple[int, ...], DType], ...]
 """The shapes and dtypes of arguments that are arrays."""
 
@@ -81,15 +83,14 @@ class Call:
     leaves: list[Any]
     static: dict[str, Any]
 
+    def without_elements(self) -> Call:
+        """The call with specs in place of arrays, which it keeps alive no longer."""
+        return Call(self.tree, [*self.specs()], self.static)
+
     @property
     def is_inlined(self) -> bool:
         """Whether the call happens within another trace."""
-        return any(isinstance(leaf, Traced) for leaf in self.leaves)
-
-    def __str__(self) -> str:
-        leaves = zip(self.names(), self.specs(), strict=True)
-        texts = [f"{name}: {spec.dtype} {list(spec.shape)}" for name, spec in leaves]
-        return ", ".join(texts + [f"{name}={value!r}" for name, value in self.static.items()])
+        return any(isinstance(leaf, Traced | TracedNumber) for leaf in self.leaves)
 
     def names(self) -> list[str]:
         """How each leaf is written in terms of the parameters."""
@@ -104,10 +105,12 @@ class Call:
         """The specs of the leaves, which may be specs already. Raises InputError."""
         return [self._spec(i, leaf) for i, leaf in enumerate(self.leaves)]
 
-    def key(self, arrays: Sequence[Array]) -> Hashable:
-        """What a program is made for. Raises InputError for a static value that has no hash."""
+    def key(self, arrays: Sequence[Array]) -> tuple[Hashable, Shapes]:
+        """All that programs are made for beside shapes, and the shapes. Raises InputError for a
+        static value that has no hash."""
+        shapes = tuple([a.shape for a in arrays])
         columns = zip(arrays, self.leaves, strict=True)
-        leaves = tuple((a.shape, a.dtype, type(leaf) in _NUMBERS) for a, leaf in columns)
+        leaves = tuple((a.ndim, a.dtype, type(leaf) in _NUMBERS) for a, leaf in columns)
         static = tuple((k, cast(Hashable, type(v)), v) for k, v in self.static.items())
         try:
             hash(static)
@@ -117,7 +120,7 @@ class Call:
                 found=f"{self.static} ({error})",
                 hint="pass tuples in place of lists, and do not name arrays in static_argnames",
             ) from None
-        return self.tree, leaves, static
+        return (self.tree, leaves, static), shapes
 
     def _spec(self, number: int, leaf: Any) -> Spec:
         if isinstance(leaf, Spec):
@@ -178,10 +181,10 @@ class Parameters:
     def __init__(self, function: Callable[..., Any], static: str | Iterable[str]) -> None:
         self._signature = _signature(function)
         known = self._signature.parameters
+        self.names = tuple(known)
         self._static = _static_names(static, known)
         kinds = [p.kind for p in known.values()]
-        is_plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
-        self._names = tuple(known) if is_plain else ()
+        self._is_plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """The arguments of a call. Raises TypeError as Python does."""
@@ -201,6 +204,6 @@ class Parameters:
         return bound.args, bound.kwargs
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if not kwargs and len(args) == len(self._names):
-            return dict(zip(self._names, args, strict=True))
+        if self._is_plain and not kwargs and len(args) == len(self.names):
+            return dict(zip(self.names, args, strict=True))
         return dict(self._signature.bind(*args, **kwargs).arguments)

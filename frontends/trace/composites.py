@@ -53,7 +53,7 @@ def _invert(x: Any) -> Any:
 
 def _everywhere(answer: bool) -> Unary:
     """The same answer for all elements of an array of integers."""
-    return lambda x: x.trace.splat(answer, x.shape, np.dtype(bool))
+    return lambda x: x.trace.splat(answer, x.sizes, np.dtype(bool))
 
 
 def _of_floats(floats: Unary, others: Unary) -> Unary:

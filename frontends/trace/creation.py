@@ -1,4 +1,5 @@
-"""New arrays. They are NumPy arrays, also in traced functions, where they become constants."""
+"""New arrays. They are NumPy arrays, also in traced functions, where they become constants, unless
+their shapes are open."""
 
 from __future__ import annotations
 
@@ -7,37 +8,61 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.dialects import nn
+from tessella.frontends.ranges import Steps
 from tessella.frontends.trace.dispatch import FUNCTIONS
-from tessella.frontends.trace.movement import Shape
-from tessella.frontends.trace.traced import Array
+from tessella.frontends.trace.function import Result, function
+from tessella.frontends.trace.movement import Shape, as_sizes
+from tessella.frontends.trace.promote import cast, check_fits
+from tessella.frontends.trace.size import TracedSize, as_size
+from tessella.frontends.trace.traced import Array, Trace
+from tessella.support.sizes import known, symbols_of
 
 _FLOAT = np.dtype(np.float32)
 
 
 def zeros(shape: Shape, dtype: npt.DTypeLike = _FLOAT) -> Array:
     """Zeros, of float32 unless another dtype is given."""
-    return np.zeros(shape, dtype)
+    return full(shape, 0, dtype)
 
 
 def ones(shape: Shape, dtype: npt.DTypeLike = _FLOAT) -> Array:
     """Ones, of float32 unless another dtype is given."""
-    return np.ones(shape, dtype)
+    return full(shape, 1, dtype)
 
 
-def full(shape: Shape, value: float, dtype: npt.DTypeLike | None = None) -> Array:
+@function
+def full(trace: Trace, shape: Shape, value: float, dtype: npt.DTypeLike | None = None) -> Result:
     """Equal elements: of float32 for a Python float, unless another dtype is given."""
-    return np.full(shape, value, _default(dtype, value))
+    sizes, dtype = as_sizes(shape), _default(dtype, value)
+    if not symbols_of(sizes):
+        return np.full(sizes, value, dtype)
+    one = np.full((), value, dtype)
+    return trace.splat(one.item(), sizes, one.dtype)
 
 
+@function
 def arange(
-    start: float, stop: float | None = None, step: float = 1, dtype: npt.DTypeLike | None = None
-) -> Array:
+    trace: Trace,
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: npt.DTypeLike | None = None,
+) -> Result:
     """Numbers from ``start`` (or 0 to ``start``, as for range) up to ``stop``, which is left out.
 
     They are of float32 for Python floats, unless another dtype is given.
     """
     numbers: Any = (0, start, step) if stop is None else (start, stop, step)
-    return np.arange(*numbers, dtype=_default(dtype, *numbers))
+    if not any(isinstance(number, TracedSize) for number in numbers):
+        return np.arange(*numbers, dtype=_default(dtype, *numbers))
+    first, end, by = map(as_size, numbers)
+    count = Steps.between(first, end, known(by)).count
+    wanted = np.dtype(np.int64 if dtype is None else dtype)
+    for each in (first, end):
+        check_fits(each, wanted)
+    numbered: Any = trace.emit(nn.IotaOp, [], count=count)
+    return cast(trace, numbered * by + trace.size(first), wanted)
 
 
 def _default(dtype: npt.DTypeLike | None, *numbers: float) -> npt.DTypeLike | None:

@@ -14,6 +14,7 @@ from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.evaluate import constant_value
 from tessella.frontends.trace.location import located
+from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, Trace, Traced
 from tessella.support.errors import InternalError
 
@@ -33,9 +34,13 @@ def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array
         found = next(_traced((args, kwargs)), None)
         if found is None:
             return _run(lambda trace: body(trace, *args, **kwargs))
-        found.trace.lift(found)
-        # within a trace, a traced array is what stands for an array
-        return cast(Array, body(found.trace, *args, **kwargs))
+        trace = cast(Trace, found.trace)
+        trace.check(found)
+        try:
+            # within a trace, a traced array is what stands for an array
+            return cast(Array, body(trace, *args, **kwargs))
+        except Exception as error:
+            raise trace.failed(error)  # noqa: B904 (it is the same error)
 
     signature = inspect.signature(body)
     parameters = list(signature.parameters.values())[1:]
@@ -43,8 +48,8 @@ def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array
     return call
 
 
-def _traced(value: Any) -> Iterator[Traced]:
-    if isinstance(value, Traced):
+def _traced(value: Any) -> Iterator[Traced | TracedNumber]:
+    if isinstance(value, Traced | TracedNumber):
         yield value
     elif isinstance(value, tuple | list):
         for item in cast("list[Any]", value):

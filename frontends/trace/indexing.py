@@ -12,12 +12,15 @@ import numpy.typing as npt
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import broadcast_shapes
+from tessella.frontends.ranges import Steps
 from tessella.frontends.trace import promote
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import as_axes, broadcast_to, reshape
+from tessella.frontends.trace.movement import as_axes, reshape
+from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError, TessellaError
+from tessella.support.sizes import Size
 
 _INT64 = np.dtype(np.int64)
 
@@ -26,25 +29,29 @@ _INT64 = np.dtype(np.int64)
 class _Plan:
     """What indexing does: a slice, then gathers along single axes, then a reshape."""
 
-    shape: tuple[int, ...]
-    starts: list[int] = field(default_factory=list[int])
-    sizes: list[int] = field(default_factory=list[int])
+    shape: tuple[Size, ...]
+    starts: list[Size] = field(default_factory=list[Size])
+    sizes: list[Size] = field(default_factory=list[Size])
     steps: list[int] = field(default_factory=list[int])
     gathers: dict[int, Traced] = field(default_factory=dict[int, Traced])
-    result: list[int] = field(default_factory=list[int])
+    result: list[Size] = field(default_factory=list[Size])
 
-    def slice(self, start: int, size: int, step: int) -> None:
+    def slice(self, start: Size, size: Size, step: int) -> None:
         self.starts.append(start if size else 0)
         self.sizes.append(size)
         self.steps.append(step)
 
     def keep(self, key: slice) -> None:
         """A slice of the next axis."""
-        start, stop, step = key.indices(self.shape[len(self.starts)])
-        self.slice(start, len(range(start, stop, step)), step)
+        start, stop = (None if at is None else as_size(at) for at in (key.start, key.stop))
+        step = 1 if key.step is None else operator.index(key.step)
+        if step == 0:
+            raise ValueError("slice step cannot be zero")
+        steps = Steps.sliced(slice(start, stop, step), self.shape[len(self.starts)])
+        self.slice(steps.start, steps.count, step)
         self.result.append(self.sizes[-1])
 
-    def drop(self, index: int) -> None:
+    def drop(self, index: Size) -> None:
         """One element of the next axis."""
         axis = len(self.starts)
         size = self.shape[axis]
@@ -54,20 +61,20 @@ class _Plan:
                 expected=f"in [-{size}, {size})",
                 found=str(index),
             )
-        self.slice(index % size, 1, 1)
+        self.slice(index + size if index < 0 else index, 1, 1)
 
     def gather(self, indices: Traced) -> None:
         """The elements of the next axis at these indices."""
         axis = len(self.starts)
         self.slice(0, self.shape[axis], 1)
         self.gathers[axis] = indices
-        self.result += indices.shape
+        self.result += indices.sizes
 
 
 @function
 def _indexing(trace: Trace, x: npt.ArrayLike, key: Any) -> Traced:
     value = trace.lift(x)
-    plan = _Plan(value.shape)
+    plan = _Plan(value.sizes)
     for each in _checked(_expanded([_index(trace, k) for k in _keys(key)], value.ndim)):
         if each is None:
             plan.result.append(1)
@@ -77,15 +84,15 @@ def _indexing(trace: Trace, x: npt.ArrayLike, key: Any) -> Traced:
             plan.gather(each)
         else:
             plan.drop(each)
-    if tuple(plan.sizes) != value.shape or any(step != 1 for step in plan.steps):
+    if tuple(plan.sizes) != value.sizes or any(step != 1 for step in plan.steps):
         ints = {name: tuple(getattr(plan, name)) for name in ("starts", "sizes", "steps")}
         value = trace.emit(nn.SliceOp, [value], **ints)
     for axis, indices in reversed(plan.gathers.items()):
         value = trace.emit(nn.GatherOp, [value, indices], axis=axis)
-    return trace.lift(reshape(value, plan.result))
+    return trace.reshape(value, plan.result)
 
 
-Index = int | slice | None | Traced
+Index = Size | slice | None | Traced
 
 
 def _keys(key: Any) -> Sequence[Any]:
@@ -96,6 +103,8 @@ def _index(trace: Trace, key: Any) -> Any:
     """A number, slice, None or Ellipsis as it is; anything else as an array of indices."""
     if key is None or key is ... or isinstance(key, slice):
         return cast("slice | None", key)
+    if isinstance(key, TracedSize):
+        return key.size
     if not isinstance(key, Traced):
         key = np.asarray(key)
         if key.dtype.kind in "iu" and not key.shape:
@@ -133,8 +142,8 @@ def _expanded(keys: Sequence[Any], rank: int) -> list[Any]:
 
 def _checked(keys: Sequence[Any]) -> Sequence[Index]:
     """Raises ShapeError for arrays of indices whose axes NumPy would move to the front."""
-    arrays = [i for i, key in enumerate(keys) if isinstance(key, Traced) and key.shape]
-    others = [i for i, key in enumerate(keys) if isinstance(key, int | Traced)]
+    arrays = [i for i, key in enumerate(keys) if isinstance(key, Traced) and key.sizes]
+    others = [i for i, key in enumerate(keys) if not (key is None or isinstance(key, slice))]
     if len(arrays) > 1:
         raise ShapeError(
             "an array can be indexed by one array at a time",
@@ -174,10 +183,10 @@ def _take_along_axis(
     if value.ndim != places.ndim:
         raise ShapeError("ranks differ", expected=str(value.ndim), found=str(places.ndim))
     (along,) = as_axes(axis or 0, value.ndim)
-    shapes = [(*s[:along], 1, *s[along + 1 :]) for s in (value.shape, places.shape)]
+    shapes = [(*s[:along], 1, *s[along + 1 :]) for s in (value.sizes, places.sizes)]
     shape = broadcast_shapes(shapes)
     data, at = (
-        trace.lift(broadcast_to(v, (*shape[:along], v.shape[along], *shape[along + 1 :])))
+        trace.expand(v, (*shape[:along], v.sizes[along], *shape[along + 1 :]))
         for v in (value, places)
     )
     return trace.emit(nn.GatherElementsOp, [data, at], axis=along)

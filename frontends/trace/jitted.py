@@ -4,31 +4,73 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from time import perf_counter
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
+import numpy as np
+
+from tessella.dialects.graph import Graph
+from tessella.driver.compiling import total
 from tessella.driver.in_calls import CompilesInCalls
+from tessella.driver.model import Key as ModelKey
 from tessella.driver.model import Model
 from tessella.driver.options import CompileOptions, Options, make_options
 from tessella.driver.programs import ProgramTable
-from tessella.frontends.programs import MAX_PROGRAMS, Lowered
-from tessella.frontends.trace.arguments import Call, Parameters, PlainTypes, plain_types
-from tessella.frontends.trace.program import TracedProgram, trace
+from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
+from tessella.frontends.trace.arguments import Call, Parameters, plain_types
+from tessella.frontends.trace.dims import ArgumentDims
+from tessella.frontends.trace.program import TracedSource, trace
 from tessella.frontends.trace.traced import Array
 from tessella.frontends.trace.tree import Tree
+from tessella.runtime.explanation import Explanation
+from tessella.runtime.model import MAX_KNOWN
+from tessella.runtime.signature import Dimensions
 from tessella.support.copies import Compiled
+from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
+from tessella.support.tables import remembered
 
 USUAL = 8
 """Programs of one function that are compiled in calls without a warning."""
 
 _HINT = (
-    "Each shape, dtype and static value has a program of its own: pad arrays to a few shapes, and "
-    "pass numbers that change as arrays and not by static_argnames"
+    "Each dtype and static value has programs of its own, and so has each shape where sizes cannot "
+    "stay open, as explain() of the function tells: pad arrays to a few shapes, and pass numbers "
+    "that change as arrays and not by static_argnames"
 )
+
+Dims = Mapping[str, Mapping[int, str]] | Literal["auto", "fixed"]
+"""Names of dimensions that are open, by argument and dimension."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class TracedModel(Model):
+    """The programs of a function for arrays of certain types, some of whose sizes are open."""
+
+    def __init__(
+        self, source: TracedSource, options: Options, tell: Callable[[Sequence[str], float], None]
+    ) -> None:
+        self._tell_compiled = tell
+        super().__init__(source, options, openness={}, most=MAX_PROGRAMS)
+
+    def call(self, arrays: Sequence[Array]) -> Any:
+        """The function's result for arrays of its types."""
+        ready = [a if a.flags.carray else np.require(a, requirements=["C", "A"]) for a in arrays]
+        shapes = tuple([a.shape for a in ready])
+        executable = self._only or self._executable(shapes, ready, in_call=True)
+        results = executable.run(ready, self.threads)
+        return cast(Tree, executable.structure).unflatten(iter(results))
+
+    def _tell(self, key: ModelKey, timings: Mapping[str, float], in_call: bool) -> None:
+        columns = zip(self.inputs, key.shapes, strict=True)
+        inputs = [f"{info.name}: {info.dtype} {list(shape)}" for info, shape in columns]
+        self._tell_compiled(inputs, total(timings))
+
+
+Key = tuple[Hashable, tuple[Dimensions, ...]]
+"""What a model is for: calls of a kind, and their shapes as far as they are numbers."""
 
 
 class Jitted(Compiled, Generic[P, R]):
@@ -41,15 +83,17 @@ class Jitted(Compiled, Generic[P, R]):
         self,
         function: Callable[P, R],
         static_argnames: str | Iterable[str],
+        dims: object,
         options: Options,
     ) -> None:
         self._function = function
         self._parameters = Parameters(function, static_argnames)
+        self._dims = ArgumentDims(dims, self._parameters.names)
         self._options = options
-        self._programs: ProgramTable[tuple[Model, Tree]] = ProgramTable(MAX_PROGRAMS)
-        self._keys: dict[PlainTypes | None, Hashable] = {}
-        """Of programs, by what arguments they are for: calls with arrays alone are not taken apart
-        again."""
+        self._programs: ProgramTable[TracedModel] = ProgramTable(MAX_PROGRAMS)
+        self._keys: dict[Hashable, Key] = {}
+        """What arguments need: by what calls are told apart, and by the types of arrays alone,
+        which are not taken apart again."""
         self._in_calls = CompilesInCalls(expected=USUAL)
         functools.update_wrapper(self, function)
 
@@ -62,16 +106,25 @@ class Jitted(Compiled, Generic[P, R]):
             if call.is_inlined:
                 return self._function(*args, **kwargs)
             arrays = call.arrays()
-            key = call.key(arrays)
+            key = self._key(call, arrays)
             if plain is not None:
-                self._remember(plain, key)
-        make = functools.partial(self._compiled_in_call, args, kwargs)
-        model, result = self._programs.get(key, make)
-        return cast(R, result.unflatten(iter(model.run_in_order(arrays))))
+                remembered(self._keys, plain, MAX_KNOWN, lambda: key)
+        model = self._programs.get(key, functools.partial(self._model, key, args, kwargs))
+        return cast(R, model.call(arrays))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for these arguments: arrays, or each a ``tessella.Spec``. It is not run."""
-        return Lowered(self._traced(self._parameters.call(args, kwargs)), self._options)
+        call = self._parameters.call(args, kwargs)
+        shapes = [spec.shape for spec in call.specs()]
+        return Lowered(FixedProgram(self._traced(call, shapes)), self._options)
+
+    def explain(self) -> Explanation:
+        """What `Model.explain` tells of the program that ran last, with its open dimensions. Raises
+        ShapeError before the first call."""
+        latest = self._programs.latest()
+        if latest is None:
+            raise ShapeError("the function was not called yet", hint="call it once")
+        return latest.explain()
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -79,27 +132,26 @@ class Jitted(Compiled, Generic[P, R]):
     def __repr__(self) -> str:
         return f"jit({getattr(self._function, '__qualname__', self._function)})"
 
-    def _remember(self, plain: PlainTypes, key: Hashable) -> None:
-        if len(self._keys) >= MAX_PROGRAMS:
-            self._keys.clear()
-        self._keys[plain] = key
+    def _key(self, call: Call, arrays: Sequence[Array]) -> Key:
+        kind, shapes = known = call.key(arrays)
 
-    def _compiled_in_call(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[Model, Tree]:
-        began, call = perf_counter(), self._parameters.call(args, kwargs)
-        compiled = self._compiled(call)
+        def make() -> Key:
+            return kind, self._dims.of(kind, call.names(), shapes)
+
+        return remembered(self._keys, known, MAX_KNOWN, make)
+
+    def _model(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
+        call = self._parameters.call(args, kwargs).without_elements()
+        source = TracedSource(functools.partial(self._traced, call), call, key[1])
+        return TracedModel(source, self._options, functools.partial(self._tell, call.static))
+
+    def _traced(self, call: Call, shapes: Sequence[tuple[Size, ...]]) -> Graph:
+        return trace(self._function, self._parameters, call, shapes)
+
+    def _tell(self, static: Mapping[str, Any], inputs: Sequence[str], seconds: float) -> None:
         name = getattr(self._function, "__qualname__", str(self._function))
-        why = f"it was called with {call}"
-        self._in_calls.tell(name, perf_counter() - began, why, _HINT)
-        return compiled
-
-    def _compiled(self, call: Call) -> tuple[Model, Tree]:
-        program = self._traced(call)
-        return program.compile(self._options), program.result
-
-    def _traced(self, call: Call) -> TracedProgram:
-        return trace(self._function, self._parameters, call, call.specs())
+        texts = [*inputs, *(f"{name}={value!r}" for name, value in static.items())]
+        self._in_calls.tell(name, seconds, f"it was called with {', '.join(texts)}", _HINT)
 
 
 @overload
@@ -107,6 +159,7 @@ def jit(
     function: Callable[P, R],
     *,
     static_argnames: str | Iterable[str] = ...,
+    dims: Dims = ...,
     **options: Unpack[CompileOptions],
 ) -> Jitted[P, R]: ...
 
@@ -115,6 +168,7 @@ def jit(
 def jit(
     *,
     static_argnames: str | Iterable[str] = ...,
+    dims: Dims = ...,
     **options: Unpack[CompileOptions],
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
@@ -123,12 +177,17 @@ def jit(
     function: Callable[..., Any] | None = None,
     *,
     static_argnames: str | Iterable[str] = (),
+    dims: Dims = "auto",
     **options: Unpack[CompileOptions],
 ) -> Any:
     """Compile a function of arrays, written as for NumPy. A decorator, with or without options.
 
-    For each new set of shapes and dtypes of its arguments, it runs once in Python, on arrays that
-    record what is done with them. The record is compiled, and runs in its place.
+    It runs in Python on arrays that record what is done with them. The record is compiled, and runs
+    in its place. The first shapes have a program of their own. Dimensions whose size varies are
+    open from then on, as far as the function does not need their numbers.
+
+    ``dims="fixed"`` compiles for each set of shapes; ``dims={"x": {0: "n"}, "y": {0: "n"}}`` names
+    dimensions that are open at once, and equal where the names are.
 
     ``static_argnames`` names parameters whose values the function needs in Python: axes, flags,
     sizes. A program is made for each of their values. The other options are those of ``compile``:
@@ -137,5 +196,6 @@ def jit(
     """
     checked = make_options(**options)
     if function is None:
-        return functools.partial(Jitted, static_argnames=static_argnames, options=checked)
-    return Jitted(function, static_argnames, checked)
+        given = {"static_argnames": static_argnames, "dims": dims, "options": checked}
+        return functools.partial(Jitted, **given)
+    return Jitted(function, static_argnames, dims, checked)

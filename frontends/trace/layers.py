@@ -14,6 +14,7 @@ from tessella.frontends.trace.movement import Shape, as_axes, as_ints
 from tessella.frontends.trace.promote import common, floating
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 Padding = (
     Literal["same", "valid"] | SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]]
@@ -40,8 +41,8 @@ def conv2d(
     values = common(trace, x, w, *([] if b is None else [b]))
     _check_images(values[0], "conv2d")
     if values[1].ndim != 4:
-        raise ShapeError("the weights of conv2d must be [O, I, H, W]", found=str(values[1].shape))
-    window = _window(values[0], values[1].shape[2:], strides, padding, dilation)
+        raise ShapeError("the weights of conv2d must be [O, I, H, W]", found=str(values[1].sizes))
+    window = _window(values[0], values[1].sizes[2:], strides, padding, dilation)
     return trace.emit(nn.ConvOp, values, groups=operator.index(groups), **window)
 
 
@@ -96,7 +97,7 @@ def layer_norm(
     value, *rest = floating(trace, x, *given)
     (first,) = as_axes(axis, value.ndim)
     if scale is None:
-        rest.insert(0, trace.splat(1, value.shape[first:], value.dtype))
+        rest.insert(0, trace.splat(1, value.sizes[first:], value.dtype))
     return trace.emit(nn.LayerNormOp, [value, *rest], axis=first, epsilon=float(epsilon))
 
 
@@ -118,19 +119,19 @@ def _pool(
 
 
 def _window(
-    x: Traced, kernel: tuple[int, ...], strides: Shape, padding: Padding, dilation: Shape
-) -> dict[str, tuple[int, ...]]:
+    x: Traced, kernel: tuple[Size, ...], strides: Shape, padding: Padding, dilation: Shape
+) -> dict[str, tuple[Size, ...]]:
     """The properties of an op on a window that moves over the last two dimensions of x."""
     steps, spread = _pair(strides, "strides"), _pair(dilation, "dilation")
     if padding == "same":
-        pairs = [_same(*column) for column in zip(x.shape[2:], kernel, steps, spread, strict=True)]
+        pairs = [_same(*column) for column in zip(x.sizes[2:], kernel, steps, spread, strict=True)]
     else:
         pairs = _pads(padding)
     pads = (*(low for low, _ in pairs), *(high for _, high in pairs))
     return {"strides": steps, "dilations": spread, "pads": pads}
 
 
-def _same(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+def _same(size: Size, kernel: Size, stride: int, dilation: int) -> tuple[Size, Size]:
     """Padding for which there are ceil(size / stride) positions; an odd one has more at the end."""
     if stride < 1:
         raise ShapeError("a stride is less than 1", found=str(stride))
@@ -165,4 +166,4 @@ def _pair(values: Shape, name: str) -> tuple[int, ...]:
 
 def _check_images(x: Traced, what: str) -> None:
     if x.ndim != 4:
-        raise ShapeError(f"{what} takes images [N, C, H, W]", found=str(x.shape))
+        raise ShapeError(f"{what} takes images [N, C, H, W]", found=str(x.sizes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
@@ -11,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import normalise_axis
+from tessella.dialects.nn.core import normalise_axis, shapes_differ
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import common
+from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, differs, product
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -28,6 +29,13 @@ def as_ints(values: Shape) -> tuple[int, ...]:
     if isinstance(values, Sequence):
         return tuple(map(operator.index, values))
     return (operator.index(values),)
+
+
+def as_sizes(values: Shape) -> tuple[Size, ...]:
+    """A size, or several, as a tuple of numbers and expressions."""
+    if isinstance(values, Sequence):
+        return tuple(map(as_size, values))
+    return (as_size(values),) if isinstance(values, TracedSize) else as_ints(values)
 
 
 def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
@@ -44,15 +52,15 @@ def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
 def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
     """The elements in row-major order in another shape; one size may be -1, which is computed."""
     value = trace.lift(x)
-    sizes = list(as_ints(shape))
-    known = math.prod(size for size in sizes if size != -1)
-    if sizes.count(-1) == 1 and known and value.size % known == 0:
-        sizes[sizes.index(-1)] = value.size // known
-    if math.prod(sizes) != value.size or min(sizes, default=0) < 0:
+    sizes, total = list(as_sizes(shape)), product(value.sizes)
+    known = product(size for size in sizes if differs(size, -1))
+    if sizes.count(-1) == 1 and known and total % known == 0:
+        sizes[sizes.index(-1)] = total // known
+    if differs(product(sizes), total) or any(size < 0 for size in sizes):
         raise ShapeError(
-            f"an array of {value.size} elements does not fit into the shape",
-            expected=f"{value.size} elements, as {value.shape} has; at most one size is -1",
-            found=str(as_ints(shape)),
+            f"an array of {total} elements does not fit into the shape",
+            expected=f"{total} elements, as {value.sizes} has; at most one size is -1",
+            found=str(as_sizes(shape)),
         )
     return trace.reshape(value, sizes)
 
@@ -76,28 +84,28 @@ def expand_dims(trace: Trace, x: npt.ArrayLike, axis: Shape) -> Traced:
     places = as_axes(added, rank)
     if len(set(places)) != len(places):
         raise ShapeError("an axis is given twice", found=str(added))
-    sizes = iter(value.shape)
+    sizes = iter(value.sizes)
     shape = [1 if d in places else next(sizes) for d in range(rank)]
-    return trace.lift(reshape(value, shape))
+    return trace.reshape(value, shape)
 
 
 @function
 def squeeze(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Traced:
     """The array without the dimensions ``axis``, or all, of size 1."""
     value = trace.lift(x)
-    ones = [d for d, size in enumerate(value.shape) if size == 1]
+    ones = [d for d, size in enumerate(value.sizes) if not differs(size, 1)]
     gone = ones if axis is None else as_axes(axis, value.ndim)
     if any(d not in ones for d in gone):
         raise ShapeError(
             "a dimension to be squeezed is not of size 1", expected=str(ones), found=str(list(gone))
         )
-    return trace.lift(reshape(value, [n for d, n in enumerate(value.shape) if d not in gone]))
+    return trace.reshape(value, [n for d, n in enumerate(value.sizes) if d not in gone])
 
 
 @function
 def broadcast_to(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
     """The array repeated along new dimensions, and along those of size 1."""
-    return trace.expand(trace.lift(x), as_ints(shape))
+    return trace.expand(trace.lift(x), as_sizes(shape))
 
 
 @function
@@ -108,7 +116,7 @@ def concatenate(
     values = common(trace, *arrays)
     if axis is None:
         values = [trace.lift(reshape(x, -1)) for x in values]
-    if not values or any(not x.shape for x in values):
+    if not values or any(not x.ndim for x in values):
         raise ShapeError(
             "nothing to concatenate", expected="arrays of at least one dimension", found=str(values)
         )
@@ -119,11 +127,16 @@ def concatenate(
 def stack(trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex = 0) -> Traced:
     """Arrays of one shape one after another along a new axis."""
     values = common(trace, *arrays)
-    if len({x.shape for x in values}) != 1:
+    if not values or any(shapes_differ(x.sizes, values[0].sizes) for x in values):
         raise ShapeError(
-            "only arrays of one shape can be stacked", found=", ".join(str(x.shape) for x in values)
+            "only arrays of one shape can be stacked", found=", ".join(str(x.sizes) for x in values)
         )
     return trace.lift(concatenate([expand_dims(x, axis) for x in values], axis))
+
+
+@function
+def _copy(trace: Trace, x: npt.ArrayLike) -> Traced:
+    return trace.lift(x)
 
 
 @function
@@ -154,16 +167,15 @@ def _flip(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Traced:
 
 @function
 def _tile(trace: Trace, x: npt.ArrayLike, reps: Shape) -> Traced:
-    value, repeats = trace.lift(x), as_ints(reps)
+    value, repeats = trace.lift(x), as_sizes(reps)
     rank = max(value.ndim, len(repeats))
-    padded = reshape(value, (*[1] * (rank - value.ndim), *value.shape))
+    padded = trace.reshape(value, (*[1] * (rank - value.ndim), *value.sizes))
     ones = (1,) * (rank - len(repeats))
-    return trace.emit(nn.TileOp, [trace.lift(padded)], repeats=(*ones, *repeats))
+    return trace.emit(nn.TileOp, [padded], repeats=(*ones, *repeats))
 
 
 _PLAIN: dict[Callable[..., Any], Callable[[Any], Any]] = {
     np.ravel: lambda x: reshape(x, -1),
-    np.copy: lambda x: x,
     np.shape: lambda x: x.shape,
     np.ndim: lambda x: x.ndim,
     np.size: lambda x: x.size,
@@ -172,6 +184,7 @@ _PLAIN: dict[Callable[..., Any], Callable[[Any], Any]] = {
 FUNCTIONS.update(
     {
         np.reshape: reshape,
+        np.copy: _copy,
         np.transpose: transpose,
         np.expand_dims: expand_dims,
         np.squeeze: squeeze,

@@ -2,54 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from tessella.dialects.graph import Graph, finish_main, make_main
-from tessella.dialects.nn.core import element_type, tensor
-from tessella.frontends.programs import FixedProgram
+from tessella.dialects.nn.core import Tensor, dtype_of, element_type, tensor
+from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
 from tessella.frontends.trace.location import located
-from tessella.frontends.trace.traced import Trace, Traced
-from tessella.frontends.trace.tree import Tree, flatten
+from tessella.frontends.trace.size import TracedNumber
+from tessella.frontends.trace.traced import Array, Trace, Traced
+from tessella.frontends.trace.tree import flatten
+from tessella.runtime.elements import dtype_name
+from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.support.errors import InputError, ShapeError
+from tessella.support.sizes import Size, Symbol, symbols_of
 
-
-@dataclass(frozen=True)
-class TracedProgram(FixedProgram):
-    """What a function does with arrays of certain shapes, and the structure of its result."""
-
-    result: Tree
+Shapes = Sequence[tuple[Size, ...]]
 
 
 def trace(
-    function: Callable[..., Any], parameters: Parameters, call: Call, specs: Sequence[Spec]
-) -> TracedProgram:
-    """Run a function on traced arrays, and record what it does. Raises TessellaError."""
-    names = call.names()
-    types = [_tensor(name, spec) for name, spec in zip(names, specs, strict=True)]
-    main = make_main(names, types)
-    record = Trace(main.body.block, captured_names(function))
-    columns = zip(main.body.block.args, specs, strict=True)
-    arrays = [Traced(record, argument, spec.weak) for argument, spec in columns]
+    function: Callable[..., Any], parameters: Parameters, call: Call, shapes: Shapes
+) -> Graph:
+    """Run a function on traced arrays of these shapes, and record what it does. Raises
+    TessellaError."""
+    specs, names = call.specs(), call.names()
+    columns = zip(names, specs, shapes, strict=True)
+    main = make_main(names, [_tensor(*column) for column in columns])
+    symbols = sorted(symbols_of(size for shape in shapes for size in shape))
+    record = Trace(main.body.block, captured_names(function), is_sized=not symbols)
+    arguments = zip(main.body.block.args, specs, strict=True)
+    arrays = [Traced(record, argument, spec.weak) for argument, spec in arguments]
     args, kwargs = parameters.arguments(call, arrays)
     leaves: list[Any] = []
     with located(), record.opened():
         result = flatten(function(*args, **kwargs), leaves)
         paths = list(result.paths("result"))
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
+    if record.failure is not None:
+        raise record.failure
     finish_main(main, paths, [x.value for x in values])
     module = record.emitter.module(main)
-    return TracedProgram(Graph(module, record.emitter.weights), result)
+    declare_symbols(module, symbols)
+    return Graph(module, record.emitter.weights, structure=result)
 
 
-def _tensor(name: str, spec: Spec):
+class TracedSource:
+    """A function on arrays of certain types, some of whose sizes may have names."""
+
+    fingerprint: str | None = None
+    symbols: Sequence[Symbol] = ()
+    outputs: Sequence[ValueInfo] = ()
+    """Not known before the trace; the structure of a graph tells."""
+
+    def __init__(
+        self, graph: Callable[[Shapes], Graph], call: Call, shapes: Sequence[Dimensions]
+    ) -> None:
+        self._graph = graph
+        columns = zip(call.names(), call.specs(), shapes, strict=True)
+        self.inputs: Sequence[ValueInfo] = [
+            ValueInfo(name, dtype_name(dtype_of(_tensor(name, spec, ()))), shape)
+            for name, spec, shape in columns
+        ]
+
+    def graph(
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
+        """The program for these shapes."""
+        return self._graph([shapes[info.name] for info in self.inputs])
+
+
+def _tensor(name: str, spec: Spec, shape: tuple[Size, ...]) -> Tensor:
     try:
-        return tensor(element_type(spec.dtype), spec.shape)
+        return tensor(element_type(spec.dtype), shape)
     except ShapeError as error:
         raise InputError(
             f"the argument {name!r} has a dtype that is not supported",
@@ -60,7 +88,7 @@ def _tensor(name: str, spec: Spec):
 
 
 def _lifted(record: Trace, leaf: Any, path: str) -> Traced:
-    if isinstance(leaf, Traced | np.ndarray | np.generic | bool | int | float):
+    if isinstance(leaf, Traced | TracedNumber | np.ndarray | np.generic | bool | int | float):
         return record.lift(leaf)
     raise InputError(
         f"a traced function returns a {type(leaf).__name__}",

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tessella.dialects.nn.core import element_type
+from tessella.frontends.trace.size import TracedNumber, TracedSize
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, symbols_of
 
 Kind = DType | type[int] | type[float]
 """What decides about types: the dtype of an array, or ``int`` or ``float`` of a Python number."""
@@ -18,8 +20,10 @@ _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
 def as_operand(value: Any) -> Any:
-    """A traced array, an array, or a Python number."""
-    return value if isinstance(value, Traced) or type(value) in (int, float) else np.asarray(value)
+    """A traced array, an array, a Python number, or one that follows from
+    sizes."""
+    is_known = isinstance(value, Traced | TracedNumber) or type(value) in (int, float)
+    return value if is_known else np.asarray(value)
 
 
 def kind_of(operand: Any) -> Kind:
@@ -28,6 +32,8 @@ def kind_of(operand: Any) -> Kind:
         if operand.weak and operand.dtype.kind in "if":
             return int if operand.dtype.kind == "i" else float
         return operand.dtype
+    if isinstance(operand, TracedNumber):
+        return int if isinstance(operand, TracedSize) else float
     if type(operand) in (int, float):
         return int if type(operand) is int else float
     element_type(operand.dtype)
@@ -53,7 +59,9 @@ def common_dtype(operands: Sequence[Any]) -> DType:
 
 def cast(trace: Trace, value: Any, dtype: DType) -> Traced:
     """A traced array, array or number with another dtype."""
-    if isinstance(value, Traced):
+    if isinstance(value, TracedSize):
+        check_fits(value.size, dtype)
+    if isinstance(value, Traced | TracedNumber):
         return trace.cast(trace.lift(value), dtype)
     try:
         with np.errstate(all="ignore"):
@@ -66,6 +74,14 @@ def cast(trace: Trace, value: Any, dtype: DType) -> Traced:
             found=str(value),
         ) from None
     return trace.lift(array)
+
+
+def check_fits(size: Size, dtype: DType) -> None:
+    """Raises UndecidedSizeError for a size that may be no number of a dtype."""
+    low, high = bounds_of(size)
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= low <= high <= np.iinfo(dtype).max:
+        names = (symbol.name for symbol in symbols_of([size]))
+        raise UndecidedSizeError(f"{size} fits into {dtype.name} for some sizes only", names)
 
 
 def common(trace: Trace, *operands: Any) -> list[Traced]:

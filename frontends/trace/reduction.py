@@ -18,6 +18,7 @@ from tessella.frontends.trace.promote import cast, floating, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import differs
 
 
 def _dtype(reduce: Callable[..., Any], x: Traced, dtype: npt.DTypeLike | None) -> DType:
@@ -95,8 +96,8 @@ def _extreme(
     trace: Trace, op: type[NnOp], x: npt.ArrayLike, axis: Shape | None, keepdims: bool
 ) -> Traced:
     value = trace.lift(x)
-    if 0 in (value.shape[d] for d in as_axes(axis, value.ndim)):
-        raise ShapeError("there is no largest or smallest of no elements", found=str(value.shape))
+    if any(not differs(value.sizes[d], 0) for d in as_axes(axis, value.ndim)):
+        raise ShapeError("there is no largest or smallest of no elements", found=str(value.sizes))
     return _reduce(trace, op, value, axis, keepdims)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +20,13 @@ from tessella.dialects.nn.core import (
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.trace.dispatch import Function, call_function, call_ufunc
 from tessella.frontends.trace.location import caller
+from tessella.frontends.trace.size import TracedFloat, TracedSize
 from tessella.support.errors import TessellaError
+from tessella.support.sizes import Size, UndecidedSizeError, expression, product
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
+E = TypeVar("E", bound=Exception)
 
 _STATIC = "name the argument that it comes from in static_argnames, or derive it from shapes"
 
@@ -61,11 +63,12 @@ def _unknowable(what: str, hint: str) -> Callable[..., NoReturn]:
     """A method that would need the elements."""
 
     def method(self: Traced, *_: Any, **__: Any) -> NoReturn:
-        raise TessellaError(
+        error = TessellaError(
             f"{what} needs the elements of an array, which are not known while tracing",
             found=repr(self),
             hint=hint,
         )
+        raise self.trace.failed(error)
 
     return method
 
@@ -86,6 +89,11 @@ class Traced:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        return tuple(self.trace.size(size) for size in self.sizes)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The shape, with sizes that the program leaves open as expressions."""
         return shape_of(self.value)
 
     @property
@@ -94,11 +102,11 @@ class Traced:
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self.sizes)
 
     @property
     def size(self) -> int:
-        return math.prod(self.shape)
+        return self.trace.size(product(self.sizes))
 
     @property
     def T(self) -> Any:  # noqa: N802 (NumPy's name)
@@ -109,12 +117,15 @@ class Traced:
         return call_function(np.swapaxes, (self, -1, -2), {})
 
     def __repr__(self) -> str:
-        return f"Traced({self.dtype.name}[{', '.join(map(str, self.shape))}])"
+        return f"Traced({self.dtype.name}[{', '.join(map(str, self.sizes))}])"
 
     def __len__(self) -> int:
-        if not self.shape:
+        if not self.sizes:
             raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
+        size: Any = self.shape[0]
+        if isinstance(size, TracedSize):
+            size.undecided("len() needs the number, which x.shape[0] need not be")
+        return size
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
         """The elements in another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
@@ -215,9 +226,16 @@ class Traced:
 class Trace:
     """Ops in the order in which a function asked for them, and the arrays that it captured."""
 
-    def __init__(self, block: Block, names: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self, block: Block, names: Mapping[int, str] | None = None, *, is_sized: bool = True
+    ) -> None:
+        """``is_sized`` tells whether all sizes are numbers."""
         self.emitter = Emitter(block, _line)
-        self._is_open = True
+        self.failure: Exception | None = None
+        """The first error where sizes are open: the function may go on after it, as it would not
+        with numbers."""
+        self.is_open = True
+        self._is_sized = is_sized
         self._names = names or {}
         self._captured: dict[int, tuple[Array, Array, Traced]] = {}
 
@@ -227,7 +245,7 @@ class Trace:
         try:
             yield
         finally:
-            self._is_open = False
+            self.is_open = False
 
     def emit(self, op: type[nn.NnOp], operands: Sequence[Traced], **properties: PyValue) -> Traced:
         """Record an op; its result. Raises ShapeError."""
@@ -235,17 +253,47 @@ class Trace:
 
     def lift(self, value: Any) -> Traced:
         """A traced array, captured array or number as an array of this trace."""
+        if isinstance(value, TracedSize):
+            sizes = self.emitter.emit(nn.SizesOp, values=(value.size,))[0]
+            return Traced(self, self.emitter.reshape(sizes, ()))
+        if isinstance(value, TracedFloat):
+            return value.value
         if not isinstance(value, Traced):
             return self._capture(np.asarray(value))
-        if value.trace is not self or not self._is_open:
+        self.check(value)
+        return value
+
+    def check(self, value: Any) -> None:
+        """Raises TessellaError for what belongs to another trace, or to one that is over."""
+        if value.trace is not self or not self.is_open:
+            kind = "array" if isinstance(value, Traced) else "size"
             raise TessellaError(
-                "a traced array was used outside of the call that it belongs to",
+                f"a traced {kind} was used outside of the call that it belongs to",
                 found=repr(value),
                 hint="return it from the traced function; do not keep it in a variable outside",
             )
-        return value
 
-    def splat(self, value: float, shape: Sequence[int], dtype: DType) -> Traced:
+    def size(self, size: Size) -> int:
+        """A size as the traced function sees it."""
+        return size if expression(size) is None else cast(int, TracedSize(self, size))
+
+    def decided(self, compute: Callable[[], Any]) -> Any:
+        """What follows from sizes. Raises UndecidedSizeError."""
+        try:
+            return self.size(compute())
+        except Exception as error:
+            raise self.failed(error)  # noqa: B904 (it is the same error)
+
+    def failed(self, error: E) -> E:
+        """The error, which ends the trace where sizes are open, even if the function goes on."""
+        if isinstance(error, UndecidedSizeError) and not error.where and (at := caller()):
+            error.what = f"{error.what}, in {at.node}"
+            error.at(str(at))
+        if not self._is_sized:
+            self.failure = self.failure or error
+        return error
+
+    def splat(self, value: float, shape: Sequence[Size], dtype: DType) -> Traced:
         """An array of equal elements."""
         return Traced(self, self.emitter.splat(value, shape, dtype))
 
@@ -253,7 +301,7 @@ class Trace:
         """An array with another dtype."""
         return Traced(self, self.emitter.cast(x.value, dtype))
 
-    def reshape(self, x: Traced, shape: Sequence[int]) -> Traced:
+    def reshape(self, x: Traced, shape: Sequence[Size]) -> Traced:
         """An array with its elements in another shape."""
         return Traced(self, self.emitter.reshape(x.value, shape))
 
@@ -261,7 +309,7 @@ class Trace:
         """An array with permuted dimensions."""
         return Traced(self, self.emitter.transpose(x.value, perm))
 
-    def expand(self, x: Traced, shape: Sequence[int]) -> Traced:
+    def expand(self, x: Traced, shape: Sequence[Size]) -> Traced:
         """An array broadcast to a shape."""
         return Traced(self, self.emitter.expand(x.value, shape))
 

@@ -88,7 +88,9 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
         kinds = _comparable(operands, kinds)
     inputs, output = _resolved(ufunc, kinds)
     result = _record(trace, ufunc, [cast(trace, x, inputs) for x in operands])
-    weak = all(isinstance(kind, type) for kind in kinds) and output.kind in "if"
+    # of Python's numbers alone, NumPy makes an array
+    is_weak = any(isinstance(x, Traced) for x in operands) and output.kind in "if"
+    weak = is_weak and all(isinstance(kind, type) for kind in kinds)
     return Traced(trace, cast(trace, result, output).value, weak)
 
 

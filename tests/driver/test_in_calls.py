@@ -109,7 +109,7 @@ def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], message: str
 
 
 def test_a_function_has_a_few_programs(caplog: Log) -> None:
-    @tessella.jit
+    @tessella.jit(dims="fixed")
     def twice(x: np.ndarray) -> np.ndarray:
         return x + x
 

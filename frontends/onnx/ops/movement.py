@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -13,8 +12,9 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import broadcast_shapes, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
+from tessella.frontends.ranges import Steps
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, ceil_div, differs, known
+from tessella.support.sizes import Size, differs, known
 
 
 @converts("Reshape", 1, 25, note="shape known at import")
@@ -176,21 +176,6 @@ def slice(call: Call) -> SSAValue:
         sizes=tuple(r.count for r in ranges),
         steps=tuple(r.step for r in ranges),
     )
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The indices ``start``, ``start + step`` .. of which there are ``count``."""
-
-    start: Size
-    count: Size
-    step: int
-
-    @staticmethod
-    def between(start: Size, end: Size, step: int) -> Steps:
-        """Those of Python's range."""
-        span = end - start if step > 0 else start - end
-        return Steps(start, max(ceil_div(span, abs(step)), 0), step)
 
 
 def _range(start: Size, end: Size, step: int, size: Size) -> Steps:

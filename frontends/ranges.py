@@ -1,0 +1,37 @@
+"""Ranges of indices whose bounds are sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tessella.support.sizes import Size, ceil_div
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The indices ``start``, ``start + step`` .. of which there are ``count``."""
+
+    start: Size
+    count: Size
+    step: int
+
+    @staticmethod
+    def between(start: Size, end: Size, step: int) -> Steps:
+        """Those of Python's range."""
+        span = end - start if step > 0 else start - end
+        return Steps(start, max(ceil_div(span, abs(step)), 0), step)
+
+    @staticmethod
+    def sliced(key: slice, size: Size) -> Steps:
+        """Those of a slice of Python's, of this many elements. Raises UndecidedSizeError."""
+        step = 1 if key.step is None else key.step
+        first, last = (0, size) if step > 0 else (-1, size - 1)
+
+        def bound(value: Size | None, default: Size) -> Size:
+            if value is None:
+                return default
+            return min(max(value + size if value < 0 else value, first), last)
+
+        ends = (first, last) if step > 0 else (last, first)
+        start, stop = bound(key.start, ends[0]), bound(key.stop, ends[1])
+        return Steps.between(start, stop, step)

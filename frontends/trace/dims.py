@@ -1,0 +1,97 @@
+"""Which dimensions of arguments have names, so that the sizes stay open in programs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any, cast
+
+from tessella.driver.seen import Seen
+from tessella.frontends.trace.arguments import Shapes
+from tessella.runtime.signature import Dimensions
+from tessella.support.errors import InputError, OptionError
+from tessella.support.tables import remembered
+
+_MOST = 64
+"""Kinds of calls whose shapes are remembered."""
+
+
+class ArgumentDims:
+    """The dimensions of a function's arguments: numbers, or names of those that vary.
+
+    The shapes of the first call of a kind are numbers for good.
+    """
+
+    def __init__(self, dims: object, parameters: Collection[str]) -> None:
+        self._is_fixed = dims == "fixed"
+        self._named = _named(dims, parameters)
+        self._kinds: dict[Hashable, tuple[Shapes, Seen]] = {}
+        """The first shapes of each kind, and what is known of all."""
+
+    def of(self, kind: Hashable, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
+        """The shapes of a call, as programs are made for them. Raises InputError where dimensions
+        of one name differ."""
+        if self._is_fixed:
+            return shapes
+        first, seen = remembered(self._kinds, kind, _MOST, lambda: (shapes, Seen()))
+        known = seen.shapes(dict(zip(names, shapes, strict=True)))
+        dims = shapes if shapes == first else tuple(known[name] for name in names)
+        return self._with_names(names, shapes, dims) if self._named else dims
+
+    def _with_names(
+        self, names: Sequence[str], shapes: Shapes, dims: Sequence[Dimensions]
+    ) -> tuple[Dimensions, ...]:
+        sizes: dict[str, int] = {}
+        found: list[Dimensions] = []
+        for name, shape, known in zip(names, shapes, dims, strict=True):
+            named = self._named.get(name, {})
+            for axis, dim in named.items():
+                _check_axis(name, axis, shape)
+                if sizes.setdefault(dim, shape[axis]) != shape[axis]:
+                    raise InputError(
+                        f"the dimension {dim!r} has two sizes",
+                        where=f"dimension {axis} of {name}",
+                        expected=str(sizes[dim]),
+                        found=str(shape[axis]),
+                    )
+            found.append(tuple(named.get(axis, d) for axis, d in enumerate(known)))
+        return tuple(found)
+
+
+def _check_axis(name: str, axis: int, shape: Sequence[int]) -> None:
+    if axis >= len(shape):
+        raise InputError(
+            f"the argument {name!r} has too few dimensions",
+            expected=f"{axis + 1} at least, as `dims` names one",
+            found=str(tuple(shape)),
+        )
+
+
+def _named(dims: object, parameters: Collection[str]) -> Mapping[str, Mapping[int, str]]:
+    """Names of dimensions by argument. Raises OptionError."""
+    if dims in ("auto", "fixed"):
+        return {}
+    given = _mapping(dims)
+    for name, axes in given.items():
+        if not isinstance(name, str) or name.partition("[")[0] not in parameters:
+            raise OptionError(
+                f"dims: there is no parameter {name!r}",
+                expected=f"some of {', '.join(parameters)}",
+            )
+        for axis, dim in _mapping(axes).items():
+            if type(axis) is not int or axis < 0 or not isinstance(dim, str):
+                raise _wrong(dims)
+    return given
+
+
+def _mapping(found: object) -> Mapping[Any, Any]:
+    if not isinstance(found, Mapping):
+        raise _wrong(found)
+    return cast("Mapping[Any, Any]", found)
+
+
+def _wrong(found: object) -> OptionError:
+    return OptionError(
+        "the option 'dims' is wrong",
+        expected="names of dimensions by argument, such as {'x': {0: 'n'}}; or 'auto', or 'fixed'",
+        found=repr(found),
+    )

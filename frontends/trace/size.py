@@ -1,0 +1,287 @@
+"""Numbers in traced functions that follow from sizes which a program leaves open."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, Protocol, TypeVar
+
+import numpy as np
+
+from tessella.frontends.trace.dispatch import Function, call_function, call_ufunc
+from tessella.support.sizes import (
+    Size,
+    UndecidedSizeError,
+    bounds_of,
+    differs,
+    product,
+    symbols_of,
+)
+
+E = TypeVar("E", bound=Exception)
+_MOST_POWER = 8
+"""Of sizes, as a product."""
+
+
+class Trace(Protocol):
+    """What a number needs of the trace that it belongs to."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the function is still running."""
+        ...
+
+    def check(self, value: Any) -> None:
+        """Raises TessellaError for what belongs to another trace, or to one that is over."""
+        ...
+
+    def decided(self, compute: Callable[[], Any]) -> Any:
+        """What follows from sizes. Raises UndecidedSizeError."""
+        ...
+
+    def failed(self, error: E) -> E:
+        """The error, which ends the trace where sizes are open, even if the function goes on."""
+        ...
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, TracedSize) or type(value) in (int, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, TracedNumber) or type(value) in (int, bool, float)
+
+
+def _is_operand(value: object) -> bool:
+    return _is_number(value) or hasattr(value, "__array_ufunc__")
+
+
+def _applied(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """An array; of two numbers a number, which is no size."""
+    result = call_ufunc(ufunc, "__call__", (a, b), {})
+    if not (_is_number(a) and _is_number(b)):
+        return result
+    first = a if isinstance(a, TracedNumber) else b
+    symbols = frozenset[str]().union(*(x.symbols for x in (a, b) if isinstance(x, TracedNumber)))
+    return TracedFloat(first.trace, result, symbols)
+
+
+def _operator(compute: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The methods of an operator and of its mirror image."""
+
+    def forward(self: TracedNumber, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return self.trace.decided(lambda: compute(self, other))
+
+    def mirrored(self: TracedNumber, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return self.trace.decided(lambda: compute(other, self))
+
+    return forward, mirrored
+
+
+def _arithmetic(ufunc: np.ufunc, sizes: Callable[[Size, Size], Size]):
+    """An operator whose result is a size for sizes, else a number or an array."""
+
+    def compute(a: Any, b: Any) -> Any:
+        is_size = _is_size(a) and _is_size(b)
+        return sizes(as_size(a), as_size(b)) if is_size else _applied(ufunc, a, b)
+
+    return _operator(compute)
+
+
+def _decision(ufunc: np.ufunc, sizes: Callable[[Size, Size], Any]):
+    """An operator whose result is known for sizes, or not at all, unless it is an array."""
+
+    def compute(a: Any, b: Any) -> Any:
+        if _is_size(a) and _is_size(b):
+            return sizes(as_size(a), as_size(b))
+        if _is_number(a) and _is_number(b):
+            _undecided(f"{ufunc.__name__} needs the number", a, b)
+        return call_ufunc(ufunc, "__call__", (a, b), {})
+
+    return _operator(compute)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    if _is_number(a) and isinstance(b, TracedNumber):
+        low, high = bounds_of(b.size) if isinstance(b, TracedSize) else (0, 0)
+        if low <= 0 <= high:
+            _undecided("what a number is divided by might be 0", b)
+    return _applied(np.true_divide, a, b)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if not (_is_number(a) and _is_number(b)):
+        return call_ufunc(np.power, "__call__", (a, b), {})
+    if type(b) is int and 0 <= b <= _MOST_POWER:
+        return product([a.size] * b) if isinstance(a, TracedSize) else _applied(np.power, a, b)
+    if type(b) is not float or not isinstance(a, TracedSize) or bounds_of(a.size)[0] <= 0:
+        _undecided("a power needs the number", a, b)
+    return _applied(np.power, a, b)
+
+
+def _undecided(what: str, *values: Any) -> NoReturn:
+    numbers = [value for value in values if isinstance(value, TracedNumber)]
+    names = (name for number in numbers for name in number.symbols)
+    raise UndecidedSizeError(f"{what}: {' and '.join(number.text for number in numbers)}", names)
+
+
+def _number_needed(what: str) -> Callable[..., NoReturn]:
+    """A method that would need the number."""
+
+    def method(self: TracedNumber, *_: Any, **__: Any) -> NoReturn:
+        self.undecided(f"{what} needs the number")
+
+    return method
+
+
+class TracedNumber:
+    """A number of Python's to the function that is traced, which follows from sizes.
+
+    What needs the number itself raises UndecidedSizeError, and so does what other sizes would
+    decide otherwise. The function is then compiled for numbers.
+    """
+
+    __slots__ = ("symbols", "trace")
+
+    def __init__(self, trace: Trace, symbols: Iterable[str]) -> None:
+        self.trace = trace
+        self.symbols = frozenset(symbols)
+        """The names of those that it depends on."""
+
+    @property
+    def text(self) -> str:
+        """What it is, for messages."""
+        raise NotImplementedError
+
+    def undecided(self, what: str) -> NoReturn:
+        """Raise the error that something needs the number."""
+        raise self.trace.failed(UndecidedSizeError(f"{what}: {self.text}", self.symbols))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Function, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        return call_function(func, args, kwargs)
+
+    __add__, __radd__ = _arithmetic(np.add, operator.add)
+    __sub__, __rsub__ = _arithmetic(np.subtract, operator.sub)
+    __mul__, __rmul__ = _arithmetic(np.multiply, operator.mul)
+    __truediv__, __rtruediv__ = _operator(_quotient)
+    __floordiv__, __rfloordiv__ = _decision(np.floor_divide, lambda a, b: a // b)
+    __mod__, __rmod__ = _decision(np.remainder, operator.mod)
+    __pow__, __rpow__ = _operator(_power)
+    __lt__, _ = _decision(np.less, operator.lt)
+    __le__, _ = _decision(np.less_equal, operator.le)
+    __gt__, _ = _decision(np.greater, operator.gt)
+    __ge__, _ = _decision(np.greater_equal, operator.ge)
+    __eq__, _ = _decision(np.equal, lambda a, b: not differs(a, b))
+    __ne__, _ = _decision(np.not_equal, differs)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __pos__(self) -> Any:
+        return self
+
+    __hash__ = _number_needed("a hash")
+    __bool__ = _number_needed("bool()")
+    __index__ = __array__ = _number_needed("Python")
+    __int__ = _number_needed("int()")
+    __float__ = _number_needed("float()")
+    __complex__ = _number_needed("complex()")
+    __abs__ = _number_needed("abs()")
+    __round__ = __trunc__ = __floor__ = __ceil__ = _number_needed("rounding")
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _number_needed("an operator")
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __invert__ = __and__
+
+    def __repr__(self) -> str:
+        return self._shown(self.text)
+
+    def __format__(self, spec: str) -> str:
+        return self._shown(self.text)
+
+    def _shown(self, text: str) -> str:
+        """A text that only error messages outside of the function may have."""
+        if self.trace.is_open:
+            self.undecided("text needs the number")
+        return text
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(float, name) or hasattr(int, name):
+            self.undecided(f"{name} needs the number")
+        raise AttributeError(name)
+
+
+class TracedSize(TracedNumber):
+    """A dimension that the program leaves open, or what is computed of some."""
+
+    __slots__ = ("_size",)
+
+    def __init__(self, trace: Trace, size: Size) -> None:
+        super().__init__(trace, (symbol.name for symbol in symbols_of([size])))
+        self._size = size
+
+    @property
+    def size(self) -> Size:
+        """The expression. Raises TessellaError after the trace."""
+        self.trace.check(self)
+        return self._size
+
+    @property
+    def text(self) -> str:
+        return str(self._size)
+
+    def __abs__(self) -> Any:
+        return self.trace.decided(lambda: abs(self.size))
+
+    def __bool__(self) -> bool:
+        return self.trace.decided(lambda: bool(self.size))
+
+    __trunc__ = __floor__ = __ceil__ = TracedNumber.__pos__
+
+    @property
+    def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """What ``isinstance`` is told: code that asks for numbers gets its way."""
+        return int
+
+
+class TracedFloat(TracedNumber):
+    """What is computed of sizes and is no size, such as ``2.0 / n``."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, trace: Trace, value: Any, symbols: Iterable[str]) -> None:
+        super().__init__(trace, symbols)
+        self._value = value
+
+    @property
+    def value(self) -> Any:
+        """The array without dimensions that has it. Raises TessellaError after the trace."""
+        self.trace.check(self)
+        return self._value
+
+    @property
+    def text(self) -> str:
+        return f"one that follows from {', '.join(sorted(self.symbols))}"
+
+    @property
+    def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """What ``isinstance`` is told."""
+        return float
+
+
+def as_size(value: Any) -> Size:
+    """An open size or a number as a size. Raises TypeError for anything else."""
+    return value.size if isinstance(value, TracedSize) else operator.index(value)
