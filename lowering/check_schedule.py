@@ -61,7 +61,7 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         "rows over another free index than lanes",
         s.rows is None or (s.rows != s.vector and s.rows in flat.free),
     )
-    rows = 1 if s.rows is None else flat.ranges[s.rows]
+    rows = 1 if s.rows is None else dict(s.blocks).get(s.rows, flat.ranges[s.rows])
     yield "tiles for all rows", has_ends(rows, s.row_tile, s.ends)
     yield "blocks of free indices", blocked <= set(flat.free)
     yield (
@@ -143,7 +143,7 @@ def _partial_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[st
     yield "partial sums over a reduced index", name in flat.reduced
     yield "partial sums of an addition", op.aggregation.data == "+"
     yield "partial sums of at least one value", size > 0
-    cut = size < flat.ranges[name]
+    cut = size < bounds_of(flat.ranges[name])[1]
     yield "partial sums over all of a constrained index", not (cut and name in flat.pinned)
     yield (
         "partial sums of whole vectors",

@@ -347,6 +347,20 @@ def round_up(size: Size, multiple: Size) -> Size:
     return ceil_div(size, multiple) * multiple
 
 
+def are_ordered(a: Size, b: Size) -> bool:
+    """Whether one of two sizes is known to be no less than the other one."""
+    low, high = bounds_of(a - b)
+    return low >= 0 or high <= 0
+
+
+def is_multiple(size: Size, of: Size) -> bool:
+    """Whether a size is known to be a multiple of another one, which is not 0."""
+    try:
+        return size % of == 0
+    except UndecidedSizeError:
+        return False
+
+
 def known(size: Size) -> int:
     """The number that a size is. Raises UndecidedSizeError for one that depends on symbols."""
     return operator.index(size)

@@ -18,7 +18,7 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
-from tessella.support.sizes import Size, ceil_div
+from tessella.support.sizes import Size, ceil_div, is_multiple
 
 AGGREGATIONS = ("+", "*", ">", "<", "=")
 """Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
@@ -123,7 +123,9 @@ class SharedLoop:
     def counts(self, range: Size) -> bool:
         """Whether an index of so many values counts the loop's values or blocks of them, and steps
         have whole blocks."""
-        return range > 0 and self.extent % range == 0 and self.step % (self.extent // range) == 0
+        if not (range > 0 and is_multiple(self.extent, range)):
+            return False
+        return is_multiple(self.step, self.extent // range)
 
 
 @dataclass(frozen=True)

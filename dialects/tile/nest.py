@@ -49,9 +49,9 @@ class Steps:
     @property
     def block(self) -> int:
         """How many of the loop's values are one of an index without a window."""
-        if self.window is not None or self.loop.extent == self.extent:
+        if self.window is not None or not self.loop.counts(self.extent):
             return 1
-        return known(max(1, self.loop.extent // self.extent))
+        return known(self.loop.extent // self.extent)
 
     @property
     def step(self) -> int:

@@ -15,11 +15,12 @@ from functools import cache
 
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import place_of
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import At, AtAttr, Window
 from tessella.dialects.tile.nest import Steps, blocks_of, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, expression
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: in
 @cache
 def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
     """Whether each step writes all that it needs of a dimension."""
+    if expression(own.trips) is not None:
+        return False
     for number in range(own.trips):
         first, start = own.first(number), theirs.first(number) * need.block
         low = max(0, need.factor * first + need.low)
@@ -90,7 +93,7 @@ def _window(op: ContractOp, number: int) -> Window | None:
     if own.loop.counts(own.extent) and all(_reads_same(op, *each, number) for each in readers):
         return None
     found = [_asked(op, *each, number) for each in readers]
-    known = [each for each in found if each is not None]
+    known = [each for each in found if each is not None and is_static([*each, own.extent])]
     scales = {scale for scale, _, _ in known}
     block = next(form.coefficient(name) for form in op.out_access if form.coefficient(name))
     if len(known) < len(found) or len(scales) > 1 or (scale := scales.pop()) % block:

@@ -140,6 +140,33 @@ tile.kernel @neighbours(%x: tensor<6x8xf32>) -> (tensor<6x8xf32>)
 """
 
 
+@pytest.mark.parametrize(
+    "nest, message",
+    [
+        ("n - 1 by 2", "the loop over p cannot be one of n - 1 by 2"),
+        ("3 * n by 2", "the loop over p cannot be one of 3 \\* n by 2"),
+        ("n by 2", "p reads what another step of a shared loop writes"),
+    ],
+)
+def test_open_loops_that_cannot_be_shared(nest: str, message: str) -> None:
+    """What holds for some sizes only is an error of the text, too."""
+    text = NEIGHBOURS.replace("6 by 2", nest).replace("6x8", "[n]x8").replace(": 6", ": n")
+    symbols = "{symbols = [#nn.symbol<n, 4 to 9>]}"
+    with pytest.raises(VerifyException, match=message):
+        verify(parse(f"builtin.module attributes {symbols} {{{text}}}"))
+
+
+def test_windows_of_open_loops_are_not_inferred() -> None:
+    text = NEIGHBOURS.replace("6 by 2", "n by 2").replace("6x8", "[n]x8").replace(": 6", ": n")
+    module = parse(f"builtin.module attributes {{symbols = [#nn.symbol<n, 2 to 9>]}} {{{text}}}")
+    (kernel,) = module.body.block.ops
+    assert isinstance(kernel, KernelOp)
+    first, _ = kernel.statements
+    first.at = AtAttr.of("i")
+    infer_windows(kernel.statements)
+    assert first.at == AtAttr.of("i")
+
+
 def test_a_window_of_a_step() -> None:
     kernel = kernel_of(NEIGHBOURS)
     first, _ = kernel.statements

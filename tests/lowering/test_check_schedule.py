@@ -176,9 +176,18 @@ def test_transposes_of_vectors_in_part(least: int, fits: bool) -> None:
         lower(text)
 
 
-@pytest.mark.parametrize("block, fits", [("m 32", False), ("n 16", False), ("m 16", True)])
-def test_blocks_of_what_depends_on_symbols(block: str, fits: bool) -> None:
-    schedule = f"[n, m] reduce [] vector n 8 by 2 rows m 8 ends [6, 4, 2] blocks [{block}]"
+@pytest.mark.parametrize(
+    "rows, reason",
+    [
+        ("blocks [m 32]", "symbols always leave room for"),
+        ("ends [6, 4, 2] blocks [n 16]", "symbols always leave room for"),
+        ("ends [6, 4, 2] blocks [m 16]", "tiles for all rows"),
+        ("blocks [m 16]", "in-register transposes"),
+    ],
+)
+def test_blocks_of_what_depends_on_symbols(rows: str, reason: str) -> None:
+    """Blocks of rows have a number of rows: their tiles have no ends."""
+    schedule = f"[n, m] reduce [] vector n 8 by 2 rows m 8 {rows}"
     text = f"""
     builtin.module attributes {{symbols = [#nn.symbol<a, 16 to 64>, #nn.symbol<b, 2 to 90>]}} {{
       tile.kernel @k(%a: tensor<[b]x[a]xf32>) -> (tensor<[a]x[b]xf32>) {{
@@ -190,7 +199,6 @@ def test_blocks_of_what_depends_on_symbols(block: str, fits: bool) -> None:
         tile.return %r : tensor<[a]x[b]xf32>
       }}
     }}"""
-    reason = "in-register transposes" if fits else "symbols always leave room for"
     with pytest.raises(UndecidedSizeError, match=reason):
         lower(text)
 

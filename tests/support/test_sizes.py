@@ -35,10 +35,12 @@ from tessella.support.sizes import (
     Size,
     Symbol,
     UndecidedSizeError,
+    are_ordered,
     bounds_of,
     ceil_div,
     differs,
     expression,
+    is_multiple,
     known,
     product,
     round_up,
@@ -304,6 +306,14 @@ def test_the_search_estimates_sizes(
     monkeypatch.setattr(problem, "flatten", flatten_symbolic)
     found = search.best_schedule(*statement, machine)
     assert replace(found, schedule=replace(found.schedule, ends=())) == expected
+
+
+def test_multiples_and_orders() -> None:
+    """What holds for some sizes only is not known."""
+    n = Symbol("n", 2, 9).size
+    assert [is_multiple(6 * n, of) for of in (3, n, 2 * n, 4, n + 1)] == [True] * 3 + [False] * 2
+    assert (is_multiple(12, 3), is_multiple(12, n)) == (True, False)
+    assert [are_ordered(n, other) for other in (2, 9, n + 1, 5)] == [True, True, True, False]
 
 
 def test_sizes_are_not_too_long() -> None:
