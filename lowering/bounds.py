@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects.tile.flat import Constraint
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos
-from tessella.support.sizes import Size, known
+from tessella.support.sizes import Size, expression
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Bounds:
         if rest is None:
             return Pos(None, -(constant // scale))
         value, k = rest
-        expr = (AffineExpr.dimension(0) * -k - known(constant)).ceil_div(scale)
-        return Pos(self.emitter.apply(expr, [value]))
+        form, value = self._form(value, -k, -constant)
+        return Pos(self.emitter.apply(form.ceil_div(scale), [value]))
 
     def _end(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
         """The value after the last one for which it holds."""
@@ -63,8 +63,14 @@ class Bounds:
         if rest is None:
             return Pos(None, last // scale + 1)
         value, k = rest
-        expr = (AffineExpr.dimension(0) * -k + known(last)) // scale + 1
-        return Pos(self.emitter.apply(expr, [value]))
+        form, value = self._form(value, -k, last)
+        return Pos(self.emitter.apply(form // scale + 1, [value]))
+
+    def _form(self, value: SSAValue, k: int, constant: Size) -> tuple[AffineExpr, SSAValue]:
+        """``k * value + constant`` as an expression of a value."""
+        if expression(constant) is None:
+            return AffineExpr.dimension(0) * k + constant, value
+        return AffineExpr.dimension(0), self.emitter.linear([(value, k)], constant)
 
     def _others(
         self, c: Constraint, name: str, point: Point, row: int

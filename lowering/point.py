@@ -51,7 +51,7 @@ class Point:
     """Lanes of the last vector that count; 0 where all do."""
     line: Pos | None = None
     """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
-    part: int = 0
+    part: Size = 0
     """How many values of the index of partial sums the current sum has; 0 outside of them."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""

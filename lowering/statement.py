@@ -34,6 +34,7 @@ from tessella.passes.tile.tiles import (
     Tiles,
     boundary_as_loops,
     in_lanes,
+    in_parts,
     overlaps,
     split,
     with_ends,
@@ -297,7 +298,7 @@ class Statement:
         if not names:
             return [v.ssa for v in self.combine.emit(point, sums, rows)]
         name, rest = names[0], names[1:]
-        if self.s.partial is not None and name == self.s.partial[0] and not point.part:
+        if self.s.partial is not None and name == self.s.partial[0] and point.part == 0:
             return self._reduce_in_parts(names, self.s.partial[1], point, sums, rows)
         if name == self.s.vector:
             return self._reduce_lanes(name, rest, point, sums, rows)
@@ -305,7 +306,7 @@ class Statement:
         if constraint is not None and point.cut.starts:
             return self._reduce_rows(constraint, name, rest, point, sums, rows)
         start, stop = self.bounds.of(name, self._extent(name, point), point)
-        if name in self.step.stops and not point.part:
+        if name in self.step.stops and point.part == 0:
             stop = self.e.min(Pos(self.step.stops[name]), stop)
         if start == Pos() and stop == Pos(None, 1):
             return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
@@ -331,11 +332,9 @@ class Statement:
         name, kind = names[0], self.op.aggregation.data
         extent = self.flat.ranges[name]
         zero = identity(self.e, kind, self.combine.element, self.s.vector)
-        for tiles in split(extent, size, (0, extent), overlap=False):
+        for tiles, values in in_parts(extent, size):
 
-            def add(
-                start: Pos, totals: Sequence[SSAValue], part: int = tiles.size
-            ) -> list[SSAValue]:
+            def add(start: Pos, totals: Sequence[SSAValue], part: Size = values) -> list[SSAValue]:
                 inside = replace(self._move(point, name, start), part=part)
                 parts = self._reduce(names, inside, [zero] * len(totals), rows)
                 pairs = zip(totals, parts, strict=True)
@@ -398,7 +397,7 @@ class Statement:
         for tiles, tail in self._summed(extent):
             vectors = ceil_div(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=vectors, tail=tail)
-            if tiles.count == 1 and (point.part or name not in self.step.stops):
+            if tiles.count == 1 and (point.part != 0 or name not in self.step.stops):
                 moved = self._move(shaped, name, Pos(None, tiles.start))
                 sums = self._reduce(rest, moved, sums, rows)
                 continue
@@ -410,7 +409,7 @@ class Statement:
                 return self._reduce(rest, self._move(shaped, name, Pos(iv)), list(carried), rows)
 
             start = self.e.index(tiles.start)
-            stop = self.e.index(tiles.stop) if point.part else self._stop(name, tiles)
+            stop = self.e.index(tiles.stop) if point.part != 0 else self._stop(name, tiles)
             sums = self.e.loop(start, stop, tiles.size, sums, body)
         return sums
 

@@ -23,7 +23,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tessella.dialects.arith import ConstantOp
 from tessella.dialects.rt import UNROLL, SizeOp
-from tessella.support.sizes import Size, expression, terms_of
+from tessella.support.sizes import Size, are_ordered, expression, terms_of
 
 INDEX = IndexType()
 _NONE: Mapping[str, Attribute] = {}
@@ -203,13 +203,13 @@ class Emitter:
 
     def max(self, a: Pos, b: Pos) -> Pos:
         """The larger of two positions."""
-        if a.ssa is None and b.ssa is None:
+        if a.ssa is None and b.ssa is None and are_ordered(a.constant, b.constant):
             return Pos(None, max(a.constant, b.constant))
         return Pos(self.op(MaxSIOp(self.at(a), self.at(b))))
 
     def min(self, a: Pos, b: Pos) -> Pos:
         """The smaller of two positions."""
-        if a.ssa is None and b.ssa is None:
+        if a.ssa is None and b.ssa is None and are_ordered(a.constant, b.constant):
             return Pos(None, min(a.constant, b.constant))
         return Pos(self.op(MinSIOp(self.at(a), self.at(b))))
 

@@ -154,6 +154,19 @@ def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
         yield replace(same[0], stop=same[-1].stop)
 
 
+def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:
+    """The parts of a reduced index, and how many values each has. The last part of a range that
+    depends on symbols may have none."""
+    if expression(extent) is None:
+        for tiles in split(extent, size, (0, extent), overlap=False):
+            yield tiles, tiles.size
+        return
+    whole = extent // size * size
+    yield Tiles(0, size, whole), size
+    if whole != extent:
+        yield Tiles(whole, size, extent), extent - whole
+
+
 def parts(extent: int, size: int, *, overlap: bool) -> list[tuple[int, int]]:
     """(extent, count) of the tiles of a range without constraints, for the model."""
     tiles = split(extent, size, (0, extent), overlap=overlap)

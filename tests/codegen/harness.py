@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from tessella import targets
 from tessella.codegen.emit import emit
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.dialects.rt import CONTEXT_SLOTS, Rt
+from tessella.dialects.rt import CONTEXT_SLOTS, SIZES_SLOT, Rt
 from tessella.runtime.image import Library
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
@@ -81,23 +81,42 @@ def call(source: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
 
 
 @functools.lru_cache(maxsize=8)
-def _linked(text: str, target: Target) -> Library:
-    return Library(link({"k": optimize_and_emit(text, target)}))
+def _linked(text: str, target: Target, name: str) -> Library:
+    return Library(link({name: optimize_and_emit(text, target)}))
 
 
-def call_text(text: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
-    """Call the kernel `k` of an LLVM text on the arrays in place; the context after it."""
+def call_text(
+    text: str,
+    target: Target,
+    *arrays: Array,
+    name: str = "k",
+    sizes: Iterable[int] = (),
+    turns: Sequence[tuple[int, int]] = ((0, 1),),
+) -> npt.NDArray[np.int64]:
+    """Call the kernel of an LLVM text on the arrays in place, for these values of symbols, as each
+    of these threads of so many in turn; the context after it."""
+    values = np.array([*sizes, 0], np.int64)
     context = np.zeros(CONTEXT_SLOTS, np.int64)
+    context[SIZES_SLOT] = values.ctypes.data
     pointers = [array.ctypes.data for array in (context, *arrays)]
     buffers = (ctypes.c_void_p * len(pointers))(*pointers)
-    if not targets.can_run(target):
-        cores = aarch64.Machine(link({"k": optimize_and_emit(text, target)}), seed=0)
-        cores.call(cores.functions["k"], ctypes.addressof(buffers), 0, 1)
-        return context
-    library = _linked(text, target)
-    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-    ctypes.CFUNCTYPE(None, pointer, i64, i64)(library.address("k"))(buffers, 0, 1)
+    function = _function(text, target, name)
+    for thread, threads in turns:
+        function(buffers, thread, threads)
+    context[SIZES_SLOT] = 0
     return context
+
+
+def _function(text: str, target: Target, name: str) -> Callable[[Any, int, int], object]:
+    """The kernel of an LLVM text."""
+    library = _linked(text, target, name)
+    if not targets.can_run(target):
+        cores = aarch64.Machine(library.image, seed=0)
+        return lambda buffers, *numbers: cores.call(
+            cores.functions[name], ctypes.addressof(buffers), *numbers
+        )
+    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+    return ctypes.CFUNCTYPE(None, pointer, i64, i64)(library.address(name))
 
 
 def elementwise(

@@ -1,23 +1,20 @@
 """Random kernels of several statements that share loops, and their kernels run.
 
-A statement runs over rows, columns, or blocks of rows. Sums of integers are exact in any order.
+A statement runs over rows, columns, or blocks of rows, whose numbers may be open. Sums of integers
+are exact in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.codegen.emit import emit
-from tessella.dialects import rt
-from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.core import dtype_of, shape_of, tensor_type
 from tessella.dialects.tile import (
     AtAttr,
@@ -28,16 +25,17 @@ from tessella.dialects.tile import (
     ScheduleAttr,
     SharedLoop,
 )
-from tessella.dialects.tile.check_nest import check_nest
+from tessella.dialects.tile.check_nest import check_nest, is_valid
 from tessella.dialects.tile.windows import infer_windows
-from tessella.driver.stage_file import stage_context
-from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile.sums import in_blocks, streams
+from tessella.support.sizes import Size, ceil_div
 from tessella.targets import Target
-from tests.codegen.harness import call_text
 from tests.generators.choices import Choices
+from tests.generators.open_sizes import CLOSED, OpenSizes, draw_size, is_open, least
 from tests.generators.schedules import Fences, Planner
+from tests.generators.tile_statements import Numbers
 from tests.lowering import reference
+from tests.lowering.segments import Lowered
 from tests.native import Array
 
 LENGTHS = (1, 2, 3, 4, 5, 8)
@@ -53,6 +51,7 @@ SPACES = (
 """Free and reduced indices: rows, columns, blocks of rows, the rows of a block, and of a window. Of
 all rows, there are those at which windows have room, and every other one."""
 ROWS = "rvh"
+MOST_ELEMENTS = 4000
 DRAWN = 12
 """Kernels, of which one in seven has windows."""
 
@@ -61,12 +60,15 @@ DRAWN = 12
 class Nested:
     """A kernel `@k` whose statements share loops."""
 
+    text: str
+    """Its module without schedules."""
     module: ModuleOp
-    arrays: list[Array]
+    operands: Sequence[Numbers]
     """Its arguments."""
-    wanted: list[Array]
-    """What its statements mean, one by one."""
     target: Target
+    sizes: OpenSizes
+    threads: int = 1
+    """That run it in turn."""
 
     @property
     def kernel(self) -> KernelOp:
@@ -79,27 +81,19 @@ class Nested:
         fences.check()
 
     def check_on(self, place: Callable[[Array], Array]) -> None:
-        """Assert that the code gives what the statements mean, on memory of its own."""
-        for found, wanted in zip(self._run(place), self.wanted, strict=True):
-            np.testing.assert_array_equal(found, wanted)
-
-    def _run(self, place: Callable[[Array], Array]) -> list[Array]:
-        """The results of the kernel's code."""
-        loops = self.module.clone()
-        ConvertTileToLoopsPass().apply(CompileContext(), loops)
-        loops.verify()
-        returned = [_empty(value) for value in self.kernel.returned.values]
-        results = [place(array.reshape(-1)) for array in returned]
-        (code,) = (op for op in loops.walk() if isinstance(op, rt.KernelOp))
-        scratch = [place(_flat(value)) for value in code.scratch]
-        arguments = [place(array.reshape(-1)) for array in self.arrays]
-        text = emit(loops, self.target)["k"]
-        context = call_text(text, self.target, *arguments, *results, *scratch)
-        assert not context.any(), "a check failed"
-        return [x.reshape(y.shape) for x, y in zip(results, returned, strict=True)]
+        """Assert that the code gives what the statements mean, on memory of its own, for all
+        sizes."""
+        lowered = Lowered(self.module, self.target)
+        for values in self.sizes.runs:
+            arrays = [numbers.at(values).array for numbers in self.operands]
+            wanted = _wanted(self.sizes.at(values).parse(self.text), arrays)
+            results = lowered.run(values, arrays, self.threads, place)
+            for found, expected in zip(results, wanted, strict=True):
+                message = f"{values} {self.threads} threads"
+                np.testing.assert_array_equal(found, expected.reshape(-1), message)
 
 
-def _wanted(module: ModuleOp, arrays: list[Array]) -> list[Array]:
+def _wanted(module: ModuleOp, arrays: Sequence[Array]) -> list[Array]:
     """The results, statement by statement."""
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
     values: dict[SSAValue, Array] = dict(zip(kernel.body.block.args, arrays, strict=True))
@@ -113,34 +107,37 @@ def _empty(value: SSAValue) -> Array:
     return np.zeros(shape_of(value), dtype_of(tensor_type(value).element_type))
 
 
-def _flat(value: SSAValue) -> Array:
-    assert isinstance(value.type, MemRefType)
-    return np.zeros(value.type.get_shape(), dtype_of(value.type.element_type))
-
-
 class _Sketch(Choices):
     """A kernel that grows statement by statement."""
 
-    def __init__(self, random: Random, *, in_turn: bool = False) -> None:
+    def __init__(self, random: Random, sizes: OpenSizes, *, in_turn: bool = False) -> None:
         super().__init__(random)
+        self.sizes = sizes
         self.in_turn = in_turn
         """Whether each statement reads the one before it, and windows are many."""
         self.element = self.one_of(*ADD)
-        self.length = self.one_of(*LENGTHS)
-        self.blocks = self.between(1, 6)
-        self.columns = self.one_of(*COLUMNS)
+        self.length: int = self.one_of(*LENGTHS)
+        self.blocks = self.open_or(self.between(1, 6))
+        self.columns = self.open_or(self.one_of(*COLUMNS))
+        if sizes.elements((self.length, self.blocks, self.columns)) > MOST_ELEMENTS:
+            self.length, self.columns = 2, least(self.columns)
         self.lines: list[str] = []
         self.tensors: dict[str, str] = {"x": "rc", "y": "r", "z": "c"}
         """The dimensions of tensors by name: rows, columns, blocks of rows."""
 
+    def open_or(self, number: int) -> Size:
+        """A size that is open, by chance."""
+        return draw_size(self, self.sizes) if self.sizes.symbols and self.chance(70) else number
+
     @property
-    def extents(self) -> dict[str, int]:
+    def extents(self) -> dict[str, Size]:
         rows = self.length * self.blocks
-        every = {"r": rows, "v": max(1, rows - 2), "h": -(-rows // 2)}
+        with_room = rows - 2 if least(rows) > 2 else rows if is_open(rows) else 1
+        every = {"r": rows, "v": with_room, "h": ceil_div(rows, 2)}
         return {**every, "c": self.columns, "b": self.blocks}
 
     def type(self, dims: str) -> str:
-        extents = "".join(f"{self.extents[dim]}x" for dim in dims)
+        extents = "".join(f"{self.extents[dim]:d}x" for dim in dims)
         return f"tensor<{extents}{self.element}>"
 
     def statement(self) -> None:
@@ -193,13 +190,19 @@ class _Sketch(Choices):
         body = "\n".join(self.lines)
         return (
             f"tile.kernel @k({arguments}) -> ({types}) {{\n{body}\n"
+            f"tile.return {values} : {types}\n}}\n"
+            f"tile.segment @s({arguments}) -> ({types}) {{\n"
+            f"{values} = tile.call @k(%x, %y, %z) : {types}\n"
             f"tile.return {values} : {types}\n}}"
         )
 
-    def arrays(self) -> list[Array]:
-        dtype = np.int32 if self.element == "i32" else np.float64
+    def operands(self) -> list[Numbers]:
+        dtype = np.dtype(np.int32 if self.element == "i32" else np.float64)
         shapes = ([self.extents[dim] for dim in self.tensors[name]] for name in ("x", "y", "z"))
-        return [self.integers(shape, -3, 3).astype(dtype) for shape in shapes]
+        return [
+            Numbers(tuple(shape), dtype, range(-3, 4), self.random.getrandbits(32))
+            for shape in shapes
+        ]
 
     # ** the nest **
 
@@ -210,11 +213,22 @@ class _Sketch(Choices):
         for dim in dims:
             extent = self.extents[dim]
             block = self.length if dim == "r" and self.chance(75) else 1
-            loops.append(SharedLoop(extent, block * self.between(1, extent // block)))
+            block = min(block, least(extent))
+            loops.append(SharedLoop(extent, block * self.between(1, least(extent) // block)))
         prefetch, ahead = self.one_of((0, 1), (64, 1), (64, 2))
         kernel.nest = NestAttr(Nest(tuple(loops), prefetch, ahead))
         for op in kernel.statements[:: self.one_of(1, -1, -1)]:
             self._place(op, kernel, dims)
+        if self.coin():
+            self._divide(kernel, kernel.nest.data)
+
+    def _divide(self, kernel: KernelOp, nest: Nest) -> None:
+        """Let threads divide one of the shared loops, or two as one, where they may."""
+        number = self.between(0, len(nest.loops) - 1)
+        for each in (number, *[number - 1] * (number > 0 and self.coin())):
+            nest = nest.dividing(each, nest.loops[each].step * self.one_of(1, 1, 2))
+        if is_valid(kernel, NestAttr(nest)):
+            kernel.nest = NestAttr(nest)
 
     def _place(self, op: ContractOp, kernel: KernelOp, dims: str) -> None:
         free = [index.name for index in op.index_list if not index.reduced]
@@ -234,34 +248,35 @@ class _Sketch(Choices):
         infer_windows(kernel.statements)
 
 
-def nested(random: Random, target: Target) -> Nested:
+def nested(random: Random, target: Target, sizes: OpenSizes = CLOSED) -> Nested:
     """A kernel with a random nest, and random schedules in it."""
-    sketch = _Sketch(random)
+    sketch = _Sketch(random, sizes)
     made = _parsed(sketch, target)
     sketch.share(made.kernel)
     return _scheduled(made, random)
 
 
-def with_sums_in_steps(random: Random, target: Target) -> Nested | None:
+def with_sums_in_steps(random: Random, target: Target, sizes: OpenSizes = CLOSED) -> Nested | None:
     """A kernel, some of whose statements sum over a loop that they share; None if there are no such
     statements in what is drawn."""
-    sketch = _Sketch(random)
+    sketch = _Sketch(random, sizes)
     made = _parsed(sketch, target)
     found = list(streams(made.kernel))
     if not found:
         return None
     stream = sketch.one_of(*found)
-    block = sketch.one_of(*(n for n in range(1, stream.extent + 1) if stream.extent % n == 0))
+    most = least(stream.extent)
+    block = sketch.one_of(*(n for n in range(1, most + 1) if stream.extent % n == 0))
     in_blocks(made.kernel, stream, block)
     made.kernel.nest = NestAttr(Nest((SharedLoop(stream.extent, block),)))
     return _scheduled(made, random)
 
 
-def with_windows(random: Random, target: Target) -> Nested | None:
+def with_windows(random: Random, target: Target, sizes: OpenSizes = CLOSED) -> Nested | None:
     """A kernel, some of whose statements read neighbours of what others write in a step; None if
     there are none in what is drawn."""
     for _ in range(DRAWN):
-        sketch = _Sketch(random, in_turn=True)
+        sketch = _Sketch(random, sizes, in_turn=True)
         made = _parsed(sketch, target)
         sketch.share(made.kernel)
         if any(at.window is not None for op in made.kernel.statements for at in op.at_list):
@@ -275,9 +290,8 @@ def _parsed(sketch: _Sketch, target: Target) -> Nested:
         sketch.statement()
     for _ in range(sketch.between(0, 4)):
         sketch.statement()
-    module = Parser(stage_context(), sketch.text()).parse_module()
-    arrays = sketch.arrays()
-    return Nested(module, arrays, _wanted(module, arrays), target)
+    text = sketch.text()
+    return Nested(text, sketch.sizes.parse(text), sketch.operands(), target, sketch.sizes)
 
 
 def _scheduled(made: Nested, random: Random) -> Nested:
@@ -288,4 +302,4 @@ def _scheduled(made: Nested, random: Random) -> Nested:
                 plan = Planner(random, op, made.kernel, made.target).scalar()
             op.schedule = ScheduleAttr(plan.schedule)
     made.module.verify()
-    return made
+    return replace(made, threads=random.randint(1, 4))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -19,13 +19,17 @@ from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile.packing import packed_layouts, set_layouts
+from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import best_schedule
 from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
+from tessella.passes.tile.tiles import ends_of
 from tessella.passes.tile.vectors import reduces, transposing_rows, vectorises
+from tessella.support.sizes import bounds_of
 from tessella.targets import Target
 from tests.codegen.harness import call_text
 from tests.generators.choices import Choices
+from tests.generators.open_sizes import Values, is_open, least
 from tests.generators.tile_statements import Statement
 from tests.lowering import reference
 from tests.native import Array
@@ -34,6 +38,8 @@ UNROLLS = (1, 1, 1, 2, 3, 4, 16, 64)
 MOST_ACCUMULATORS = 24
 MOST_OPS = 5000
 """Of a kernel's loops: LLVM takes about a second for as many."""
+SPARE = 20
+"""How many more values than it always has an open index may have in a tile."""
 FENCE = 64
 """Elements beside an array that nobody may write to, and whose values nobody may use."""
 
@@ -102,28 +108,33 @@ class Planner(Choices):
             if flat.out.lane_stride(n) == 1 and vectorises(self.op, self.kernel, flat, n)
         ]
         reduced = [n for n in flat.reduced if reduces(self.op, flat, n)]
-        return [n for n in (*free, *reduced) if ranges[n] > 1]
+        return [n for n in (*free, *reduced) if bounds_of(ranges[n])[1] > 1]
 
     def tile(self, vector: str | None) -> RegisterTile:
         """A register tile."""
-        ranges = self.flat.ranges
         plan = plan_accesses(self.op, self.flat, vector, None)
         if vector is not None and self.op.is_map and plan.gathered():
             rows = transposing_rows(self.op, self.flat, vector)
             assert rows is not None
-            return RegisterTile(rows, self.between(1, min(self.lanes, ranges[rows])), 1)
+            return RegisterTile(rows, self.between(1, min(self.lanes, self.most(rows))), 1)
         vectors = self.one_of(*self.counts(vector)) if vector is not None else 1
-        names = [n for n in self.flat.free if n != vector and ranges[n] > 1]
+        names = [n for n in self.flat.free if n != vector and self.most(n) > 1]
         edges = [n for n in names if n in self.flat.pinned]
         rows = self.one_of(None, *names, *names, *edges * 3)
         if rows is None:
             return RegisterTile(None, 1, vectors)
-        most = min(MAX_ROWS, ranges[rows], max(1, MOST_ACCUMULATORS // vectors))
+        most = min(MAX_ROWS, self.most(rows), max(1, MOST_ACCUMULATORS // vectors))
         return RegisterTile(rows, self.between(1, most), vectors)
+
+    def most(self, name: str) -> int:
+        """How many values of an index a tile may have; more than there always are of an open
+        one."""
+        range_ = self.flat.ranges[name]
+        return least(range_) + SPARE if is_open(range_) else range_
 
     def counts(self, vector: str) -> list[int]:
         """How many vectors a tile may have: those of reduced indices are full."""
-        full, rest = divmod(self.flat.ranges[vector], self.lanes)
+        full, rest = divmod(self.most(vector), self.lanes)
         most = full + (rest > 0 and vector in self.flat.free)
         return [v for v in VECTORS if v <= max(1, most)]
 
@@ -131,12 +142,32 @@ class Planner(Choices):
         """A schedule with this vector index and tile."""
         lanes = self.lanes if vector is not None else 1
         order, reduction = (self.random.sample(n, len(n)) for n in (flat.free, flat.reduced))
-        return Schedule(
+        unroll, blocks = self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors)
+        drawn = Schedule(
             tuple(order), tuple(reduction), vector, lanes, tile.vectors, tile.rows, tile.row_tile,
-            self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors),
-            self.partial(flat, vector, lanes * tile.vectors),
+            unroll, blocks, self.partial(flat, vector, lanes * tile.vectors),
             vector is not None and self.one_of(True, False),
+            ends=() if tile.rows in dict(blocks) else self.ends(flat, tile),
         )  # fmt: skip
+        return replace(drawn, parallel=self.parallel(flat, drawn))
+
+    def ends(self, flat: Flat, tile: RegisterTile) -> tuple[int, ...]:
+        """The rows of the last tile, where their number is open."""
+        range_ = 1 if tile.rows is None else flat.ranges[tile.rows]
+        if not is_open(range_) or range_ % tile.row_tile == 0:
+            return ()
+        if least(range_) < tile.row_tile or self.coin():
+            return ends_of(range_, tile.row_tile)
+        rows = range(1, tile.row_tile)
+        return tuple(sorted(self.random.sample(rows, self.between(0, len(rows))), reverse=True))
+
+    def parallel(self, flat: Flat, s: Schedule) -> tuple[str, int] | None:
+        """An index that is divided between threads."""
+        names = [n for n in flat.free if is_divisible(self.op, flat, s, n)]
+        if not names or self.op.at_list or self.chance(70):
+            return None
+        name = self.one_of(*names)
+        return name, tile_of(s, name) * self.between(1, 3)
 
     def partial(self, flat: Flat, vector: str | None, width: int) -> tuple[str, int] | None:
         """Partial sums over a reduced index; over all of one that keeps its name."""
@@ -144,7 +175,9 @@ class Planner(Choices):
             return None
         name = self.one_of(*flat.reduced)
         step = width if name == vector else 1
-        steps = -(-flat.ranges[name] // step)
+        steps = -(-least(flat.ranges[name]) // step)
+        if name in flat.pinned and is_open(flat.ranges[name]):
+            return None
         return name, step * (steps if name in flat.pinned else self.between(1, steps))
 
     def blocks(self, flat: Flat, vector: str | None, width: int) -> tuple[tuple[str, int], ...]:
@@ -152,9 +185,10 @@ class Planner(Choices):
         found: list[tuple[str, int]] = []
         for name in flat.free:
             if name not in flat.pinned and self.chance(25) and len(found) < 2:
-                step = width if name == vector else 1
-                size = step * self.between(1, -(-flat.ranges[name] // step))
-                found.append((name, size))
+                step, range_ = width if name == vector else 1, flat.ranges[name]
+                most = least(range_) // step if is_open(range_) else -(-range_ // step)
+                if most:
+                    found.append((name, step * self.between(1, most)))
         return tuple(found)
 
 
@@ -173,22 +207,32 @@ class Prepared:
     module: ModuleOp
     """Its kernel."""
     loops: ModuleOp
-    wanted: Array
-    """What it means."""
+    threads: int
+    """That run it in turn."""
 
     @property
     def is_small(self) -> bool:
         """Whether LLVM does not take seconds for the code."""
         return sum(1 for _ in self.loops.walk()) <= MOST_OPS
 
-    def run(self, place: Place) -> Array:
-        """The result, where all arguments and the result are in such memory."""
+    def check(self, place: Place) -> None:
+        """Assert that it gives what it means for all sizes, where all arguments and the result are
+        in such memory."""
+        for values in self.statement.sizes.runs:
+            statement = self.statement.at(values)
+            found = self._run(place, statement, values)
+            message = f"{values} {self.threads} threads"
+            np.testing.assert_array_equal(found, _wanted(statement), message)
+
+    def _run(self, place: Place, statement: Statement, values: Values) -> Array:
         kernel, op = _parts(self.module)
         layouts = [layout_of(v) for v in (*kernel.body.block.args, op.res)]
-        before = self.statement.before
-        arrays = [*self.statement.arrays.values(), before]
+        before = statement.before
+        arrays = [*statement.arrays.values(), before]
         memory = [place(pack(a, layout)) for a, layout in zip(arrays, layouts, strict=True)]
-        context = call_text(emit(self.loops, self.target)["k"], self.target, *memory)
+        text, sizes = emit(self.loops, self.target)["k"], values.values()
+        turns = [(thread, self.threads) for thread in reversed(range(self.threads))]
+        context = call_text(text, self.target, *memory, sizes=sizes, turns=turns)
         assert not context.any(), "a check failed"
         result = np.empty_like(before)
         order = pack(np.arange(before.size).reshape(before.shape), layouts[-1])
@@ -200,15 +244,27 @@ def prepare(random: Random, statement: Statement, target: Target) -> Prepared:
     """The statement under a random schedule."""
     module = statement.parse()
     kernel, op = _parts(module)
-    arguments: list[SSAValue] = list(kernel.body.block.args)
-    arrays = dict(zip(arguments, statement.arrays.values(), strict=True))
-    wanted = reference.run(op, arrays, statement.before)
-    _apply(Planner(random, op, kernel, target).draw(), op, target.arch)
+    plan = Planner(random, op, kernel, target).draw()
+    _apply(plan, op, target.arch)
+    threads = 1 if plan.schedule.parallel is None else random.randint(1, 4)
+    return scheduled(statement, module, target, threads)
+
+
+def scheduled(statement: Statement, module: ModuleOp, target: Target, threads: int = 1) -> Prepared:
+    """The statement with the schedule that it has in a module."""
     PackOperandsPass().apply(CompileContext(), module)
     loops = module.clone()
     ConvertTileToLoopsPass().apply(CompileContext(), loops)
     loops.verify()
-    return Prepared(statement, target, module, loops, wanted)
+    return Prepared(statement, target, module, loops, threads)
+
+
+def _wanted(statement: Statement) -> Array:
+    """What a statement means."""
+    kernel, op = _parts(statement.parse())
+    arguments: list[SSAValue] = list(kernel.body.block.args)
+    arrays = dict(zip(arguments, statement.arrays.values(), strict=True))
+    return reference.run(op, arrays, statement.before)
 
 
 def _parts(module: ModuleOp) -> tuple[KernelOp, ContractOp]:
@@ -220,6 +276,9 @@ def _apply(plan: Plan, op: ContractOp, arch: str) -> None:
     """Give a statement its schedule, and its kernel the layouts."""
     op.schedule = ScheduleAttr(plan.schedule)
     set_layouts(op, plan.layouts, arch)
+
+
+_SIGNALING = {4: np.uint32(0x7FA5A5A5), 8: np.uint64(0x7FF4A5A5A5A5A5A5)}
 
 
 class Fences:
@@ -237,12 +296,15 @@ class Fences:
         return inner
 
     @staticmethod
-    def _poison(array: Array) -> float:
-        return math.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max - 1
+    def _poison(array: Array) -> Any:
+        """Of floats, a NaN that no operation gives."""
+        found = _SIGNALING.get(array.dtype.itemsize) if array.dtype.kind == "f" else None
+        return np.iinfo(array.dtype).max - 1 if found is None else found.view(array.dtype)
 
     def check(self) -> None:
         """Assert that nothing was written to a fence."""
         for whole in self._wholes:
             for fence in (whole[:FENCE], whole[-FENCE:]):
                 expected = np.full(FENCE, self._poison(whole), whole.dtype)
-                np.testing.assert_array_equal(fence, expected, "written beside an array")
+                found, wanted = (each.view(np.uint8) for each in (fence, expected))
+                np.testing.assert_array_equal(found, wanted, "written beside an array")

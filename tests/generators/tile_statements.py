@@ -1,29 +1,29 @@
 """Random small statements of the `tile` dialect.
 
 Their numbers are small integers, so that sums are exact whatever their order is and whether
-multiply-adds are fused.
+multiply-adds are fused. Ranges and the sizes of tensors may be open.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from random import Random
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, f64, i8, i32, i64
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 
 from tessella.dialects.layout import Layout, Piece
 from tessella.dialects.nn.core import dtype_of, is_float, tensor
 from tessella.dialects.place import PlaceAttr, placed, precision_of
 from tessella.dialects.tile import Access, Linear
 from tessella.dialects.tile.access import print_access
-from tessella.driver.stage_file import stage_context
+from tessella.support.sizes import Size, value_of
 from tests.generators.choices import Choices
+from tests.generators.open_sizes import CLOSED, OpenSizes, Values, draw_size, is_open, least
 from tests.native import Array
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
@@ -54,21 +54,58 @@ _OPS = {
 """The ops on floats, and those on integers."""
 
 
+Shape = tuple[Size, ...]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An array that is drawn where its sizes are numbers."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    choices: Sequence[int]
+    seed: int
+
+    def at(self, values: Values) -> Numbers:
+        """The array for values of symbols."""
+        return replace(self, shape=tuple(value_of(size, values) for size in self.shape))
+
+    @property
+    def array(self) -> Array:
+        """Any of the choices in each element."""
+        drawn = np.random.default_rng(self.seed).choice(self.choices, self.shape)
+        return np.asarray(drawn.astype(self.dtype))
+
+
 @dataclass(frozen=True)
 class Statement:
     """A kernel `@k` of one statement, and what it is run with."""
 
     text: str
-    arrays: dict[str, Array]
+    operands: Mapping[str, Numbers]
     """Its arguments."""
-    before: Array
+    result: Numbers
     """What the memory of the result holds before."""
+    sizes: OpenSizes = CLOSED
 
     def parse(self) -> ModuleOp:
         """The module, made anew."""
-        module = Parser(stage_context(), self.text).parse_module()
-        module.verify()
-        return module
+        return self.sizes.parse(self.text)
+
+    def at(self, values: Values) -> Statement:
+        """The statement for values of its symbols."""
+        operands = {name: numbers.at(values) for name, numbers in self.operands.items()}
+        return Statement(self.text, operands, self.result.at(values), self.sizes.at(values))
+
+    @cached_property
+    def arrays(self) -> dict[str, Array]:
+        """The arguments of one without symbols."""
+        return {name: numbers.array for name, numbers in self.operands.items()}
+
+    @cached_property
+    def before(self) -> Array:
+        """What the memory of the result holds before, of one without symbols."""
+        return self.result.array
 
 
 @dataclass
@@ -113,15 +150,16 @@ class Body:
 class Sketch(Choices):
     """A statement that grows part by part."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, sizes: OpenSizes = CLOSED) -> None:
         super().__init__(random)
+        self.sizes = sizes
         self.element: Attribute = self.one_of(*ELEMENTS)
-        self.ranges: dict[str, int] = {}
+        self.ranges: dict[str, Size] = {}
         self.free = [self.index(n, SIZES) for n in "xyzw"[: self.one_of(0, 1, 1, 2, 2, 2, 3, 3, 4)]]
         self.reduced = [self.index(n, WINDOWS) for n in "ijk"[: self.one_of(0, 0, 1, 1, 2, 3)]]
         kinds = ("+", "+", "+", "*", ">", "<") if self.reduced else ("=", "=", "=", "+", "<")
         self.kind: str = self.one_of(*kinds)
-        wide = [n for n in self.ranges if self.ranges[n] > 1] or [*self.ranges, ""]
+        wide = [n for n in self.ranges if least(self.ranges[n]) > 1] or [*self.ranges, ""]
         self.lane: str = self.one_of(*wide, *(n for n in wide if n in self.free))
         """The index that accesses like to have innermost."""
         self.shrink()
@@ -129,10 +167,10 @@ class Sketch(Choices):
         """Whether accesses are as those of kernels are: strides are those of windows."""
         self.leaves = False
         """Whether a point may not count."""
-        self.beyond: set[tuple[Linear, int]] = set()
+        self.beyond: set[tuple[Linear, Size]] = set()
         """The forms of inputs that may leave their tensors, with the extents there."""
         self.arguments: list[str] = []
-        self.arrays: dict[str, Array] = {}
+        self.operands: dict[str, Numbers] = {}
 
     # ** choices **
 
@@ -148,14 +186,18 @@ class Sketch(Choices):
 
     def index(self, name: str, sizes: Sequence[int]) -> str:
         self.ranges[name] = self.one_of(*sizes)
+        if self.sizes.symbols and self.chance(60):
+            self.ranges[name] = draw_size(self, self.sizes)
         return name
 
     def shrink(self) -> None:
-        while math.prod(self.ranges.values()) > MOST_POINTS:
-            others = [n for n in self.ranges if n != self.lane]
-            self.ranges[max(others, key=self.ranges.__getitem__)] //= 2
+        while self.sizes.elements(self.ranges.values()) > MOST_POINTS:
+            others = [n for n in self.ranges if n != self.lane] or [*self.ranges]
+            name = max(others, key=lambda n: self.sizes.greatest(self.ranges[n]))
+            range_ = self.ranges[name]
+            self.ranges[name] = least(range_) if is_open(range_) else range_ // 2
 
-    def extent(self, form: Linear) -> int:
+    def extent(self, form: Linear) -> Size:
         low, high = form.bounds(self.ranges)
         return high - low + 1
 
@@ -193,12 +235,13 @@ class Sketch(Choices):
             reduced, self.one_of(1, 1, 2)
         )
 
-    def access(self, names: Sequence[str], *, padded: bool) -> tuple[Access, tuple[int, ...]]:
+    def access(self, names: Sequence[str], *, padded: bool) -> tuple[Access, Shape]:
         """An access, and the shape of its tensor: with ``padded`` it may leave it."""
         accesses: list[Linear] = []
-        shape: list[int] = []
+        shape: list[Size] = []
         for form in self.forms(names):
-            start, extent = 0, self.extent(form)
+            start, whole = 0, self.extent(form)
+            extent = whole
             if padded and self.chance(50 if len(form.terms) > 1 else 20):
                 self.leaves = True
                 start = self.between(-3, 1)
@@ -207,20 +250,27 @@ class Sketch(Choices):
                 start = self.between(0, 2)
                 extent += self.between(0, 2)
             accesses.append(self.from_zero(form) + start)
-            shape.append(max(1, extent + start))
+            shape.append(self.positive(extent + start, whole))
             if padded:
                 self.beyond.add((accesses[-1], shape[-1]))
-        if math.prod(shape) > MOST_ELEMENTS:
+        if self.sizes.elements(shape) > MOST_ELEMENTS:
             return self.access(names[1:], padded=padded)
         return tuple(accesses), tuple(shape)
 
-    def output(self, *, covers: bool) -> tuple[Access, tuple[int, ...]]:
+    @staticmethod
+    def positive(size: Size, whole: Size) -> Size:
+        """A size that is 1 at least; the whole, where an open one might be less."""
+        if least(size) >= 1:
+            return size
+        return whole if is_open(size) else 1
+
+    def output(self, *, covers: bool) -> tuple[Access, Shape]:
         """The output's access: each point of the free indices is another element."""
         names, forms = self.shuffled(self.free), list[Linear]()
         while names:
             name = names.pop(0)
             form = Linear.of(name, -1 if not self.tidy and self.chance(10) else 1)
-            if names and self.chance(8):
+            if names and not is_open(self.ranges[names[0]]) and self.chance(8):
                 inner = names.pop(0)
                 form = Linear.of(name, self.ranges[inner]) + Linear.of(inner)
             forms.append(self.from_zero(form))
@@ -231,14 +281,14 @@ class Sketch(Choices):
         forms.insert(self.between(0, len(forms)), Linear((), self.between(0, 1)))
         return tuple(forms), tuple(self.extent(f) + f.constant + self.between(0, 2) for f in forms)
 
-    def cut(self, access: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def cut(self, access: Access, shape: Shape) -> Shape:
         """The shape of an output, perhaps without the last elements of a dimension, unless an
         input leaves its tensor where the output would."""
-        moved = [d for d, form in enumerate(access) if form.terms and shape[d] > 1]
+        moved = [d for d, form in enumerate(access) if form.terms and least(shape[d]) > 1]
         if not moved or not self.chance(15):
             return shape
         dim = self.one_of(*moved)
-        extent = max(1, shape[dim] - self.between(1, 3))
+        extent = self.positive(shape[dim] - self.between(1, 3), shape[dim] - 1)
         if (access[dim], extent) in self.beyond:
             return shape
         return (*shape[:dim], extent, *shape[dim + 1 :])
@@ -251,11 +301,16 @@ class Sketch(Choices):
         for name in names:
             form += Linear.of(name, self.one_of(1, 1, 1, 2, -1))
         span = self.extent(form)
-        return f"{self.from_zero(form) - self.between(-1, span // 2)} < {self.between(1, span)}"
+        few = least(span)
+        low, extent = self.between(-1, few // 2), self.between(1, few)
+        if is_open(span):  # from the first or from the last on, and of few or of nearly all
+            low = self.one_of(low, span - 1 - max(0, low))
+            extent = self.one_of(extent, span - self.between(0, few - 1))
+        return f"{self.from_zero(form) - low} < {extent}"
 
     # ** tensors **
 
-    def type(self, element: Attribute, shape: Sequence[int]) -> TensorType[Any]:
+    def type(self, element: Attribute, shape: Sequence[Size]) -> TensorType[Any]:
         """The type of a tensor in some layout."""
         type, rank = tensor(element, shape), len(shape)
         if rank < 2 or self.chance(85 if self.tidy else 60):
@@ -266,19 +321,23 @@ class Sketch(Choices):
             layout = Layout("nhwc")
         return placed(type, PlaceAttr.get("x86", precision_of(element), layout))
 
-    def argument(self, array: Array, element: Attribute) -> tuple[str, str]:
+    def argument(self, numbers: Numbers, element: Attribute) -> tuple[str, str]:
         """A new argument of the kernel: its name and its type."""
         name = f"%p{len(self.arguments)}"
-        mark = " {tile.constant}" if self.chance(40) else ""
-        type = self.type(element, array.shape)
+        can_be_constant = not any(map(is_open, numbers.shape))
+        mark = " {tile.constant}" if can_be_constant and self.chance(40) else ""
+        type = self.type(element, numbers.shape)
         self.arguments.append(f"{name}: {type}{mark}")
-        self.arrays[name[1:]] = array
+        self.operands[name[1:]] = numbers
         return name, str(type)
 
-    def numbers(self, shape: Sequence[int], element: Attribute) -> Array:
+    def numbers(self, shape: Shape, element: Attribute) -> Numbers:
         """Small integers; powers of two where they are multiplied."""
-        choices = [-1, 1, 1, 2] if self.kind == "*" else [-3, -2, -1, 0, 1, 2, 3]
-        return np.asarray(self.generator().choice(choices, tuple(shape)).astype(dtype_of(element)))
+        choices = (-1, 1, 1, 2) if self.kind == "*" else (-3, -2, -1, 0, 1, 2, 3)
+        return self.drawn(shape, element, choices)
+
+    def drawn(self, shape: Shape, element: Attribute, choices: Sequence[int]) -> Numbers:
+        return Numbers(shape, dtype_of(element), choices, self.random.getrandbits(32))
 
     def operand(
         self, names: Sequence[str], element: Attribute, *, padded: bool = False
@@ -317,10 +376,11 @@ class Sketch(Choices):
     def add_extract(self, body: Body) -> tuple[str, str]:
         """Add an element at a computed coordinate, which an operand holds; that operand."""
         name = self.one_of(*self.ranges, *(n for n in self.ranges if n == self.lane))
-        shape = (self.one_of(3, 7), self.ranges[name] + self.between(0, 1))
+        rows = self.one_of(3, 7)
+        shape = (rows, self.ranges[name] + self.between(0, 1))
         table, type = self.argument(self.numbers(shape, self.element), self.element)
         forms, at_shape = self.access([n for n in self.ranges if n != name], padded=False)
-        at, at_type = self.argument(self.integers(at_shape, 0, shape[0] - 1), i64)
+        at, at_type = self.argument(self.drawn(at_shape, i64, range(rows)), i64)
         row = body.define(f"arith.index_cast {body.argument(i64)} : i64 to index")
         column = body.define(f'tile.index "{name}"')
         element = body.define(f"tile.extract {table}[{row}, {column}] : {type} -> {self.element}")
@@ -384,7 +444,8 @@ class Sketch(Choices):
             f"  %r = {contract} : {out}",
             f"  tile.return %r : {out}\n}}",
         ]
-        return Statement("\n".join(lines), self.arrays, self.numbers(shape, self.element))
+        result = self.numbers(shape, self.element)
+        return Statement("\n".join(lines), self.operands, result, self.sizes)
 
     def index_text(self) -> str:
         groups = [
@@ -399,6 +460,6 @@ class Sketch(Choices):
         return f"default {5.0 if is_float(self.element) else 5} : {self.element}"
 
 
-def statement(random: Random) -> Statement:
-    """A random statement."""
-    return Sketch(random).finish()
+def statement(random: Random, sizes: OpenSizes = CLOSED) -> Statement:
+    """A random statement, whose sizes may be open."""
+    return Sketch(random, sizes).finish()
