@@ -289,7 +289,7 @@ def without_blocks(choice: Choice, op: ContractOp, kernel: KernelOp, machine: Ta
     """The same tiles, whose loops run as a whole."""
     schedule = replace(choice.schedule, blocks=())
     model = problem.Problem(op, kernel, machine).model(choice.layouts)
-    estimate = replace(choice.estimate, traffic=model.traffic(schedule))
+    estimate = replace(choice.estimate, traffic=model.traffic.cycles(schedule))
     return replace(choice, schedule=schedule, estimate=estimate)
 
 
