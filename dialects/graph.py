@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from tessella.dialects.nn.core import Array, Tensor, dtype_of, shape_of
 from tessella.dialects.rt import KernelOp
 from tessella.runtime.elements import dtype_name
-from tessella.runtime.rest import Rest
+from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
@@ -43,12 +43,7 @@ class Subprogram:
     """A program within another one, compiled when the types of its inputs are known: what follows
     a step, or the body of a loop or branch."""
 
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    types: Mapping[str, ValueInfo]
-    """Of inputs, as far as they are known before. Sizes that steps find have names."""
-    bounds: Mapping[str, tuple[int, int]]
-    """Of names that stand for symbols of the program."""
+    interface: Interface
     source: Callable[[Sequence[ValueInfo]], Source]
     """Its source, for these types of its inputs. Raises TessellaError."""
 

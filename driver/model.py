@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy.typing as npt
 
 from tessella import targets
-from tessella.driver import program_cache, ship
+from tessella.driver import kept_source, program_cache, ship
 from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.open_sizes import Bounds, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
-from tessella.driver.subprograms import RunningRest
+from tessella.driver.subprograms import (
+    RunningRest,
+    Sources,
+    interfaces,
+    sources,
+    sources_again,
+)
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
@@ -29,8 +35,8 @@ from tessella.runtime.artifact import CompiledModel, CompiledSubprogram
 from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
-from tessella.runtime.rest import Rest
-from tessella.runtime.signature import fits
+from tessella.runtime.rest import Interface, Rest
+from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
@@ -44,7 +50,7 @@ from tessella.support.memory import give_back
 from tessella.support.sizes import Symbol, UndecidedSizeError, symbols_of
 
 if TYPE_CHECKING:
-    from tessella.dialects.graph import Source, Subprogram
+    from tessella.dialects.graph import Graph, Source
     from tessella.driver.build import StagedProgram
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
@@ -395,13 +401,19 @@ class Model(runnable.Model, Compiled):
             raise InternalError(f"the model was compiled for other shapes than {key.shapes}")
         shapes = {info.name: s for info, s in zip(self.inputs, key.shapes, strict=True)}
         values = {value.name: value.array for value in key.values}
-        kept = program_cache.key(source.fingerprint, (key, *symbols), options)
+        made_for = key, *symbols
+        kept = program_cache.key(source.fingerprint, made_for, options)
+        name = None if source.fingerprint is None else repr((source.fingerprint, made_for))
+
+        def imported() -> Graph:
+            with memory_to_compile():
+                return source.graph(shapes, values)
 
         def lowered_again() -> StagedProgram:
             from tessella.driver.build import lower
 
             with memory_to_compile():
-                graph = source.graph(shapes, values)
+                graph = imported()
                 lowered = lower(graph, options, start=graph.stage)
             lowered.weights.keep(set())
             return lowered
@@ -409,25 +421,26 @@ class Model(runnable.Model, Compiled):
         with memory_to_compile():
             timings = Timings()
             with timings.of("fetch"):
-                program = program_cache.fetch(kept)
-            if program is not None:
-                return Executable(key, program, timings, lowered_again)
+                found = program_cache.fetch(kept)
+            if found is not None:
+                program, after = found
+                rest = subprograms_of(after, sources_again(imported), options, name)
+                return Executable(key, program, timings, lowered_again, rest=rest)
             from tessella.driver.build import compile_graph
 
             timings = Timings()
             with timings.of("import"):
-                graph = source.graph(shapes, values)
+                graph = imported()
             built = compile_graph(graph, options, self._progress)
             timings.update(built.lowered.timings)
-            rest = None
-            if graph.rest is None:
-                with timings.of("store"):
-                    if options.pick == "measure":  # what it depends on was made only now
-                        kept = program_cache.key(source.fingerprint, (key, *symbols), options)
-                    made = self._stored(key, built.program)
-                    program_cache.store(kept, self.inputs, self.outputs, made)
-            else:
-                rest = subprograms_of(graph.rest, options)
+            after = interfaces(graph)
+            with timings.of("store"):
+                if options.pick == "measure":  # what it depends on was made only now
+                    kept = program_cache.key(source.fingerprint, made_for, options)
+                known = None if after is None else after.over(CompiledSubprogram)
+                made = self._stored(key, built.program, rest=known)
+                program_cache.store(kept, self.inputs, self.outputs, made)
+        rest = subprograms_of(after, sources(graph), options, name)
         lowered = built.lowered
         lowered.weights.keep(set())
         give_back()
@@ -439,9 +452,18 @@ class Model(runnable.Model, Compiled):
         return made
 
 
-def subprograms_of(rest: Rest[Subprogram], options: Options) -> RunningRest[Model]:
-    """What follows the first subprogram of a program, as models."""
-    return RunningRest(rest, partial(_subprogram, options))
+def subprograms_of(
+    rest: Rest[Interface] | None, sources: Sources, options: Options, program: str | None = None
+) -> RunningRest[Model] | None:
+    """What follows the first subprogram of a program, as models. ``program`` identifies it, if that
+    is to be kept."""
+    if rest is None:
+        return None
+
+    def source(number: int, infos: tuple[ValueInfo, ...]) -> Source:
+        return kept_source.inner(program, number, infos, lambda: sources(number, infos))
+
+    return RunningRest(rest, source, partial(_subprogram, options))
 
 
 def _subprogram(options: Options, source: Source, bounds: Mapping[str, Bounds]) -> Model:
@@ -476,6 +498,6 @@ def compiled_rest(rest: RunningRest[Model], *, explained: bool = False) -> Rest[
     """What is compiled of subprograms, as it is stored."""
     return rest.program.rest.over(
         lambda each: CompiledSubprogram(
-            each.inputs, [model.compiled(explained=explained) for model in each.models.made()]
+            each.interface, [model.compiled(explained=explained) for model in each.models.made()]
         )
     )

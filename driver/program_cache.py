@@ -19,6 +19,7 @@ from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import Artifact, Compiled, CompiledModel, dump
 from tessella.runtime.program import Program
 from tessella.runtime.records import NotStorableError
+from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
@@ -52,8 +53,8 @@ def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
     return json.dumps([model, repr(made_for), repr(options), repr(target), measured, _versions()])
 
 
-def fetch(key: str | None) -> Program | None:
-    """The program, if it is on disk."""
+def fetch(key: str | None) -> tuple[Program, Rest[Interface] | None] | None:
+    """The program, if it is on disk, and what follows if it is cut."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
     if data is None:
         return None
@@ -61,7 +62,11 @@ def fetch(key: str | None) -> Program | None:
         found = Artifact(data, kept_weights.find)
     except kept_weights.MissingError:
         return None
-    return found.program(found.manifest.programs[0])
+    entry = found.manifest.programs[0]
+    rest = None
+    if entry.rest is not None:
+        rest = found.rest(entry.rest, lambda record: record.interface)
+    return found.program(entry), rest
 
 
 def store(

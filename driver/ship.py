@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
 from tessella.driver.options import Options
-from tessella.driver.subprograms import whole
+from tessella.driver.subprograms import interfaces, sources, whole
 from tessella.runtime.artifact import Buffer, Compiled, CompiledModel, CompiledSubprogram, dump
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.rest import Rest
@@ -123,8 +123,8 @@ def _program(
         explanation = explain(built.lowered.stages)
         work = work_of(built.lowered.stages, built.lowered.target)
     rest = None
-    if graph.rest is not None:
-        running = subprograms_of(graph.rest, options)
+    running = subprograms_of(interfaces(graph), sources(graph), options)
+    if running is not None:
         missing = compile_ahead(running)
         if missing:
             raise OptionError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -11,13 +12,13 @@ import numpy.typing as npt
 from tessella.driver.open_sizes import Bounds
 from tessella.driver.programs import ProgramTable
 from tessella.driver.seen import Seen
-from tessella.runtime.rest import Rest, Runner
+from tessella.runtime.rest import Interface, Rest, Runner
 from tessella.runtime.signature import ValueInfo
 from tessella.runtime.values import Array, Value, kind_of
-from tessella.support.errors import OptionError
+from tessella.support.errors import InternalError, OptionError
 
 if TYPE_CHECKING:
-    from tessella.dialects.graph import Graph, Source, Subprogram
+    from tessella.dialects.graph import Graph, Source
 
 
 class Runs(Protocol):
@@ -34,6 +35,9 @@ M = TypeVar("M", bound=Runs)
 Make = Callable[["Source", Mapping[str, Bounds]], M]
 """Compiles a subprogram, with these bounds of open sizes."""
 
+Sources = Callable[[int, tuple[ValueInfo, ...]], "Source"]
+"""The source of a subprogram, by its number in the rest, and these types of its inputs."""
+
 _MOST = 4
 """Models of a subprogram, one for each set of types of its inputs. Nearly all have one."""
 
@@ -41,37 +45,37 @@ _MOST = 4
 class RunningSubprogram(Generic[M]):
     """A subprogram, compiled by ``make`` for each set of types of its inputs."""
 
-    def __init__(self, subprogram: Subprogram, make: Make[M]) -> None:
-        self._subprogram = subprogram
+    def __init__(
+        self,
+        interface: Interface,
+        source: Callable[[tuple[ValueInfo, ...]], Source],
+        make: Make[M],
+    ) -> None:
+        self.interface = interface
+        self._source = source
         self._make = make
         self._seen = Seen()
         self.models: ProgramTable[M] = ProgramTable(_MOST)
 
     def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
         """The subprogram's outputs. Raises TessellaError."""
-        taken = {name: values[name] for name in self._subprogram.inputs}
+        taken = {name: values[name] for name in self.interface.inputs}
         infos = self._infos(taken)
         return self._model(infos).run(None, taken)
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Their names."""
-        return self._subprogram.inputs
-
     def ahead(self) -> M | None:
         """The model for what is known before any run; None where that is too little."""
-        types = self._subprogram.types
-        if not types.keys() >= set(self.inputs):
+        inputs, types = self.interface.inputs, self.interface.types
+        if not types.keys() >= set(inputs):
             return None
-        return self._model(tuple(types[name] for name in self.inputs))
+        return self._model(tuple(types[name] for name in inputs))
 
     def _model(self, infos: tuple[ValueInfo, ...]) -> M:
-        subprogram = self._subprogram
-        source, bounds = subprogram.source, subprogram.bounds
-        return self.models.get(infos, lambda: self._make(source(infos), bounds))
+        bounds = self.interface.bounds
+        return self.models.get(infos, lambda: self._make(self._source(infos), bounds))
 
     def _infos(self, taken: Mapping[str, Value]) -> tuple[ValueInfo, ...]:
-        known = self._subprogram.types
+        known = self.interface.types
         others = {name: value for name, value in taken.items() if name not in known}
         arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray)}
         shapes = self._seen.shapes({name: array.shape for name, array in arrays.items()})
@@ -84,8 +88,12 @@ class RunningSubprogram(Generic[M]):
 class RunningRest(Generic[M]):
     """What follows the first subprogram of a program."""
 
-    def __init__(self, rest: Rest[Subprogram], make: Make[M]) -> None:
-        self.program = Runner(rest.over(lambda subprogram: RunningSubprogram(subprogram, make)))
+    def __init__(self, rest: Rest[Interface], source: Sources, make: Make[M]) -> None:
+        running = (
+            RunningSubprogram(each, partial(source, number), make)
+            for number, each in enumerate(rest.subprograms)
+        )
+        self.program = Runner(rest.of(running))
 
     def subprograms(self) -> Iterator[tuple[str, RunningSubprogram[M]]]:
         """The subprograms, and what they are."""
@@ -100,6 +108,30 @@ class RunningRest(Generic[M]):
         """All that is compiled of subprograms."""
         every = ((where, each.models.made()) for where, each in self.subprograms())
         yield from ((where, model) for where, models in every for model in models)
+
+
+def interfaces(graph: Graph) -> Rest[Interface] | None:
+    """What follows the first subprogram of a program, as far as it is known before a run."""
+    rest = graph.rest
+    return None if rest is None else rest.over(lambda subprogram: subprogram.interface)
+
+
+def sources(graph: Graph) -> Sources:
+    """The sources of the subprograms of a program that is cut."""
+    rest = graph.rest  # the module is not kept
+
+    def source(number: int, infos: tuple[ValueInfo, ...]) -> Source:
+        if rest is None:
+            raise InternalError("a program that was cut is not cut any more")
+        return rest.subprograms[number].source(infos)
+
+    return source
+
+
+def sources_again(program: Callable[[], Graph]) -> Sources:
+    """The same, of a program that is imported when one is needed."""
+    found = cache(lambda: sources(program()))
+    return lambda number, infos: found()(number, infos)
 
 
 def whole(graph: Graph) -> Graph:

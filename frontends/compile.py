@@ -11,7 +11,7 @@ from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import Dims
 from tessella.driver.stages import stage_of
-from tessella.frontends.kept import KeptSource
+from tessella.frontends.kept import KeptModel
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_source(
     _check_import_options(constants, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     settings = {"constants": constants or {}, **limits}
-    return KeptSource(model, settings, lambda: _read(model, constants, limits))
+    return KeptModel(model, settings, lambda: _read(model, constants, limits))
 
 
 def _read(

@@ -1,4 +1,4 @@
-"""Models whose programs are kept on disk. The model is read only if a program is missing."""
+"""ONNX models whose programs are kept on disk. A model is read only if a program is missing."""
 
 from __future__ import annotations
 
@@ -6,103 +6,51 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from tessella.driver import program_cache
-from tessella.runtime.signature import ValueInfo
+from tessella.driver.kept_source import KeptSource
 from tessella.support import disk
-from tessella.support.errors import InvalidModelError, UnknownValueError
-from tessella.support.sizes import Symbol
+from tessella.support.errors import InvalidModelError
 
 if TYPE_CHECKING:
-    from tessella.dialects.graph import Graph
     from tessella.frontends.onnx import OnnxSource
-
-Array = npt.NDArray[Any]
 
 _LARGEST = 2**31 - 1
 """The most bytes that a model may have here. Larger ones are left to the importer, which refuses
 them with a reason."""
 
 
-class KeptSource:
-    """An ONNX model by what identifies it; ``read`` gives the model itself."""
-
-    symbols: Sequence[Symbol] = ()
+class KeptModel(KeptSource["OnnxSource"]):
+    """An ONNX model by its bytes, and those of its files of external data."""
 
     def __init__(
         self, model: object, settings: Mapping[str, Any], read: Callable[[], OnnxSource]
     ) -> None:
         self._model = model
         self._settings = settings
-        self._read = read
-        self._source: OnnxSource | None = None
-        own = _identity(model, settings)
-        signature = self._signature(own)
-        self.inputs: Sequence[ValueInfo] = signature.inputs
-        self.outputs: Sequence[ValueInfo] = signature.outputs
-        self._kept = signature
-        """What is known of the model without reading it."""
-        self._own = own
-        self.fingerprint = self._with_files(own)
-        """None if there is no cache, or nothing identifies the model."""
-        if self.fingerprint is None:
-            self._opened()
-
-    def graph(
-        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
-    ) -> Graph:
-        """The program for these shapes of the inputs, and values of some. See ``Source``."""
-        missing = [name for name in self._kept.by_value if name not in (values or {})]
-        if missing:
-            raise UnknownValueError("a value on which shapes depend", missing)
-        try:
-            graph = self._opened().graph(shapes, values)
-        except UnknownValueError as error:
-            self._learn(error.names)
-            raise
-        if not values and not any(isinstance(d, str) for info in self.inputs for d in info.shape):
-            # there will be no other program: its weights take as much memory as the program's
-            self._source = None
-        return graph
-
-    def _learn(self, names: Sequence[str]) -> None:
-        """Keep the names of inputs on whose values shapes depend."""
-        known = tuple(dict.fromkeys([*self._kept.by_value, *names]))
-        if self._own is not None and known != tuple(self._kept.by_value):
-            self._kept = replace(self._kept, by_value=known)
-            program_cache.store_signature(self._own, self._kept)
-
-    def _signature(self, own: str | None) -> program_cache.Signature:
-        known = None if own is None else program_cache.fetch_signature(own)
-        if known is not None:
-            return known
-        source = self._source = self._read()
-        signature = program_cache.Signature(source.inputs, source.outputs, source.files)
-        if own is not None:
-            program_cache.store_signature(own, signature)
-        return signature
+        super().__init__(_identity(model, settings), read)
 
     def _opened(self) -> OnnxSource:
         if self._source is None:
             self._source = self._read()
-            if self._with_files(_identity(self._model, self._settings)) != self.fingerprint:
+            own = _identity(self._model, self._settings)
+            if self._whole(own, self._kept.files) != self.fingerprint:
                 self._source = None
                 raise InvalidModelError("the model has changed since it was compiled")
         return self._source
 
-    def _with_files(self, own: str | None) -> str | None:
-        """What the model's own bytes and those of its other files identify."""
-        if own is None or not self._kept.files or not isinstance(self._model, str | os.PathLike):
+    def _files(self, source: OnnxSource) -> Sequence[str]:
+        return source.files
+
+    def _whole(self, own: str | None, files: Sequence[str]) -> str | None:
+        if own is None or not files or not isinstance(self._model, str | os.PathLike):
             return own
         digest = hashlib.sha256(own.encode())
         try:
-            for name in self._kept.files:
+            for name in files:
                 digest.update(_digest_of(Path(os.fsdecode(self._model)).parent / name))
         except (OSError, ValueError):
             return None

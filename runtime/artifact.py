@@ -48,7 +48,7 @@ from tessella.runtime.program import (
     TensorSpec,
 )
 from tessella.runtime.records import decoded, encoded
-from tessella.runtime.rest import Rest
+from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
@@ -93,8 +93,8 @@ class CompiledModel:
 class CompiledSubprogram:
     """A subprogram of a program that is cut, for types of its inputs."""
 
-    inputs: tuple[str, ...]
-    models: Sequence[CompiledModel]
+    interface: Interface
+    models: Sequence[CompiledModel] = ()
 
 
 Keep = Callable[[Array], str]
@@ -147,7 +147,7 @@ class _Writer:
     def _rest(self, rest: Rest[CompiledSubprogram]) -> RestRecord:
         constants = {name: self._constant(array) for name, array in rest.constants.items()}
         subprograms = tuple(
-            SubprogramRecord(each.inputs, tuple(map(self.model, each.models)))
+            SubprogramRecord(each.interface, tuple(map(self.model, each.models)))
             for each in rest.subprograms
         )
         return RestRecord(rest.returned, constants, rest.steps, rest.outputs, subprograms)

@@ -61,7 +61,7 @@ class _Subprogram:
     """A subprogram of a program that is cut: models for types of its inputs."""
 
     def __init__(self, record: SubprogramRecord, make: Callable[[ModelRecord], LoadedModel]):
-        self._inputs = record.inputs
+        self._inputs = record.interface.inputs
         self.models = [make(each) for each in record.models if each.programs]
 
     def run(self, values: Mapping[str, Value]) -> Sequence[Value]:

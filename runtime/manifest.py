@@ -18,12 +18,12 @@ from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
 from tessella.runtime.program import Constant, Dimension, HostStep, NativeStep, TensorSpec
 from tessella.runtime.records import LARGEST, dtype_of
-from tessella.runtime.rest import FUNCTIONS, Step
+from tessella.runtime.rest import FUNCTIONS, Interface, Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 6
+FORMAT = 7
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 
@@ -66,7 +66,7 @@ class ProgramRecord:
 class SubprogramRecord:
     """A subprogram of a program that is cut."""
 
-    inputs: tuple[str, ...]
+    interface: Interface
     models: tuple[ModelRecord, ...]
     """For types of the inputs."""
 
@@ -220,13 +220,14 @@ def _verify_rest(rest: RestRecord, model: ModelRecord, weights: Sequence[Blob]) 
     for subprogram in rest.subprograms:
         for inner in subprogram.models:
             names = tuple(info.name for info in inner.inputs)
-            _require(names == subprogram.inputs, "a subprogram takes other values")
+            _require(names == subprogram.interface.inputs, "a subprogram takes other values")
             _verify_model(inner, weights)
 
 
 def _verify_inputs(rest: RestRecord, number: int, known: Set[str]) -> None:
     _require(0 <= number < len(rest.subprograms), "there is no such subprogram")
-    _require(known >= set(rest.subprograms[number].inputs), "a subprogram reads what is not there")
+    taken = rest.subprograms[number].interface.inputs
+    _require(known >= set(taken), "a subprogram reads what is not there")
 
 
 def _verify_image(image: CodeRecord) -> None:

@@ -3,16 +3,17 @@ only their values tell, then another subprogram."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.sequences import SEQUENCES
+from tessella.runtime.signature import ValueInfo
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 
@@ -27,6 +28,24 @@ class Runs(Protocol):
     def run(self, values: Mapping[str, Value], /) -> Sequence[Value]:
         """Its outputs, from values by name, of which it takes some. Raises TessellaError."""
         ...
+
+
+class Bounds(NamedTuple):
+    """Of a size."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What is known of a subprogram before a run."""
+
+    inputs: tuple[str, ...]
+    types: Mapping[str, ValueInfo]
+    """Of inputs, as far as they are known. Sizes that steps find have names."""
+    bounds: Mapping[str, Bounds]
+    """Of names that stand for symbols of the program."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +102,12 @@ class Rest(Generic[P]):
 
     def over(self, f: Callable[[P], Q]) -> Rest[Q]:
         """With other things for subprograms."""
+        return self.of(map(f, self.subprograms))
+
+    def of(self, subprograms: Iterable[Q]) -> Rest[Q]:
+        """With these things for subprograms."""
         known = self.returned, self.constants, self.steps, self.outputs
-        return Rest(*known, tuple(map(f, self.subprograms)))
+        return Rest(*known, tuple(subprograms))
 
 
 FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **SEQUENCES, **CONTROL}

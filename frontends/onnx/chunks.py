@@ -28,6 +28,7 @@ from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.loop_body import LoopBody
 from tessella.frontends.onnx.model import Graph, Value
 from tessella.runtime.control import FIRST_ROOM
+from tessella.runtime.rest import Bounds
 from tessella.runtime.signature import ValueInfo
 from tessella.support.sizes import MOST, Size
 
@@ -40,7 +41,7 @@ _Type = tuple[np.dtype[Any], Sequence[Size | str]]
 def chunked(body: LoopBody, elements: Sequence[SSAValue]) -> Find:
     """How the results of a loop are found, whose steps make such elements."""
     taken = list(_taken(body))
-    inside = Inside(_graph(body, taken), taken, {_length(body): (FIRST_ROOM, MOST)})
+    inside = Inside(_graph(body, taken), taken, {_length(body): Bounds(FIRST_ROOM, MOST)})
     axes = tuple((each.number, _axis(body, each)) for each in body.appended)
     outputs, types = zip(*_results(body, elements), strict=True)
     return Find("chunks", {"appended": axes}, types, [inside], outputs)

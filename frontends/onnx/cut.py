@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.frontends.onnx.model import Graph, Node
+from tessella.runtime.rest import Bounds
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import (
     InternalError,
@@ -38,7 +39,7 @@ class Inside:
 
     graph: Graph
     types: Sequence[ValueInfo] = ()
-    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    bounds: Mapping[str, Bounds] = field(default_factory=dict[str, Bounds])
     """Of the sizes in the types that the program does not have."""
 
 

@@ -25,7 +25,7 @@ from tessella.frontends.onnx.names import free_names, live_nodes, names_read
 from tessella.frontends.onnx.steps import step
 from tessella.frontends.onnx.unsupported import called_nodes
 from tessella.runtime.elements import dtype_name
-from tessella.runtime.rest import Rest
+from tessella.runtime.rest import Bounds, Interface, Rest
 from tessella.runtime.values import Array
 from tessella.support.sizes import symbols_of
 
@@ -138,7 +138,7 @@ class Cutter:
         self._constants = constants
         self._types = {name: info(name, type) for name, type in types.items()}
         symbols = symbols_of(size for type in types.values() for size in shape_of(type))
-        self._bounds = {symbol.name: (symbol.low, symbol.high) for symbol in symbols}
+        self._bounds = {symbol.name: Bounds(symbol.low, symbol.high) for symbol in symbols}
 
     def rest(self, late: Late, returned: Iterable[str]) -> Rest[Subprogram]:
         """What follows the first subprogram, which returns these values."""
@@ -183,10 +183,10 @@ class Cutter:
             whole = replace(graph, inputs=values, tensors=tensors)
             return self._source(replace(self._model, graph=whole))
 
-        outputs = tuple(value.name for value in graph.outputs)
         types = {name: info for name, info in self._types.items() if name in free}
         types |= {info.name: info for info in inside.types}
-        return Subprogram(inputs, outputs, types, {**self._bounds, **inside.bounds}, source)
+        bounds = {**self._bounds, **inside.bounds}
+        return Subprogram(Interface(inputs, types, bounds), source)
 
 
 def inlined(function: Function, call: Node) -> list[Node]:

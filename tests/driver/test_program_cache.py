@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
 from tessella.driver import program_cache
+from tessella.frontends import onnx as onnx_source
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import LARGE, Artifact, Compiled, CompiledModel, dump
@@ -123,6 +125,50 @@ def test_a_failed_check_names_its_nodes(cache: Path) -> None:
         model = tessella.compile(data)
         with pytest.raises(tessella.TessellaError, match="the_gather"):
             model(np.zeros(4, np.float32), np.array([0, 9]))
+
+
+LOOP = """
+<ir_version: 10, opset_import: ["" : 17]>
+g (float[n] x) => (float[m] y, float[k] z) {
+    limit = Constant<value = float {10.0}>()
+    true = Constant<value = bool {1}>()
+    y = Loop("", true, x) <body = body (int64 i, bool c, float[d] s) => (bool c2, float[e] t) {
+        t = Concat<axis = 0>(s, s)
+        norm = ReduceSum<keepdims = 0>(t)
+        c2 = Less(norm, limit)
+    }>
+    half = Constant<value = float {0.5}>()
+    large = Greater(y, half)
+    at = NonZero(large)
+    at2 = Transpose(at)
+    z = GatherND(y, at2)
+}
+"""
+
+
+def test_programs_that_are_cut_are_found(
+    cache: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the bodies of loops, the parts after steps, and those whose sizes are numbers."""
+    data = onnx.parser.parse_model(LOOP).SerializeToString()
+    calls = [np.arange(size, dtype=np.float32) - 1 for size in (4, 5, 6)]
+    answers: list[Sequence[Array]] = []
+    choices: list[Any] = ["auto", {}]
+    for dims in choices:
+        for is_warm in (False, True):
+            forget()
+            before = len(compiled)
+            with monkeypatch.context() as patch:
+                if is_warm:
+                    patch.setattr(onnx_source, "OnnxSource", None)
+                model = tessella.compile(data, dims=dims)
+                answers += [model(x) for x in calls]
+            assert (len(compiled) == before) is is_warm
+    for x, (y, z) in zip(calls * 4, answers, strict=True):
+        doublings = int(np.ceil(np.log2(10 / x.sum())))
+        wanted = np.tile(x, 2**doublings)
+        np.testing.assert_array_equal(y, wanted)
+        np.testing.assert_array_equal(z, wanted[wanted > 0.5])
 
 
 # ** not found **

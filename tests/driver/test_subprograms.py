@@ -331,7 +331,7 @@ LIES: Sequence[tuple[Any, str]] = (
         "no such subprogram",
     ),
     (lambda m: _subprograms(m).clear(), "no such subprogram"),
-    (lambda m: _subprograms(m)[0].update(inputs=["n", "e"]), "takes other values"),
+    (lambda m: _subprograms(m)[0]["interface"].update(inputs=["n", "e"]), "takes other values"),
     (lambda m: _inner(m)["programs"][0]["program"].update(weights=[9]), "reads no weight"),
     (lambda m: _inner(m)["programs"][0].update(shapes=[]), "not the inputs"),
     (lambda m: m["programs"][0]["rest"].update(returned=["e", "x"]), "gives other outputs"),

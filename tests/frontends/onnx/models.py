@@ -16,7 +16,7 @@ from tessella.dialects.graph import Source
 from tessella.dialects.interpret import interpret
 from tessella.driver.by_value import specialised
 from tessella.driver.model import Model
-from tessella.driver.subprograms import RunningRest
+from tessella.driver.subprograms import RunningRest, interfaces, sources
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.elements import tagged
 
@@ -114,7 +114,8 @@ class Interpreted:
         graph, taken = specialised(self._source, feeds)
         graph.module.verify()
         found = interpret(graph, taken)
-        if graph.rest is None:
+        after = interfaces(graph)
+        if after is None:
             return found
-        rest = RunningRest(graph.rest, lambda source, _: Interpreted(source))
+        rest = RunningRest(after, sources(graph), lambda source, _: Interpreted(source))
         return rest.program.run([info.name for info in self._source.outputs], feeds, found)

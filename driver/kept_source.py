@@ -1,0 +1,101 @@
+"""Sources whose programs are kept on disk. A source is read only if a program is missing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy.typing as npt
+
+from tessella.driver import program_cache
+from tessella.driver.program_cache import Signature
+from tessella.runtime.signature import ValueInfo
+from tessella.support.errors import UnknownValueError
+from tessella.support.sizes import Size, Symbol
+
+if TYPE_CHECKING:
+    from tessella.dialects.graph import Graph, Source
+
+Array = npt.NDArray[Any]
+S = TypeVar("S", bound="Source")
+
+
+class KeptSource(Generic[S]):
+    """A source by what identifies it; ``read`` gives the source itself."""
+
+    symbols: Sequence[Symbol] = ()
+
+    def __init__(self, own: str | None, read: Callable[[], S]) -> None:
+        """``own`` identifies the source; None if there is no cache, or nothing does."""
+        self._own = own
+        self._read = read
+        self._source: S | None = None
+        self._kept = self._signature()
+        """What is known of the source without reading it."""
+        self.inputs: Sequence[ValueInfo] = self._kept.inputs
+        self.outputs: Sequence[ValueInfo] = self._kept.outputs
+        self.fingerprint = self._whole(own, self._kept.files)
+        """None if there is no cache, or nothing identifies the source."""
+        if self.fingerprint is None:
+            self._opened()
+
+    def graph(
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
+        """The program for these shapes of the inputs, and values of some. See ``Source``."""
+        missing = [name for name in self._kept.by_value if name not in (values or {})]
+        if missing:
+            raise UnknownValueError("a value on which shapes depend", missing)
+        try:
+            graph = self._opened().graph(shapes, values)
+        except UnknownValueError as error:
+            if not error.is_computed:
+                self._learn(error.names)
+            raise
+        if not values and not any(isinstance(d, str) for info in self.inputs for d in info.shape):
+            # there will be no other program: its weights take as much memory as the program's
+            self._source = None
+        return graph
+
+    def _learn(self, names: Sequence[str]) -> None:
+        """Keep the names of inputs on whose values shapes depend."""
+        known = tuple(dict.fromkeys([*self._kept.by_value, *names]))
+        if self._own is not None and known != tuple(self._kept.by_value):
+            self._kept = replace(self._kept, by_value=known)
+            program_cache.store_signature(self._own, self._kept)
+
+    def _signature(self) -> Signature:
+        known = None if self._own is None else program_cache.fetch_signature(self._own)
+        if known is not None:
+            return known
+        source = self._source = self._read()
+        signature = Signature(source.inputs, source.outputs, self._files(source))
+        if self._own is not None:
+            program_cache.store_signature(self._own, signature)
+        return signature
+
+    def _opened(self) -> S:
+        if self._source is None:
+            self._source = self._read()
+        return self._source
+
+    def _files(self, source: S) -> Sequence[str]:
+        """The files that the source consists of beside its own."""
+        return ()
+
+    def _whole(self, own: str | None, files: Sequence[str]) -> str | None:
+        """What identifies the source together with its files."""
+        return own
+
+
+def inner(
+    program: str | None, number: int, infos: Sequence[ValueInfo], read: Callable[[], Source]
+) -> Source:
+    """The source of a subprogram, by the key of its program, its number in that, and the types of
+    its inputs."""
+    if program is None:
+        return read()
+    text = repr((program, number, [(i.name, i.dtype, i.shape) for i in infos]))
+    return KeptSource(hashlib.sha256(text.encode()).hexdigest(), read)
