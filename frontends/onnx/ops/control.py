@@ -113,9 +113,11 @@ def _counted(body: LoopBody, trips: Size) -> Sequence[SSAValue | None]:
     try:
         made = call.build.scan("loop_body", body.first, [call.positions(trips, 0, 1)], step)
         return body.results(made)
-    except ShapeError:
-        if not is_static([trips]) or not 0 < trips <= UNROLLED:
+    except ShapeError as error:
+        if not is_static([trips]):
             raise
+        if not 0 < trips <= UNROLLED:
+            raise error if isinstance(error, UnknownValueError) else CutError(call.node) from error
     return _unrolled(LoopBody.of(call, may_split=False), trips)
 
 
