@@ -39,6 +39,7 @@ from tessella.dialects.nn.core import (
     shape_of,
     tensor_type,
 )
+from tessella.dialects.nn.indexing import GatherOp
 from tessella.dialects.nn.movement import (
     ConcatOp,
     ExpandOp,
@@ -52,6 +53,7 @@ from tessella.passes.base import PROVENANCE, functions
 from tessella.passes.counted import compared
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
+from tessella.support.sizes import Size, bounds_of
 
 MAX_ROUNDS = 8
 """A limit for safety: a round seldom leaves more than the next one finds."""
@@ -170,7 +172,9 @@ def _same(op: NnOp) -> Replacement:
     return op.operands[0]
 
 
-def _made(kind: type[NnOp], like: NnOp, *operands: SSAValue, **properties: PyValue) -> Replacement:
+def _made(
+    kind: type[NnOp], like: NnOp, *operands: SSAValue, **properties: PyValue
+) -> Sequence[Operation]:
     """An op in the place of another one."""
     new = kind.make(operands, node=None, **properties)
     known = [name for name in PROVENANCE if name in like.attributes]
@@ -211,6 +215,21 @@ def _slice_everything(op: SliceOp) -> Replacement:
     columns = (settings["starts"], settings["steps"], shape_of(op.x))
     whole = all((start, step) == (0, 1) or n <= 1 for start, step, n in zip(*columns, strict=True))
     return op.x if whole else None
+
+
+def _gather_one(op: GatherOp) -> Replacement:
+    """gather(x, i) = reshape(x[i:i+1]) where i is one known index, and inside x for all sizes"""
+    index, shape, axis = _number(op.indices), shape_of(op.data), op.settings["axis"]
+    least = [bounds_of(n)[0] for n in shape]
+    one = all(n == 1 for n in shape_of(op.indices))
+    if index is None or not one or not all(least) or not -least[axis] <= index < least[axis]:
+        return None
+    starts: list[Size] = [0] * len(shape)
+    starts[axis] = int(index) if index >= 0 else shape[axis] + int(index)
+    sizes, steps = (*shape[:axis], 1, *shape[axis + 1 :]), (1,) * len(shape)
+    part = _made(SliceOp, op, op.data, starts=tuple(starts), sizes=sizes, steps=steps)
+    whole = _made(ReshapeOp, op, part[0].results[0], shape=shape_of(op.res))
+    return [*part, *whole]
 
 
 def _concat_nothing(op: ConcatOp) -> Replacement:
@@ -274,9 +293,7 @@ def _div_power_of_two(op: ew.DivOp) -> Replacement:
     if abs(fraction) != 0.5 or not 1 / most <= math.ldexp(0.5, exponent) <= most:
         return None
     inverse = SplatOp(1 / number, type)
-    product = _made(ew.MulOp, op, op.lhs, inverse.res)
-    assert isinstance(product, list)
-    return [inverse, *product]
+    return [inverse, *_made(ew.MulOp, op, op.lhs, inverse.res)]
 
 
 def _and_true(op: ew.AndOp) -> Replacement:
@@ -333,6 +350,7 @@ RULES: dict[type[NnOp], Sequence[Rule]] = {
     ExpandOp: (_same, _expand_twice),
     TransposeOp: (_transpose_nothing, _transpose_twice),
     SliceOp: (_slice_everything,),
+    GatherOp: (_gather_one,),
     PadOp: (_same,),  # the shape stays only if nothing is added
     TileOp: (_same,),
     ConcatOp: (_concat_nothing,),

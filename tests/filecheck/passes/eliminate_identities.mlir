@@ -47,6 +47,39 @@ func.func @movement_of_something(%x: tensor<1x3x3xf32>) -> tensor<144xf64> {
 
 // -----
 
+// Gathering at one known index, from the front or from the back, is a slice.
+
+// CHECK-LABEL: func.func @gather_one
+// CHECK-NEXT:    %0 = nn.slice %x starts [0, 1, 0] sizes [2, 1, 4] {node = "g"}
+// CHECK-NEXT:    %1 = nn.reshape %0 shape [2, 4] {node = "g"}
+// CHECK-NEXT:    %2 = nn.slice %x starts [0, 2, 0] sizes [2, 1, 4]
+// CHECK-NEXT:    func.return %1, %2
+func.func @gather_one(%x: tensor<2x3x4xf32>) -> (tensor<2x4xf32>, tensor<2x1x4xf32>) {
+  %i = nn.splat 1 : i64 : tensor<i64>
+  %0 = nn.gather %x, %i axis 1 {node = "g"} : tensor<2x4xf32>
+  %j = nn.splat -1 : i64 : tensor<1xi64>
+  %1 = nn.gather %x, %j axis 1 : tensor<2x1x4xf32>
+  func.return %0, %1 : tensor<2x4xf32>, tensor<2x1x4xf32>
+}
+
+// -----
+
+// Not so at an index outside, at two, or at one that is not known.
+
+// CHECK-LABEL: func.func @gather_others
+// CHECK-NOT:     nn.slice
+func.func @gather_others(%x: tensor<2x3xf32>, %k: tensor<i64>)
+    -> (tensor<3xf32>, tensor<2x3xf32>, tensor<3xf32>) {
+  %i = nn.splat 2 : i64 : tensor<i64>
+  %0 = nn.gather %x, %i : tensor<3xf32>
+  %j = nn.splat 1 : i64 : tensor<2xi64>
+  %1 = nn.gather %x, %j : tensor<2x3xf32>
+  %2 = nn.gather %x, %k : tensor<3xf32>
+  func.return %0, %1, %2 : tensor<3xf32>, tensor<2x3xf32>, tensor<3xf32>
+}
+
+// -----
+
 // Two in a row are one.
 
 // CHECK-LABEL: func.func @twice
