@@ -16,7 +16,13 @@ from tests.codegen.harness import EMULATED
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
 from tests.fuzz.fuzzer import TARGETS, Fuzzer
-from tests.generators.nests import Nested, nested, with_windows
+from tests.generators.nests import (
+    Nested,
+    nested,
+    with_chosen_loops,
+    with_sums_in_steps,
+    with_windows,
+)
 from tests.generators.open_sizes import CLOSED, open_sizes
 from tests.generators.schedules import Fences, Prepared, prepare
 from tests.generators.tile_programs import Sketch, sketch
@@ -104,8 +110,8 @@ def save_statement(prepared: Prepared, folder: Path) -> None:
 
 # ** nests **
 
-WINDOWS = 0.4
-"""The share of nests in which statements read neighbours of what others write."""
+NESTS = (nested, with_windows, with_sums_in_steps, with_chosen_loops)
+"""How nests are drawn."""
 
 
 def draw_nest(random: Random) -> Nested | Undecided:
@@ -113,8 +119,8 @@ def draw_nest(random: Random) -> Nested | Undecided:
     target = targets.get(random.choice(KERNEL_TARGETS))
     sizes = open_sizes(random) if random.random() < OPEN else CLOSED
     try:
-        made = with_windows(random, target, sizes) if random.random() < WINDOWS else None
-        return made or nested(random, target, sizes)
+        make = random.choice(NESTS)
+        return make(random, target, sizes) or nested(random, target, sizes)
     except UndecidedSizeError as error:
         return Undecided(str(error))
 

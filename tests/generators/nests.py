@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from unittest import mock
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.graph import CompileContext
 from tessella.dialects.nn.core import dtype_of, shape_of, tensor_type
 from tessella.dialects.tile import (
     AtAttr,
@@ -27,7 +29,13 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.check_nest import check_nest, is_valid
 from tessella.dialects.tile.windows import infer_windows
+from tessella.lowering.pack_operands import PackOperandsPass
+from tessella.passes import tile_parallelize
+from tessella.passes.tile import parallel
 from tessella.passes.tile.sums import in_blocks, streams
+from tessella.passes.tile_parallelize import TileParallelizePass
+from tessella.passes.tile_schedule import TileSchedulePass
+from tessella.passes.tile_share_loops import TileShareLoopsPass
 from tessella.support.sizes import Size, ceil_div
 from tessella.targets import Target
 from tests.generators.choices import Choices
@@ -282,6 +290,27 @@ def with_windows(random: Random, target: Target, sizes: OpenSizes = CLOSED) -> N
         if any(at.window is not None for op in made.kernel.statements for at in op.at_list):
             return _scheduled(made, random)
     return None
+
+
+def with_chosen_loops(random: Random, target: Target, sizes: OpenSizes = CLOSED) -> Nested:
+    """A kernel with the loops and schedules that are chosen for it, divided between threads however
+    small it is."""
+    made = _parsed(_Sketch(random, sizes, in_turn=random.random() < 0.5), target)
+    steps = (
+        TileShareLoopsPass(target.name),
+        TileSchedulePass(target.name),
+        PackOperandsPass(),
+        TileSchedulePass(target.name),
+        TileParallelizePass(target.name),
+    )
+    with (
+        mock.patch.object(parallel, "WORTH", 0),
+        mock.patch.object(tile_parallelize, "WAKES", 0),
+    ):
+        for step in steps:
+            step.apply(CompileContext(), made.module)
+            made.module.verify()
+    return replace(made, threads=random.randint(1, 4))
 
 
 def _parsed(sketch: _Sketch, target: Target) -> Nested:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -27,10 +27,11 @@ from tessella.passes.tile import parallel
 from tessella.runtime.arena import Workspace
 from tessella.runtime.pool import POOL
 from tessella.runtime.program import NativeStep, Program
+from tessella.support.sizes import UndecidedSizeError
 from tests import emulated
 from tests.frontends.onnx.models import model, value
 from tests.frontends.onnx.test_recurrent import GATES
-from tests.generators.nn_programs import programs
+from tests.generators.nn_programs import OPEN, programs
 from tests.generators.nn_sketch import Program as Drawn
 from tests.generators.scans import body, loops, make, scan
 from tests.models import load_model, lowered_for, random_inputs
@@ -117,9 +118,15 @@ def test_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @given(data=st.data())
 def test_programs(target: str, data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = data.draw(programs(exact=False))
-    program = compile_graph(drawn.graph(), make_options(target=target)).program
-    check_bits(program, list(drawn.inputs.values()), monkeypatch)
+    """Also with sizes that a run tells: threads divide as many rows as there are then."""
+    drawn = data.draw(programs(exact=False) | programs(exact=False, symbols=OPEN))
+    try:
+        program = compile_graph(drawn.graph(), make_options(target=target)).program
+    except UndecidedSizeError:
+        reject()
+    for size in (2, 19) if drawn.symbols else (0,):
+        made = drawn.at({symbol.name: size + i for i, symbol in enumerate(drawn.symbols)})
+        check_bits(program, list(made.inputs.values()), monkeypatch)
 
 
 @pytest.mark.usefixtures("divide_all")
