@@ -162,7 +162,14 @@ def build(folder: Path, *files: str, compiler: Sequence[str] = ()) -> None:
 
 
 @needs_cc
-@pytest.mark.parametrize("name, weights", [("squeezenet", "file"), ("gru_tagger", "object")])
+@pytest.mark.parametrize(
+    "name, weights",
+    [
+        pytest.param("squeezenet", "file", marks=pytest.mark.slow),
+        ("gru_tagger", "file"),
+        ("gru_tagger", "object"),
+    ],
+)
 def test_models_compute_the_same_bits(name: str, weights: str, tmp_path: Path) -> None:
     """On one thread, and on threads of the program."""
     model = load_model(name)
