@@ -14,10 +14,11 @@ from xdsl.dialects import memref
 from xdsl.ir import Operation, SSAValue
 
 from tessella.codegen.emit_scan import alone, scan
-from tessella.codegen.lltypes import I64, Value, constant, quote
+from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
 from tessella.codegen.sizes import size_value
 from tessella.codegen.stamps import WRITE
 from tessella.codegen.symbols import BODY
+from tessella.codegen.watch import FIND_FAILED, WATCH, find_failed_text, watch_text
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.runtime.events import PROFILED
@@ -147,6 +148,10 @@ def _scan(w: Writer, op: Operation) -> None:
         scan(w, op, w.values[op.thread], w.values[op.threads])
         return
     with alone(w):
+        if op.loop.conditional and op.steps != 1:
+            # what the others have found out ends it, too
+            w.helpers[FIND_FAILED] = find_failed_text()
+            w.line(f"call void @{FIND_FAILED}(ptr %context, {w.values[op.threads].typed})")
         scan(w, op, constant(I64, 0), constant(I64, 1))
 
 
@@ -160,6 +165,18 @@ def _stop(w: Writer, op: Operation) -> None:
     w.line(f"store atomic i8 0, ptr {w.buffer(op, 0)} monotonic, align 1")
     w.line(f"br label %{done}")
     w.start(done)
+
+
+def _watch(w: Writer, op: Operation) -> None:
+    w.helpers[WATCH] = watch_text()
+    with alone(w):
+        ended, done = w.label("ended"), w.label("done")
+        ends = w.push(scalar("i1"), f"call i1 @{WATCH}(ptr %context)")
+        w.line(f"br {ends.typed}, label %{ended}, label %{done}")
+        w.start(ended)
+        w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
+        w.line(f"br label %{done}")
+        w.start(done)
 
 
 def _copy(w: Writer, op: Operation) -> None:
@@ -186,6 +203,7 @@ SEGMENT: dict[type[Operation], Handler] = {
     rt.ScanOp: _scan,
     rt.BarrierOp: _barrier,
     rt.StopOp: _stop,
+    rt.WatchOp: _watch,
     memref.CopyOp: _copy,
     rt.ReturnOp: _return,
 }

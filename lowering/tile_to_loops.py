@@ -94,18 +94,19 @@ class ConvertTileToLoopsPass(ProgramPass):
 
 
 def _stop_loops(module: ModuleOp) -> None:
-    """Let loops with a condition end after a failed check, in their steps or before them: what runs
-    on with other indices may have no end."""
+    """Let loops with a condition end after an interrupt, and after a failed check, in their steps
+    or before them: what runs on with other indices may have no end."""
     ops = list(module.body.block.ops)
     endless = {name for op in ops if isinstance(op, rt.SegmentOp) for name in _endless(op)}
     kernels = (op for op in ops if isinstance(op, rt.KernelOp)) if endless else ()
-    if not any(isinstance(op, rt.CheckOp) for kernel in kernels for op in kernel.walk()):
-        return
+    can_fail = any(isinstance(op, rt.CheckOp) for kernel in kernels for op in kernel.walk())
     for op in ops:
         if isinstance(op, rt.SegmentOp) and op.sym_name.data in endless:
             last = op.body.block.last_op
             assert last is not None
-            Rewriter.insert_op(rt.StopOp(op.outputs[0]), InsertPoint.before(last))
+            go = op.outputs[0]
+            stops = [rt.WatchOp(go), *([rt.StopOp(go)] if can_fail else [])]
+            Rewriter.insert_op(stops, InsertPoint.before(last))
 
 
 def _endless(segment: rt.SegmentOp) -> Iterator[str]:

@@ -21,6 +21,7 @@ from tessella.dialects.rt import (
     ScanOp,
     SegmentOp,
     StopOp,
+    WatchOp,
     buffer_bytes,
     divided,
 )
@@ -70,6 +71,9 @@ class Touched:
                 return
             case StopOp():
                 yield Use(op.condition, self._part_of_condition(op), written=True)
+                return
+            case WatchOp():
+                yield Use(op.condition, ALONE, written=True)
                 return
             case _:
                 return

@@ -51,11 +51,12 @@ number; and how many barriers there were before it."""
 CONTEXT = (
     *("status", "barrier", "team", "thread", "threads", "phase"),
     *("clock_gettime", "clock_id", "counts", "event", "events_end"),
-    "sizes",
+    *("sizes", "watch"),
 )
 """The slots of a context that are in use. The five from ``clock_gettime`` on are for segments that
 are profiled (``runtime.events``). ``sizes`` is the address of the values of the program's symbols,
-64 bits each."""
+64 bits each; ``watch`` that of what loops ask whether they have to end, or 0 (``runtime.watch``).
+"""
 CONTEXT_SLOTS = LINE // 8
 
 TAKEN, LEFT, JOB, BOXES = LINE, LINE + 8, 2 * LINE, 3 * LINE

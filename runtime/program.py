@@ -26,6 +26,7 @@ from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
+from tessella.runtime.watch import Watch
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
 from tessella.support.sizes import Expr, Size, Symbol, value_of
 
@@ -35,7 +36,7 @@ T = TypeVar("T")
 MAX_SIZES = 256
 """Sets of values of its symbols that a program is kept for."""
 
-_SIZES = CONTEXT.index("sizes")
+_SIZES, _WATCH = CONTEXT.index("sizes"), CONTEXT.index("watch")
 _SEGMENT = ctypes.CFUNCTYPE(
     None, *[ctypes.c_void_p] * 5, ctypes.c_int64, ctypes.c_int64
 )  # calls through CFUNCTYPE release the GIL
@@ -359,6 +360,7 @@ class _Frame:
         self._sized: _Sized | None = None
         self._numbers = np.zeros(len(program.symbols), np.int64)
         """The values of the symbols, where native code reads them."""
+        self._watch = Watch()
         self._contexts = self._new_contexts(1)
         self._size = self._arena = 0
         self._bound: list[_Resizable] = []
@@ -402,6 +404,7 @@ class _Frame:
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
         contexts[_SIZES::CONTEXT_SLOTS] = address(self._numbers)
+        contexts[_WATCH] = self._watch.address
         if self._program.recorder is not None:
             self._program.recorder.attach(contexts)
         return contexts
@@ -409,7 +412,8 @@ class _Frame:
     def _call(self, step: Step, workspace: Workspace, arena: int) -> _Resizable:
         match step:
             case NativeStep():
-                call = _NativeCall(step, self._program.nodes, self._contexts, workspace)
+                known = step, self._program.nodes, self._contexts, self._watch
+                call = _NativeCall(*known, workspace)
                 assert self._program.pointers is not None
                 weights = ctypes.addressof(self._program.pointers)
                 version = "" if self._program.recorder is None else PROFILED
@@ -445,11 +449,13 @@ class _NativeCall:
         step: NativeStep,
         nodes: Mapping[int, Sequence[str]],
         contexts: Array,
+        watch: Watch,
         workspace: Workspace,
     ) -> None:
         self.step = step
         self.nodes = nodes
         self.contexts = contexts
+        self.watch = watch
         self.workspace = workspace
         self.outputs: list[tuple[int, Callable[[], Array]]] = []
         self.context = (ctypes.c_int64 * CONTEXT_SLOTS).from_address(address(contexts))
@@ -492,8 +498,9 @@ class _NativeCall:
             self._fail()
 
     def _fail(self) -> None:
-        nodes = self.nodes.get(self.context[0] - 1, ())
-        self.context[0] = 0
+        status, self.context[0] = self.context[0], 0
+        self.watch.check()
+        nodes = self.nodes.get(status - 1, ())
         raise ExecutionError(
             "an index is out of range",
             where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",

@@ -147,6 +147,19 @@ class StopOp(IRDLOperation):
 
 
 @irdl_op_definition
+class WatchOp(IRDLOperation):
+    """Let the caller end a loop: `rt.watch %go : memref<1xi1>` makes the condition false if the
+    caller was interrupted. In what threads run together, the first one asks."""
+
+    name = "rt.watch"
+    condition = operand_def(eq(CONDITION))
+    assembly_format = "$condition attr-dict `:` type($condition)"
+
+    def __init__(self, condition: SSAValue) -> None:
+        super().__init__(operands=[condition])
+
+
+@irdl_op_definition
 class SizeOp(IRDLOperation):
     """A size that depends on the module's symbols: `%n = rt.size [64 * seq]` is an `index`.
 

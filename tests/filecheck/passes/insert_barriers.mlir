@@ -147,6 +147,7 @@ rt.segment @segment_0(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1
 // CHECK-LABEL: rt.segment @step
 // CHECK-NEXT:    rt.call @add(%h) outs(%k)
 // CHECK-NEXT:    rt.call @go(%h) outs(%d)
+// CHECK-NEXT:    rt.watch %d : memref<1xi1>
 // CHECK-NEXT:    rt.barrier %threads
 // CHECK-NEXT:    rt.stop %d : memref<1xi1>
 // CHECK-NEXT:    rt.barrier %threads
@@ -160,6 +161,7 @@ rt.kernel @go(%a: memref<64xf32>) outs(%b: memref<1xi1>) threads(%thread, %threa
 rt.segment @step(%c: memref<1xi1>, %h: memref<64xf32>) outs(%d: memref<1xi1>, %k: memref<64xf32>) threads(%thread, %threads) {
   rt.call @add(%h) outs(%k) threads(%thread, %threads)
   rt.call @go(%h) outs(%d) threads(%thread, %threads)
+  rt.watch %d : memref<1xi1>
   rt.stop %d : memref<1xi1>
   rt.return
 }

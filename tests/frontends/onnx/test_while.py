@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -149,7 +153,7 @@ def failure(call: Callable[[], object]) -> str:
         except ExecutionError as error:
             errors.append(str(error))
 
-    # native code cannot be interrupted, but leaves the interpreter to others
+    # what does not stop leaves the interpreter to others
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(60)
@@ -212,22 +216,93 @@ def test_an_error_in_an_inner_loop_ends_the_outer_one(failing: Sequence[int]) ->
     assert compiled.as_text("loops").count("rt.stop") == 2
 
 
+class EndedError(BaseException):
+    """What ends a call."""
+
+
+@contextmanager
+def alarms() -> Generator[list[float]]:
+    """When alarms rang, each 0.1 s after the one before. The third one raises."""
+    rang: list[float] = []
+
+    def ring(*_: object) -> None:
+        rang.append(time.monotonic())
+        if len(rang) == 3:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise EndedError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        yield rang
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_signal_ends_it(threads: int) -> None:
+    """If its handler raises; others are handled as it goes on."""
+    compiled = tessella.compile(walk(()), threads=threads)
+    compiled.prepare()
+    for _ in range(2):
+        with alarms() as rang, pytest.raises(EndedError):
+            compiled.run(None, FEEDS)
+        assert time.monotonic() - rang[2] < 5
+
+
+@pytest.mark.parametrize("elements", [(), ("r",)])
+def test_another_thread_ends_it(elements: Sequence[str]) -> None:
+    """In chunks, too."""
+    nodes = [*make(("Min", "h outer", "k")), *make(("Identity", "c", "again")), *ROWS]
+    compiled = tessella.compile(loop(nodes, ("trips", "", "h0"), elements))
+    few, many = ({**FEEDS, "trips": np.array(trips)} for trips in (3, 1 << 40))
+    wanted, ended = compiled.run(None, few), threading.Event()
+
+    def run() -> None:
+        with pytest.raises(EndedError):
+            compiled.run(None, many)
+        ended.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    time.sleep(0.2)
+    assert thread.ident is not None
+    error = ctypes.py_object(EndedError)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), error)
+    assert ended.wait(20)
+    for found, expected in zip(compiled.run(None, few), wanted, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_what_cannot_fail_needs_no_stop() -> None:
     compiled = tessella.compile(loop([*GROWS, *END]))
     compiled.run(None, FEEDS)
     assert "rt.stop" not in compiled.as_text("loops")
 
 
-def test_an_error_before_it_ends_it() -> None:
-    """The row in its place has no end either."""
-    nodes = make(("Add", "h row", "k"))
-    nodes += make(("ReduceMax", "k", "top"), keepdims=0) + make(("Less", "top limit", "again"))
-    proto = loop(nodes, table=np.zeros((2, SIZE), np.float32))
-    proto.graph.input.append(value("at", [], np.int64))
-    proto.graph.node.insert(0, helper.make_node("Gather", ["table", "at"], ["row"]))
-    compiled = tessella.compile(proto, threads=1)
-    feeds = {**FEEDS, "at": np.array(2)}
-    assert "an index is out of range" in failure(lambda: compiled.run(None, feeds))
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("failing", FAILING)
+@pytest.mark.parametrize("order", [None, (0, 1), (1, 0)])
+def test_an_error_before_it_ends_it(
+    failing: Sequence[int], order: Sequence[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any thread, though the first one runs the loop alone. What is in its place has no end."""
+    nodes = make(("Add", "h step", "k"), ("Less", "k limit", "again"))
+    proto = loop(nodes, table=np.zeros(10, np.float32))
+    found = make(("Gather", "table at", "found"))
+    for node in (*make(("ReduceMax", "found", "step"), keepdims=0), *found):
+        proto.graph.node.insert(0, node)
+    proto.graph.input[0].CopyFrom(value("h0", []))
+    proto.graph.input.append(value("at", [MANY], np.int64))
+    turns = None if order is None else take_turns(monkeypatch, order)
+    compiled = tessella.compile(proto, threads=len(order or "1"))
+    at = 10 * np.isin(np.arange(MANY), failing).astype(np.int64)
+    feeds = {"h0": np.array(0, np.float32), "x": FEEDS["x"], "at": at}
+    for _ in range(2):
+        assert "an index is out of range" in failure(lambda: compiled.run(None, feeds))
+    assert turns is None or turns.runs == 2
 
 
 def test_elements_that_nothing_reads_need_no_room() -> None:
