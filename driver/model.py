@@ -17,7 +17,7 @@ from tessella.driver import kept_source, program_cache, ship
 from tessella.driver.by_value import ByValue, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.open_sizes import Bounds, Openness, OpenSizes
+from tessella.driver.open_sizes import OF_MODELS, Bounds, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.driver.subprograms import (
@@ -162,6 +162,7 @@ class Model(runnable.Model, Compiled):
         *,
         is_inner: bool = False,
         most: int = MAX_EXECUTABLES,
+        starts: Sequence[int] = OF_MODELS,
     ) -> None:
         super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
@@ -169,7 +170,7 @@ class Model(runnable.Model, Compiled):
         self._progress = progress
         self._workspaces: deque[Workspace] = deque()
         self._by_value = ByValue(self.inputs)
-        self._open = OpenSizes(self.inputs, openness, source.symbols)
+        self._open = OpenSizes(self.inputs, openness, source.symbols, starts)
         versions = min(MAX_VERSIONS, self._open.count)
         self._programs: ProgramTable[Executable] = ProgramTable(most + versions)
         self._in_calls = CompilesInCalls(expected=max(1, versions))

@@ -44,8 +44,11 @@ Openness = Mapping[str, Bounds] | Literal["auto", "fixed"]
 open of which there was more than one size. `fixed`: none is."""
 
 ANY_SIZE: Bounds = 0, MOST
-FEW, MANY = 2, 16
-"""Where the ranges of few and of many begin."""
+FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
+"""Where ranges of sizes begin: few, many, arrays that caches do not hold, and those that threads
+divide even for one operation."""
+OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
+"""The ranges of dimensions of models, such as batches and sequences, and of arrays of any kind."""
 
 
 class OpenSizes:
@@ -56,8 +59,11 @@ class OpenSizes:
         inputs: Sequence[ValueInfo],
         openness: Openness,
         made_for: Sequence[Symbol] = (),
+        starts: Sequence[int] = OF_MODELS,
     ) -> None:
-        """``made_for`` are the symbols of a source that is open already."""
+        """``made_for`` are the symbols of a source that is open already, ``starts`` where ranges
+        begin."""
+        self._ranges = starts
         self._is_auto = openness == "auto" and not made_for
         self._is_fixed = openness == "fixed" and not made_for
         bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
@@ -189,7 +195,7 @@ class OpenSizes:
 
     def _starts(self, low: int, high: int) -> Sequence[int]:
         """A size of each range."""
-        starts = dict.fromkeys(max(low, start) for start in (0, 1, FEW, MANY))
+        starts = dict.fromkeys(max(low, start) for start in (0, 1, *self._ranges))
         return [start for start in starts if start <= high]
 
     def _shapes(self, sizes: Sequence[int]) -> Shapes | None:
@@ -239,8 +245,8 @@ class OpenSizes:
             return f"open, from {symbol.low}{upper}"
         if name not in self._open:
             return f"{size}, not open so far" if self._is_auto and size >= FEW else f"{size}"
-        least = MANY if size >= MANY else FEW
-        why = self._numbers.get((self._names[name], max(least, self._bounds[name][0])))
+        first, _ = self._ends(name, size)
+        why = self._numbers.get((self._names[name], first))
         return f"{size}" if why is None or size < FEW else f"{size}, as {why}"
 
     def _widest(self, name: str) -> Bounds:
@@ -268,12 +274,17 @@ class OpenSizes:
         symbol = self._names[name]
         if symbol in self._made_for:
             return self._made_for[symbol].size
-        low, high = self._bounds[name]
-        first, last = (FEW, MANY - 1) if size < MANY else (MANY, high)
-        first, last = max(first, low), min(last, high)
+        first, last = self._ends(name, size)
         if name not in self._open or size < FEW or (symbol, first) in self._numbers:
             return size
         return _symbol(symbol, first, last)
+
+    def _ends(self, name: str, size: int) -> Bounds:
+        """The range that a size of a dimension is in."""
+        low, high = self._bounds[name]
+        starts = [start for start in self._ranges if start <= size]
+        after = [start - 1 for start in self._ranges if start > size]
+        return max([low, *starts[-1:]]), min([high, *after[:1]])
 
 
 @lru_cache(maxsize=1024)

@@ -14,6 +14,7 @@ from tessella.driver.compiling import total
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.model import Key as ModelKey
 from tessella.driver.model import Model
+from tessella.driver.open_sizes import OF_ARRAYS
 from tessella.driver.options import CompileOptions, Options, make_options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
@@ -53,7 +54,7 @@ class TracedModel(Model):
         self, source: TracedSource, options: Options, tell: Callable[[Sequence[str], float], None]
     ) -> None:
         self._tell_compiled = tell
-        super().__init__(source, options, openness={}, most=MAX_PROGRAMS)
+        super().__init__(source, options, openness={}, most=MAX_PROGRAMS, starts=OF_ARRAYS)
 
     def call(self, arrays: Sequence[Array]) -> Any:
         """The function's result for arrays of its types."""

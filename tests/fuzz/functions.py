@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -22,10 +22,11 @@ _CODES = {np.dtype(np.float32): 1, np.dtype(np.float64): 11}
 
 @dataclass(frozen=True)
 class Trial:
-    """A function, and what it is compiled for."""
+    """A function, what it is compiled for, and the sizes that it is called with after its own."""
 
     function: Function
     target: str
+    sizes: Sequence[Mapping[int, int]] = ()
 
     def wide(self, noise: Noise) -> list[Array]:
         """The results in float64, with errors put in."""
@@ -42,15 +43,27 @@ class Trial:
 def draw(random: Random) -> Trial:
     """A trial."""
     images = random.random() < 0.25
-    return Trial(function(random, images=images), random.choice(TARGETS))
+    made, target = function(random, images=images), random.choice(TARGETS)
+    sizes = sorted({n for array in made.arrays for n in array.shape if n > 1})
+    changes = [random.randint(1, 5) for _ in range(random.choice((0, 0, 2)))]
+    return Trial(made, target, [{n: n + more for n in sizes} for more in changes])
 
 
 def check(trial: Trial) -> str:
-    """Compile, run, compare."""
+    """Compile, run, compare, for each of its sizes."""
+    made = trial.function
+    compiled = tessella.jit(lambda *args: made(*args), target=trial.target)
+    for each in (made, *map(made.resized, trial.sizes)):
+        if each is not None:
+            _check(replace(trial, function=each), compiled)
+    return "right"
+
+
+def _check(trial: Trial, compiled: Callable[..., Any]) -> None:
     made, arrays = trial.function, trial.function.arrays
     with np.errstate(all="ignore"):
         wanted = [np.asarray(y) for y in made(*arrays)]
-    found = tessella.jit(lambda *args: made(*args), target=trial.target)(*arrays)
+    found = compiled(*arrays)
     for y, want in zip(found, wanted, strict=True):
         if (y.dtype, y.shape) != (want.dtype, want.shape):
             raise WrongError(f"{y.dtype}{list(y.shape)}, not {want.dtype}{list(want.shape)}")
@@ -63,7 +76,7 @@ def check(trial: Trial) -> str:
             )
         ]
         if not any(each.any() for _, each in wrong):
-            return "right"
+            return
     i, each = next((i, each) for i, each in wrong if each.any())
     at = tuple(int(n) for n in np.argwhere(each)[0])
     raise WrongError(
@@ -82,7 +95,7 @@ def reduce(trial: Trial) -> Trial:
 
     def first(count: int) -> Trial:
         last = len(made.arrays) + count - 1
-        return Trial(Function(made.arrays, made.taken[:count], [last]), trial.target)
+        return replace(trial, function=Function(made.arrays, made.taken[:count], [last]))
 
     smaller = (first(count) for count in range(1, len(made.taken) + 1))
     return first_failing(check, smaller, trial)

@@ -6,7 +6,7 @@ A step that its operands do not suit raises an error in NumPy, and is not taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -250,6 +250,19 @@ class Function:
         for taken in self.taken:
             values.append(taken.run(values))
         return tuple(values[i] for i in self.results)
+
+    def resized(self, sizes: Mapping[int, int]) -> Function | None:
+        """The function with arrays whose dimensions have other sizes, each by the one that it has;
+        None where the steps do not suit them."""
+        shapes = [tuple(sizes.get(n, n) for n in a.shape) for a in self.arrays]
+        values = [np.resize(a, shape) for a, shape in zip(self.arrays, shapes, strict=True)]
+        resized = Function(list(values), self.taken, self.results)
+        for taken in self.taken:
+            made = _try(taken.step, taken.operands, taken.seed, values)
+            if made is None or made[0].dtype != taken.dtype:
+                return None
+            values.append(made[1])
+        return resized
 
     def wide(self, spoil: Spoil) -> list[Array]:
         """The results in float64, with errors put in."""
