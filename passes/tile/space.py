@@ -360,12 +360,18 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
 
 
 def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
-    """Vectors of the panels along an index that programs for few rows and for many share: the most
-    of which a tile of twice as many rows fits into the registers. 0 where there are no such."""
+    """Vectors of the panels along an index that programs for few rows and for many share, 0 where
+    there are no such. As the last tile may have a part of a panel, those with which tiles compute
+    the least; of these, the most of which a tile of twice as many rows fits into the registers."""
     if not problem.shares_panels(vector, lanes):
         return 0
-    held, most = problem.target.vector_registers - 1, ceil_div(problem.plain.ranges[vector], lanes)
-    return next((v for v in VECTORS if v <= most and (held - v) // v >= 2 * v), 1)
+    flat, held = problem.plain, problem.target.vector_registers - 1
+    if all(a.lane_stride(vector) for a in flat.accesses[: flat.inputs]):
+        return 1  # rows share what windows read of vectors, and no others
+    most = ceil_div(flat.ranges[vector], lanes)
+    rows = {v: (held - v) // v for v in VECTORS if min(2, most) <= v <= most}
+    fitting = (v for v, n in rows.items() if n >= v)
+    return min(fitting, key=lambda v: (ceil_div(most, v) * v, rows[v] < 2 * v, -v))
 
 
 @dataclass(frozen=True)

@@ -122,3 +122,42 @@ def test_scalars_compete_with_copies(target: Target) -> None:
     found = list(all_choices(op, kernel_of(op), target))
     assert any(c.copies for c in found)
     assert best_schedule(op, kernel_of(op), target).schedule.vector is None
+
+
+@pytest.mark.parametrize("outputs, vectors", [(48, 3), (64, 2), (80, 3), (112, 2), (768, 3)])
+def test_panels_that_programs_share_leave_little_of_tiles_unused(
+    outputs: int, vectors: int
+) -> None:
+    op = read(f"""
+    tile.kernel @k(%x: tensor<200x32xf32>, %w: tensor<32x{outputs}xf32> {{tile.constant}})
+        -> (tensor<200x{outputs}xf32>) {{
+      %r = tile.contract + [m: 200, n: {outputs} | k: 32] (%x[m, k], %w[k, n]) -> [m, n] {{
+      ^bb0(%a: f32, %b: f32):
+        %p = arith.mulf %a, %b : f32
+        tile.yield %p : f32
+      }} : tensor<200x{outputs}xf32>
+      tile.return %r : tensor<200x{outputs}xf32>
+    }}""")
+    found = best_schedule(op, kernel_of(op), TARGETS["avx512"], shared=True).schedule
+    assert (found.vector, found.vectors) == ("n", vectors)
+
+
+def test_channels_that_share_no_loads_run_in_windows_also_with_shared_panels() -> None:
+    """As of a depthwise convolution: rows of one vector share what windows read."""
+    op = read("""
+    tile.kernel @k(%x: tensor<11x11x960xf32>, %w: tensor<5x5x960xf32> {tile.constant})
+        -> (tensor<7x7x960xf32>) {
+      %r = tile.contract + [y: 7, x: 7, g: 960 | i: 5, j: 5] (%x[y + i, x + j, g], %w[i, j, g])
+          -> [y, x, g] {
+      ^bb0(%a: f32, %b: f32):
+        %p = arith.mulf %a, %b : f32
+        tile.yield %p : f32
+      } : tensor<7x7x960xf32>
+      tile.return %r : tensor<7x7x960xf32>
+    }""")
+    choices = [
+        best_schedule(op, kernel_of(op), TARGETS["avx512"], shared=shared).schedule
+        for shared in (False, True)
+    ]
+    assert choices[0] == choices[1]
+    assert choices[1].row_tile > 1
