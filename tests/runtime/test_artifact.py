@@ -79,8 +79,13 @@ def test_a_loaded_model_does_what_a_compiled_one_does(
         again()
 
 
-@pytest.mark.parametrize("name", ["lstm_tagger", "squeezenet"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "name, threads",
+    [
+        *(("lstm_tagger", 1), ("lstm_tagger", 3), ("squeezenet", 3)),
+        pytest.param("squeezenet", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_models_have_the_same_bits(name: str, threads: int, tmp_path: Path) -> None:
     """Of segments that threads share, with loops in them."""
     proto = load_model(name)
