@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.support.errors import InternalError
-from tessella.support.sizes import Size, ceil_div, product
+from tessella.support.sizes import Size, at_most, ceil_div, product
 
 Array = npt.NDArray[Any]
 
@@ -161,8 +161,8 @@ class Layout:
         return frozenset((dim, weight) for dim, weight in weights if weight > 1)
 
     def _moving(self, shape: Sequence[int]) -> list[int]:
-        """The dimensions larger than 1, from the outermost to the innermost."""
-        return [piece.dim for piece in self.order(len(shape)) if shape[piece.dim] > 1]
+        """The dimensions that may be larger than 1, from the outermost to the innermost."""
+        return [p.dim for p in self.order(len(shape)) if not at_most(shape[p.dim], 1)]
 
     def __str__(self) -> str:
         return f"packed<[{', '.join(map(str, self.pieces))}]>" if self.pieces else self.name

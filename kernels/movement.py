@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise, starmap
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -18,6 +18,7 @@ from tessella.kernels.elements import MOVED
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import VIEW_KERNEL, native
 from tessella.runtime.host.values import saturate
+from tessella.support.sizes import are_ordered, bounds_of, is_multiple
 
 
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
@@ -33,12 +34,14 @@ def reshape(k: KernelBuilder, op: movement.ReshapeOp, x: SSAValue) -> SSAValue:
 
 def common_digits(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
     """The extents that the dimensions of both shapes are products of, from the outermost; None if
-    there are none, or no elements."""
+    none are known, or there are no elements."""
     if 0 in (*old, *new):
         return None
-    steps = sorted({prod(shape[d:]) for shape in (old, new) for d in range(len(shape) + 1)})
-    pairs = list(pairwise(steps))
-    if any(outer % inner for inner, outer in pairs):
+    steps = {prod(shape[d:]) for shape in (old, new) for d in range(len(shape) + 1)}
+    if not all(starmap(are_ordered, combinations(steps, 2))):
+        return None
+    pairs = list(pairwise(sorted(steps, key=bounds_of)))
+    if not all(is_multiple(outer, inner) for inner, outer in pairs):
         return None
     return [outer // inner for inner, outer in reversed(pairs)]
 
@@ -48,7 +51,7 @@ def _of_digits(free: Mapping[str, int], shape: Sequence[int]) -> list[Form]:
     left, forms = list(free.items()), list[Form]()
     for extent in reversed(shape):
         form, step = Linear(), 1
-        while step < extent:
+        while step != extent:
             name, size = left.pop()
             form += Linear.of(name, step)
             step *= size

@@ -15,7 +15,7 @@ from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATING
 from tessella.kernels.elementwise import with_code
-from tessella.kernels.reduction import inner_type, kept_shape, reduce_axes, scaled
+from tessella.kernels.reduction import average, averaged, inner_type, kept_shape, reduce_axes
 from tessella.kernels.registry import native
 
 Args = Sequence[SSAValue]
@@ -45,7 +45,7 @@ def _moments(k: KernelBuilder, x: SSAValue, axes: Sequence[int]) -> tuple[SSAVal
     type = inner_type(x, kept_shape(x, axes))
     mean = _mean(k, x, axes, type)
     squares = reduce_axes(k, "+", [x, mean], axes, type, _centred_square, keepdims=False)
-    return mean, scaled(k, squares, 1.0 / count)
+    return mean, averaged(k, squares, count)
 
 
 def _mean(k: KernelBuilder, x: SSAValue, axes: Sequence[int], type: Tensor) -> SSAValue:
@@ -60,10 +60,10 @@ def _mean(k: KernelBuilder, x: SSAValue, axes: Sequence[int], type: Tensor) -> S
         (type, list(kept)),
         lambda s, a: s.op(arith.SubfOp(a[0], a[1])),
     )
-    factor = 1.0 / numbers.prod(shape[d] for d in axes)
+    count = numbers.prod(shape[d] for d in axes)
 
     def mean(s: Scalars, a: Args) -> SSAValue:
-        return s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], s.like(factor, a[0]))), a[1]))
+        return s.op(arith.AddfOp(average(s, a[0], count), a[1]))
 
     inputs: list[tuple[SSAValue, Sequence[Form]]] = [(total, list(kept)), (x, first)]
     return k.contract("=", kept, {}, inputs, (type, list(kept)), mean)
@@ -139,7 +139,7 @@ def rms_norm(
     axes = range(settings["axis"], len(shape_of(x)))
     type = inner_type(x, kept_shape(x, axes))
     total = reduce_axes(k, "+", [x], axes, type, _square, keepdims=False)
-    mean = scaled(k, total, 1.0 / numbers.prod(shape_of(x)[d] for d in axes))
+    mean = averaged(k, total, numbers.prod(shape_of(x)[d] for d in axes))
     return _affine(k, op, x, [mean], axes, [_trailing(x, scale)], settings["epsilon"])
 
 
@@ -153,16 +153,16 @@ def group_norm(
 ) -> SSAValue:
     """Sums of each channel, and of these for each group; then a map."""
     settings, c = op.settings, _Channels(k, x, op.settings["groups"])
-    factor = 1 / (c.count * numbers.prod(shape_of(x)[2:]))
+    count = c.count * numbers.prod(shape_of(x)[2:])
 
     def difference(s: Scalars, a: Args) -> SSAValue:
         return s.op(arith.SubfOp(a[0], a[1]))
 
     def mean_of(s: Scalars, a: Args) -> SSAValue:
-        return s.op(arith.AddfOp(s.op(arith.MulfOp(a[0], s.like(factor, a[0]))), a[1]))
+        return s.op(arith.AddfOp(average(s, a[0], count), a[1]))
 
     def gain_of(s: Scalars, a: Args) -> SSAValue:
-        variance = s.op(arith.MulfOp(a[0], s.like(factor, a[0])))
+        variance = average(s, a[0], count)
         return s.op(arith.MulfOp(_inverse_root(s, variance, settings["epsilon"]), a[1]))
 
     def body(s: Scalars, a: Args) -> SSAValue:

@@ -73,10 +73,24 @@ def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[int]:
     return [n for d, n in enumerate(shape_of(value)) if d not in axes]
 
 
-def scaled(k: KernelBuilder, value: SSAValue, factor: float) -> SSAValue:
-    """A map that multiplies by a constant."""
-    type = tensor_type(value)
-    return k.map([value], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(factor, a[0]))))
+def averaged(k: KernelBuilder, totals: SSAValue, count: Size) -> SSAValue:
+    """A map from sums of so many floats to their means."""
+    return k.map([totals], tensor_type(totals), lambda s, a: average(s, a[0], count))
+
+
+def average(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
+    """The mean of so many floats: their sum times the reciprocal of the count."""
+    if is_static([count]):
+        return s.op(arith.MulfOp(total, s.like(1.0 / count, total)))
+    inverse = s.op(arith.DivfOp(s.like(1, total), _count_as(s, total, count)))
+    return s.op(arith.MulfOp(total, inverse))
+
+
+def _count_as(s: Scalars, like: SSAValue, count: Size) -> SSAValue:
+    """A size as a number of the same type."""
+    if is_static([count]):
+        return s.like(count, like)
+    return s.cast(s.op(arith.IndexCastOp(s.size(count), i64)), like.type)
 
 
 PRODUCTS: Table = (*rows(FLOATS, computes="f64"), *rows(INTEGERS))
@@ -120,22 +134,10 @@ def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SS
     keepdims = op.settings["keepdims"]
     total = reduce_axes(k, "+", [x], axes, k.result_type(op), first, keepdims=keepdims)
     type = tensor_type(total)
-    if not is_static([count]):
-        return k.map([total], type, lambda s, a: _over_size(s, a[0], count))
     if is_float(type.element_type):
-        return scaled(k, total, 1.0 / count)
+        return averaged(k, total, count)
     divide = arith.DivUIOp if is_unsigned(type.element_type) else arith.DivSIOp
-    return k.map([total], type, lambda s, a: s.op(divide(a[0], s.like(count, a[0]))))
-
-
-def _over_size(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
-    """The total over a number that is a size."""
-    whole = s.op(arith.IndexCastOp(s.size(count), i64))
-    number = s.cast(whole, total.type)
-    if is_float(total.type):
-        return s.op(arith.MulfOp(total, s.op(arith.DivfOp(s.like(1, total), number))))
-    divide = arith.DivUIOp if is_unsigned(total.type) else arith.DivSIOp
-    return s.op(divide(total, number))
+    return k.map([total], type, lambda s, a: s.op(divide(a[0], _count_as(s, a[0], count))))
 
 
 def _declare_where(op: type[reduction.ArgOp], most: str) -> None:

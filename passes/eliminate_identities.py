@@ -53,7 +53,7 @@ from tessella.passes.base import PROVENANCE, functions
 from tessella.passes.counted import compared
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
-from tessella.support.sizes import Size, bounds_of
+from tessella.support.sizes import Size, at_most, bounds_of
 
 MAX_ROUNDS = 8
 """A limit for safety: a round seldom leaves more than the next one finds."""
@@ -213,7 +213,9 @@ def _slice_everything(op: SliceOp) -> Replacement:
     """slice(x, 0:size:1) = x; with at most one element the step does not matter."""
     settings = op.settings
     columns = (settings["starts"], settings["steps"], shape_of(op.x))
-    whole = all((start, step) == (0, 1) or n <= 1 for start, step, n in zip(*columns, strict=True))
+    whole = all(
+        (start, step) == (0, 1) or at_most(n, 1) for start, step, n in zip(*columns, strict=True)
+    )
     return op.x if whole else None
 
 

@@ -22,6 +22,7 @@ from tessella.dialects.layout import (
     unpack,
 )
 from tessella.support.errors import InternalError
+from tessella.support.sizes import Symbol
 
 SHAPES: list[tuple[int, ...]] = [(), (3,), (2, 3), (2, 3, 4), (2, 5, 3, 4), (1, 2, 3, 2, 2)]
 
@@ -87,6 +88,12 @@ def test_blocks_of_low_ranks_are_row_major() -> None:
     blocked = Layout("nchw16c")
     assert blocked.same_memory(NCHW, (3, 5))
     assert not blocked.same_memory(NCHW, (1, 5, 1))
+
+
+def test_an_open_dimension_may_be_larger_than_one() -> None:
+    n = Symbol("n", 1, 9).size
+    assert NHWC.same_memory(NCHW, (n, 1, 4, 4))
+    assert not NHWC.same_memory(NCHW, (1, n, 4, 4))
 
 
 @pytest.mark.parametrize(

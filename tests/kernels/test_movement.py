@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tessella.dialects import nn
+from tessella.kernels.movement import common_digits
+from tessella.support.sizes import Symbol
 from tests.native import EVERYWHERE, check_op
 
 
@@ -16,3 +18,12 @@ from tests.native import EVERYWHERE, check_op
 def test_channel_shuffle(shape: tuple[int, ...], groups: int, target: str) -> None:
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     check_op(nn.ChannelShuffleOp, [x], target=target, rtol=0, atol=0, groups=groups)
+
+
+def test_common_digits_of_open_sizes() -> None:
+    """None are known where either of two sizes may be the larger one."""
+    n = Symbol("n", 2, 9).size
+    half = (n + 1) // 2
+    assert common_digits([n, 6], [2 * n, 3]) == [n, 2, 3]
+    assert common_digits([half, 3], [3 * half]) == [half, 3]
+    assert common_digits([half, 3], [3, half]) is None

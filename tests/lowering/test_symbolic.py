@@ -141,6 +141,17 @@ def conv(b: int) -> Graph:
     )
 
 
+def groupnorm(n: int) -> Graph:
+    g = GraphBuilder(x=normal(2, 6, n), scale=normal(6), bias=normal(6))
+    return g.graph(g.op(nn.GroupNormOp, list(g.inputs.values()), groups=3, epsilon=1e-5))
+
+
+def norm_of_rows(n: int) -> Graph:
+    g = GraphBuilder(x=normal(4, n, 8), scale=normal(8))
+    scale = g.op(nn.ExpandOp, [g.inputs["scale"]], shape=(n, 8))
+    return g.graph(g.op(nn.RmsNormOp, [g.inputs["x"], scale], axis=1, epsilon=1e-5))
+
+
 def row_sums(m: int, n: int) -> Graph:
     g = GraphBuilder(x=normal(m, n))
     return g.graph(g.op(nn.ReduceSumOp, [g.inputs["x"]], axes=(1,), keepdims=False))
@@ -253,6 +264,8 @@ PROGRAMS = [
     fc,
     softmax,
     layernorm,
+    groupnorm,
+    norm_of_rows,
     transpose,
     reversed_axes,
     products,

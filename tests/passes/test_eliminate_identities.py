@@ -16,7 +16,9 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.checks import BOOL
 from tessella.dialects.nn.core import NnOp, tensor
+from tessella.dialects.sizes import declare_symbols
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
+from tessella.support.sizes import Symbol
 from tests.native import Array
 from tests.passes.harness import GraphBuilder, apply, names, ops, sample
 
@@ -276,3 +278,12 @@ def test_long_chains_take_one_pass() -> None:
         return value
 
     assert names(eliminate(make)) == []
+
+
+def test_a_slice_of_an_open_size_backwards() -> None:
+    """It may have more than one row."""
+    n = Symbol("n", 2, 9)
+    g = Maker(x=tensor(f32, (n.size - 1, 4)))
+    graph = g.graph(slice_(g, g.x, (n.size - 2, n.size - 1, -1), (0, 4, 1)))
+    declare_symbols(graph.module, [n])
+    assert names(apply(graph, EliminateIdentitiesPass())) == ["slice"]
