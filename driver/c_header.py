@@ -20,7 +20,7 @@ WEIGHTS = ("object", "file")
 """Where weights can be: in the object, or in a file of their own."""
 
 _FIELDS = 6
-"""Of a context before the boxes. Code that is not profiled reads the first two, as in `pool`."""
+"""Of a context before the boxes. Code that is not profiled reads the first three, as in `pool`."""
 
 BOXES = CONTEXT_SLOTS - _FIELDS
 """Of a context: one for each round of a barrier."""
@@ -71,8 +71,10 @@ $fields
 struct __attribute__((may_alias)) ${name}_context {
   int64_t status;
   void (*barrier)(void *context);
+  void *watch;
   const struct ${name}_call *call;
-  int64_t thread, threads, phase, boxes[$boxes];
+  int32_t thread, threads;
+  int64_t phase, boxes[$boxes];
 };
 
 /* Each thread tells others that it is here, and waits until it was told, in log2(threads) rounds:

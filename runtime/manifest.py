@@ -23,7 +23,7 @@ from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 8
+FORMAT = 9
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 

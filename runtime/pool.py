@@ -49,14 +49,14 @@ RUN_NUMBERS = ("threads", "spin", "number", "phase")
 """Of the run: how many threads run it; for how many nanoseconds they look before they sleep; its
 number; and how many barriers there were before it."""
 CONTEXT = (
-    *("status", "barrier", "team", "thread", "threads", "phase"),
+    *("status", "barrier", "watch", "team", "thread", "threads", "phase"),
     *("clock_gettime", "clock_id", "counts", "event", "events_end"),
-    *("sizes", "watch"),
+    "sizes",
 )
-"""The slots of a context that are in use. The five from ``clock_gettime`` on are for segments that
-are profiled (``runtime.events``). ``sizes`` is the address of the values of the program's symbols,
-64 bits each; ``watch`` that of what loops ask whether they have to end, or 0 (``runtime.watch``).
-"""
+"""The slots of a context that are in use. ``watch`` is the address of what loops ask whether they
+have to end, or 0 (``runtime.watch``). The five from ``clock_gettime`` on are for segments that are
+profiled (``runtime.events``). ``sizes`` is the address of the values of the program's symbols, 64
+bits each."""
 CONTEXT_SLOTS = LINE // 8
 
 TAKEN, LEFT, JOB, BOXES = LINE, LINE + 8, 2 * LINE, 3 * LINE

@@ -32,6 +32,7 @@ from tessella.targets.table import TARGETS
 from tests.codegen import aarch64
 from tests.codegen.test_link import MOVES
 from tests.frontends.onnx import models
+from tests.generators.scans import make
 from tests.hostile.models import mixed, one
 from tests.models import load_model, random_inputs
 from tests.native import Array
@@ -49,7 +50,7 @@ MAIN = """
 #include <stdlib.h>
 #include "m.h"
 _Static_assert(sizeof(struct m_context) == 128, "contexts are lines");
-enum { MOST = 4 };
+enum { MOST = 128 };
 static _Alignas(64) unsigned char workspace[M_WORKSPACE_OF(MOST)];
 $ARRAYS
 struct part { void (*task)(void *, int); void *argument; int thread; };
@@ -184,6 +185,28 @@ def test_models_compute_the_same_bits(name: str, weights: str, tmp_path: Path) -
 
 
 @needs_cc
+def test_a_condition_ends_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On so many threads that barriers take all of a context."""
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    monkeypatch.setattr(parallel, "WORTH", 0)
+    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+    nodes = make(("Add", "h x", "k")) + make(("ReduceMax", "k", "top"), keepdims=0)
+    nodes += make(("Less", "top limit", "again"))
+    known = [models.value("i", [], np.int64), models.value("c", [], np.bool_)]
+    results = [models.value("again", [], np.bool_), models.value("k", [4000])]
+    body = helper.make_graph(nodes, "body", [*known, models.value("h", [4000])], results)
+    loop = helper.make_node("Loop", ["", "", "x"], ["y"], body=body)
+    x, y = (models.value(name, [4000]) for name in "xy")
+    proto = models.model([loop], [x], [y], weights={"limit": np.array(9, np.float32)})
+    feeds = [np.linspace(0, 1, 4000, dtype=np.float32)]
+    wanted = tessella.compile(proto, threads=1).run(None, {"x": feeds[0]})
+    np.testing.assert_allclose(wanted[0], 9 * feeds[0], rtol=1e-5)
+    program = in_c(proto, feeds, wanted, tmp_path)
+    for arguments in ([], ["2"], ["100"]):
+        np.testing.assert_array_equal(program.run(*arguments)[0], wanted[0])
+
+
+@needs_cc
 def test_the_example_knows_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSELLA_CACHE", "off")
     monkeypatch.setattr(parallel, "WORTH", 0)  # the network is small: it would not be divided
@@ -261,7 +284,7 @@ def test_a_model_that_needs_numpy_is_refused() -> None:
 
 
 def test_contexts_begin_as_those_of_the_pool() -> None:
-    assert CONTEXT[:2] == ("status", "barrier")
+    assert CONTEXT[:3] == ("status", "barrier", "watch")
 
 
 def test_a_name_must_be_one_of_c() -> None:
