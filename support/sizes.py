@@ -107,8 +107,8 @@ Monomial = tuple[Atom, ...]
 """Atoms that are multiplied, in the order of their texts; 1 of none."""
 
 
-def _monomial(atoms: Iterable[Atom]) -> Monomial:
-    return tuple(sorted(atoms, key=str))
+def _monomial(atoms: Monomial) -> Monomial:
+    return atoms if len(atoms) < 2 else tuple(sorted(atoms, key=str))
 
 
 class Expr:
@@ -202,7 +202,9 @@ class Expr:
     @cached_property
     def bounds(self) -> tuple[int, int]:
         """Numbers that no value is below and above."""
-        plain = _bounds({a: Fraction(c) for a, c in self.terms.items()})
+        plain = _bounds(self.terms)
+        if not any(_quotient_of(atoms) for atoms in self.terms):
+            return plain
         rounded = _bounds(*_without_quotients(self.terms))
         return max(plain[0], rounded[0]), min(plain[1], rounded[1])
 
@@ -455,52 +457,55 @@ def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | 
 
 # ** bounds **
 
-_Terms = Mapping[Monomial, Fraction]
+_Factor = int | Fraction
+_Terms = Mapping[Monomial, _Factor]
 
 
-def _bounds(
-    terms: _Terms, least: Fraction = Fraction(0), most: Fraction = Fraction(0)
-) -> tuple[int, int]:
+def _bounds(terms: _Terms, least: _Factor = 0, most: _Factor = 0) -> tuple[int, int]:
     """The least and greatest value of a sum, to which something from ``least`` to ``most`` is
     added. Each atom counts from its least value on, so that ``n * m - n`` is seen to be positive.
     """
-    shifted: dict[Monomial, Fraction] = {}
+    shifted: dict[Monomial, _Factor] = {}
     for atoms, factor in terms.items():
-        parts: dict[Monomial, Fraction] = {(): factor}
+        parts: _Terms = {(): factor}
         for atom in atoms:
             parts = _times(parts, atom)
         for key, value in parts.items():
-            shifted[key] = shifted.get(key, Fraction(0)) + value
-    constant = shifted.pop((), Fraction(0))
+            shifted[key] = shifted.get(key, 0) + value
+    constant = shifted.pop((), 0)
     ends = [c * math.prod(a.high - a.low for a in atoms) for atoms, c in shifted.items()]
     low = constant + least + sum(end for end in ends if end < 0)
     high = constant + most + sum(end for end in ends if end > 0)
     return math.ceil(low), math.floor(high)
 
 
-def _times(parts: _Terms, atom: Atom) -> dict[Monomial, Fraction]:
-    """Products with ``atom.low + (atom - atom.low)``, the second being the new variable."""
-    found: dict[Monomial, Fraction] = {}
+def _times(parts: _Terms, atom: Atom) -> _Terms:
+    """Products with ``atom.low + (atom - atom.low)``, the second being the new variable; its text
+    comes after those of theirs."""
+    found: dict[Monomial, _Factor] = {}
     for atoms, factor in parts.items():
-        found[atoms] = found.get(atoms, Fraction(0)) + factor * atom.low
-        key = _monomial((*atoms, atom))
-        found[key] = found.get(key, Fraction(0)) + factor
+        found[atoms] = found.get(atoms, 0) + factor * atom.low
+        found[*atoms, atom] = found.get((*atoms, atom), 0) + factor
     return found
+
+
+def _quotient_of(atoms: Monomial) -> Quotient | None:
+    """The quotient that is a term by itself."""
+    return atoms[0] if len(atoms) == 1 and isinstance(atoms[0], Quotient) else None
 
 
 def _without_quotients(terms: Mapping[Monomial, int]) -> tuple[_Terms, Fraction, Fraction]:
     """The sum with ``n / d - r / d`` for each ``n floordiv d`` that is a term of its own, where the
     remainder ``r`` is from 0 to ``d - 1``: then what cancels is seen."""
-    found: dict[Monomial, Fraction] = {}
+    found: dict[Monomial, _Factor] = {}
     least = most = Fraction(0)
     for atoms, factor in terms.items():
-        if len(atoms) == 1 and isinstance(atoms[0], Quotient):
-            quotient = atoms[0]
+        if quotient := _quotient_of(atoms):
             share = Fraction(factor, quotient.divisor)
             for inner, c in quotient.numerator.terms.items():
-                found[inner] = found.get(inner, Fraction(0)) + share * c
+                found[inner] = found.get(inner, 0) + share * c
             ends = Fraction(0), -share * (quotient.divisor - 1)
             least, most = least + min(ends), most + max(ends)
         else:
-            found[atoms] = found.get(atoms, Fraction(0)) + factor
+            found[atoms] = found.get(atoms, 0) + factor
     return found, least, most
