@@ -27,7 +27,7 @@ from tessella.runtime.signature import ValueInfo
 from tessella.runtime.values import Value, kind_of, shape_of
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
-from tessella.support.sizes import expression, symbols_of, value_of
+from tessella.support.sizes import MOST, expression, symbols_of, value_of
 from tessella.support.tables import remembered
 from tessella.targets import Target, threads
 
@@ -330,9 +330,12 @@ def _machine(entry: Entry) -> str:
 def _made_for(inputs: Sequence[ValueInfo], entry: Entry) -> str:
     pairs = zip(inputs, entry.shapes, strict=True)
     texts = (f"{info.name} {_shape(shape)}" for info, shape in pairs)
-    return ", ".join(
+    made = ", ".join(
         f"{text} of a certain value" if i in entry.values else text for i, text in enumerate(texts)
     )
+    symbols = sorted(symbols_of(size for shape in entry.shapes for size in shape))
+    bounds = [f"{s} from {s.low}" + (f" to {s.high}" if s.high < MOST else "") for s in symbols]
+    return f"{made} with {', '.join(bounds)}" if bounds else made
 
 
 def _shape(shape: Sequence[int]) -> str:

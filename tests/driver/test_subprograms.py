@@ -275,6 +275,9 @@ def test_artifacts_from_the_command_line(tmp_path: Path) -> None:
     compiled, loaded = tessella.compile(proto), tessella.load(tmp_path / "m.tsl")
     calls = [{"x": counted(rows, count)} for count in (0, 1, 7, 30) for rows in (2, 8)]
     check_elsewhere(compiled, loaded, *calls)
+    with pytest.raises(ShapeError, match=r"x \[a, 9\] with a from 2 to 15"):
+        loaded(counted(16, 3))
+    assert main([*argv, "a=5..2"]) == 2
     argv = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.placed"), "--dim"]
     assert main([*argv, "a=2..15"]) == 2
     assert main(["run", str(tmp_path / "m.onnx"), "--shape", "x=2x9"]) == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from tessella.dialects.graph import Source
 from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.c_header import WEIGHTS
-from tessella.driver.open_sizes import OpenSizes
+from tessella.driver.open_sizes import OpenSizes, check_dims
 from tessella.driver.ship import Array, Shapes, ship, ship_c
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
@@ -140,11 +140,14 @@ def _open(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
     if args.shape or args.value:
         raise OptionError("--dim says what all programs are made for: give no --shape or --value")
     bounds = dims_of(args.dim)
-    sizes = OpenSizes(source.inputs, bounds)
+    sizes = OpenSizes(source.inputs, check_dims(bounds))
     if missing := [name for name in sizes.names if name not in bounds]:
         raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
     infos = [info.name for info in source.inputs]
-    return [dict(zip(infos, made, strict=True)) for made in sizes.versions()]
+    found = [dict(zip(infos, made, strict=True)) for made in sizes.versions()]
+    if not found:
+        raise OptionError("no sizes are within all bounds of --dim", found=", ".join(args.dim))
+    return found
 
 
 def _ship(args: argparse.Namespace, path: Path) -> int:
