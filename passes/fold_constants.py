@@ -99,11 +99,11 @@ class _Folder:
             return
         elif (known := _known_sizes(op)) is not None:
             self._replace(op, [self._constant(op, 0, known)])
-        elif not self._is_foldable(op) or op.symbols:
+        elif not self._is_foldable(op):
             return
         elif (number := _splat_number(op)) is not None:
             self._replace(op, [SplatOp(number, tensor_type(op.results[0]))])
-        elif (arrays := self._arrays(op)) is not None:
+        elif not op.symbols and (arrays := self._arrays(op)) is not None:
             self._replace(op, [self._constant(op, i, array) for i, array in enumerate(arrays)])
 
     def finish(self) -> None:

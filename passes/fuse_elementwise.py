@@ -50,6 +50,7 @@ from tessella.kernels.movement import common_digits
 from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
+from tessella.support.sizes import estimated
 
 MAX_OPS = 160
 """The most ops in a group: the time to compile one grows with their square. A filter of 5x5 taps,
@@ -294,7 +295,9 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
         # one statement can read rows that lie apart; several that share loops would step over them
         aligned = isinstance(op, ReduceOp) or not producer.transposes
         return aligned and value is op.operands[0] and value not in op.operands[1:]
-    return isinstance(op, MatmulOp) and op.operations <= 2 * prod(shape_of(value))
+    if not isinstance(op, MatmulOp):
+        return False
+    return estimated(op.operations) <= 2 * estimated(prod(shape_of(value)))
 
 
 def _follows_elements(op: NnOp, value: SSAValue) -> bool:

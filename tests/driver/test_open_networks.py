@@ -167,6 +167,71 @@ def test_caches_of_a_fixed_size(write: str, batch: int, compiled: list[str]) -> 
     assert len(compiled) == len({(seq > 1) + (seq > 15) for seq in (*lengths, 1)})
 
 
+# ** a cache that grows **
+
+
+def grouped_decoder() -> onnx.ModelProto:
+    """A layer of attention whose heads share keys in pairs, over a cache that grows, with a mask of
+    tokens and a causal one."""
+    net, pairs = Network(), HEADS // 2
+    x = net.add("Gather", net.weight(VOCABULARY, HIDDEN), "ids")
+    batch, seq, past = net.size("ids", 0), net.size("ids", 1), net.size("past", 2)
+    total = net.add("Add", past, seq)
+
+    def split(heads: int) -> str:
+        rows = net.add("MatMul", x, net.weight(HIDDEN, heads * DEPTH))
+        shape = net.add("Concat", batch, seq, net.constant([heads, DEPTH]), axis=0)
+        return net.add("Transpose", net.add("Reshape", rows, shape), perm=[0, 2, 1, 3])
+
+    def repeated(value: str) -> str:
+        twice = net.add("Concat", batch, net.constant([pairs, 2]), total, depth, axis=0)
+        value = net.add("Expand", net.add("Unsqueeze", value, net.constant([2])), twice)
+        shape = net.add("Concat", batch, net.constant([HEADS]), total, depth, axis=0)
+        return net.add("Reshape", value, shape)
+
+    depth = net.constant([DEPTH])
+    q, keys = split(HEADS), net.add("Concat", "past", split(pairs), axis=2, outputs=["present"])
+    turned = net.add("Transpose", repeated(keys), perm=[0, 1, 3, 2])
+    ends = (net.constant(0), net.scalar(past), net.scalar(total))
+    columns, rows = (net.add("Range", i, ends[2], net.constant(1)) for i in ends[:2])
+    rows = net.add("Unsqueeze", rows, net.constant([1]))
+    causal = net.add("Unsqueeze", net.add("LessOrEqual", columns, rows), net.constant([0, 1]))
+    told = net.add("Unsqueeze", net.add("Cast", "mask", to=TensorProto.BOOL), net.constant([1, 2]))
+    low = net.constant(-1e9, np.float32)
+    scores = net.add("Where", net.add("And", causal, told), net.add("MatMul", q, turned), low)
+    made = net.add("MatMul", net.add("Softmax", scores, axis=-1), repeated(keys))
+    joined = net.add("Concat", batch, seq, net.constant([HIDDEN]), axis=0)
+    made = net.add("Reshape", net.add("Transpose", made, perm=[0, 2, 1, 3]), joined)
+    net.add("MatMul", made, net.weight(HIDDEN, VOCABULARY), outputs=["logits"])
+    shapes = (["batch", pairs, name, DEPTH] for name in ("past", "past + seq"))
+    past_type, present_type = ((FLOAT, shape) for shape in shapes)
+    return net.model(
+        {
+            "ids": (INT64, ["batch", "seq"]),
+            "mask": (INT64, ["batch", "past + seq"]),
+            "past": past_type,
+        },
+        {"logits": (FLOAT, ["batch", "seq", VOCABULARY]), "present": present_type},
+    )
+
+
+def test_caches_that_grow(compiled: list[str]) -> None:
+    proto = grouped_decoder()
+    model = tessella.compile(proto, dims={}, threads=1)
+    random = np.random.default_rng(1)
+    past = np.zeros((2, HEADS // 2, 3, DEPTH), np.float32)
+    for seq in (9, 1, 1, 1, 5):
+        mask = np.ones((2, past.shape[2] + seq), np.int64)
+        mask[0, :2] = 0
+        feeds = {"ids": random.integers(0, VOCABULARY, (2, seq)), "mask": mask, "past": past}
+        found, expected = model.run(None, feeds), run_onnxruntime(proto, feeds)
+        for y, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+        past = expected[1]
+        assert not any(", as " in line for line in model.explain().sizes), model.explain().sizes
+    assert len(compiled) == 2
+
+
 # ** graphs **
 
 
