@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.nn.core import Array, Tensor, dtype_of, shape_of
 from tessella.dialects.rt import KernelOp
+from tessella.dialects.sizes import size_attribute, size_of
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import Dimensions, ValueInfo
@@ -22,6 +23,8 @@ from tessella.support.sizes import Size, Symbol, expression
 
 NAME = "nn.name"
 """Attribute of @main's arguments and results: the name users know them by."""
+ELEMENTS = "nn.elements"
+"""Attribute of @main's arguments: their elements, where they are sizes."""
 
 
 @dataclass
@@ -72,7 +75,8 @@ class Source(Protocol):
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         """The program for these input shapes (every input is named), and these values of some
-        inputs, which it does not take: they are constants in it.
+        inputs, which it does not take: they are constants in it. It takes those that are arrays of
+        objects, among which are expressions of symbols: these are the elements of the input.
 
         Raises UndecidedSizeError where it cannot leave a dimension open.
 
@@ -110,14 +114,32 @@ def main_function(module: ModuleOp) -> FuncOp:
     raise InternalError("the module has no @main")
 
 
-def make_main(inputs: Sequence[str], types: Sequence[Tensor]) -> FuncOp:
-    """An empty ``func.func @main`` with named arguments; ``finish_main`` closes it."""
+def make_main(
+    inputs: Sequence[str],
+    types: Sequence[Tensor],
+    elements: Mapping[str, Sequence[Size]] | None = None,
+) -> FuncOp:
+    """An empty ``func.func @main`` with named arguments; ``finish_main`` closes it. ``elements``
+    are those of arguments that are sizes."""
     func = FuncOp("main", (list(types), []))
-    func.arg_attrs = ArrayAttr(DictionaryAttr({NAME: StringAttr(name)}) for name in inputs)
+    func.arg_attrs = ArrayAttr(_marks(name, (elements or {}).get(name)) for name in inputs)
     for argument, name in zip(func.body.block.args, inputs, strict=True):
         if name.isidentifier() and name.isascii():
             argument.name_hint = name
     return func
+
+
+def _marks(name: str, elements: Sequence[Size] | None) -> DictionaryAttr:
+    marks: dict[str, Attribute] = {NAME: StringAttr(name)}
+    if elements is not None:
+        marks[ELEMENTS] = ArrayAttr(map(size_attribute, elements))
+    return DictionaryAttr(marks)
+
+
+def elements_of(func: FuncOp) -> Mapping[int, Sequence[Size]]:
+    """The elements of arguments that are sizes."""
+    found = ((i, marks.data.get(ELEMENTS)) for i, marks in enumerate(func.arg_attrs or ()))
+    return {i: [*map(size_of, sizes)] for i, sizes in found if isinstance(sizes, ArrayAttr)}
 
 
 def finish_main(func: FuncOp, names: Sequence[str], values: Sequence[SSAValue]) -> None:

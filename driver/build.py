@@ -18,7 +18,7 @@ from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly
 from tessella.codegen.objects import Compilation, prepare
 from tessella.dialects import tile
-from tessella.dialects.graph import CompileContext, Graph, main_function
+from tessella.dialects.graph import CompileContext, Graph, elements_of, main_function
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import weight_array
@@ -45,6 +45,7 @@ from tessella.runtime.image import Library
 from tessella.runtime.program import (
     Constant,
     Dimension,
+    Element,
     HostStep,
     NativeStep,
     Program,
@@ -306,20 +307,26 @@ class _Assembler:
             code=self.library,
         )
 
-    def _symbols(self) -> tuple[Dimension, ...]:
-        """The symbols of the module, each with a dimension of @main's inputs that is its value.
+    def _symbols(self) -> tuple[Dimension | Element, ...]:
+        """The symbols of the module, each with a dimension of @main's inputs that is its value, or
+        an element.
 
         Raises UndecidedSizeError where there is none.
         """
-        found: dict[Size, tuple[int, int]] = {}
-        for i, argument in enumerate(main_function(self.module).body.block.args):
+        found: dict[Size, tuple[type[Dimension | Element], int, int]] = {}
+        main = main_function(self.module)
+        for i, argument in enumerate(main.body.block.args):
             for axis, size in enumerate(shape_of(argument)):
-                found.setdefault(size, (i, axis))
+                found.setdefault(size, (Dimension, i, axis))
+        for i, elements in elements_of(main).items():
+            for index, size in enumerate(elements):
+                found.setdefault(size, (Element, i, index))
         symbols = symbols_in(self.module)
         missing = [symbol.name for symbol in symbols if symbol.size not in found]
         if missing:
             raise UndecidedSizeError("no dimension of an input is the symbol alone", missing)
-        return tuple(Dimension(symbol, *found[symbol.size]) for symbol in symbols)
+        places = ((symbol, *found[symbol.size]) for symbol in symbols)
+        return tuple(kind(symbol, i, at) for symbol, kind, i, at in places)
 
     def _step(self, op: Operation, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
         match op:

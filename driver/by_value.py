@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import ResourceError, UnknownValueError
+from tessella.support.sizes import Size
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source
@@ -48,23 +49,47 @@ class Value:
         return f"{self.name} = {self.array.tolist()}"
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """The elements of an input, where they are sizes, some of them symbols."""
+
+    index: int
+    """The input's."""
+    name: str
+    shape: tuple[int, ...]
+    elements: tuple[Size, ...]
+
+    @property
+    def array(self) -> Array:
+        """The value: an array of objects."""
+        array = np.empty(len(self.elements), object)
+        array[:] = self.elements
+        return array.reshape(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.array.tolist()}"
+
+
 class ByValue:
     """The inputs of a model that matter by value: those that compiling it asked for so far."""
 
-    def __init__(self, inputs: Sequence[ValueInfo]) -> None:
+    def __init__(self, inputs: Sequence[ValueInfo], indices: tuple[int, ...] = ()) -> None:
         self._inputs = inputs
-        self.indices: tuple[int, ...] = ()
+        self.indices = indices
 
-    def values(self, arrays: Sequence[Array | None]) -> tuple[Value, ...]:
+    def known(self, arrays: Sequence[Array | None]) -> Mapping[int, Array]:
         """What programs are specialised on, for these arrays; None is one that is not known.
 
-        Raises ResourceError for one that is too large, UnknownValueError for one that is not known.
+        Raises UnknownValueError for one that is not known.
         """
         missing = [self._inputs[i].name for i in self.indices if arrays[i] is None]
         if missing:
             raise UnknownValueError("a value on which shapes depend", missing)
-        known = [(i, array) for i in self.indices if (array := arrays[i]) is not None]
-        return tuple(_value(i, self._inputs[i].name, array) for i, array in known)
+        return {i: array for i in self.indices if (array := arrays[i]) is not None}
+
+    def values(self, arrays: Mapping[int, Array]) -> tuple[Value, ...]:
+        """The values of arrays. Raises ResourceError for one that is too large."""
+        return tuple(_value(i, self._inputs[i].name, array) for i, array in arrays.items())
 
     def learn(self, error: UnknownValueError) -> None:
         """Add the inputs that an error asks for. Raises it where it asks for none that is new, or
@@ -89,7 +114,8 @@ def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mappin
     tensors = {info.name for info in source.inputs if info.is_tensor}
     by_value = ByValue(source.inputs)
     while True:
-        values = {v.name: v.array for v in by_value.values([feeds[i.name] for i in source.inputs])}
+        known = by_value.known([feeds[i.name] for i in source.inputs])
+        values = {value.name: value.array for value in by_value.values(known)}
         try:
             graph = source.graph(shapes, values)
         except UnknownValueError as error:

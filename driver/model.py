@@ -8,16 +8,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
 from tessella.driver import kept_source, program_cache, ship
-from tessella.driver.by_value import ByValue, Value
+from tessella.driver.by_value import ByValue, Sizes, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.open_sizes import OF_MODELS, Bounds, Openness, OpenSizes
+from tessella.driver.open_sizes import OF_MODELS, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.driver.subprograms import (
@@ -36,7 +38,8 @@ from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
-from tessella.runtime.signature import ValueInfo, fits
+from tessella.runtime.signature import Dimensions, ValueInfo, fits
+from tessella.support import fork
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
@@ -71,14 +74,26 @@ _HINT = (
     "model.prepare() compiles programs for all sizes ahead of calls, and model.prepare({name: "
     "shape, ..}) one for these"
 )
+_HINT_OF_PARTS = (
+    "model.prepare() compiles ahead of calls what has types and sizes that are known before, and "
+    "model.explain() says why a size is a number"
+)
 
 
 class Key(NamedTuple):
     """What a program is made for."""
 
-    shapes: Shapes
-    values: tuple[Value, ...]
+    made: Shapes
+    """The shapes of inputs; elements that are sizes come after them."""
+    values: tuple[Value, ...] = ()
     """Of the inputs whose values shapes depend on. The program does not take these inputs."""
+    sizes: tuple[Sizes, ...] = ()
+    """Of inputs whose elements are sizes that are open."""
+
+    @property
+    def known(self) -> Mapping[str, Array]:
+        """The values by name."""
+        return {value.name: value.array for value in (*self.values, *self.sizes)}
 
 
 @dataclass
@@ -160,26 +175,39 @@ class Model(runnable.Model, Compiled):
         progress: Progress = quiet,
         openness: Openness = "fixed",
         *,
+        elements: Mapping[str, Dimensions] | None = None,
         is_inner: bool = False,
         most: int = MAX_EXECUTABLES,
         starts: Sequence[int] = OF_MODELS,
     ) -> None:
+        """``elements`` are those of inputs that are known to be sizes, which may have names."""
         super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
         self._options = options
         self._progress = progress
         self._workspaces: deque[Workspace] = deque()
-        self._by_value = ByValue(self.inputs)
-        self._open = OpenSizes(self.inputs, openness, source.symbols, starts)
-        versions = min(MAX_VERSIONS, self._open.count)
-        self._programs: ProgramTable[Executable] = ProgramTable(most + versions)
-        self._in_calls = CompilesInCalls(expected=max(1, versions))
+        elements = elements or {}
+        sizes = {i: elements[x.name] for i, x in enumerate(self.inputs) if x.name in elements}
+        self._by_value = ByValue(self.inputs, tuple(sizes))
+        self._open = OpenSizes(self.inputs, openness, source.symbols, starts, sizes)
+        self._most = most
+        self._programs: ProgramTable[Executable] = ProgramTable(most)
+        self._in_calls = CompilesInCalls(expected=1)
+        self._expect_versions()
         self._only: Executable | None = None
         """The one program that a model has whose sizes and values are known."""
+        self._lock = fork.Lock()
+        """Of what is known of values and of sizes."""
         self._known: set[int] = set()
         """The hashes of what programs were compiled for."""
         if not self._symbolic:
             self._compile_ahead()
+
+    def _expect_versions(self) -> None:
+        """Have room for a program for each range of sizes."""
+        versions = min(MAX_VERSIONS, self._open.count)
+        self._programs.most = self._most + versions
+        self._in_calls.expected = max(1, versions)
 
     def _compile_ahead(self) -> None:
         """Compile the one program that a model has; one that depends on values waits for them."""
@@ -206,8 +234,7 @@ class Model(runnable.Model, Compiled):
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
         if shapes is None:
-            for each in self._open.versions().values():
-                self._executable(each, [None] * len(each))
+            self._compile_versions()
             self._compile_subprograms()
             return
         arrays = self.converted(values or {})
@@ -226,9 +253,31 @@ class Model(runnable.Model, Compiled):
                     found=str(shape),
                 )
         self._check_symbols(key)
-        self._open.make_own(key)
-        self._executable(key, [arrays.get(info.name) for info in self.inputs])
+        self._executable(key, [arrays.get(info.name) for info in self.inputs], is_own=True)
         self._compile_subprograms()
+
+    def _compile_versions(self) -> None:
+        """Compile the programs for all ranges of sizes."""
+        ranks, versions = self._open.ranks, self._open.versions()
+        try:
+            for each in versions.values():
+                shapes = self._shapes_in(each)
+                parts = zip(self.inputs, shapes, each, strict=True)
+                values = (
+                    np.array(all[len(s) :], info.dtype).reshape(s) if i in ranks else None
+                    for i, (info, s, all) in enumerate(parts)
+                )
+                self._executable(shapes, [*values])
+        except UnknownValueError:
+            if self._open.ranks == ranks:
+                raise
+        if self._open.versions().keys() != versions.keys():
+            self._compile_versions()  # now that more is known of values and ranges
+
+    def _shapes_in(self, made: Shapes) -> Shapes:
+        """The shapes, without the elements after them."""
+        pairs = zip(self.inputs, made, strict=True)
+        return tuple(sizes[: len(info.shape)] for info, sizes in pairs)
 
     def _compile_subprograms(self) -> None:
         """Compile what follows cuts, as far as its types are known."""
@@ -271,8 +320,9 @@ class Model(runnable.Model, Compiled):
         rest: Rest[CompiledSubprogram] | None = None,
     ) -> Stored:
         values = {value.index: value.data for value in key.values}
-        known = explanation, work, rest
-        return ship.compiled(key.shapes, values, program, self._options, *known)
+        sizes = {each.index: each.elements for each in key.sizes}
+        shapes, known = self._shapes_in(key.made), (explanation, work, rest, sizes)
+        return ship.compiled(shapes, values, program, self._options, *known)
 
     def as_text(self, stage: str = "nn") -> str:
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
@@ -329,42 +379,80 @@ class Model(runnable.Model, Compiled):
         return self._followed(executable.rest.program, arrays, results)
 
     def _executable(
-        self, shapes: Shapes, arrays: Sequence[Array | None], *, in_call: bool = False
+        self,
+        shapes: Shapes,
+        arrays: Sequence[Array | None],
+        *,
+        in_call: bool = False,
+        is_own: bool = False,
     ) -> Executable:
-        """The program for these shapes, and the values that it depends on among the arrays."""
+        """The program for these shapes, and the values that it depends on among the arrays;
+        ``is_own`` asks for one of their own."""
         while True:
-            indices = self._by_value.indices
-            made = self._open.made(shapes, indices) if self._symbolic else shapes
-            key = Key(made, self._by_value.values(arrays) if indices else ())
+            with self._lock:
+                indices, key = self._by_value.indices, self._key(shapes, arrays, is_own)
             try:
                 return self._programs.get(key, partial(self._made, key, in_call))
             except UnknownValueError as error:
-                self._by_value.learn(error)
+                with self._lock:
+                    if self._by_value.indices == indices:  # else another thread has learnt it
+                        self._learn(error, shapes)
             except ResourceError:
                 raise
             except Exception as error:
                 # what is wrong with the model is wrong with numbers, too
-                if not self._open.compile_numbers(made, error):
-                    raise
-                debug("compile", f"compiled for numbers: {error}")
+                with self._lock:
+                    if not self._open.narrow(key.made, error):
+                        raise
+                debug("compile", f"compiled for fewer sizes: {error}")
+
+    def _key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool) -> Key:
+        """What a program is made for that serves these inputs."""
+        if not (self._by_value.indices or is_own):
+            return Key(self._open.made(shapes) if self._symbolic else shapes)
+        known, ranks = self._by_value.known(arrays), self._open.ranks
+        given = tuple(
+            (*shape, *known[i].reshape(-1).tolist()) if i in ranks else shape
+            for i, shape in enumerate(shapes)
+        )
+        if is_own:
+            self._open.make_own(given)
+        made = self._open.made(given, tuple(i for i in known if i not in ranks))
+        elements = {i: made[i][rank:] for i, rank in ranks.items()}
+        sizes = {
+            i: Sizes(i, self.inputs[i].name, shapes[i], each)
+            for i, each in elements.items()
+            if symbols_of(each)
+        }
+        others = {i: array for i, array in known.items() if i not in sizes}
+        return Key(made, self._by_value.values(others), tuple(sizes.values()))
+
+    def _learn(self, error: UnknownValueError, shapes: Shapes) -> None:
+        """Let inputs matter by value that an error asks for. Raises it where there is none."""
+        before = self._by_value.indices
+        self._by_value.learn(error)
+        learnt = (i for i in self._by_value.indices if i not in before)
+        sizes = {i: prod(shapes[i]) for i in learnt if self.inputs[i].can_be_sizes}
+        self._open = self._open.with_elements(sizes)
 
     def _made(self, key: Key, in_call: bool) -> Executable:
+        self._expect_versions()
         latest = self._programs.latest()
         executable = self._compile(key)
         if latest is not None:
             latest.forget()
         executable.program.workspaces = self._workspaces
         executable.passed = self._passed
-        executable.sizes = self._open.told(key.shapes)
+        executable.sizes = self._open.told(key.made)
         self._tell(key, executable.timings, in_call)
         return executable
 
     def _tell(self, key: Key, timings: Mapping[str, float], in_call: bool) -> None:
         """Log how a program was made."""
-        valued = {value.name: str(value) for value in key.values}
+        valued = {value.name: str(value) for value in (*key.values, *key.sizes)}
         text = ", ".join(
             valued.get(i.name, f"{i.name} {list(shape)}")
-            for i, shape in zip(self.inputs, key.shapes, strict=True)
+            for i, shape in zip(self.inputs, key.made, strict=True)
         )
         seconds = total(timings)
         if "fetch" in timings:
@@ -373,35 +461,36 @@ class Model(runnable.Model, Compiled):
             known = hash(key) in self._known
             new = "values, on which shapes depend" if key.values else "shapes"
             why = _DROPPED if known else f"its inputs have new {new}: {text}"
-            self._in_calls.tell("a model", seconds, why, _HINT)
+            told = ("a part of a model", _HINT_OF_PARTS) if self._is_inner else ("a model", _HINT)
+            self._in_calls.tell(told[0], seconds, why, told[1])
         else:
             info("compile", "a model was compiled for %s, in %.2f s", text, seconds)
         self._known.add(hash(key))
 
     def _compile(self, key: Key) -> Executable:
-        symbols = sorted(symbols_of(size for shape in key.shapes for size in shape))
+        symbols = sorted(symbols_of(size for sizes in key.made for size in sizes))
         if not symbols or self._source is None:
             return self._compiled(key, symbols)
         kept = program_cache.key(self._source.fingerprint, (key, *symbols), self._options)
         refused = program_cache.refusal(kept)
         if refused is not None:
-            raise UndecidedSizeError(*refused)
+            raise refused
         try:
             return self._compiled(key, symbols)
         except (UnknownValueError, ResourceError):
             raise
         except Exception as error:
-            names = error.symbols if isinstance(error, UndecidedSizeError) else ()
-            program_cache.refuse(kept, str(error).partition("\n")[0], names)
+            known = isinstance(error, UndecidedSizeError)
+            program_cache.refuse(kept, error if known else UndecidedSizeError(str(error), ()))
             raise
 
     def _compiled(self, key: Key, symbols: Sequence[Symbol]) -> Executable:
         source = self._source
-        options = replace(self._options, several=self._open.is_one_of_several(key.shapes))
+        options = replace(self._options, several=self._open.is_one_of_several(key.made))
         if source is None:
-            raise InternalError(f"the model was compiled for other shapes than {key.shapes}")
-        shapes = {info.name: s for info, s in zip(self.inputs, key.shapes, strict=True)}
-        values = {value.name: value.array for value in key.values}
+            raise InternalError(f"the model was compiled for other shapes than {key.made}")
+        each = zip(self.inputs, self._shapes_in(key.made), strict=True)
+        shapes, values = {info.name: shape for info, shape in each}, key.known
         made_for = key, *symbols
         kept = program_cache.key(source.fingerprint, made_for, options)
         name = None if source.fingerprint is None else repr((source.fingerprint, made_for))
@@ -446,7 +535,7 @@ class Model(runnable.Model, Compiled):
         lowered.weights.keep(set())
         give_back()
         # the source of a model with one program is not kept, and nor are its stages forgotten
-        varies = self._symbolic or key.values
+        varies = self._symbolic or key.values or key.sizes
         again = lowered_again if varies else lambda: lowered
         made = Executable(key, built.program, timings, again, lowered, rest)
         made.structure = graph.structure
@@ -467,11 +556,13 @@ def subprograms_of(
     return RunningRest(rest, source, partial(_subprogram, options))
 
 
-def _subprogram(options: Options, source: Source, bounds: Mapping[str, Bounds]) -> Model:
+def _subprogram(options: Options, source: Source, interface: Interface) -> Model:
     """A model of a subprogram, whose sizes stay open, some of them within bounds."""
-    names = {d for info in source.inputs for d in info.shape}
-    openness = {n: b for n, b in bounds.items() if n in names}
-    return Model(source, options, openness=openness, is_inner=True)
+    elements = interface.elements
+    shapes = (*(info.shape for info in source.inputs), *elements.values())
+    names = {d for shape in shapes for d in shape}
+    openness = {n: b for n, b in interface.bounds.items() if n in names}
+    return Model(source, options, openness=openness, elements=elements, is_inner=True)
 
 
 def compile_ahead(rest: RunningRest[Model]) -> Sequence[str]:

@@ -2,7 +2,12 @@
 
 A program is made for a range of each symbol. Sizes 0 and 1 have programs of their own, as much is
 different there: a dimension of 1 broadcasts. So have few rows and many, as tiles that serve many
-are no use to few. A size that a program cannot leave open is compiled as a number; why is kept.
+are no use to few. A decision that
+changes at one size, such as whether a slice ends before its dimension does, divides a range there.
+A size that a program cannot leave open is compiled as a number; why is kept.
+
+The elements of an input that is read as a shape are sizes like its dimensions, and come after
+these. One that is no size, such as -1, is a number.
 
 Where users say nothing of sizes, the first sizes have a program of their own. Those of a call that
 has others become symbols from then on: many models are called with one size only.
@@ -11,14 +16,16 @@ has others become symbols from then on: many models are called with one size onl
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Literal, cast
 
 from tessella.runtime.model import MAX_KNOWN, Shapes
-from tessella.runtime.signature import ValueInfo
+from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.support.errors import InputError, OptionError
 from tessella.support.names import identifiers
 from tessella.support.sizes import (
@@ -49,6 +56,8 @@ FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
 divide even for one operation."""
 OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
 """The ranges of dimensions of models, such as batches and sequences, and of arrays of any kind."""
+MOST_TURNS = 4
+"""Further ranges of a dimension, where decisions change."""
 
 
 class OpenSizes:
@@ -60,14 +69,24 @@ class OpenSizes:
         openness: Openness,
         made_for: Sequence[Symbol] = (),
         starts: Sequence[int] = OF_MODELS,
+        elements: Mapping[int, Dimensions] | None = None,
     ) -> None:
         """``made_for`` are the symbols of a source that is open already, ``starts`` where ranges
-        begin."""
+        begin, ``elements`` those of inputs that are sizes."""
         self._ranges = starts
         self._is_auto = openness == "auto" and not made_for
         self._is_fixed = openness == "fixed" and not made_for
         bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
-        names = dict.fromkeys(d for i in inputs for d in i.shape if isinstance(d, str))
+        elements = elements or {}
+        self._given = inputs, openness, made_for, starts, elements
+        self.ranks: Mapping[int, int] = {i: len(inputs[i].shape) for i in elements}
+        """Of the inputs whose elements are sizes: how many dimensions come before these."""
+        self._inputs = [
+            replace(info, shape=(*info.shape, *elements.get(i, ())))
+            for i, info in enumerate(inputs)
+        ]
+        every = (*(info.shape for info in inputs), *elements.values())
+        names = dict.fromkeys(d for sizes in every for d in sizes if isinstance(d, str))
         unknown = sorted(bounds.keys() - names.keys())
         if unknown:
             raise OptionError(
@@ -75,12 +94,14 @@ class OpenSizes:
                 expected=f"some of {', '.join(map(repr, names)) or 'none'}",
                 hint="the signature names them: model.inputs",
             )
-        self._inputs = inputs
         self._names = dict(zip(names, identifiers(names), strict=True))
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
         }
         """Those that name an expression of others, such as ``past + 1``."""
+        dimensions = {d for info in inputs for d in info.shape}
+        self._values = names.keys() - dimensions
+        """Those that name an element, and no dimension."""
         self._known: dict[tuple[Shapes, tuple[int, ...]], Shapes] = {}
         self._versions: dict[tuple[Size, ...], Shapes] = {}
         """What programs are made for, by the ranges of dimensions."""
@@ -93,9 +114,23 @@ class OpenSizes:
         is_open = not (self._is_auto or self._is_fixed)
         self._open = set(names) if is_open else set[str]()
         """The dimensions that are open."""
+        self._turns: dict[str, list[int]] = {}
+        """Where else ranges begin, by the symbol's name in programs, in order."""
         self._numbers: dict[tuple[str, int], str] = {}
         """Why a range, by the symbol's name in programs and its least size, is compiled as
         numbers."""
+
+    def with_elements(self, counts: Mapping[int, int]) -> OpenSizes:
+        """These sizes, and the elements of inputs that have so many; they are numbers where users
+        say that no size is open."""
+        if self._is_fixed or not counts:
+            return self
+        inputs, openness, made_for, starts, elements = self._given
+        if openness == "auto" and not self._is_auto:
+            openness = dict[str, Bounds]()
+        taken = {*self._names}
+        found = {i: _element_names(inputs[i].name, n, taken) for i, n in counts.items()}
+        return OpenSizes(inputs, openness, made_for, starts, {**elements, **found})
 
     @property
     def names(self) -> Sequence[str]:
@@ -103,8 +138,8 @@ class OpenSizes:
         return [name for name in self._names if name not in self._derived]
 
     def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> Shapes:
-        """What a program is made for that serves these shapes of the inputs. Inputs that matter by
-        value have the shapes of their values.
+        """What a program is made for that serves these shapes of the inputs, after which come the
+        elements that are sizes. Other inputs that matter by value have the shapes of their values.
 
         Raises InputError for a size outside its bounds.
         """
@@ -174,7 +209,8 @@ class OpenSizes:
         """Programs for ranges of sizes within the bounds, at most."""
         if self._is_fixed or not self._names:
             return 0
-        return prod(len(self._starts(*self._bounds[name])) for name in self.names)
+        names = (n for n in self.names if n not in self._values or n in self._open)
+        return prod(len(self._starts(name)) for name in names)
 
     def versions(self) -> Mapping[Shapes, Shapes]:
         """What all programs are made for that serve sizes within the bounds, and shapes that each
@@ -189,13 +225,15 @@ class OpenSizes:
         self._is_auto, self._open = False, set(self._names)
         self._own.clear()
         self._known.clear()
-        choices = (self._starts(*self._bounds[name]) for name in self.names)
+        choices = map(self._starts, self.names)
         served = (self._shapes(choice) for choice in product(*choices))
         return {self.made(shapes): shapes for shapes in served if shapes is not None}
 
-    def _starts(self, low: int, high: int) -> Sequence[int]:
+    def _starts(self, name: str) -> Sequence[int]:
         """A size of each range."""
-        starts = dict.fromkeys(max(low, start) for start in (0, 1, *self._ranges))
+        low, high = self._bounds[name]
+        begins = {0, 1, *self._ranges, *self._turns.get(self._names[name], ())}
+        starts = dict.fromkeys(max(low, start) for start in sorted(begins))
         return [start for start in starts if start <= high]
 
     def _shapes(self, sizes: Sequence[int]) -> Shapes | None:
@@ -212,13 +250,35 @@ class OpenSizes:
             for info in self._inputs
         )
 
-    def compile_numbers(self, made: Shapes, error: Exception) -> bool:
-        """Make numbers of the symbols that an error is about, in the programs to come. False if
-        there is none."""
+    def narrow(self, made: Shapes, error: Exception) -> bool:
+        """Divide the range of the symbol that an error is about, where it says how; else make
+        numbers of the symbols, in the programs to come. False if there is none."""
         found = symbols_of(size for shape in made for size in shape)
         symbols = {symbol for symbol in found if symbol.name not in self._made_for}
+        return self._divide(symbols, error) or self._compile_numbers(symbols, error)
+
+    def _divide(self, symbols: Set[Symbol], error: Exception) -> bool:
+        """Let another range begin where a decision changes."""
+        if not isinstance(error, UndecidedSizeError) or error.turn is None:
+            return False
+        about = [each for each in symbols if error.symbols == frozenset([each.name])]
+        if not about or not about[0].low < error.turn <= about[0].high:
+            return False
+        turns = self._turns.setdefault(about[0].name, [])
+        if error.turn in turns:  # another thread has found it, too
+            return True
+        if len(turns) == MOST_TURNS:
+            return False
+        turns.append(error.turn)
+        self._known.clear()
+        return True
+
+    def _compile_numbers(self, symbols: Set[Symbol], error: Exception) -> bool:
         if isinstance(error, UndecidedSizeError) and error.symbols:
             symbols = {symbol for symbol in symbols if symbol.name in error.symbols} or symbols
+        # many values that shapes depend on are no sizes, such as axes
+        values = {self._names[name] for name in self._values}
+        symbols = {symbol for symbol in symbols if symbol.name in values} or symbols
         why = str(error).partition("\n")[0]
         self._numbers |= {(symbol.name, symbol.low): why for symbol in symbols}
         self._known.clear()
@@ -245,8 +305,7 @@ class OpenSizes:
             return f"open, from {symbol.low}{upper}"
         if name not in self._open:
             return f"{size}, not open so far" if self._is_auto and size >= FEW else f"{size}"
-        first, _ = self._ends(name, size)
-        why = self._numbers.get((self._names[name], first))
+        why = self._numbers.get((self._names[name], self._ends(name, size)[0]))
         return f"{size}" if why is None or size < FEW else f"{size}, as {why}"
 
     def _widest(self, name: str) -> Bounds:
@@ -259,7 +318,7 @@ class OpenSizes:
             sizes |= {d: n for d, n in zip(info.shape, shape, strict=True) if isinstance(d, str)}
         for name, size in sizes.items():
             low, high = self._bounds[name]
-            if not low <= size <= high:
+            if not low <= size <= high and name not in self._values:
                 raise InputError(
                     f"the dimension {name!r} is out of its bounds",
                     expected=f"from {low} to {high}",
@@ -274,22 +333,33 @@ class OpenSizes:
         symbol = self._names[name]
         if symbol in self._made_for:
             return self._made_for[symbol].size
+        low, high = self._bounds[name]
         first, last = self._ends(name, size)
-        if name not in self._open or size < FEW or (symbol, first) in self._numbers:
+        is_outside = not low <= size <= high
+        if name not in self._open or size < FEW or is_outside or (symbol, first) in self._numbers:
             return size
         return _symbol(symbol, first, last)
 
     def _ends(self, name: str, size: int) -> Bounds:
         """The range that a size of a dimension is in."""
-        low, high = self._bounds[name]
-        starts = [start for start in self._ranges if start <= size]
-        after = [start - 1 for start in self._ranges if start > size]
-        return max([low, *starts[-1:]]), min([high, *after[:1]])
+        starts, high = self._starts(name), self._bounds[name][1]
+        after = bisect_right(starts, size)
+        return starts[max(0, after - 1)], starts[after] - 1 if after < len(starts) else high
 
 
 @lru_cache(maxsize=1024)
 def _symbol(name: str, first: int, last: int) -> Size:
     return Symbol(name, first, last).size
+
+
+def _element_names(name: str, count: int, taken: set[str]) -> Dimensions:
+    """Names of an input's elements that nothing else has."""
+    while True:
+        names = (name,) if count == 1 else tuple(f"{name}[{i}]" for i in range(count))
+        if taken.isdisjoint(names):
+            taken.update(names)
+            return names
+        name += "_"
 
 
 def check_dims(dims: object) -> Openness:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -24,6 +24,7 @@ from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
 from tessella.support.knobs import KNOBS
+from tessella.support.sizes import UndecidedSizeError
 from tessella.targets import database
 
 FOLDER = Folder("programs", 15 / 64)
@@ -82,19 +83,18 @@ def store(
     FOLDER.put(key, *parts)
 
 
-def refuse(key: str | None, why: str, symbols: Iterable[str]) -> None:
-    """Keep that what the key names cannot be compiled with these symbols, and why."""
+def refuse(key: str | None, error: UndecidedSizeError) -> None:
+    """Keep that what the key names cannot be compiled with symbols, and why."""
     if key is not None:
-        SIGNATURES.put(f"{key} refused", json.dumps([why, sorted(symbols)]).encode())
+        why = str(error).partition("\n")[0]
+        data = json.dumps([why, sorted(error.symbols), error.turn])
+        SIGNATURES.put(f"{key} refused", data.encode())
 
 
-def refusal(key: str | None) -> tuple[str, Sequence[str]] | None:
-    """Why what the key names cannot be compiled with which symbols, if that is known."""
+def refusal(key: str | None) -> UndecidedSizeError | None:
+    """Why what the key names cannot be compiled with symbols, if that is known."""
     data = None if key is None else SIGNATURES.get(f"{key} refused")
-    if data is None:
-        return None
-    why, symbols = json.loads(data)
-    return why, symbols
+    return None if data is None else UndecidedSizeError(*json.loads(data))
 
 
 def fetch_signature(model: str) -> Signature | None:

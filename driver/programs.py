@@ -29,7 +29,7 @@ class ProgramTable(Generic[V]):
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._lock = fork.Lock()
         self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
         self._last: tuple[Hashable, V] | None = None
@@ -75,7 +75,7 @@ class ProgramTable(Generic[V]):
     def _shrink(self) -> None:
         """Drop the oldest programs; those that are being made stay, as others may wait for them."""
         made = [key for key, entry in self._entries.items() if entry.value is not None]
-        for key in made[: max(0, len(self._entries) - self._most)]:
+        for key in made[: max(0, len(self._entries) - self.most)]:
             del self._entries[key]
 
     def _settle(self, key: Hashable, entry: _Entry[V]) -> None:

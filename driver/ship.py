@@ -40,11 +40,12 @@ def compiled(
     explanation: Explanation | None = None,
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,
+    sizes: Mapping[int, Sequence[Size]] | None = None,
 ) -> Compiled:
     """A program as it is stored: with what it is made for."""
     target = targets.resolve(options.target)
     explained = None if explanation is None else explanation.json()
-    known = explained, work or {}, rest
+    known = explained, work or {}, rest, sizes or {}
     return Compiled(target.name, target.features, shapes, program, values, *known)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tessella.driver.open_sizes import Bounds
 from tessella.driver.programs import ProgramTable
 from tessella.driver.seen import Seen
 from tessella.runtime.rest import Interface, Rest, Runner
@@ -32,8 +31,8 @@ class Runs(Protocol):
 
 
 M = TypeVar("M", bound=Runs)
-Make = Callable[["Source", Mapping[str, Bounds]], M]
-"""Compiles a subprogram, with these bounds of open sizes."""
+Make = Callable[["Source", Interface], M]
+"""Compiles a subprogram, whose source this is."""
 
 Sources = Callable[[int, tuple[ValueInfo, ...]], "Source"]
 """The source of a subprogram, by its number in the rest, and these types of its inputs."""
@@ -71,8 +70,7 @@ class RunningSubprogram(Generic[M]):
         return self._model(tuple(types[name] for name in inputs))
 
     def _model(self, infos: tuple[ValueInfo, ...]) -> M:
-        bounds = self.interface.bounds
-        return self.models.get(infos, lambda: self._make(self._source(infos), bounds))
+        return self.models.get(infos, lambda: self._make(self._source(infos), self.interface))
 
     def _infos(self, taken: Mapping[str, Value]) -> tuple[ValueInfo, ...]:
         known = self.interface.types

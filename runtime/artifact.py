@@ -78,6 +78,8 @@ class Compiled:
     """What its kernels have to do, for profiles."""
     rest: Rest[CompiledSubprogram] | None = None
     """What follows, if the program is cut."""
+    sizes: Mapping[int, Sequence[Size]] = field(default_factory=dict[int, Sequence[Size]])
+    """The elements of inputs that it was made for, where they are sizes."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,9 @@ class _Writer:
         program = self._program(made.program)
         features = tuple(made.features)
         rest = None if made.rest is None else self._rest(made.rest)
+        sizes = {index: tuple(elements) for index, elements in made.sizes.items()}
         known = made.work, made.explanation, rest
-        return Entry(made.target, features, shapes, values, image, program, *known)
+        return Entry(made.target, features, shapes, values, sizes, image, program, *known)
 
     def _rest(self, rest: Rest[CompiledSubprogram]) -> RestRecord:
         constants = {name: self._constant(array) for name, array in rest.constants.items()}

@@ -101,8 +101,10 @@ class LoadedModel(Model):
         self._lock = fork.Lock()
         self._workspaces: deque[Workspace] = deque()
         self._latest = 0
+        self._sized = sorted({i for entry in self._entries for i in entry.sizes})
+        """The inputs whose elements are sizes in programs."""
         self._serving: dict[Shapes, Sequence[int]] = {}
-        if not self._symbolic and len(self._entries) == 1:
+        if not (self._symbolic or self._sized) and len(self._entries) == 1:
             self._executable(0)
 
     @property
@@ -177,20 +179,26 @@ class LoadedModel(Model):
 
     def _program_for(self, shapes: Shapes, arrays: Sequence[Array]) -> int | None:
         """The program that is made for these shapes and values."""
-        for number in self._fitting(shapes):
+        elements = [tuple(arrays[i].reshape(-1).tolist()) for i in self._sized]
+        for number in self._fitting((*shapes, *elements)):
             values = self._entries[number].values.items()
             if all(arrays[i].tobytes().hex() == data for i, data in values):
                 return number
         return None
 
-    def _fitting(self, shapes: Shapes) -> Sequence[int]:
-        """The programs that are made for these shapes."""
+    def _fitting(self, sizes: Shapes) -> Sequence[int]:
+        """The programs that are made for these shapes, after which come elements of inputs."""
+        shapes, elements = sizes[: len(self.inputs)], sizes[len(self.inputs) :]
+        given = dict(zip(self._sized, elements, strict=True))
+
+        def fits(entry: Entry) -> bool:
+            wanted = (*entry.shapes, *entry.sizes.values())
+            return _covers(wanted, (*shapes, *(given[i] for i in entry.sizes)))
 
         def find() -> Sequence[int]:
-            entries = enumerate(self._entries)
-            return [number for number, entry in entries if _covers(entry.shapes, shapes)]
+            return [number for number, entry in enumerate(self._entries) if fits(entry)]
 
-        return remembered(self._serving, shapes, MAX_KNOWN, find)
+        return remembered(self._serving, sizes, MAX_KNOWN, find)
 
     def _executable(self, number: int) -> _Loaded:
         found = self._programs.get(number)

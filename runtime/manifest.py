@@ -16,14 +16,21 @@ from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.events import PROFILED, Call, Work
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
-from tessella.runtime.program import Constant, Dimension, HostStep, NativeStep, TensorSpec
+from tessella.runtime.program import (
+    Constant,
+    Dimension,
+    Element,
+    HostStep,
+    NativeStep,
+    TensorSpec,
+)
 from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.rest import FUNCTIONS, Interface, Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 9
+FORMAT = 10
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 
@@ -59,7 +66,7 @@ class ProgramRecord:
     """Their places in the artifact's table."""
     nodes: Mapping[int, tuple[str, ...]]
     calls: tuple[Call, ...]
-    symbols: tuple[Dimension, ...]
+    symbols: tuple[Dimension | Element, ...]
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,8 @@ class Entry:
     """Of the inputs."""
     values: Mapping[int, str]
     """The bytes, in hexadecimal, of inputs that the program does not take: it is made for them."""
+    sizes: Mapping[int, tuple[Size, ...]]
+    """The elements of inputs, where they are sizes."""
     image: CodeRecord | None
     program: ProgramRecord
     work: Mapping[str, Work]
@@ -182,23 +191,41 @@ def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: Entry) -> 
         spec = TensorSpec(entry.shapes[index], dtype_of(inputs[index].dtype, "inputs"))
         _require(not symbols_of(spec.shape), "the value of an input has no size")
         _require(len(bytes.fromhex(data)) == _bytes(spec), "the value of an input has another size")
+    for index, elements in entry.sizes.items():
+        _verify_elements(model, entry, index, elements)
     left = {i for i, info in enumerate(inputs) if not info.is_tensor}.union(entry.values)
-    taken = len(inputs) - len(left)
+    taken = [i for i in range(len(inputs)) if i not in left]
     if entry.image is not None:
         _verify_image(entry.image)
-    _require(program.inputs == taken, "a program does not take the model's inputs")
+    _require(program.inputs == len(taken), "a program does not take the model's inputs")
     given = [info.name for info in model.outputs]
     if entry.rest is not None:
         _verify_rest(entry.rest, model, weights)
         given = entry.rest.returned
     _require(len(program.results) == len(given), "a program gives other outputs")
-    shapes = [shape for i, shape in enumerate(entry.shapes) if i not in left]
-    for dimension in program.symbols:
-        _require(dimension.input < taken, "a symbol is no dimension of an input")
-        axes = shapes[dimension.input]
-        is_symbol = dimension.axis < len(axes) and axes[dimension.axis] == dimension.symbol.size
-        _require(is_symbol, "a symbol is no dimension of an input")
+    for each in program.symbols:
+        _require(each.input < len(taken), "a symbol is in no input")
+        sizes, at = _sizes_of(entry, each, taken[each.input])
+        is_symbol = at < len(sizes) and sizes[at] == each.symbol.size
+        _require(is_symbol, "a symbol is no dimension of an input, and no element")
     _verify_program(program, weights, entry.image)
+
+
+def _verify_elements(
+    model: ModelRecord, entry: Entry, index: int, elements: Sequence[Size]
+) -> None:
+    is_tensor = index < len(model.inputs) and model.inputs[index].is_tensor
+    _require(is_tensor and index not in entry.values, "sizes are no elements of an input")
+    kind = dtype_of(model.inputs[index].dtype, "inputs").kind
+    count = prod(entry.shapes[index])
+    _require(kind in "iu" and count == len(elements), "an input has other elements")
+
+
+def _sizes_of(entry: Entry, symbol: Dimension | Element, index: int) -> tuple[Sequence[Size], int]:
+    """The sizes of an input, among which a symbol is, and where."""
+    if isinstance(symbol, Dimension):
+        return entry.shapes[index], symbol.axis
+    return entry.sizes.get(index, ()), symbol.index
 
 
 def _verify_rest(rest: RestRecord, model: ModelRecord, weights: Sequence[Blob]) -> None:
@@ -244,7 +271,7 @@ def _verify_program(
     _require(all(i < len(weights) for i in program.weights), "a program reads no weight")
     table = [weights[i] for i in program.weights]
     known = set(range(program.inputs))
-    symbols = {dimension.symbol for dimension in program.symbols}
+    symbols = {each.symbol for each in program.symbols}
     for number, constant in program.constants.items():
         _require(constant.slot < len(table), "a constant is no weight")
         _verify_constant(constant.spec, table[constant.slot].size, symbols)
@@ -301,7 +328,7 @@ def _verify_step(
             _verify_scan(step)
             for spec in step.specs:
                 _verify_sizes(spec.shape, symbols)
-            inner = {dimension.symbol for dimension in step.body.symbols}
+            inner = {each.symbol for each in step.body.symbols}
             _require(inner in (set(), symbols), "the body of a loop has other symbols")
             _verify_program(step.body, weights, image)
 

@@ -4,8 +4,8 @@ A step is a native segment, a NumPy kernel by name, or a loop around another pro
 numbered: the inputs first, then the results of steps. The weights are arrays of bytes in a table,
 which other programs may read too.
 
-A program may have symbols, whose values the shapes of its inputs tell at each call. The shapes of
-its values and the sizes of its memory are then expressions of them.
+A program may have symbols, whose values the shapes of its inputs tell at each call, or elements of
+inputs. The shapes of its values and the sizes of its memory are then expressions of them.
 """
 
 from __future__ import annotations
@@ -61,6 +61,24 @@ class Dimension:
     symbol: Symbol
     input: int
     axis: int
+
+    def of(self, arrays: Sequence[Array]) -> int:
+        """The symbol's value for these inputs."""
+        return arrays[self.input].shape[self.axis]
+
+
+@dataclass(frozen=True)
+class Element:
+    """A symbol of a program, and the element of an input that is its value."""
+
+    symbol: Symbol
+    input: int
+    index: int
+    """In row-major order."""
+
+    def of(self, arrays: Sequence[Array]) -> int:
+        """The symbol's value for these inputs."""
+        return int(arrays[self.input].item(self.index))
 
 
 @dataclass(frozen=True)
@@ -190,7 +208,7 @@ class Program:
     """What is told what the program does: see ``recorded``."""
     workspaces: deque[Workspace] = field(default_factory=deque[Workspace])
     """Memory for calls, which other programs may use as well."""
-    symbols: tuple[Dimension, ...] = ()
+    symbols: tuple[Dimension | Element, ...] = ()
     """The order is that of the numbers that native code reads."""
     pointers: ctypes.Array[ctypes.c_void_p] | None = None
     """The addresses of the weights, if another program has them."""
@@ -222,7 +240,7 @@ class Program:
         Raises ExecutionError where values cannot be computed with, such as an index out of range,
         and ResourceError where memory is short.
         """
-        sizes = tuple([arrays[d.input].shape[d.axis] for d in self.symbols])
+        sizes = tuple([each.of(arrays) for each in self.symbols])
         return self.run_for(sizes, arrays, threads, out)
 
     def run_for(
@@ -274,7 +292,7 @@ class Program:
         """What values of the symbols make of the program."""
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
-        names = (dimension.symbol.name for dimension in self.symbols)
+        names = (each.symbol.name for each in self.symbols)
         known = dict(zip(names, sizes, strict=True))
         fixed = {i: c.at(known).array(self.weights) for i, c in self.constants.items()}
         values: list[Any] = [None] * self._count
@@ -535,7 +553,7 @@ class _ScanCall:
     def resize(self, step: Step, values: Mapping[str, int]) -> None:
         assert isinstance(step, ScanStep)
         self.step = step
-        self.sizes = tuple(values[dimension.symbol.name] for dimension in step.body.symbols)
+        self.sizes = tuple(values[each.symbol.name] for each in step.body.symbols)
 
     def run(self, values: list[Any]) -> None:
         inputs = [values[i] for i in self.step.inputs]

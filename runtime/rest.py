@@ -13,7 +13,7 @@ from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.sequences import SEQUENCES
-from tessella.runtime.signature import ValueInfo
+from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 
@@ -46,6 +46,8 @@ class Interface:
     """Of inputs, as far as they are known. Sizes that steps find have names."""
     bounds: Mapping[str, Bounds]
     """Of names that stand for symbols of the program."""
+    elements: Mapping[str, Dimensions] = field(default_factory=dict[str, Dimensions])
+    """Of inputs, where they are known to be sizes: numbers and names."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Rest(Generic[P]):
             for body in step.bodies:
                 yield f"in {step.title}", self.subprograms[body.subprogram]
         titles = ", ".join(step.title for step in self.steps)
-        yield f"after {titles or 'what it is made for'}", self.subprograms[-1]
+        yield f"after {titles or 'a size that is computed'}", self.subprograms[-1]
 
     def over(self, f: Callable[[P], Q]) -> Rest[Q]:
         """With other things for subprograms."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 Dimensions = tuple[int | str, ...]
 """A shape, whose dimensions may be symbols."""
 
 HELD = ("sequence", "optional")
 """The types of values that are no tensors: a list of arrays; an array, a list or None."""
+
+_OF_SIZES = ("int64", "int32", "uint64", "uint32")
 
 _TYPE_NAMES = {"float32": "float", "float64": "double"}
 
@@ -35,11 +38,22 @@ class ValueInfo:
         return self.dtype not in HELD
 
     @property
+    def can_be_sizes(self) -> bool:
+        """Whether it is an array of a few integers, whose number is known."""
+        sizes = [size for size in self.shape if isinstance(size, int)]
+        is_known = len(sizes) == len(self.shape) and 0 < prod(sizes) <= MOST_SIZES
+        return is_known and self.dtype in _OF_SIZES
+
+    @property
     def type(self) -> str:
         """The type as ONNX Runtime spells it, such as ``tensor(float)``."""
         if not self.is_tensor:
             return self.dtype
         return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
+
+
+MOST_SIZES = 8
+"""Elements of a value that may be sizes."""
 
 
 def fits(shape: Sequence[object], wanted: Dimensions) -> bool:

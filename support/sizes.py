@@ -37,11 +37,13 @@ USUAL = 128
 class UndecidedSizeError(TessellaError):
     """A number or a decision was needed that some values of symbols would change.
 
-    ``symbols`` are their names.
+    ``symbols`` are their names. ``turn`` is where a decision changes that one symbol alone makes:
+    it is another one from this value on.
     """
 
-    def __init__(self, what: str, symbols: Iterable[str]) -> None:
+    def __init__(self, what: str, symbols: Iterable[str], turn: int | None = None) -> None:
         self.symbols = frozenset(symbols)
+        self.turn = turn
         super().__init__(what, hint="the program is compiled for the numbers instead")
 
 
@@ -215,10 +217,13 @@ class Expr:
         return self._hash
 
     def __lt__(self, other: Expr | int) -> bool:
-        low, high = bounds_of(self - other)
+        apart = self - other
+        low, high = bounds_of(apart)
         if high < 0 or low >= 0:
             return high < 0
-        raise UndecidedSizeError(f"{self} < {other} holds for some sizes only", self.names)
+        found, what = expression(apart), f"{self} < {other} holds for some sizes only"
+        turn = None if found is None else _sign_changes(found)
+        raise UndecidedSizeError(what, self.names, turn)
 
     def __ge__(self, other: Expr | int) -> bool:
         return not self < other
@@ -233,7 +238,7 @@ class Expr:
         low, high = self.bounds
         if low > 0 or high < 0:
             return True
-        raise UndecidedSizeError(f"{self} is 0 for some sizes only", self.names)
+        raise UndecidedSizeError(f"{self} is 0 for some sizes only", self.names, _is_zero_at(self))
 
     # ** numbers **
 
@@ -453,6 +458,39 @@ def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | 
             return None
         left.remove(atom)
     return None if factor % divisor else _size(Expr.of({tuple(left): factor // divisor}))
+
+
+# ** where decisions change **
+
+
+def _linear(size: Expr) -> tuple[Symbol, int, int] | None:
+    """The symbol, the factor and the number of a size that is ``factor * symbol + number``."""
+    match sorted(size.terms.items(), key=_order):
+        case [((Symbol() as symbol,), factor)]:
+            return symbol, factor, 0
+        case [((Symbol() as symbol,), factor), ((), number)]:
+            return symbol, factor, number
+        case _:
+            return None
+
+
+def _sign_changes(size: Expr) -> int | None:
+    """The value of its one symbol from which on a size is negative, or is not any more."""
+    match _linear(size):
+        case (_, factor, number):
+            return -(number // factor) if factor > 0 else number // -factor + 1
+        case None:
+            return None
+
+
+def _is_zero_at(size: Expr) -> int | None:
+    """The value of its one symbol for which a size is 0; the next one, if this is the least."""
+    match _linear(size):
+        case (symbol, factor, number):
+            root = -number // factor
+            return root if root > symbol.low else root + 1
+        case None:
+            return None
 
 
 # ** bounds **

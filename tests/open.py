@@ -50,14 +50,14 @@ class OpenSource:
 def numbers_only_where_undecided() -> Generator[None]:
     """Within, a program is compiled for numbers as a size is undecided, and for no other reason;
     but for what is wrong with numbers, too."""
-    compile_numbers = OpenSizes.compile_numbers
+    narrow = OpenSizes.narrow
 
     def checked(sizes: OpenSizes, made: Any, error: Exception) -> bool:
         is_open = bool(symbols_of(size for shape in made for size in shape))
         assert not is_open or isinstance(error, UndecidedSizeError), repr(error)
-        return compile_numbers(sizes, made, error)
+        return narrow(sizes, made, error)
 
-    with mock.patch.object(OpenSizes, "compile_numbers", checked):
+    with mock.patch.object(OpenSizes, "narrow", checked):
         yield
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from tessella.dialects.elements import dtype_of
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn import reduction
+from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import Array, NnOp
 from tessella.dialects.nn.symbolic import SizesOp
 from tessella.dialects.nn.traits import MovesElements
@@ -31,6 +32,13 @@ def sizes_array(op: SizesOp) -> Array:
 def holds_sizes(array: Array) -> bool:
     """Whether an array has expressions among its elements."""
     return array.dtype == object
+
+
+def passes_sizes(op: NnOp) -> bool:
+    """Whether an op gives sizes where its operands are sizes, each result of few of them."""
+    if isinstance(op, ConstantOp | SizesOp | ew.CastOp) or op.has_trait(MovesElements):
+        return True
+    return type(op) in _ELEMENTWISE
 
 
 def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:

@@ -17,6 +17,7 @@ from tessella.dialects.nn.core import (
     NnOp,
     Tensor,
     shape_of,
+    size_def,
     tensor,
     tensor_type,
 )
@@ -197,7 +198,7 @@ class TopkOp(NnOp):
     DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS, "largest": True}
     RESULTS: ClassVar[int] = 2
     x = operand_def(base(TensorType))
-    k = prop_def(IntegerAttr[I64])
+    k = size_def()
     axis = prop_def(IntegerAttr[I64])
     largest = prop_def(BoolAttr)
     values = result_def(base(TensorType))

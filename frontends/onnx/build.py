@@ -12,13 +12,14 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.evaluate import Constants
+from tessella.dialects.nn.evaluate_sizes import passes_sizes
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Array, Emitter
 from tessella.frontends.onnx.model import DTYPES, Tensor
 from tessella.support.errors import ResourceError
 from tessella.support.sizes import Size, Symbol, bounds_of, known
 
-__all__ = ["Array", "Builder", "arguments_read", "check_size", "symbols_read"]
+__all__ = ["Array", "Builder", "arguments_read", "check_size", "passes_sizes_to", "symbols_read"]
 
 _MOST_MADE = 1 << 26  # elements
 
@@ -70,6 +71,11 @@ class Builder(Emitter):
             return self.constant(np.array(values, np.int64))
         return self.emit(nn.SizesOp, values=tuple(values))[0]
 
+    def sizes_as(self, values: Array, dtype: npt.DTypeLike) -> SSAValue:
+        """An array of sizes as a tensor."""
+        vector = self.sizes(values.reshape(-1).tolist())
+        return self.cast(self.reshape(vector, values.shape), dtype)
+
     def check_size(self, shape: Sequence[Size], dtype: npt.DTypeLike) -> None:
         """Raises ResourceError for a tensor that is over the limit."""
         check_size(shape, dtype, self._max_bytes)
@@ -112,6 +118,12 @@ def symbols_read(value: SSAValue) -> frozenset[Symbol]:
     """The symbols that a value depends on."""
     ops = (found.owner for found in _read(value))
     return frozenset(symbol for op in ops if isinstance(op, nn.NnOp) for symbol in op.symbols)
+
+
+def passes_sizes_to(value: SSAValue) -> bool:
+    """Whether all that a value is computed by gives sizes for sizes."""
+    ops = (found.owner for found in _read(value))
+    return all(passes_sizes(op) for op in ops if isinstance(op, nn.NnOp))
 
 
 def _read(value: SSAValue) -> list[SSAValue]:

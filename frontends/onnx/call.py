@@ -13,7 +13,13 @@ from xdsl.ir import SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.dialects.sizes import is_static
-from tessella.frontends.onnx.build import Array, Builder, arguments_read, symbols_read
+from tessella.frontends.onnx.build import (
+    Array,
+    Builder,
+    arguments_read,
+    passes_sizes_to,
+    symbols_read,
+)
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Graph, Node, Tensor
@@ -183,7 +189,7 @@ class Call:
             raise UndecidedSizeError(f"{what} depends on sizes", (s.name for s in symbols))
         read = [a for a in found if a.block is self.build.root]
         names = [self.input_names[argument.index] for argument in read]
-        computed = any(a is not value and _is_data(a) for a in read)
+        computed = any(a is not value and _is_data(a) for a in read) or not passes_sizes_to(value)
         return UnknownValueError(what, names, where=self.node.where, is_computed=computed)
 
     def static_ints(self, index: int, what: str) -> tuple[Size, ...]:
@@ -229,8 +235,10 @@ class Call:
         return self.build.emit(op, *operands, **properties)[0]
 
     def scalar(self, value: float, like: SSAValue) -> SSAValue:
-        """A tensor of rank 0 that has the element type of ``like``."""
-        return self.build.splat(value, (), dtype_of(like.type))
+        """A tensor of rank 0 that has the element type of ``like``. The value may be a size."""
+        if is_static([value]):
+            return self.build.splat(value, (), dtype_of(like.type))
+        return self.build.sizes_as(np.array(value, object), dtype_of(like.type))
 
     def constant(self, array: Array) -> SSAValue:
         """A tensor that holds these elements."""

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from tessella.dialects.graph import Source, Subprogram
+from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.frontends.onnx import ops
-from tessella.frontends.onnx.build import Array, Builder
+from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.cut import CutError, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
 from tessella.frontends.onnx.names import live_nodes
+from tessella.frontends.onnx.of_sizes import names_of_sizes
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.steps import is_control
@@ -29,6 +31,7 @@ from tessella.support.errors import (
     Unsupported,
     UnsupportedError,
 )
+from tessella.support.sizes import Size
 
 _TOO_DEEP = "the shape of its result depends on values, inside of a function"
 
@@ -78,13 +81,17 @@ class Scope:
             return self._tensors[name]
         value = self[name]
         array = self._build.static(value) if isinstance(value, SSAValue) else None
-        return None if array is None or _is_open(array) else Tensor.of(name, array)
+        return None if array is None or holds_sizes(array) else Tensor.of(name, array)
 
     def is_open(self, name: str) -> bool:
         """Whether a value follows from symbols alone."""
+        return self.sizes(name) is not None
+
+    def sizes(self, name: str) -> Sequence[Size] | None:
+        """The elements of a value that follows from symbols alone; None for any other."""
         value = None if name in self._tensors else self[name]
         array = self._build.static(value) if isinstance(value, SSAValue) else None
-        return array is not None and _is_open(array)
+        return array.reshape(-1).tolist() if array is not None and holds_sizes(array) else None
 
 
 class Conversion:
@@ -143,7 +150,8 @@ class Conversion:
             return returned, None
         if self._put_off_for is not None and not late.steps and late.holds_all(self._model.graph):
             raise self._put_off_for
-        late.repeat(self._made, scope.is_open)
+        of_sizes = names_of_sizes(self._made, scope.__getitem__)
+        late.repeat(self._made, lambda name: name in of_sizes or scope.is_open(name))
         held = {name: x for name, x in given.items() if isinstance(x, Held)}
         constants: dict[str, Tensor] = {}
         for name in sorted(late.reads()):
@@ -158,7 +166,8 @@ class Conversion:
             returned |= late.pack(name, value)
         passed = {name: x for name, x in arguments.items() if isinstance(x, SSAValue)}
         types = {name: value.type for name, value in {**passed, **returned}.items()}
-        cutter = Cutter(self._model, self._source, constants, types)
+        elements = {name: sizes for name in passed if (sizes := scope.sizes(name)) is not None}
+        cutter = Cutter(self._model, self._source, constants, types, elements)
         return returned, cutter.rest(late, returned)
 
     def _graph(self, graph: Graph, scope: Scope) -> list[Known | None]:
@@ -292,11 +301,6 @@ class Conversion:
             results = self._graph(graph, inner)
         self._build.node = node.name
         return results
-
-
-def _is_open(array: Array) -> bool:
-    """Whether elements are expressions."""
-    return array.dtype == object
 
 
 def _typed_body(node: Node, opset: int, inputs: Results) -> Function | None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.nn.core import element_type, tensor
+from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
@@ -109,7 +110,9 @@ class OnnxSource:
         UndecidedSizeError for symbols that have to be numbers.
         """
         sizes = self._shapes(shapes)
-        symbols = sorted(symbols_of(size for shape in sizes.values() for size in shape))
+        given = (np.reshape(value, -1) for value in (values or {}).values() if holds_sizes(value))
+        every = [*sizes.values(), *map(tuple, given)]
+        symbols = sorted(symbols_of(size for each in every for size in each))
         try:
             return self._graph(sizes, values or {}, symbols)
         except UnknownValueError:
@@ -131,14 +134,20 @@ class OnnxSource:
         for value in tensors:
             dtype, where = DTYPES[value.type], f"input {value.name!r}"
             check_size(sizes[value.name], dtype, self._max_bytes, where)
-        constants = {**self._constants, **_constants(self._inputs, values)}
+        elements = {name: value for name, value in values.items() if holds_sizes(value)}
+        fixed = {name: value for name, value in values.items() if name not in elements}
+        constants = {**self._constants, **_constants(self._inputs, fixed)}
         inputs = [value for value in tensors if value.name not in constants]
         names = [value.name for value in inputs]
         types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in inputs]
-        func = make_main(names, types)
+        sizes_of = {name: each.reshape(-1).tolist() for name, each in elements.items()}
+        func = make_main(names, types, sizes_of)
         build = Builder(func.body.block, self._max_bytes)
         arguments: dict[str, Known] = dict(zip(names, func.body.block.args, strict=True))
         arguments |= {value.name: Handed() for value in self._inputs if value.type in HELD}
+        for value in inputs:
+            if value.name in elements:
+                arguments[value.name] = build.sizes_as(elements[value.name], DTYPES[value.type])
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
         # a graph may give one value twice

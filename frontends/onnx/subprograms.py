@@ -27,7 +27,7 @@ from tessella.frontends.onnx.unsupported import called_nodes
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.rest import Bounds, Interface, Rest
 from tessella.runtime.values import Array
-from tessella.support.sizes import symbols_of
+from tessella.support.sizes import Size, symbols_of
 
 
 @dataclass
@@ -61,16 +61,20 @@ class Late:
         if find is not None:
             self.types |= _types(node, find)
 
-    def repeat(self, made: Mapping[str, Node], is_open: Callable[[str], bool]) -> None:
-        """Have the rest make what it reads and what follows from symbols, so that its sizes are
+    def repeat(self, made: Mapping[str, Node], is_size: Callable[[str], bool]) -> None:
+        """Have the rest make what it reads and what is computed as sizes are, so that its sizes are
         open there, too. ``made`` are the nodes by their results."""
+
+        def follows(name: str) -> bool:
+            return name in made and is_size(name)
+
         read = set[str]().union(*map(names_read, self.nodes)) - self.names
-        queue, again = sorted(n for n in read if is_open(n)), dict[str, Node]()
+        queue, again = sorted(filter(follows, read)), dict[str, Node]()
         while queue:
             node = made[queue.pop()]
             if node.outputs[0] not in again:
                 again[node.outputs[0]] = node
-                queue += [name for name in names_read(node) if is_open(name)]
+                queue += filter(follows, names_read(node))
         order = {name: i for i, name in enumerate(made)}
         self.nodes[:0] = sorted(again.values(), key=lambda node: order[node.outputs[0]])
         self.repeated = {name for node in again.values() for name in node.outputs}
@@ -123,7 +127,8 @@ class Cutter:
     """Makes the subprograms of a model.
 
     ``source`` makes a source of a model. ``constants`` are the values that are known already;
-    ``types`` are those of values that the first subprogram takes and gives.
+    ``types`` are those of values that the first subprogram takes and gives; ``elements`` are those
+    of values that are sizes.
     """
 
     def __init__(
@@ -132,12 +137,15 @@ class Cutter:
         source: Callable[[Model], Source],
         constants: Mapping[str, Tensor],
         types: Mapping[str, Attribute],
+        elements: Mapping[str, Sequence[Size]],
     ) -> None:
         self._model = model
         self._source = source
         self._constants = constants
         self._types = {name: info(name, type) for name, type in types.items()}
-        symbols = symbols_of(size for type in types.values() for size in shape_of(type))
+        self._elements = {name: dimensions(sizes) for name, sizes in elements.items()}
+        every = [*map(shape_of, types.values()), *elements.values()]
+        symbols = symbols_of(size for sizes in every for size in sizes)
         self._bounds = {symbol.name: Bounds(symbol.low, symbol.high) for symbol in symbols}
 
     def rest(self, late: Late, returned: Iterable[str]) -> Rest[Subprogram]:
@@ -186,7 +194,8 @@ class Cutter:
         types = {name: info for name, info in self._types.items() if name in free}
         types |= {info.name: info for info in inside.types}
         bounds = {**self._bounds, **inside.bounds}
-        return Subprogram(Interface(inputs, types, bounds), source)
+        elements = {name: each for name, each in self._elements.items() if name in free}
+        return Subprogram(Interface(inputs, types, bounds, elements), source)
 
 
 def inlined(function: Function, call: Node) -> list[Node]:

@@ -31,19 +31,20 @@ Arrays of `bfloat16` are those of the package `ml_dtypes`, or of `uint16` with a
 (`np.dtype([("bf16", "u2")])`), as which results come: `y.view(ml_dtypes.bfloat16)`.
 
 "Known at import" means determined by constants, the shapes of inputs, and the values of inputs that
-hold no more than 4096 elements: for each value of such an input, a call compiles a program of its
-own, and a model keeps the last eight. If a value never changes, it can be fixed:
+hold no more than 4096 elements: a few integers that are sizes stay open
+([open-sizes.md](open-sizes.md)); for each other value of such an input, a call compiles a program
+of its own, and a model keeps the last eight. If a value never changes, it can be fixed:
 `tessella.compile(model, constants={{"shape": np.array([6])}})`. The compiled model then does not
 have that input.
 
 Where the shape of a result depends on what the model computes, the program is cut: what does not
 depend on it is the first subprogram; the op runs in NumPy; what follows is compiled with the sizes
 that are found left open ([open-sizes.md](open-sizes.md)), so that others cost no compilation. A
-value that is computed and read as a shape, as by `Range`, `Expand` or `Reshape`, makes what follows
-compile for this value. Branches and loops are native code where they can be (see If, Loop and
-Scan); elsewhere their bodies are subprograms too, called from Python. `model.explain()` tells of
-the subprograms that ran last. Models that are cut are compiled in each process; `model.save` writes
-what is compiled of them.
+value that is computed and read as a shape, as by `Range`, `Expand` or `Reshape`, is such a size,
+where it can stay open; else what follows is compiled for this value. Branches and loops are native
+code where they can be (see If, Loop and Scan); elsewhere their bodies are subprograms too, called
+from Python. `model.explain()` tells of the subprograms that ran last. Models that are cut are
+compiled in each process; `model.save` writes what is compiled of them.
 
 ## Ops that are converted
 

@@ -65,7 +65,7 @@ class TracedModel(Model):
         return cast(Tree, executable.structure).unflatten(iter(results))
 
     def _tell(self, key: ModelKey, timings: Mapping[str, float], in_call: bool) -> None:
-        columns = zip(self.inputs, key.shapes, strict=True)
+        columns = zip(self.inputs, key.made, strict=True)
         inputs = [f"{info.name}: {info.dtype} {list(shape)}" for info, shape in columns]
         self._tell_compiled(inputs, total(timings))
 

@@ -7,7 +7,7 @@ import pytest
 from tessella.driver.open_sizes import FEW, MANY, OpenSizes, check_dims
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InputError, OptionError, ResourceError
-from tessella.support.sizes import MOST, Expr, Size, Symbol, UndecidedSizeError
+from tessella.support.sizes import MOST, Expr, Size, Symbol, UndecidedSizeError, bounds_of
 
 SIGNATURE = (
     ValueInfo("x", "float32", ("batch", "seq", 64)),
@@ -55,7 +55,7 @@ def test_names_that_divide_by_zero_are_names() -> None:
 def test_symbols_of_a_source_are_never_numbers() -> None:
     symbol = Symbol("n", 16, 64)
     sizes = OpenSizes([ValueInfo("x", "float32", ("n",))], {}, [symbol])
-    assert not sizes.compile_numbers(sizes.made(((20,),)), ResourceError("no memory"))
+    assert not sizes.narrow(sizes.made(((20,),)), ResourceError("no memory"))
 
 
 def test_sizes_are_open_once_they_vary() -> None:
@@ -134,14 +134,14 @@ def test_what_cannot_be_left_open() -> None:
     sizes = OpenSizes(SIGNATURE, {})
     made = sizes.made(shapes(20, 30, 1))
     error = UndecidedSizeError("seq < 4 holds for some sizes only", ["seq"])
-    assert sizes.compile_numbers(made, error)
+    assert sizes.narrow(made, error)
     again = sizes.made(shapes(20, 30, 1))
     assert again[0] == (BATCH, 30, 64)
     assert sizes.told(again)[1] == "seq: 30, as seq < 4 holds for some sizes only"
     assert sizes.made(shapes(20, 9, 1))[0] == (BATCH, Symbol("seq", FEW, MANY - 1).size, 64)
-    assert sizes.compile_numbers(again, ValueError("anything"))
+    assert sizes.narrow(again, ValueError("anything"))
     assert sizes.made(shapes(20, 30, 1)) == shapes(20, 30, 1)
-    assert not sizes.compile_numbers(shapes(20, 30, 1), ValueError("anything"))
+    assert not sizes.narrow(shapes(20, 30, 1), ValueError("anything"))
 
 
 def test_what_is_told() -> None:
@@ -185,3 +185,29 @@ def test_options() -> None:
             check_dims(dims)
     with pytest.raises(OptionError, match="no open dimension 'height'"):
         OpenSizes(SIGNATURE, {"height": (1, 2)})
+
+
+def test_a_range_is_divided_where_a_decision_changes() -> None:
+    """The error says at which size; four divisions are the most."""
+    sizes = OpenSizes([ValueInfo("x", "float32", ("n",))], {})
+
+    def first_and_last(size: int) -> tuple[int, int]:
+        return bounds_of(sizes.made(((size,),))[0][0])
+
+    for row, most in enumerate((1000, 40, 2000, 100)):
+        [[n]] = sizes.made(((most,),))
+        with pytest.raises(UndecidedSizeError) as caught:
+            _ = n > most
+        assert sizes.narrow(sizes.made(((most,),)), caught.value)
+        assert first_and_last(most)[1] == most
+        assert sizes.count == 5 + row
+    assert first_and_last(41) == (41, 100)
+    assert first_and_last(20) == (16, 40)
+    assert first_and_last(5000) == (2001, MOST)
+    [[n]] = sizes.made(((5000,),))
+    with pytest.raises(UndecidedSizeError) as caught:
+        _ = n < 9000
+    assert sizes.narrow(sizes.made(((5000,),)), caught.value)
+    assert sizes.made(((5000,),)) == ((5000,),)
+    assert sizes.made(((1500,),)) != ((1500,),)
+    assert sizes.told(((5000,),)) == ["n: 5000, as n < 9000 holds for some sizes only"]

@@ -127,6 +127,22 @@ def test_what_some_sizes_would_change(question: Callable[[], object]) -> None:
     assert error.value.symbols <= {"n", "m"}
 
 
+QUESTIONS: Sequence[Callable[[Size], bool]] = [lambda n: n < 0, lambda n: n > 0, bool]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=["negative", "positive", "not zero"])
+@pytest.mark.parametrize("factor", [-3, -1, 1, 2, 5])
+def test_where_a_decision_changes(question: Callable[[Size], bool], factor: int) -> None:
+    """Before the turn it is one, from there on another one."""
+    for number in (-62, -61, -60, -7, 0, 3, 59, 60):
+        answers = [question(factor * n + number) for n in range(2, 101)]
+        turns = [n for n in range(3, 101) if answers[n - 3] != answers[n - 2]]
+        if turns:
+            with pytest.raises(UndecidedSizeError) as caught:
+                question(factor * Symbol("n", 2, 100).size + number)
+            assert caught.value.turn == turns[0]
+
+
 def test_what_holds_for_all_sizes() -> None:
     assert 16 <= N <= 1000
     assert N // 16 * 16 <= N <= round_up(N, 16) < N + 16

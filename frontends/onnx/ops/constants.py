@@ -103,7 +103,7 @@ def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> SSAVal
     if delta != 1:
         numbers = call.mul(numbers, call.scalar(delta, numbers))
     if start != 0:
-        numbers = call.add(numbers, call.reshape(call.build.sizes([start]), ()))
+        numbers = call.add(numbers, call.scalar(start, numbers))
     return call.cast(numbers, dtype_of(call.x.type))
 
 
@@ -113,8 +113,8 @@ def trilu(call: Call) -> SSAValue:
     shape = shape_of(call.x)
     if len(shape) < 2:
         raise ShapeError("Trilu takes matrices", found=str(call.x.type))
-    k = 0 if call.optional(1) is None else call.static_int(1, "k")
-    if not is_static(shape[-2:]):
+    k = 0 if call.optional(1) is None else call.static_size(1, "k")
+    if not is_static((*shape[-2:], k)):
         kept = _triangle(call, shape, k)
         return call.emit(nn.WhereOp, kept, call.x, call.scalar(0, call.x))
     k = max(min(k, shape[-1]), -shape[-2])
@@ -124,10 +124,10 @@ def trilu(call: Call) -> SSAValue:
     return call.emit(nn.WhereOp, call.constant(kept), call.x, call.scalar(0, call.x))
 
 
-def _triangle(call: Call, shape: Sequence[Size], k: int) -> SSAValue:
+def _triangle(call: Call, shape: Sequence[Size], k: Size) -> SSAValue:
     """Whether an element of a matrix is in the triangle."""
     rows, columns = call.positions(shape[-2], 0, 2), call.positions(shape[-1], 1, 2)
-    if k:
+    if k != 0:
         rows = call.add(rows, call.scalar(k, rows))
     kind = nn.GreaterEqualOp if call.flag("upper") else nn.LessEqualOp
     return call.emit(kind, columns, rows)

@@ -72,7 +72,8 @@ def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> SSAValue:
 def one_hot(call: Call) -> SSAValue:
     """Indices compared with each position along a new axis."""
     indices = call.cast(call.x, np.int64)
-    depth = int(call.static_number(1, "depth"))
+    number = call.static_number(1, "depth")
+    depth = int(number) if isinstance(number, float) else number
     rank = len(shape_of(indices)) + 1
     axis = front_axis(call.integer("axis"), rank)
     negative = call.emit(nn.LessOp, indices, call.scalar(0, indices))

@@ -198,7 +198,7 @@ def _shifted(call: Call, x: SSAValue, axis: int, distance: int, reverse: bool) -
 @converts("TopK", 1, 24, note="k known at import")
 def topk(call: Call) -> tuple[SSAValue, ...]:
     """In order, whether asked for or not."""
-    k = call.integer("k") if call.version < 10 else call.static_int(1, "k")
+    k = call.integer("k") if call.version < 10 else call.static_size(1, "k")
     axis = call.axis(call.x)
     if not 0 <= k <= shape_of(call.x)[axis]:
         raise ShapeError("k is out of range", expected=f"at most {shape_of(call.x)[axis]}")

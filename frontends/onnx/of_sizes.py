@@ -1,0 +1,59 @@
+"""Values that are computed as shapes are: from a few integers, by ops that symbols can pass. What
+follows a cut computes them again, so that each integer that they follow from is one symbol there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.graph import info
+from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.evaluate_sizes import passes_sizes
+from tessella.frontends.onnx.held import Known
+from tessella.frontends.onnx.model import Node
+
+
+def names_of_sizes(
+    made: Mapping[str, Node], value_of: Callable[[str], Known | None]
+) -> frozenset[str]:
+    """The results of nodes, in the order in which these run, that are computed as sizes are."""
+    found: set[str] = set()
+    for name, node in made.items():
+        value = value_of(name) if name else None
+        if isinstance(value, SSAValue) and _are_few(value):
+            given = {value_of(each): each for each in node.inputs if each}
+            if _is_of_sizes(value, given, found):
+                found.add(name)
+    return frozenset(found)
+
+
+def _is_of_sizes(value: SSAValue, given: Mapping[Known | None, str], found: set[str]) -> bool:
+    """Whether a value is computed as a size is from the operands of its node. What leaves out some
+    of several integers must do so of integers that are themselves ``found`` to be computed so:
+    those of a table are data."""
+    queue, seen = [value], set[SSAValue]()
+    while queue:
+        each = queue.pop()
+        if each in seen or (each in given and each is not value):
+            continue
+        seen.add(each)
+        op = each.owner
+        if not isinstance(op, NnOp) or not passes_sizes(op):
+            return False
+        for operand in op.operands:
+            is_partly_read = _count(operand) > _count(each)
+            if not _are_few(operand) or (is_partly_read and given.get(operand) not in found):
+                return False
+            queue.append(operand)
+    return True
+
+
+def _are_few(value: SSAValue) -> bool:
+    return info("", value.type).can_be_sizes
+
+
+def _count(value: SSAValue) -> int:
+    return prod(shape_of(value))
