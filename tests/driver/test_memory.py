@@ -54,7 +54,8 @@ nodes = [
 ]
 weights = [weight("w1", 16, 3, 3, 3), weight("w2", 16, 16, 3, 3), weight("w3", 16, 1 << 16)]
 model = tessella.compile(
-    bytes_of(nodes, [info("x", 1, 3, "h", 1280)], [info("y", 1, 1 << 16)], weights)
+    bytes_of(nodes, [info("x", 1, 3, "h", 1280)], [info("y", 1, 1 << 16)], weights),
+    dims="fixed",
 )
 sizes = [150 - i for i in range(count)]
 x = np.ones((1, 3, sizes[0], 1280), np.float32)
