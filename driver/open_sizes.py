@@ -2,9 +2,9 @@
 
 A program is made for a range of each symbol. Sizes 0 and 1 have programs of their own, as much is
 different there: a dimension of 1 broadcasts. So have few rows and many, as tiles that serve many
-are no use to few. A decision that
-changes at one size, such as whether a slice ends before its dimension does, divides a range there.
-A size that a program cannot leave open is compiled as a number; why is kept.
+are no use to few. A decision that changes at one size, such as whether a slice ends before its
+dimension does, divides a range there. A size that a program cannot leave open is compiled as a
+number; why is kept.
 
 The elements of an input that is read as a shape are sizes like its dimensions, and come after
 these. One that is no size, such as -1, is a number.

@@ -43,8 +43,7 @@ that are found left open ([open-sizes.md](open-sizes.md)), so that others cost n
 value that is computed and read as a shape, as by `Range`, `Expand` or `Reshape`, is such a size,
 where it can stay open; else what follows is compiled for this value. Branches and loops are native
 code where they can be (see If, Loop and Scan); elsewhere their bodies are subprograms too, called
-from Python. `model.explain()` tells of the subprograms that ran last. Models that are cut are
-compiled in each process; `model.save` writes what is compiled of them.
+from Python. `model.explain()` tells of the subprograms that ran last.
 
 ## Ops that are converted
 
