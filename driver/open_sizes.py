@@ -383,6 +383,8 @@ def _name(name: object) -> str:
 def _bounds(name: object, given: object) -> Bounds:
     bounds: object = (given, given) if isinstance(given, int) else given
     match bounds:
+        case [bool(), object()] | [object(), bool()]:
+            raise _wrong_dims(given)
         case [int(low), int(high)] if 0 <= low <= high <= MOST:
             return low, high
         case [int(), int()]:

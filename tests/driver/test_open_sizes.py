@@ -8,6 +8,7 @@ from tessella.driver.open_sizes import FEW, MANY, OpenSizes, check_dims
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InputError, OptionError, ResourceError
 from tessella.support.sizes import MOST, Expr, Size, Symbol, UndecidedSizeError, bounds_of
+from tessella.tools.commands.shared import dims_of
 
 SIGNATURE = (
     ValueInfo("x", "float32", ("batch", "seq", 64)),
@@ -180,11 +181,20 @@ def test_options() -> None:
     assert [check_dims(text) for text in ("auto", "fixed")] == ["auto", "fixed"]
     assert check_dims({"a": 3, "b": (1, 5), "c": [0, 2]}) == {"a": (3, 3), "b": (1, 5), "c": (0, 2)}
     wrong: list[object] = [3, {"a": "3"}, {1: 3}, {"a": (1, 2, 3)}, {"a": (5, 1)}, {"a": -1}]
-    for dims in wrong:
+    for dims in [*wrong, {"a": True}, {"a": (0, True)}]:
         with pytest.raises(OptionError, match=r"dims|bounds"):
             check_dims(dims)
     with pytest.raises(OptionError, match="no open dimension 'height'"):
         OpenSizes(SIGNATURE, {"height": (1, 2)})
+
+
+def test_options_of_commands() -> None:
+    """The last one given counts."""
+    given = ["a=3", "b=1..5", "b=2..5", "c=16.."]
+    assert dims_of(given) == {"a": (3, 3), "b": (2, 5), "c": (16, MOST)}
+    for text in ("3", "a=", "a=..3", "a=x", "a=1...3", "a=-1"):
+        with pytest.raises(OptionError, match="cannot read"):
+            dims_of([text])
 
 
 def test_a_range_is_divided_where_a_decision_changes() -> None:

@@ -17,6 +17,7 @@ from tessella.driver.subprograms import whole
 from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
+from tessella.support.sizes import MOST
 from tessella.tools.commands.arrays import read_array
 from tessella.tools.time_report import time_report
 
@@ -56,12 +57,15 @@ def dims_of(options: Iterable[str]) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for text in options:
         name, equals, sizes = text.rpartition("=")
-        low, _, high = sizes.partition("..")
-        if not (equals and low.isdigit() and (high or low).isdigit() and len(sizes) < 32):
+        low, dots, high = sizes.partition("..")
+        high = high or (str(MOST) if dots else low)
+        if not (equals and low.isdigit() and high.isdigit() and len(sizes) < 32):
             raise OptionError(
-                f"cannot read --dim {text!r}", expected="--dim NAME=LEAST..GREATEST, or NAME=SIZE"
+                f"cannot read --dim {text!r}",
+                expected="--dim NAME=LEAST..GREATEST, NAME=LEAST.. for any that are larger, or "
+                "NAME=SIZE",
             )
-        found[name] = int(low), int(high or low)
+        found[name] = int(low), int(high)
     return found
 
 
