@@ -2,7 +2,8 @@
 
 Native code counts steps, looks at the clock after some of them, and calls back into Python every
 `PERIOD`. There the interpreter does what waits for the thread: it runs the handlers of signals, and
-raises what another thread has set for this one. What is raised ends the loop, then the call.
+raises what another thread has set for this one. What is raised ends the loop, all loops around it,
+then the call.
 """
 
 from __future__ import annotations
@@ -57,17 +58,14 @@ class Watch:
 
 
 def _asked(raised: list[BaseException]) -> Generator[int]:
-    """Whether a loop has to end. What the interpreter raises as this goes on is kept."""
-    ends = 0
-    while True:
-        try:
-            yield ends
-            ends = 0
-        except GeneratorExit:
-            return
-        except BaseException as error:
-            raised.append(error)
-            ends = 1
+    """Zeros, until a loop has to end. What the interpreter raises as this goes on is kept."""
+    try:
+        while True:  # where this jumps back, something may be raised, too
+            yield 0
+    except GeneratorExit:
+        return
+    except BaseException as error:
+        raised.append(error)
 
 
 @cache

@@ -252,6 +252,26 @@ def test_a_signal_ends_it(threads: int) -> None:
         assert time.monotonic() - rang[2] < 5
 
 
+@pytest.mark.parametrize("steps", [30, 1 << 40])
+def test_a_signal_ends_loops_in_loops(steps: int) -> None:
+    """An inner loop that is short or has no end."""
+    nodes = make(("Add", "h zero", "k"), ("Less", "i steps", "again"))
+    proto = loop(nodes, steps=np.array(steps), zero=np.array(0, np.float32))
+    inner = proto.graph.node.pop()
+    inner.input[2], inner.output[0] = "p", "u"
+    declared = [value("j", [], np.int64), value("d", [], np.bool_), value("p", [SIZE])]
+    results = [value("d", [], np.bool_), value("u", [SIZE])]
+    body = helper.make_graph([inner], "outer_body", declared, results)
+    proto.graph.input.append(value("trips", [], np.int64))
+    proto.graph.node.append(helper.make_node("Loop", ["trips", "", "h0"], ["t"], body=body))
+    compiled = tessella.compile(proto)
+    compiled.prepare()
+    for _ in range(2):
+        with alarms() as rang, pytest.raises(EndedError):
+            compiled.run(None, {**FEEDS, "trips": np.array(1 << 40)})
+        assert time.monotonic() - rang[2] < 5
+
+
 @pytest.mark.parametrize("elements", [(), ("r",)])
 def test_another_thread_ends_it(elements: Sequence[str]) -> None:
     """In chunks, too."""
