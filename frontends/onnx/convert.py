@@ -21,7 +21,7 @@ from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.of_sizes import names_of_sizes
 from tessella.frontends.onnx.registry import Converter
 from tessella.frontends.onnx.schemas import schema
-from tessella.frontends.onnx.steps import is_control
+from tessella.frontends.onnx.steps import is_control, names_inside
 from tessella.frontends.onnx.subprograms import Cutter, Late, inlined
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
 from tessella.runtime.rest import Rest
@@ -82,6 +82,10 @@ class Scope:
         value = self[name]
         array = self._build.static(value) if isinstance(value, SSAValue) else None
         return None if array is None or holds_sizes(array) else Tensor.of(name, array)
+
+    def holds(self, name: str) -> bool:
+        """Whether a value is no tensor."""
+        return name not in self._tensors and isinstance(self[name], Held)
 
     def is_open(self, name: str) -> bool:
         """Whether a value follows from symbols alone."""
@@ -189,7 +193,7 @@ class Conversion:
                 if self._calls.nested:
                     raise
                 results = ()
-                queue.extendleft(reversed(self._put_off(node, error)))
+                queue.extendleft(reversed(self._put_off(node, error, scope)))
             for i, name in enumerate(node.outputs):
                 if name:
                     scope[name] = results[i] if i < len(results) else None
@@ -210,11 +214,15 @@ class Conversion:
         self._late.add(node)
         return True
 
-    def _put_off(self, node: Node, error: CutError | UnknownValueError) -> Sequence[Node]:
+    def _put_off(
+        self, node: Node, error: CutError | UnknownValueError, scope: Scope
+    ) -> Sequence[Node]:
         """Make a step of a node, or leave it to the rest; or the nodes that stand for it, if it is
         a function. Raises the error where nothing is gained by that."""
         if isinstance(error, CutError) and error.node is node:
-            self._late.add_step(node, error.find)
+            # native code of a step takes tensors alone
+            takes_held = any(map(scope.holds, names_inside(error.find)))
+            self._late.add_step(node, None if takes_held else error.find)
         elif isinstance(error, UnknownValueError) and not error.is_computed:
             raise error
         elif is_control(node, self._model.opsets.get("", 1)):

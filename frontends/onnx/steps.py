@@ -8,6 +8,7 @@ from typing import Any
 
 from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.model import DTYPES, Graph, Node, Value
+from tessella.frontends.onnx.names import free_names
 from tessella.runtime.control import Declared
 from tessella.runtime.rest import Body, Step
 from tessella.support.errors import InvalidModelError
@@ -24,6 +25,11 @@ def step(node: Node, find: Find | None, subprogram: Callable[[Inside], int]) -> 
     outputs = tuple(find.outputs) or node.outputs
     parts = find.function, node.inputs, outputs, find.settings
     return Step(node.title, node.name, *parts, bodies)
+
+
+def names_inside(find: Find | None) -> set[str]:
+    """Names that the graphs of a step take from outside."""
+    return set[str]().union(*(free_names(each.graph) for each in (find.inside if find else ())))
 
 
 def _control(node: Node) -> Find:

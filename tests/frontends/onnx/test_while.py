@@ -122,6 +122,15 @@ def test_the_number_of_the_step_is_data() -> None:
     compare(loop(nodes, three=np.array(3)), FEEDS, OTHERS)
 
 
+def test_it_reads_a_sequence() -> None:
+    """Its steps are calls where they return elements."""
+    nodes = [*make(("SequenceAt", "all zero", "one"), ("Add", "h one", "k")), *ROWS, *END]
+    for elements in ((), ("r", "n")):
+        proto = loop(nodes, elements=elements, zero=np.array(0))
+        proto.graph.node.insert(1, *make(("SequenceConstruct", "outer x", "all")))
+        compare(proto, FEEDS, OTHERS, is_native=not elements)
+
+
 def test_what_fails_in_no_step_does_not_fail() -> None:
     """An index that is the same in all steps, and out of range."""
     nodes = [*make(("Gather", "outer at", "one"), ("Add", "h one", "k")), *END]
