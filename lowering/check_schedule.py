@@ -39,18 +39,7 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     constrained = {n for c in flat.constraints for n, _ in c.form.terms}
     blocked = {name for name, _ in s.blocks}
     named = {s.rows, s.vector} - {None}
-    yield (
-        "numbers above 0",
-        min(s.lanes, s.vectors, s.row_tile, s.unroll, *(size for _, size in s.blocks)) > 0,
-    )
-    yield "two lanes or more of a vector", s.vector is None or s.lanes > 1
-    yield (
-        "lanes that are a power of two beside rows",
-        s.rows is None or s.lanes & (s.lanes - 1) == 0,
-    )
-    yield f"at most {LANES} lanes", s.lanes <= LANES
-    yield f"at most {TILE} vectors in a tile", s.vectors * s.row_tile <= TILE
-    yield f"at most {UNROLL} points in a step", s.unroll <= UNROLL
+    yield from _number_rules(s)
     yield f"the loops [{', '.join(flat.free)}]", sorted(s.order) == sorted(flat.free)
     yield (
         f"the reduction [{', '.join(flat.reduced)}]",
@@ -87,6 +76,31 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         f"partial sums of {GRANULE} of an index that ends early",
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
     )
+    yield from _access_rules(op, flat, s)
+    yield (
+        "a default, as not all points of the map count",
+        not op.is_map
+        or op.default is not None
+        or all(c.is_of_results(flat.inputs) for c in flat.constraints),
+    )
+
+
+def _number_rules(s: Schedule) -> Iterator[tuple[str, bool]]:
+    yield (
+        "numbers above 0",
+        min(s.lanes, s.vectors, s.row_tile, s.unroll, *(size for _, size in s.blocks)) > 0,
+    )
+    yield "two lanes or more of a vector", s.vector is None or s.lanes > 1
+    yield (
+        "lanes that are a power of two beside rows",
+        s.rows is None or s.lanes & (s.lanes - 1) == 0,
+    )
+    yield f"at most {LANES} lanes", s.lanes <= LANES
+    yield f"at most {TILE} vectors in a tile", s.vectors * s.row_tile <= TILE
+    yield f"at most {UNROLL} points in a step", s.unroll <= UNROLL
+
+
+def _access_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:
     plan = plan_accesses(op, flat, s.vector, s.rows)
     misfit = plan.misfit(s)
     yield misfit or "", misfit is None
@@ -97,12 +111,6 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     yield (
         "panels as wide as its tiles, or tiles of whole panels",
         all(_is_panel(a, s) for a in flat.accesses),
-    )
-    yield (
-        "a default, as not all points of the map count",
-        not op.is_map
-        or op.default is not None
-        or all(c.is_of_results(flat.inputs) for c in flat.constraints),
     )
 
 
