@@ -58,6 +58,20 @@ def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mappi
     return known(*args, **kwargs)
 
 
+class Dispatched:
+    """A value for which NumPy's functions mean what these tables say."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Function, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        return call_function(func, args, kwargs)
+
+
 def _name(function: Function) -> str:
     return f"{function.__module__.replace('numpy', 'np', 1)}.{function.__name__}"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
-from tessella.frontends.trace.dispatch import Function, call_function, call_ufunc
+from tessella.frontends.trace.dispatch import Dispatched, call_ufunc
 from tessella.support.sizes import (
     Size,
     UndecidedSizeError,
@@ -138,7 +138,7 @@ def _number_needed(what: str) -> Callable[..., NoReturn]:
     return method
 
 
-class TracedNumber:
+class TracedNumber(Dispatched):
     """A number of Python's to the function that is traced, which follows from sizes.
 
     What needs the number itself raises UndecidedSizeError, and so does what other sizes would
@@ -160,14 +160,6 @@ class TracedNumber:
     def undecided(self, what: str) -> NoReturn:
         """Raise the error that something needs the number."""
         raise self.trace.failed(UndecidedSizeError(f"{what}: {self.text}", self.symbols))
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return call_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(
-        self, func: Function, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        return call_function(func, args, kwargs)
 
     __add__, __radd__ = _arithmetic(np.add, operator.add)
     __sub__, __rsub__ = _arithmetic(np.subtract, operator.sub)

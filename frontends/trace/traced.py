@@ -18,7 +18,7 @@ from tessella.dialects.nn.core import (
     shape_of,
 )
 from tessella.frontends.emitter import Emitter
-from tessella.frontends.trace.dispatch import Function, call_function, call_ufunc
+from tessella.frontends.trace.dispatch import Dispatched, Function, call_function, call_ufunc
 from tessella.frontends.trace.location import caller
 from tessella.frontends.trace.size import TracedFloat, TracedSize
 from tessella.support.errors import TessellaError
@@ -73,7 +73,7 @@ def _unknowable(what: str, hint: str) -> Callable[..., NoReturn]:
     return method
 
 
-class Traced:
+class Traced(Dispatched):
     """An array inside a traced function: its shape and dtype are known, its elements are not.
 
     It computes as a NumPy array does, with NumPy's functions too, but it cannot be written to.
@@ -136,14 +136,6 @@ class Traced:
         """The dimensions in another order: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
         order = axes[0] if len(axes) == 1 else axes or None
         return call_function(np.transpose, (self, order), {})
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return call_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(
-        self, func: Function, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        return call_function(func, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         raise TessellaError(
