@@ -14,6 +14,8 @@ from hypothesis.internal.constants_ast import Constants
 
 from tests import environment, shared_kernels  # isort: skip (the first settles what others read)
 from tessella.codegen import kernel_cache
+from tessella.passes import tile_parallelize
+from tessella.passes.tile import parallel
 from tessella.support.knobs import KNOBS
 from tessella.targets import machine
 
@@ -36,6 +38,14 @@ providers._get_local_constants = Constants
 def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM compiles what this test has, whether another test had it before or not."""
     monkeypatch.setattr(kernel_cache, "FOLDER", shared_kernels.OWN)
+
+
+@pytest.fixture
+def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are divided however small they are. Programs that others have kept are not read."""
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    monkeypatch.setattr(parallel, "WORTH", 0)
+    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
 
 
 VERIFIED = ("tests/test_filecheck.py", "tests/passes/test_", "tests/driver/test_crash.py")

@@ -22,8 +22,6 @@ from tessella.codegen.object_file import object_file
 from tessella.driver.options import make_options
 from tessella.driver.ship import ship_c
 from tessella.frontends.compile import open_source
-from tessella.passes import tile_parallelize
-from tessella.passes.tile import parallel
 from tessella.runtime.image import Image, Library
 from tessella.runtime.pool import CONTEXT, ENTER, GROW
 from tessella.support.errors import OptionError
@@ -185,11 +183,9 @@ def test_models_compute_the_same_bits(name: str, weights: str, tmp_path: Path) -
 
 
 @needs_cc
-def test_a_condition_ends_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("divide_all")
+def test_a_condition_ends_a_loop(tmp_path: Path) -> None:
     """On so many threads that barriers take all of a context."""
-    monkeypatch.setenv("TESSELLA_CACHE", "off")
-    monkeypatch.setattr(parallel, "WORTH", 0)
-    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
     nodes = make(("Add", "h x", "k")) + make(("ReduceMax", "k", "top"), keepdims=0)
     nodes += make(("Less", "top limit", "again"))
     known = [models.value("i", [], np.int64), models.value("c", [], np.bool_)]
@@ -207,10 +203,8 @@ def test_a_condition_ends_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @needs_cc
-def test_the_example_knows_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSELLA_CACHE", "off")
-    monkeypatch.setattr(parallel, "WORTH", 0)  # the network is small: it would not be divided
-    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+@pytest.mark.usefixtures("divide_all")  # the network is small: it would not be divided
+def test_the_example_knows_digits(tmp_path: Path) -> None:
     digits_in_c(tmp_path)
     for threads in ("1", "2"):
         check_digits([str(tmp_path / "program"), threads])

@@ -15,8 +15,6 @@ import pytest
 from tessella.driver.options import make_options
 from tessella.driver.ship import ship_c
 from tessella.frontends.compile import open_source
-from tessella.passes import tile_parallelize
-from tessella.passes.tile import parallel
 from tests.driver.test_emit_c import DIGITS, check_digits, digits_in_c, in_c
 from tests.models import load_model, random_inputs, run_onnxruntime
 
@@ -30,9 +28,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_the_example_knows_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "WORTH", 0)  # the network is small: it would not be divided
-    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+@pytest.mark.usefixtures("divide_all")  # the network is small: it would not be divided
+def test_the_example_knows_digits(tmp_path: Path) -> None:
     digits_in_c(tmp_path, "neon", BUILD)
     for threads in ("1", "2"):
         check_digits([EMULATOR, str(tmp_path / "program"), threads])

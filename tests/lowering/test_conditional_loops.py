@@ -16,8 +16,6 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.driver.build import compile_graph
 from tessella.driver.options import make_options
-from tessella.passes import tile_parallelize
-from tessella.passes.tile import parallel
 from tessella.runtime.program import NativeStep
 from tessella.runtime.scan import Loop
 from tests.lowering.test_threads import check_bits
@@ -121,10 +119,8 @@ def test_a_loop_in_a_loop(size: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("divide_all")
 def test_threads_see_the_same_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSELLA_CACHE", "off")
-    monkeypatch.setattr(parallel, "WORTH", 0)
-    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
     size, steps = 400, 7
     xs = normal(steps, 4, size)
     g = GraphBuilder(go=np.array(True), h=xs[0], xs=xs)

@@ -16,8 +16,6 @@ from tessella.dialects.nn.core import PyValue, shape_of
 from tessella.dialects.printing import to_text
 from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
-from tessella.passes import tile_parallelize
-from tessella.passes.tile import parallel
 from tessella.support.sizes import Symbol
 from tests.lowering.guarded import Memory
 from tests.lowering.symbolic import Compiled, compiled
@@ -287,13 +285,6 @@ PROGRAMS = [
     pool,
     convolutions,
 ]
-
-
-@pytest.fixture
-def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are divided however small they are."""
-    monkeypatch.setattr(parallel, "WORTH", 0)
-    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
 
 
 @pytest.mark.sweep

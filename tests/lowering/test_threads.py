@@ -22,8 +22,7 @@ from tessella.driver.build import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.frontends.onnx import OnnxSource
-from tessella.passes import insert_barriers, tile_parallelize
-from tessella.passes.tile import parallel
+from tessella.passes import insert_barriers
 from tessella.runtime.arena import Workspace
 from tessella.runtime.pool import POOL
 from tessella.runtime.program import NativeStep, Program
@@ -49,13 +48,6 @@ ARRAYS = sized(list(CASES), {"distances-1000x1000x64", "logistic-gradient-100000
 def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are those of the thresholds that tests set."""
     monkeypatch.setenv("TESSELLA_CACHE", "off")
-
-
-@pytest.fixture
-def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are divided however small they are."""
-    monkeypatch.setattr(parallel, "WORTH", 0)
-    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
 
 
 def check_bits(program: Program, arrays: Sequence[Array], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,6 @@ from onnx import helper
 
 import tessella
 from tessella.frontends.onnx import OnnxSource
-from tessella.passes import tile_parallelize
-from tessella.passes.tile import parallel
 from tessella.support.errors import ExecutionError
 from tests.frontends.onnx import models
 from tests.frontends.onnx.models import Array, model, value
@@ -142,14 +140,6 @@ def test_what_fails_in_no_step_does_not_fail() -> None:
     np.testing.assert_array_equal(found, FEEDS["h0"])
     with pytest.raises(ExecutionError, match="out of range"):
         compiled.run(None, {**feeds, "trips": np.array(1)})
-
-
-@pytest.fixture
-def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are divided however small they are."""
-    monkeypatch.setenv("TESSELLA_CACHE", "off")
-    monkeypatch.setattr(parallel, "WORTH", 0)
-    monkeypatch.setattr(tile_parallelize, "WAKES", 0)
 
 
 def failure(call: Callable[[], object]) -> str:
