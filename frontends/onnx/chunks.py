@@ -27,6 +27,7 @@ from tessella.frontends.onnx.call import front_axis
 from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.loop_body import LoopBody
 from tessella.frontends.onnx.model import Graph, Value
+from tessella.frontends.onnx.names import free_names
 from tessella.runtime.control import FIRST_ROOM
 from tessella.runtime.rest import Bounds
 from tessella.runtime.signature import ValueInfo
@@ -49,7 +50,7 @@ def chunked(body: LoopBody, elements: Sequence[SSAValue]) -> Find:
 
 def _taken(body: LoopBody) -> Iterator[ValueInfo]:
     """What a chunk takes: its numbers, whether it goes on, what the trip count says, the state."""
-    prefix, length = body.call.node.name, _length(body)
+    prefix, length = _prefix(body), _length(body)
     yield ValueInfo(f"{prefix}/numbers", "int64", (length,))
     yield ValueInfo(f"{prefix}/going", "bool", ())
     if _is_limited(body):
@@ -57,9 +58,17 @@ def _taken(body: LoopBody) -> Iterator[ValueInfo]:
     yield from (info(f"{prefix}/state{i}", x.type) for i, x in enumerate(body.first))
 
 
+def _prefix(body: LoopBody) -> str:
+    """Of the names of a chunk's values. What the body reads has other names."""
+    read, prefix = free_names(body.graph), body.call.node.name
+    while any(name.startswith(f"{prefix}/") for name in read):
+        prefix += "/chunk"
+    return prefix
+
+
 def _length(body: LoopBody) -> str:
     """The name of the number of steps of a chunk."""
-    return f"{body.call.node.name}/numbers:0"
+    return f"{_prefix(body)}/numbers:0"
 
 
 def _is_limited(body: LoopBody) -> bool:
@@ -73,14 +82,14 @@ def _axis(body: LoopBody, appended: Appended) -> int:
 
 def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
     """A chunk. It returns the elements that are asked for."""
-    node, states = body.call.node, 1 + body.carried
+    node, prefix, states = body.call.node, _prefix(body), 1 + body.carried
     asked = [body.graph.outputs[states + i] for i in body.returned]
     inner = replace(body.graph, outputs=(*body.graph.outputs[:states], *asked))
     outputs = [
-        Value(f"{node.name}/still_going", "bool", ()),
-        Value(f"{node.name}/following", "int64", ()),
-        *(replace(v, name=f"{node.name}/last{i}") for i, v in enumerate(inner.outputs[1:states])),
-        *(replace(v, name=f"{node.name}/rows{i}", shape=None) for i, v in enumerate(asked)),
+        Value(f"{prefix}/still_going", "bool", ()),
+        Value(f"{prefix}/following", "int64", ()),
+        *(replace(v, name=f"{prefix}/last{i}") for i, v in enumerate(inner.outputs[1:states])),
+        *(replace(v, name=f"{prefix}/rows{i}", shape=None) for i, v in enumerate(asked)),
     ]
     numbers, going, *others = [each.name for each in taken]
     inputs = (numbers, going, *([] if _is_limited(body) else [""]), *others)

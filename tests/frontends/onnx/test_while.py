@@ -120,6 +120,15 @@ def test_the_number_of_the_step_is_data() -> None:
     compare(loop(nodes, three=np.array(3)), FEEDS, OTHERS)
 
 
+@pytest.mark.parametrize("name", ["numbers", "going", "state0", "following", "rows0"])
+def test_it_reads_a_value_with_any_name(name: str) -> None:
+    proto = loop([*GROWS, *END, *ROWS], elements=("r",))
+    first, node = proto.graph.node
+    node.name = "a"
+    first.output[0] = node.attribute[0].g.node[0].input[1] = f"a/{name}"
+    compare(proto, FEEDS, OTHERS)
+
+
 def test_it_reads_a_sequence() -> None:
     """Its steps are calls where they return elements."""
     nodes = [*make(("SequenceAt", "all zero", "one"), ("Add", "h one", "k")), *ROWS, *END]
