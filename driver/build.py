@@ -44,8 +44,6 @@ from tessella.runtime.events import PROFILED
 from tessella.runtime.image import Library
 from tessella.runtime.program import (
     Constant,
-    Dimension,
-    Element,
     HostStep,
     NativeStep,
     Program,
@@ -53,6 +51,7 @@ from tessella.runtime.program import (
     Step,
     TensorSpec,
 )
+from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS

@@ -26,9 +26,10 @@ from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
+from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.watch import Watch
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
-from tessella.support.sizes import Expr, Size, Symbol, value_of
+from tessella.support.sizes import Expr, Size, value_of
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -52,33 +53,6 @@ class TensorSpec:
     def at(self, values: Mapping[str, int]) -> TensorSpec:
         """Shape and dtype for values of the symbols."""
         return TensorSpec(tuple(value_of(size, values) for size in self.shape), self.dtype)
-
-
-@dataclass(frozen=True)
-class Dimension:
-    """A symbol of a program, and the dimension of an input that is its value."""
-
-    symbol: Symbol
-    input: int
-    axis: int
-
-    def of(self, arrays: Sequence[Array]) -> int:
-        """The symbol's value for these inputs."""
-        return arrays[self.input].shape[self.axis]
-
-
-@dataclass(frozen=True)
-class Element:
-    """A symbol of a program, and the element of an input that is its value."""
-
-    symbol: Symbol
-    input: int
-    index: int
-    """In row-major order."""
-
-    def of(self, arrays: Sequence[Array]) -> int:
-        """The symbol's value for these inputs."""
-        return int(arrays[self.input].item(self.index))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+"""Where the inputs of a program tell the values of its symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from tessella.support.sizes import Symbol
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A symbol of a program, and the dimension of an input that is its value."""
+
+    symbol: Symbol
+    input: int
+    axis: int
+
+    def of(self, arrays: Sequence[Array]) -> int:
+        """The symbol's value for these inputs."""
+        return arrays[self.input].shape[self.axis]
+
+
+@dataclass(frozen=True)
+class Element:
+    """A symbol of a program, and the element of an input that is its value."""
+
+    symbol: Symbol
+    input: int
+    index: int
+    """In row-major order."""
+
+    def of(self, arrays: Sequence[Array]) -> int:
+        """The symbol's value for these inputs."""
+        return int(arrays[self.input].item(self.index))
