@@ -194,7 +194,9 @@ def _called(step: Step, *operands: Sequence[Any]) -> Sequence[Value]:
         found = FUNCTIONS[step.function](*operands, **step.settings)
         _check(step, found)
     except TessellaError as error:
-        raise error if error.where is not None else error.at(where) from error
+        if error.where is None:
+            error.at(where)
+        raise
     except MemoryError:
         raise
     except Exception as error:

@@ -117,7 +117,9 @@ def _counted(body: LoopBody, trips: Size) -> Sequence[SSAValue | None]:
         if not is_static([trips]):
             raise
         if not 0 < trips <= UNROLLED:
-            raise error if isinstance(error, UnknownValueError) else CutError(call.node) from error
+            if isinstance(error, UnknownValueError):
+                raise
+            raise CutError(call.node) from error
     return _unrolled(LoopBody.of(call, may_split=False), trips)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -192,6 +194,21 @@ def test_an_error_ends_it(failing: Sequence[int], threads: int) -> None:
     compiled = tessella.compile(walk(failing), threads=threads)
     for _ in range(2):
         assert "an index is out of range" in failure(lambda: compiled.run(None, FEEDS))
+
+
+def test_an_error_keeps_no_rows() -> None:
+    """None of those before it, until some garbage is collected."""
+    nodes = make(("Gather", "outer i", "one"), ("Add", "h one", "k"), ("Identity", "c", "again"))
+    compiled = tessella.compile(loop([*nodes, *ROWS], elements=("r",)))
+    kept: list[weakref.ref[ExecutionError]] = []
+    gc.disable()
+    try:
+        compiled.run(None, FEEDS)
+    except ExecutionError as error:
+        kept.append(weakref.ref(error))
+    finally:
+        gc.enable()
+    assert [each() for each in kept] == [None]
 
 
 @pytest.mark.usefixtures("divide_all")
