@@ -21,7 +21,7 @@ from tessella.kernels.elements import FLOATING, FLOATS, INTEGERS, NATIVE, SAME, 
 from tessella.kernels.elementwise import with_code
 from tessella.kernels.registry import native
 from tessella.support.elements import ELEMENTS
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, bounds_of
 
 
 def first(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
@@ -148,11 +148,12 @@ def _declare_where(op: type[reduction.ArgOp], most: str) -> None:
         last: bool = concrete.settings["select_last_index"]
         kept = inner_type(x, kept_shape(x, [axis]))
         found = reduce_axes(k, most, [x], [axis], kept, first, keepdims=False)
-        element = i32 if shape_of(x)[axis] < 1 << 31 else i64
+        _, most_elements = bounds_of(shape_of(x)[axis])
+        element = i32 if most_elements < 1 << 31 else i64
 
         def position(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
             index = s.op(arith.IndexCastOp(s.index(f"d{axis}"), element))
-            none = s.constant(-1 if last else shape_of(x)[axis] - 1, element)
+            none = s.constant(-1 if last else most_elements - 1, element)
             return s.op(arith.SelectOp(_holds(s, *a), index, none))
 
         type = k.result_type(concrete)

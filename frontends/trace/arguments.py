@@ -111,7 +111,7 @@ class Call:
         shapes = tuple([a.shape for a in arrays])
         columns = zip(arrays, self.leaves, strict=True)
         leaves = tuple((a.ndim, a.dtype, type(leaf) in _NUMBERS) for a, leaf in columns)
-        static = tuple((k, cast(Hashable, type(v)), v) for k, v in self.static.items())
+        static = tuple((k, _told_apart(v)) for k, v in self.static.items())
         try:
             hash(static)
         except TypeError as error:
@@ -139,6 +139,15 @@ class Call:
             )
         is_native = array.dtype.isnative
         return array if is_native else array.astype(array.dtype.newbyteorder("="))
+
+
+def _told_apart(value: Any) -> Hashable:
+    """What is equal for static values of the same effect. Numbers of different types are equal to
+    Python, and so are zeros of different signs; NaN is not even equal to itself."""
+    kind = cast(Hashable, type(value))
+    if isinstance(value, tuple):
+        return kind, tuple(map(_told_apart, cast("tuple[Any, ...]", value)))
+    return kind, value.hex() if isinstance(value, float) else value
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

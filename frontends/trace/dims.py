@@ -15,26 +15,53 @@ _MOST = 64
 """Kinds of calls whose shapes are remembered."""
 
 
-class ArgumentDims:
-    """The dimensions of a function's arguments: numbers, or names of those that vary.
+class _Kind:
+    """The shapes of calls of a kind, as far as they are numbers.
 
-    The shapes of the first call of a kind are numbers for good.
+    Of what was true of all calls so far, the first that is true of a call serves it: one call of
+    other shapes does not take programs from those that follow.
     """
+
+    def __init__(self) -> None:
+        self._seen = Seen()
+        self._said: list[tuple[Dimensions, ...]] = []
+        """What was true of all calls, from the first call on. Each is true of more than those
+        before it."""
+
+    def dims(self, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
+        """The dimensions of a call: numbers, or names of sizes that vary."""
+        seen = self._seen.shapes(dict(zip(names, shapes, strict=True)))
+        latest = tuple(seen[name] for name in names)
+        if latest not in self._said:
+            self._said.append(latest)
+        return next((said for said in self._said if _are_true(said, shapes)), latest)
+
+
+def _are_true(dims: Sequence[Dimensions], shapes: Shapes) -> bool:
+    """Whether numbers are as they are said to be, and names have one size each."""
+    sizes: dict[str, int] = {}
+    said = (dim for each in dims for dim in each)
+    found = (size for shape in shapes for size in shape)
+    return all(
+        (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) == size
+        for dim, size in zip(said, found, strict=True)
+    )
+
+
+class ArgumentDims:
+    """The dimensions of a function's arguments: numbers, or names of those that vary."""
 
     def __init__(self, dims: object, parameters: Collection[str]) -> None:
         self._is_fixed = dims == "fixed"
         self._named = _named(dims, parameters)
-        self._kinds: dict[Hashable, tuple[Shapes, Seen]] = {}
-        """The first shapes of each kind, and what is known of all."""
+        self._kinds: dict[Hashable, _Kind] = {}
 
     def of(self, kind: Hashable, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
         """The shapes of a call, as programs are made for them. Raises InputError where dimensions
         of one name differ."""
         if self._is_fixed:
             return shapes
-        first, seen = remembered(self._kinds, kind, _MOST, lambda: (shapes, Seen()))
-        known = seen.shapes(dict(zip(names, shapes, strict=True)))
-        dims = shapes if shapes == first else tuple(known[name] for name in names)
+        dims = remembered(self._kinds, kind, _MOST, _Kind).dims(names, shapes)
         return self._with_names(names, shapes, dims) if self._named else dims
 
     def _with_names(

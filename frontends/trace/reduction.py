@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any, SupportsIndex
@@ -123,8 +124,8 @@ def _var(
     lifted = trace.lift(x)
     value: Any = cast(trace, lifted, _dtype(np.var, lifted, None))
     centred = value - value.mean(axis=axis, keepdims=True)
-    count = math.prod(value.shape[d] for d in as_axes(axis, value.ndim))
-    return (centred * centred).sum(axis=axis, keepdims=keepdims) / (count - ddof)
+    count = math.prod(value.shape[d] for d in as_axes(axis, value.ndim)) - ddof
+    return (centred * centred).sum(axis=axis, keepdims=keepdims) / builtins.max(count, 0)
 
 
 @function

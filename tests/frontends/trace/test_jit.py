@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import subprocess
 import sys
@@ -88,6 +89,22 @@ def test_static_values_of_different_types_differ() -> None:
     double = tessella.jit(lambda x, n: x * n, static_argnames="n")
     x = array((3,), "int64")
     assert [double(x, n).dtype.name for n in (1, 1.0, True)] == ["int64", "float64", "int64"]
+    nested = tessella.jit(lambda x, n: x * n[0], static_argnames="n")
+    assert [nested(x, (n,)).dtype.name for n in (1, 1.0)] == ["int64", "float64"]
+
+
+def test_static_floats_are_told_apart_by_their_bits() -> None:
+    traced: list[float] = []
+
+    @tessella.jit(static_argnames="n", places=["host"])
+    def signed(x: Any, n: float) -> Any:
+        traced.append(n)
+        return x + math.copysign(1, n)
+
+    x = array((3,))
+    for n in (0.0, -0.0, float("nan"), float("nan")):
+        same(signed(x, n), x + np.float32(math.copysign(1, n)))
+    assert len(traced) == 3
 
 
 def test_specialisation() -> None:

@@ -29,12 +29,14 @@ def counted(function: Callable[..., Any], **options: Any) -> tuple[Any, list[Any
 
 
 def test_few_programs_for_many_lengths() -> None:
-    f, traced = counted(lambda x, y: (x - x.mean()) / x.shape[0] + y[0] * x[::-1])
+    def function(x: Any, y: Any) -> Any:
+        return (x - x.mean()) / x.shape[0] + y[0] * x[::-1], x.argmax(), x[::-1].argmin()
+
+    f, traced = counted(function)
     y = array((3,))
-    for size in (40, *range(0, 60, 3)):
+    for size in (40, *range(3, 60, 3)):
         x = array((size,))
-        if size:
-            same(f(x, y), (x - x.mean(dtype=np.float64).astype(np.float32)) / size + y[0] * x[::-1])
+        same(f(x, y), function(x, y))
     assert [x for x, _ in traced] == ["(40,)", "(args_0__0,)", "(args_0__0,)"]
     assert "args[0]:0: open, from 16 to 4095" in str(f.explain())
 
@@ -48,6 +50,24 @@ def test_what_varies_is_open_and_what_was_equal_is_one_size() -> None:
     x, y = array((5, 4)), array((5, 4))
     same(f(x, y), x + y)
     assert len(traced) == 3  # the first shapes keep their program
+
+
+def test_a_call_of_other_shapes_leaves_the_programs_of_those_that_follow() -> None:
+    f, traced = counted(lambda x, y: x + y, places=["host"])
+    for size in (20, 30):
+        f(array((size,)), array((size,)))
+    for other in (1, 17):
+        x, y = array((40,)), array((other,))
+        if other == 1:
+            same(f(x, y), x + y)
+        else:
+            with pytest.raises(TessellaError, match="do not broadcast"):
+                f(x, y)
+    count = len(traced)
+    for size in (50, 60, 20):
+        x = array((size,))
+        same(f(x, x), x + x)
+    assert len(traced) == count
 
 
 def test_a_dtype_or_rank_has_programs_of_its_own() -> None:

@@ -83,6 +83,7 @@ def test_options_of_numpy() -> None:
     agrees(lambda x: np.sum(x, 1, np.float64), x)
     agrees(lambda x: np.mean(x, axis=(0, 1), keepdims=True, dtype="float64"), x)
     agrees(lambda x: np.std(x, axis=0, ddof=1), x)
+    agrees(lambda x: np.var(x, axis=0, ddof=5), x)
     agrees(lambda x: np.argmax(x, keepdims=True), x)
     with pytest.raises(TessellaError, match=r"np\.sum of a traced array does not take 'where'"):
         tessella.jit(lambda x: np.sum(x, where=x > 0))(x)
