@@ -19,7 +19,7 @@ from tessella.driver import kept_source, program_cache, ship
 from tessella.driver.by_value import ByValue, Sizes, Value
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
 from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.open_sizes import OF_MODELS, Openness, OpenSizes
+from tessella.driver.open_sizes import MAX_VERSIONS, OF_MODELS, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.driver.subprograms import (
@@ -65,9 +65,6 @@ Array = npt.NDArray[Any]
 MAX_EXECUTABLES = 8
 """Sets of numbers as shapes, and of values on which shapes depend, that a model keeps programs for,
 beside those for ranges of sizes. The least recently used one is dropped."""
-
-MAX_VERSIONS = 64
-"""Programs for ranges of sizes that a model keeps, if there are so many ranges."""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
@@ -267,12 +264,20 @@ class Model(runnable.Model, Compiled):
                     np.array(all[len(s) :], info.dtype).reshape(s) if i in ranks else None
                     for i, (info, s, all) in enumerate(parts)
                 )
-                self._executable(shapes, [*values])
+                self._compile_version(shapes, [*values])
         except UnknownValueError:
             if self._open.ranks == ranks:
                 raise
         if self._open.versions().keys() != versions.keys():
             self._compile_versions()  # now that more is known of values and ranges
+
+    def _compile_version(self, shapes: Shapes, arrays: Sequence[Array | None]) -> None:
+        """Compile the program for a range of sizes. Not all fit where inputs are read as shapes."""
+        try:
+            self._executable(shapes, arrays)
+        except ShapeError as error:
+            if isinstance(error, UnknownValueError) or not self._open.ranks:
+                raise
 
     def _shapes_in(self, made: Shapes) -> Shapes:
         """The shapes, without the elements after them."""

@@ -56,6 +56,8 @@ FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
 divide even for one operation."""
 OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
 """The ranges of dimensions of models, such as batches and sequences, and of arrays of any kind."""
+MAX_VERSIONS = 64
+"""Programs for ranges of sizes that a model keeps, if there are so many ranges."""
 MOST_TURNS = 4
 """Further ranges of a dimension, where decisions change."""
 
@@ -215,17 +217,25 @@ class OpenSizes:
     def versions(self) -> Mapping[Shapes, Shapes]:
         """What all programs are made for that serve sizes within the bounds, and shapes that each
         serves. All dimensions are open from then on. Raises InputError where each set of sizes has
-        a program."""
+        a program, and where there are more than a model keeps."""
         if self._is_fixed and self._names:
             raise InputError(
                 "the sizes of open dimensions are missing, as each set of sizes has a program",
                 expected=f"sizes of {', '.join(map(repr, self._names))}",
                 hint="model.prepare({name: shape, ..}), or other `dims` than 'fixed'",
             )
+        choices = [self._starts(name) for name in self.names]
+        if (count := prod(map(len, choices))) > MAX_VERSIONS:
+            raise InputError(
+                "the open dimensions have more ranges of sizes than programs are kept for",
+                expected=f"at most {MAX_VERSIONS}",
+                found=f"{count} for {', '.join(map(repr, self.names))}",
+                hint="compile for fewer sizes with `dims`; model.prepare({name: shape, ..}, "
+                "values) compiles one program",
+            )
         self._is_auto, self._open = False, set(self._names)
         self._own.clear()
         self._known.clear()
-        choices = map(self._starts, self.names)
         served = (self._shapes(choice) for choice in product(*choices))
         return {self.made(shapes): shapes for shapes in served if shapes is not None}
 
@@ -290,7 +300,8 @@ class OpenSizes:
             return []
         found: dict[str, str] = {}
         for info, shape in zip(self._inputs, made, strict=True):
-            for name, size in zip(info.shape, shape, strict=True):
+            # elements are known to be sizes once a program has asked for them
+            for name, size in zip(info.shape, shape, strict=False):
                 if isinstance(name, str):
                     found[name] = self._told(name, size)
         return [f"{name}: {text}" for name, text in found.items()]
@@ -315,7 +326,16 @@ class OpenSizes:
     def _sizes(self, shapes: Shapes) -> Mapping[str, int]:
         sizes: dict[str, int] = {}
         for info, shape in zip(self._inputs, shapes, strict=True):
-            sizes |= {d: n for d, n in zip(info.shape, shape, strict=True) if isinstance(d, str)}
+            for name, size in zip(info.shape, shape, strict=True):
+                if isinstance(name, str):
+                    if name in sizes and sizes[name] != size:
+                        raise InputError(
+                            f"the size {name!r} has two values",
+                            where=f"input {info.name!r}",
+                            expected=str(sizes[name]),
+                            found=str(size),
+                        )
+                    sizes[name] = size
         for name, size in sizes.items():
             low, high = self._bounds[name]
             if not low <= size <= high and name not in self._values:

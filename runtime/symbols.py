@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tessella.support.errors import InputError
 from tessella.support.sizes import Symbol
 
 Array = npt.NDArray[Any]
@@ -36,5 +37,14 @@ class Element:
     """In row-major order."""
 
     def of(self, arrays: Sequence[Array]) -> int:
-        """The symbol's value for these inputs."""
-        return int(arrays[self.input].item(self.index))
+        """The symbol's value for these inputs. Raises InputError for one that is out of its range,
+        for which the program was not picked."""
+        value, symbol = int(arrays[self.input].item(self.index)), self.symbol
+        if symbol.low <= value <= symbol.high:
+            return value
+        raise InputError(
+            f"the size {symbol} changed during the call",
+            expected=f"from {symbol.low} to {symbol.high}",
+            found=str(value),
+            hint="no thread may write to an input until the call returns",
+        )

@@ -57,7 +57,18 @@ def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
     else:
         names = (symbol.name for x in arrays for symbol in symbols_of(x.reshape(-1)))
         raise UndecidedSizeError(f"{op.name} needs numbers, and has sizes", names)
-    return [_numbers(np.asarray(result, object), dtype)]
+    found = np.asarray(result, object)
+    if dtype.kind == "u":
+        _check_signs(found)
+    return [_numbers(found, dtype)]
+
+
+def _check_signs(array: Array) -> None:
+    """Raises UndecidedSizeError for sizes below 0: unsigned ones would be large instead."""
+    for size in array.reshape(-1):
+        if size < 0:
+            names = (symbol.name for symbol in symbols_of([size]))
+            raise UndecidedSizeError(f"{size} is below 0, and unsigned", names)
 
 
 def _numbers(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -14,9 +14,12 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import NodeProto, TensorProto
+from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tessella.support.errors import TessellaError
+from tessella.driver.model import MAX_VERSIONS
+from tessella.runtime.program import Program
+from tessella.support.errors import InputError, TessellaError
 from tests.frontends.onnx.models import Array, model, same, value
 from tests.generators.scans import make
 from tests.native import normal
@@ -332,3 +335,65 @@ def test_threads_that_learn_together(compiled: list[str]) -> None:
         thread.join()
     assert not failures
     assert len(compiled) == 2
+
+
+def test_unsigned_sizes_wrap() -> None:
+    """A difference below 0 is a large number."""
+    nodes = make(("Sub", "n twenty", "d"), ("Max", "d five", "m"), ("Min", "m forty", "e"))
+    nodes += make(("Cast", "e", "size"), to=TensorProto.INT64) + make(("Expand", "row size", "y"))
+    numbers = {name: np.array([n], np.uint32) for name, n in (("five", 5), ("forty", 40))}
+    weights = {**numbers, "twenty": np.array([20], np.uint32), "row": np.ones(1, np.float32)}
+    proto = model(nodes, [value("n", [1], np.uint32)], [value("y", None)], weights=weights)
+    program, oracle = tessella.compile(proto, dims={}), ReferenceEvaluator(proto)
+    for n in (50, 30, 19, 20, 21, 16, 15, 2, 1, 0, 100):
+        feeds = {"n": np.array([n], np.uint32)}
+        same(program.run(None, feeds), list(oracle.run(None, feeds)))
+
+
+ROWS = model(
+    [*make(("Slice", "table first n", "rows")), *make(("Add", "rows rows", "y"))],
+    [value("n", [1], np.int64)],
+    [value("y", None)],
+    weights={name: WEIGHTS[name] for name in ("table", "first")},
+)
+
+
+@pytest.mark.parametrize("count", [5000, 1001, -5, 3, 1])
+@pytest.mark.parametrize("is_loaded", [False, True], ids=["compiled", "loaded"])
+def test_a_size_that_another_thread_changes_during_the_call(
+    is_loaded: bool, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Native code does not read more rows than there are."""
+    program: Any = tessella.compile(ROWS, dims={})
+    assert program.run(None, {"n": ints(20)})[0].shape == (20, 4)
+    if is_loaded:
+        program.save(tmp_path / "model.tsl")
+        program = tessella.load(tmp_path / "model.tsl")
+    run = Program.run
+
+    def changed(self: Program, arrays: Sequence[Array], *rest: Any) -> list[Array]:
+        arrays[0][0] = count
+        return run(self, arrays, *rest)
+
+    monkeypatch.setattr(Program, "run", changed)
+    with pytest.raises(InputError, match="changed during the call"):
+        program.run(None, {"n": ints(20)})
+
+
+def test_sizes_that_do_not_fit_are_not_prepared(compiled: list[str]) -> None:
+    nodes = [*make(("Reshape", "row shape", "r")), *make(("Mul", "r r", "y"))]
+    inputs = [value("shape", [2], np.int64)]
+    proto = model(nodes, inputs, [value("y", None)], weights={"row": WEIGHTS["row"]})
+    program = tessella.compile(proto, dims={})
+    program.prepare()
+    check(program, proto, *({"shape": ints(*shape)} for shape in ((1, 4), (4, 1), (2, 2))))
+
+
+def test_more_sizes_than_programs_are_not_prepared(compiled: list[str]) -> None:
+    inputs = [value("shape", [8], np.int64)]
+    nodes = make(("Expand", "row shape", "y"))
+    proto = model(nodes, inputs, [value("y", None)], weights={"row": WEIGHTS["row"]})
+    program = tessella.compile(proto, dims={})
+    with pytest.raises(InputError, match=f"at most {MAX_VERSIONS}"):
+        program.prepare()
+    assert not compiled

@@ -197,6 +197,16 @@ def test_options_of_commands() -> None:
             dims_of([text])
 
 
+def test_a_name_has_one_value() -> None:
+    """An element and a dimension, which another thread may have changed."""
+    inputs = [ValueInfo("x", "float32", ("n",)), ValueInfo("k", "int64", (1,))]
+    sizes = OpenSizes(inputs, {}, elements={1: ("n",)})
+    symbol = Symbol("n", MANY, MOST).size
+    assert sizes.made(((20,), (1, 20))) == ((symbol,), (1, symbol))
+    with pytest.raises(InputError, match="two values"):
+        sizes.made(((20,), (1, 900)))
+
+
 def test_a_range_is_divided_where_a_decision_changes() -> None:
     """The error says at which size; four divisions are the most."""
     sizes = OpenSizes([ValueInfo("x", "float32", ("n",))], {})
