@@ -243,8 +243,7 @@ class OpenSizes:
         """A size of each range."""
         low, high = self._bounds[name]
         begins = {0, 1, *self._ranges, *self._turns.get(self._names[name], ())}
-        starts = dict.fromkeys(max(low, start) for start in sorted(begins))
-        return [start for start in starts if start <= high]
+        return sorted({max(low, start) for start in begins if start <= high})
 
     def _shapes(self, sizes: Sequence[int]) -> Shapes | None:
         """The shapes of the inputs for these sizes of ``names``; None if what follows from them is
