@@ -22,7 +22,7 @@ from tessella.frontends.onnx.model import (
     Value,
 )
 from tessella.frontends.onnx.names import free_names, live_nodes, names_read
-from tessella.frontends.onnx.steps import step
+from tessella.frontends.onnx.steps import names_inside, step
 from tessella.frontends.onnx.unsupported import called_nodes
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.rest import Bounds, Interface, Rest
@@ -61,23 +61,32 @@ class Late:
         if find is not None:
             self.types |= _types(node, find)
 
-    def repeat(self, made: Mapping[str, Node], is_size: Callable[[str], bool]) -> None:
-        """Have the rest make what it reads and what is computed as sizes are, so that its sizes are
-        open there, too. ``made`` are the nodes by their results."""
-
-        def follows(name: str) -> bool:
-            return name in made and is_size(name)
-
-        read = set[str]().union(*map(names_read, self.nodes)) - self.names
-        queue, again = sorted(filter(follows, read)), dict[str, Node]()
-        while queue:
-            node = made[queue.pop()]
-            if node.outputs[0] not in again:
-                again[node.outputs[0]] = node
-                queue += filter(follows, names_read(node))
+    def repeat(self, made: Mapping[str, Node], is_open: Callable[[str], bool]) -> None:
+        """Have the rest and the native code of steps make what they read and what follows from
+        symbols, so that its sizes are open there, too. ``made`` are the nodes by their results."""
         order = {name: i for i, name in enumerate(made)}
-        self.nodes[:0] = sorted(again.values(), key=lambda node: order[node.outputs[0]])
-        self.repeated = {name for node in again.values() for name in node.outputs}
+
+        def makers(read: set[str]) -> list[Node]:
+            queue, again = sorted(n for n in read if is_open(n)), dict[str, Node]()
+            while queue:
+                node = made[queue.pop()]
+                if node.outputs[0] not in again:
+                    again[node.outputs[0]] = node
+                    queue += [name for name in names_read(node) if is_open(name)]
+            return sorted(again.values(), key=lambda node: order[node.outputs[0]])
+
+        def after(inside: Inside) -> Inside:
+            graph = inside.graph
+            nodes = (*makers(free_names(graph)), *graph.nodes)
+            return replace(inside, graph=replace(graph, nodes=nodes))
+
+        again = makers(set[str]().union(*map(names_read, self.nodes)) - self.names)
+        self.nodes[:0] = again
+        self.repeated = {name for node in again for name in node.outputs}
+        self.steps = [
+            (node, find and replace(find, inside=tuple(map(after, find.inside))))
+            for node, find in self.steps
+        ]
 
     def pack(self, name: str, value: Held) -> Mapping[str, SSAValue]:
         """Make a step that puts a value which is no tensor together; what the first subprogram
@@ -95,6 +104,7 @@ class Late:
     def reads(self) -> set[str]:
         """What these nodes read of the first subprogram."""
         steps = set[str]().union(*(names_read(node) for node, _ in self.steps))
+        steps.update(*(names_inside(find) for _, find in self.steps))
         nodes = set[str]().union(*map(names_read, self.nodes)) - self.repeated
         return (steps | nodes) - self.names
 

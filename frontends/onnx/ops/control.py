@@ -71,8 +71,8 @@ ENDLESS = 1 << 62
     "Loop",
     1,
     25,
-    note="steps in Python where its body reads a state that grows, it carries sequences, or its "
-    "body is cut",
+    note="steps in Python where its body reads a state that grows, it carries sequences or reads "
+    "some and returns elements, or its body is cut",
 )
 def loop(call: Call) -> Sequence[SSAValue | None]:
     """The body, with the number of the step, as often as the trip count and the conditions say.

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,25 @@ def test_it_reads_a_value_with_any_name(name: str) -> None:
     node.name = "a"
     first.output[0] = node.attribute[0].g.node[0].input[1] = f"a/{name}"
     compare(proto, FEEDS, OTHERS)
+
+
+def test_it_reads_open_sizes(tmp_path: Path) -> None:
+    """Its chunks are one program for all sizes."""
+    nodes = [*make(("Expand", "step shape", "all"), ("Add", "h all", "k")), *ROWS, *END]
+    proto = loop(nodes, elements=("r",), step=np.array(30, np.float32))
+    proto.graph.node[0].CopyFrom(*make(("Shape", "h0", "shape")))
+    proto.graph.input.pop()
+    proto.graph.input[0].CopyFrom(value("h0", ["n"]))
+    feeds = [{"h0": np.arange(size, dtype=np.float32)} for size in (3, 4, 5, 9)]
+    models.compare(proto, *feeds)
+    compiled = tessella.compile(proto)
+    for each in feeds[:2]:
+        compiled.run(None, each)
+    compiled.save(tmp_path / "a.tsl")
+    loaded = tessella.load(tmp_path / "a.tsl")
+    for each in feeds:
+        for found, wanted in zip(loaded.run(None, each), compiled.run(None, each), strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_it_reads_a_sequence() -> None:
