@@ -76,9 +76,11 @@ class Late:
             return sorted(again.values(), key=lambda node: order[node.outputs[0]])
 
         def after(inside: Inside) -> Inside:
-            graph = inside.graph
-            nodes = (*makers(free_names(graph)), *graph.nodes)
-            return replace(inside, graph=replace(graph, nodes=nodes))
+            graph, again = inside.graph, makers(free_names(inside.graph))
+            own = {v.name for v in graph.inputs}.union(*(node.outputs for node in graph.nodes))
+            if not own.isdisjoint(name for x in again for name in (*x.outputs, *names_read(x))):
+                return inside  # these names stand for other values there
+            return replace(inside, graph=replace(graph, nodes=(*again, *graph.nodes)))
 
         again = makers(set[str]().union(*map(names_read, self.nodes)) - self.names)
         self.nodes[:0] = again

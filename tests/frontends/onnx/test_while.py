@@ -132,13 +132,26 @@ def test_it_reads_a_value_with_any_name(name: str) -> None:
     compare(proto, FEEDS, OTHERS)
 
 
-def test_it_reads_open_sizes(tmp_path: Path) -> None:
-    """Its chunks are one program for all sizes."""
+def reads_open_sizes(name: str) -> onnx.ModelProto:
+    """A loop in a model with a size that has this name."""
     nodes = [*make(("Expand", "step shape", "all"), ("Add", "h all", "k")), *ROWS, *END]
     proto = loop(nodes, elements=("r",), step=np.array(30, np.float32))
-    proto.graph.node[0].CopyFrom(*make(("Shape", "h0", "shape")))
+    proto.graph.node[1].name = "a"
+    proto.graph.node[0].CopyFrom(*make(("Identity", name, "shape")))
+    proto.graph.node.insert(0, *make(("Shape", "h0", name)))
     proto.graph.input.pop()
     proto.graph.input[0].CopyFrom(value("h0", ["n"]))
+    return proto
+
+
+@pytest.mark.parametrize("name", ["a/numbers", "a/going", "a/following"])
+def test_it_reads_an_open_size_with_any_name(name: str) -> None:
+    models.compare(reads_open_sizes(name), {"h0": FEEDS["x"]}, {"h0": FEEDS["x"][:2]})
+
+
+def test_it_reads_open_sizes(tmp_path: Path) -> None:
+    """Its chunks are one program for all sizes."""
+    proto = reads_open_sizes("size")
     feeds = [{"h0": np.arange(size, dtype=np.float32)} for size in (3, 4, 5, 9)]
     models.compare(proto, *feeds)
     compiled = tessella.compile(proto)
