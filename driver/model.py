@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
-from tessella.driver import kept_source, program_cache, ship
-from tessella.driver.by_value import ByValue, Sizes, Value
-from tessella.driver.compiling import Progress, Timings, memory_to_compile, quiet, total
+from tessella.driver import ship
+from tessella.driver.by_value import ByValue, Sizes
+from tessella.driver.compiling import Progress, quiet, total
+from tessella.driver.executable import (
+    Executable,
+    Key,
+    compile_ahead,
+    compiled_rest,
+    shapes_in,
+)
 from tessella.driver.in_calls import CompilesInCalls
+from tessella.driver.making import Making, stored
 from tessella.driver.open_sizes import MAX_VERSIONS, OF_MODELS, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
-from tessella.driver.subprograms import (
-    RunningRest,
-    Sources,
-    interfaces,
-    sources,
-    sources_again,
-)
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
 from tessella.runtime.artifact import Compiled as Stored
-from tessella.runtime.artifact import CompiledModel, CompiledSubprogram
+from tessella.runtime.artifact import CompiledModel
 from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
-from tessella.runtime.rest import Interface, Rest
-from tessella.runtime.signature import Dimensions, ValueInfo, fits
+from tessella.runtime.rest import Interface
+from tessella.runtime.signature import Dimensions, fits
 from tessella.support import fork
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
@@ -49,16 +49,11 @@ from tessella.support.errors import (
     UnknownValueError,
 )
 from tessella.support.logs import debug, info
-from tessella.support.memory import give_back
-from tessella.support.sizes import Symbol, UndecidedSizeError, symbols_of
+from tessella.support.sizes import symbols_of
 
 if TYPE_CHECKING:
-    from tessella.dialects.graph import Graph, Source
-    from tessella.driver.build import StagedProgram
-    from tessella.runtime.events import Work
+    from tessella.dialects.graph import Source
     from tessella.runtime.explanation import Explanation
-
-# the compiler is imported where it is needed: a program that is found on disk does without
 
 Array = npt.NDArray[Any]
 
@@ -75,87 +70,6 @@ _HINT_OF_PARTS = (
     "model.prepare() compiles ahead of calls what has types and sizes that are known before, and "
     "model.explain() says why a size is a number"
 )
-
-
-class Key(NamedTuple):
-    """What a program is made for."""
-
-    made: Shapes
-    """The shapes of inputs; elements that are sizes come after them."""
-    values: tuple[Value, ...] = ()
-    """Of the inputs whose values shapes depend on. The program does not take these inputs."""
-    sizes: tuple[Sizes, ...] = ()
-    """Of inputs whose elements are sizes that are open."""
-
-    @property
-    def known(self) -> Mapping[str, Array]:
-        """The values by name."""
-        return {value.name: value.array for value in (*self.values, *self.sizes)}
-
-
-@dataclass
-class Executable:
-    """A program, and what it is made for."""
-
-    key: Key
-    program: Program
-    timings: Mapping[str, float]
-    """Seconds that each step of its compilation took."""
-    lower: Callable[[], StagedProgram]
-    """Makes the stages again."""
-    known: StagedProgram | None = None
-    """The stages, if they are kept."""
-    rest: RunningRest[Model] | None = None
-    """What follows, if the program is cut."""
-    passed: frozenset[int] = frozenset()
-    """The inputs that the program does not take as they are no tensors."""
-    sizes: Sequence[str] = ()
-    """What each dimension that the model leaves open is in the program, and why."""
-    structure: object = None
-    """How the frontend puts the results together, if it does."""
-
-    @property
-    def lowered(self) -> StagedProgram:
-        """The stages, which are made again on demand if they are not kept."""
-        if self.known is None:
-            self.known = self.lower()
-        return self.known
-
-    @cached_property
-    def explanation(self) -> Explanation:
-        """Made on demand: the candidates that were not picked are found again."""
-        from tessella.driver.explain import explain
-
-        values = [str(value) for value in self.key.values]
-        return explain(self.lowered.stages, values, self.sizes)
-
-    @property
-    def full_explanation(self) -> Explanation:
-        """With that of the subprograms that were compiled last."""
-        explanation = self.explanation
-        return explanation if self.rest is None else with_subprograms(explanation, self.rest)
-
-    @cached_property
-    def work(self) -> Mapping[str, Work]:
-        """What the kernels have to do, for profiles."""
-        from tessella.driver.work import work_of
-
-        return work_of(self.lowered.stages, self.lowered.target)
-
-    def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
-        """The outputs of the program for all inputs of the model."""
-        if self.key.values or self.passed:
-            known = self.passed.union(value.index for value in self.key.values)
-            arrays = [array for i, array in enumerate(arrays) if i not in known]
-        return self.program.run(arrays, threads, out)
-
-    def forget(self) -> None:
-        """Keep no stages, which take more memory than the program."""
-        if self.known is not None:
-            self.known = None
-            self.__dict__.pop("explanation", None)
-            self.__dict__.pop("work", None)
-            gc.collect()  # they are one large cycle
 
 
 class Model(runnable.Model, Compiled):
@@ -258,7 +172,7 @@ class Model(runnable.Model, Compiled):
         ranks, versions = self._open.ranks, self._open.versions()
         try:
             for each in versions.values():
-                shapes = self._shapes_in(each)
+                shapes = shapes_in(self.inputs, each)
                 parts = zip(self.inputs, shapes, each, strict=True)
                 values = (
                     np.array(all[len(s) :], info.dtype).reshape(s) if i in ranks else None
@@ -278,11 +192,6 @@ class Model(runnable.Model, Compiled):
         except ShapeError as error:
             if isinstance(error, UnknownValueError) or not self._open.ranks:
                 raise
-
-    def _shapes_in(self, made: Shapes) -> Shapes:
-        """The shapes, without the elements after them."""
-        pairs = zip(self.inputs, made, strict=True)
-        return tuple(sizes[: len(info.shape)] for info, sizes in pairs)
 
     def _compile_subprograms(self) -> None:
         """Compile what follows cuts, as far as its types are known."""
@@ -314,20 +223,7 @@ class Model(runnable.Model, Compiled):
     def _with_rest(self, made: Executable, explained: bool) -> Stored:
         rest = None if made.rest is None else compiled_rest(made.rest, explained=explained)
         known = (made.full_explanation, made.work) if explained else (None, None)
-        return self._stored(made.key, made.program, *known, rest)
-
-    def _stored(
-        self,
-        key: Key,
-        program: Program,
-        explanation: Explanation | None = None,
-        work: Mapping[str, Work] | None = None,
-        rest: Rest[CompiledSubprogram] | None = None,
-    ) -> Stored:
-        values = {value.index: value.data for value in key.values}
-        sizes = {each.index: each.elements for each in key.sizes}
-        shapes, known = self._shapes_in(key.made), (explanation, work, rest, sizes)
-        return ship.compiled(shapes, values, program, self._options, *known)
+        return stored(self.inputs, made.key, made.program, self._options, *known, rest)
 
     def as_text(self, stage: str = "nn") -> str:
         """The program at a stage: nn, placed, tile, loops, llvm or asm."""
@@ -473,128 +369,21 @@ class Model(runnable.Model, Compiled):
         self._known.add(hash(key))
 
     def _compile(self, key: Key) -> Executable:
-        symbols = sorted(symbols_of(size for sizes in key.made for size in sizes))
-        if not symbols or self._source is None:
-            return self._compiled(key, symbols)
-        kept = program_cache.key(self._source.fingerprint, (key, *symbols), self._options)
-        refused = program_cache.refusal(kept)
-        if refused is not None:
-            raise refused
-        try:
-            return self._compiled(key, symbols)
-        except (UnknownValueError, ResourceError):
-            raise
-        except Exception as error:
-            known = isinstance(error, UndecidedSizeError)
-            program_cache.refuse(kept, error if known else UndecidedSizeError(str(error), ()))
-            raise
-
-    def _compiled(self, key: Key, symbols: Sequence[Symbol]) -> Executable:
         source = self._source
-        options = replace(self._options, several=self._open.is_one_of_several(key.made))
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.made}")
-        each = zip(self.inputs, self._shapes_in(key.made), strict=True)
-        shapes, values = {info.name: shape for info, shape in each}, key.known
-        made_for = key, *symbols
-        kept = program_cache.key(source.fingerprint, made_for, options)
-        name = None if source.fingerprint is None else repr((source.fingerprint, made_for))
-
-        def imported() -> Graph:
-            with memory_to_compile():
-                return source.graph(shapes, values)
-
-        def lowered_again() -> StagedProgram:
-            from tessella.driver.build import lower
-
-            with memory_to_compile():
-                graph = imported()
-                lowered = lower(graph, options, start=graph.stage)
-            lowered.weights.keep(set())
-            return lowered
-
-        with memory_to_compile():
-            timings = Timings()
-            with timings.of("fetch"):
-                found = program_cache.fetch(kept)
-            if found is not None:
-                program, after = found
-                rest = subprograms_of(after, sources_again(imported), options, name)
-                return Executable(key, program, timings, lowered_again, rest=rest)
-            from tessella.driver.build import compile_graph
-
-            timings = Timings()
-            with timings.of("import"):
-                graph = imported()
-            built = compile_graph(graph, options, self._progress)
-            timings.update(built.lowered.timings)
-            after = interfaces(graph)
-            with timings.of("store"):
-                if options.pick == "measure":  # what it depends on was made only now
-                    kept = program_cache.key(source.fingerprint, made_for, options)
-                known = None if after is None else after.over(CompiledSubprogram)
-                made = self._stored(key, built.program, rest=known)
-                program_cache.store(kept, self.inputs, self.outputs, made)
-        rest = subprograms_of(after, sources(graph), options, name)
-        lowered = built.lowered
-        lowered.weights.keep(set())
-        give_back()
+        options = replace(self._options, several=self._open.is_one_of_several(key.made))
         # the source of a model with one program is not kept, and nor are its stages forgotten
         varies = self._symbolic or key.values or key.sizes
-        again = lowered_again if varies else lambda: lowered
-        made = Executable(key, built.program, timings, again, lowered, rest)
-        made.structure = graph.structure
-        return made
+        return Making(
+            source, self.inputs, self.outputs, key, options, part_of_model, forgets=bool(varies)
+        ).run(self._progress)
 
 
-def subprograms_of(
-    rest: Rest[Interface] | None, sources: Sources, options: Options, program: str | None = None
-) -> RunningRest[Model] | None:
-    """What follows the first subprogram of a program, as models. ``program`` identifies it, if that
-    is to be kept."""
-    if rest is None:
-        return None
-
-    def source(number: int, infos: tuple[ValueInfo, ...]) -> Source:
-        return kept_source.inner(program, number, infos, lambda: sources(number, infos))
-
-    return RunningRest(rest, source, partial(_subprogram, options))
-
-
-def _subprogram(options: Options, source: Source, interface: Interface) -> Model:
+def part_of_model(options: Options, source: Source, interface: Interface) -> Model:
     """A model of a subprogram, whose sizes stay open, some of them within bounds."""
     elements = interface.elements
     shapes = (*(info.shape for info in source.inputs), *elements.values())
     names = {d for shape in shapes for d in shape}
     openness = {n: b for n, b in interface.bounds.items() if n in names}
     return Model(source, options, openness=openness, elements=elements, is_inner=True)
-
-
-def compile_ahead(rest: RunningRest[Model]) -> Sequence[str]:
-    """Compile what can be before a call; what cannot, and why."""
-    missing: list[str] = []
-    for where, subprogram in rest.subprograms():
-        try:
-            model = subprogram.ahead()
-            if model is None:
-                missing.append(f"what is {where} has types that only a call tells")
-            else:
-                model.prepare()
-        except UnknownValueError as error:
-            missing.append(f"what is {where} needs values: {error.what}")
-    return missing
-
-
-def with_subprograms(explanation: Explanation, rest: RunningRest[Model]) -> Explanation:
-    """That of a program, with those of its subprograms that were compiled last."""
-    others = [(where, each.explain()) for where, each in rest.models()]
-    return replace(explanation, subprograms=others) if others else explanation
-
-
-def compiled_rest(rest: RunningRest[Model], *, explained: bool = False) -> Rest[CompiledSubprogram]:
-    """What is compiled of subprograms, as it is stored."""
-    return rest.program.rest.over(
-        lambda each: CompiledSubprogram(
-            each.interface, [model.compiled(explained=explained) for model in each.models.made()]
-        )
-    )

@@ -108,13 +108,10 @@ def _program(
     progress: Progress,
 ) -> Compiled:
     from tessella.driver.build import build
+    from tessella.driver.executable import compile_ahead, compiled_rest, with_subprograms
     from tessella.driver.explain import explain
-    from tessella.driver.model import (
-        compile_ahead,
-        compiled_rest,
-        subprograms_of,
-        with_subprograms,
-    )
+    from tessella.driver.making import subprograms_of
+    from tessella.driver.model import part_of_model
     from tessella.driver.work import work_of
 
     with memory_to_compile():
@@ -124,7 +121,7 @@ def _program(
         explanation = explain(built.lowered.stages)
         work = work_of(built.lowered.stages, built.lowered.target)
     rest = None
-    running = subprograms_of(interfaces(graph), sources(graph), options)
+    running = subprograms_of(interfaces(graph), sources(graph), options, part_of_model)
     if running is not None:
         missing = compile_ahead(running)
         if missing:

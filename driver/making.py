@@ -1,0 +1,179 @@
+"""How a program of a model is made: it is fetched from disk, or compiled and kept there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from tessella.driver import kept_source, program_cache, ship
+from tessella.driver.compiling import Progress, Timings, memory_to_compile
+from tessella.driver.executable import Executable, Key
+from tessella.driver.options import Options
+from tessella.driver.subprograms import (
+    RunningRest,
+    Sources,
+    interfaces,
+    sources,
+    sources_again,
+)
+from tessella.runtime.artifact import Compiled as Stored
+from tessella.runtime.artifact import CompiledSubprogram
+from tessella.runtime.program import Program
+from tessella.runtime.rest import Interface, Rest
+from tessella.runtime.signature import ValueInfo
+from tessella.support.errors import ResourceError, UnknownValueError
+from tessella.support.memory import give_back
+from tessella.support.sizes import UndecidedSizeError, symbols_of
+
+if TYPE_CHECKING:
+    from tessella.dialects.graph import Graph, Source
+    from tessella.driver.build import StagedProgram
+    from tessella.driver.model import Model
+    from tessella.runtime.events import Work
+    from tessella.runtime.explanation import Explanation
+
+# the compiler is imported where it is needed: a program that is found on disk does without
+
+Part = Callable[[Options, "Source", Interface], "Model"]
+"""Makes a model of a subprogram, whose source this is."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """The making of one program."""
+
+    source: Source
+    inputs: Sequence[ValueInfo]
+    outputs: Sequence[ValueInfo]
+    key: Key
+    options: Options
+    part: Part
+    forgets: bool
+    """Whether the stages may be forgotten, as the source makes them again."""
+
+    def run(self, progress: Progress) -> Executable:
+        """The program. Raises UndecidedSizeError for one that cannot be compiled with symbols, as
+        far as that is known."""
+        if not self._symbols:
+            return self._fetched() or self._compiled(progress)
+        kept = self._kept()
+        refused = program_cache.refusal(kept)
+        if refused is not None:
+            raise refused
+        try:
+            return self._fetched() or self._compiled(progress)
+        except (UnknownValueError, ResourceError):
+            raise
+        except Exception as error:
+            known = isinstance(error, UndecidedSizeError)
+            program_cache.refuse(kept, error if known else UndecidedSizeError(str(error), ()))
+            raise
+
+    @cached_property
+    def _symbols(self) -> Sequence[object]:
+        return sorted(symbols_of(size for sizes in self.key.made for size in sizes))
+
+    @property
+    def _made_for(self) -> Sequence[object]:
+        return self.key, *self._symbols
+
+    def _kept(self) -> str | None:
+        """The key of the program on disk."""
+        return program_cache.key(self.source.fingerprint, tuple(self._made_for), self.options)
+
+    def _graph(self) -> Graph:
+        shapes = zip(self.inputs, self.key.shapes(self.inputs), strict=True)
+        with memory_to_compile():
+            return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
+
+    def _lowered(self) -> StagedProgram:
+        """The stages, made again."""
+        from tessella.driver.build import lower
+
+        with memory_to_compile():
+            graph = self._graph()
+            lowered = lower(graph, self.options, start=graph.stage)
+        lowered.weights.keep(set())
+        return lowered
+
+    def _fetched(self) -> Executable | None:
+        timings = Timings()
+        with memory_to_compile(), timings.of("fetch"):
+            found = program_cache.fetch(self._kept())
+        if found is None:
+            return None
+        program, after = found
+        rest = self._rest(after, sources_again(self._graph))
+        return Executable(self.key, program, timings, self._lowered, rest=rest)
+
+    def _compiled(self, progress: Progress) -> Executable:
+        from tessella.driver.build import compile_graph
+
+        timings = Timings()
+        with memory_to_compile():
+            with timings.of("import"):
+                graph = self._graph()
+            built = compile_graph(graph, self.options, progress)
+            timings.update(built.lowered.timings)
+            after = interfaces(graph)
+            with timings.of("store"):
+                self._store(built.program, after)
+        lowered = built.lowered
+        lowered.weights.keep(set())
+        give_back()
+        return Executable(
+            self.key,
+            built.program,
+            timings,
+            self._lowered if self.forgets else lambda: lowered,
+            lowered,
+            self._rest(after, sources(graph)),
+            structure=graph.structure,
+        )
+
+    def _store(self, program: Program, after: Rest[Interface] | None) -> None:
+        rest = None if after is None else after.over(CompiledSubprogram)
+        made = stored(self.inputs, self.key, program, self.options, rest=rest)
+        # with pick="measure", the key depends on what was measured only now
+        program_cache.store(self._kept(), self.inputs, self.outputs, made)
+
+    def _rest(self, after: Rest[Interface] | None, sources: Sources) -> RunningRest[Model] | None:
+        source = self.source.fingerprint
+        name = None if source is None else repr((source, tuple(self._made_for)))
+        return subprograms_of(after, sources, self.options, self.part, name)
+
+
+def subprograms_of(
+    rest: Rest[Interface] | None,
+    sources: Sources,
+    options: Options,
+    part: Part,
+    program: str | None = None,
+) -> RunningRest[Model] | None:
+    """What follows the first subprogram of a program, as models. ``program`` identifies it, if that
+    is to be kept."""
+    if rest is None:
+        return None
+
+    def source(number: int, infos: tuple[ValueInfo, ...]) -> Source:
+        return kept_source.inner(program, number, infos, lambda: sources(number, infos))
+
+    return RunningRest(rest, source, partial(part, options))
+
+
+def stored(
+    inputs: Sequence[ValueInfo],
+    key: Key,
+    program: Program,
+    options: Options,
+    explanation: Explanation | None = None,
+    work: Mapping[str, Work] | None = None,
+    rest: Rest[CompiledSubprogram] | None = None,
+) -> Stored:
+    """A program of a model with these inputs, as it is stored."""
+    values = {value.index: value.data for value in key.values}
+    sizes = {each.index: each.elements for each in key.sizes}
+    known = explanation, work, rest, sizes
+    return ship.compiled(key.shapes(inputs), values, program, options, *known)
