@@ -61,18 +61,22 @@ class Late:
         if find is not None:
             self.types |= _types(node, find)
 
-    def repeat(self, made: Mapping[str, Node], is_open: Callable[[str], bool]) -> None:
-        """Have the rest and the native code of steps make what they read and what follows from
-        symbols, so that its sizes are open there, too. ``made`` are the nodes by their results."""
+    def repeat(self, made: Mapping[str, Node], is_size: Callable[[str], bool]) -> None:
+        """Have the rest and the native code of steps make what they read and what is computed as
+        sizes are, so that its sizes are open there, too. ``made`` are the nodes by their
+        results."""
         order = {name: i for i, name in enumerate(made)}
 
+        def follows(name: str) -> bool:
+            return name in made and is_size(name)
+
         def makers(read: set[str]) -> list[Node]:
-            queue, again = sorted(n for n in read if is_open(n)), dict[str, Node]()
+            queue, again = sorted(filter(follows, read)), dict[str, Node]()
             while queue:
                 node = made[queue.pop()]
                 if node.outputs[0] not in again:
                     again[node.outputs[0]] = node
-                    queue += [name for name in names_read(node) if is_open(name)]
+                    queue += filter(follows, names_read(node))
             return sorted(again.values(), key=lambda node: order[node.outputs[0]])
 
         def after(inside: Inside) -> Inside:
