@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 Part = Callable[[Options, "Source", Interface], "Model"]
 """Makes a model of a subprogram, whose source this is."""
 
+NO_REFUSAL = ResourceError, OSError
+"""What may end the making of a program that is possible."""
+
 
 @dataclass(frozen=True)
 class Making:
@@ -64,7 +67,7 @@ class Making:
             raise refused
         try:
             return self._fetched() or self._compiled(progress)
-        except (UnknownValueError, ResourceError):
+        except (UnknownValueError, *NO_REFUSAL):
             raise
         except Exception as error:
             known = isinstance(error, UndecidedSizeError)

@@ -362,6 +362,22 @@ def test_a_model_that_is_wrong_is_no_entry(cache: Path) -> None:
 # ** the form **
 
 
+def test_what_ends_a_compilation_does_not_close_sizes(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tessella.compile(scaled(2.0, "n"), dims={})
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tessella.driver.build.compile_graph", fail)
+        with pytest.raises(OSError, match="disk full"):
+            model(ones(20))
+    np.testing.assert_array_equal(model(ones(20)), want(2.0, 20))
+    assert "n: open, from 16" in str(model.explain())
+
+
 def test_settings_come_back() -> None:
     settings: dict[str, Any] = {
         "a": None,
