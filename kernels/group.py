@@ -56,7 +56,7 @@ class GroupLowering(ABC):
 
     @abstractmethod
     def stored(self, splat: SplatOp) -> SSAValue:
-        """A splat as a weight."""
+        """A splat that is in memory."""
 
     def argument(self, value: SSAValue) -> SSAValue:
         """The kernel's argument for a tensor outside."""

@@ -32,6 +32,7 @@ from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type, type_of
 from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
+from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import CallOp, KernelOp, ScanOp, SegmentOp, ViewOp, same_memory
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import VIEW_KERNEL
@@ -90,9 +91,10 @@ class KernelTable:
 class _Group(GroupLowering):
     """Lowers the ops of one group. Weights and views are inserted before it in the segment."""
 
-    def __init__(self, weights: WeightStore, anchor: Operation) -> None:
+    def __init__(self, weights: WeightStore, table: KernelTable, anchor: Operation) -> None:
         super().__init__()
         self.weights = weights
+        self.table = table
         self.anchor = anchor
 
     def weight(self, array: Array, hint: str) -> SSAValue:
@@ -115,13 +117,12 @@ class _Group(GroupLowering):
         return self.weight(made, f"{value.name_hint or 'weight'}.part")
 
     def stored(self, splat: SplatOp) -> SSAValue:
-        """A splat as a weight."""
-        array = np.ascontiguousarray(splat_array(splat))
-        return self._inserted(WeightOp(self.weights.add("splat", array), tensor_type(splat.res)))
+        """A splat that is in memory."""
+        return self._inserted(_in_memory(splat, self.weights, self.table))
 
-    def _inserted(self, op: WeightOp | ViewOp) -> SSAValue:
+    def _inserted(self, op: WeightOp | ViewOp | CallOp) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        return op.res
+        return op.results[0]
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _convert_segment(segment: SegmentOp, weights: WeightStore, table: KernelTabl
         if isinstance(op, ConstantOp) and op.res.first_use is None:
             Rewriter.erase_op(op)
         elif isinstance(op, SplatOp):
-            _splat_to_weight(op, weights)
+            _keep_in_memory(op, weights, table)
 
 
 def _converted(
@@ -189,17 +190,30 @@ def _view(source: SSAValue, type: Tensor, op: Operation) -> ViewOp:
     return ViewOp(source, type)
 
 
-def _splat_to_weight(op: SplatOp, weights: WeightStore) -> None:
-    """A splat that is returned or viewed must be in memory."""
-    array = np.ascontiguousarray(splat_array(op))
-    weight = WeightOp(weights.add("splat", array), tensor_type(op.res))
-    Rewriter.insert_op(weight, InsertPoint.before(op))
-    op.res.replace_all_uses_with(weight.res)
+def _keep_in_memory(op: SplatOp, weights: WeightStore, table: KernelTable) -> None:
+    """A splat that is returned, viewed or carried by a loop must be in memory."""
+    new = _in_memory(op, weights, table)
+    Rewriter.insert_op(new, InsertPoint.before(op))
+    op.res.replace_all_uses_with(new.results[0])
     Rewriter.erase_op(op)
 
 
+def _in_memory(splat: SplatOp, weights: WeightStore, table: KernelTable) -> WeightOp | CallOp:
+    """A splat as a weight; as a call of a kernel that fills a tensor where its shape is open."""
+    type = tensor_type(splat.res)
+    if is_static(type.get_shape()):
+        array = np.ascontiguousarray(splat_array(splat))
+        return WeightOp(weights.add("splat", array), type)
+    group = _Group(weights, table, splat)
+    group.names, group.nodes = ["splat"], [splat.name]
+    number, element = splat.number, type.element_type
+    return table.call(
+        group, [group.builder.map([], type, lambda s, _: s.constant(number, element))]
+    )
+
+
 def _convert_fused(op: FusedOp, weights: WeightStore, table: KernelTable) -> CallOp:
-    group = _Group(weights, op)
+    group = _Group(weights, table, op)
     for argument, value in zip(op.body.block.args, op.inputs, strict=True):
         group.values[argument] = group.argument(value)
     for inner in op.body.block.ops:
@@ -211,7 +225,7 @@ def _convert_fused(op: FusedOp, weights: WeightStore, table: KernelTable) -> Cal
 
 
 def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallOp:
-    group = _Group(weights, op)
+    group = _Group(weights, table, op)
     for value in op.operands:
         if value not in group.values:
             group.values[value] = group.argument(value)
@@ -220,7 +234,7 @@ def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallO
 
 
 def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallOp:
-    group = _Group(weights, op)
+    group = _Group(weights, table, op)
     group.names, group.nodes = ["cast"], [op.name]
     type = tensor_type(op.res)
     result = group.builder.map(
@@ -238,7 +252,7 @@ def relayout(
 ) -> CallOp:
     """A call of a kernel that copies a value to another layout."""
     assert place is not None
-    group = _Group(weights, anchor)
+    group = _Group(weights, table, anchor)
     group.names, group.nodes = ["relayout"], ["place.relayout"]
     argument = group.argument(source)
     result = group.builder.map(

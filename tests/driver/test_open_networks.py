@@ -298,3 +298,18 @@ def test_graph_networks(pool: str, compiled: list[str]) -> None:
 def on_host(model: Model) -> list[str]:
     """The ops that run in NumPy."""
     return [str(entry["op"]) for entry in model.explain().ops if entry["kernel"] == "host"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.bool_])
+def test_equal_elements_of_an_open_shape(dtype: Any) -> None:
+    """No weight has them: they are written for the sizes of the call."""
+    net, element = Network(), helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    one = numpy_helper.from_array(np.ones(1, dtype))
+    net.add("ConstantOfShape", net.add("Shape", "x"), outputs=["y"], value=one)
+    proto = net.model({"x": (FLOAT, ["n", 3])}, {"y": (element, ["n", 3])})
+    model = tessella.compile(proto, dims={})
+    for count in (2, 15, 40):
+        found = model(np.zeros((count, 3), np.float32))
+        np.testing.assert_array_equal(found, np.ones((count, 3), dtype), strict=True)
+        [told] = model.explain().sizes
+        assert told.startswith("n: open")
