@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, IntAttr, IntegerAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FunctionType,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -70,7 +78,13 @@ def _opened(attribute: Any, sizes: Mapping[int, Size]) -> Any:
         return FunctionType.from_lists(*([_opened(t, sizes) for t in end] for end in ends))
     if isinstance(attribute, IntegerAttr) and attribute.value.data in sizes:
         return to_attribute(sizes[attribute.value.data])
+    if isinstance(attribute, DenseArrayBase) and attribute.elt_type == i64:
+        return to_attribute(tuple(_exact(number, sizes) for number in attribute.get_values()))
     return attribute
+
+
+def _exact(number: Any, sizes: Mapping[int, Size]) -> Size:
+    return sizes.get(number, number)
 
 
 def _size(size: int, sizes: Mapping[int, Size]) -> Size:
