@@ -9,7 +9,8 @@
     %y = tile.call @relu_0(%x) : tensor<4xf32, #p>
 
 An op whose result is its operand's memory (kernel ``view``, or a change of layout that moves no
-element) becomes a `tile.view`. `nn.scan` becomes a `tile.scan` of the segment that its function is.
+element) becomes a `tile.view`. A splat that must be in memory becomes a weight, or a kernel where
+its shape is open. `nn.scan` becomes a `tile.scan` of the segment that its function is.
 """
 
 from __future__ import annotations

@@ -112,6 +112,26 @@ tile.segment @segment_0(%x: !t) -> (!r, !t, !v) {
 
 // -----
 
+// One of an open shape is written by a kernel.
+
+// CHECK-LABEL: builtin.module
+// CHECK-NEXT:  tile.kernel @splat_0() -> (tensor<[n]x4xf32, #nchw>)
+// CHECK-NEXT:    %[[FULL:.*]] = tile.contract = [d0: n, d1: 4] () -> [d0, d1] {
+// CHECK-NEXT:      %[[TWO:.*]] = arith.constant 2.000000e+00 : f32
+// CHECK-NEXT:      tile.yield %[[TWO]]
+// CHECK:       tile.segment @segment_0
+// CHECK-NEXT:    %s = tile.call @splat_0()
+// CHECK-NEXT:    tile.return %s
+#p = #place.at<x86, f32, nchw>
+builtin.module attributes {symbols = [#nn.symbol<n, 2 to 15>]} {
+  tile.segment @segment_0(%x: tensor<[n]x4xf32, #p>) -> (tensor<[n]x4xf32, #p>) {
+    %s = nn.splat 2.0 : f32 : tensor<[n]x4xf32, #p>
+    tile.return %s : tensor<[n]x4xf32, #p>
+  }
+}
+
+// -----
+
 // An operand that is read twice is one argument. A relayout is a copy into another order. A view
 // has no code.
 
