@@ -15,6 +15,7 @@ from tessella.dialects.graph import Graph
 from tessella.driver import build
 from tessella.driver.options import make_options
 from tessella.runtime import program as runtime
+from tessella.runtime import watch
 from tessella.runtime.image import Image, Library
 from tessella.runtime.pool import ENTER, GROW, LINE, POOL, TABLE, TEAM_BYTES, Team
 from tessella.runtime.program import Program
@@ -87,6 +88,8 @@ def emulate(monkeypatch: pytest.MonkeyPatch, seed: int = 0) -> None:
     monkeypatch.setattr(runtime, "_SEGMENT", emulator.segment)
     monkeypatch.setattr(POOL, "team", emulator.team)
     monkeypatch.setattr(targets, "can_run", lambda target: True)
+    # the functions that loops would call are those of this machine
+    monkeypatch.setattr(watch, "_clock", lambda: 0)
 
 
 def compiled(graph: Graph, seed: int, monkeypatch: pytest.MonkeyPatch) -> Program:
