@@ -79,12 +79,12 @@ class Making:
         return sorted(symbols_of(size for sizes in self.key.made for size in sizes))
 
     @property
-    def _made_for(self) -> Sequence[object]:
+    def _made_for(self) -> tuple[object, ...]:
         return self.key, *self._symbols
 
     def _kept(self) -> str | None:
         """The key of the program on disk."""
-        return program_cache.key(self.source.fingerprint, tuple(self._made_for), self.options)
+        return program_cache.key(self.source.fingerprint, self._made_for, self.options)
 
     def _graph(self) -> Graph:
         shapes = zip(self.inputs, self.key.shapes(self.inputs), strict=True)
@@ -144,7 +144,7 @@ class Making:
 
     def _rest(self, after: Rest[Interface] | None, sources: Sources) -> RunningRest[Model] | None:
         source = self.source.fingerprint
-        name = None if source is None else repr((source, tuple(self._made_for)))
+        name = None if source is None else repr((source, self._made_for))
         return subprograms_of(after, sources, self.options, self.part, name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -146,6 +146,8 @@ class TracedNumber(Dispatched):
     """
 
     __slots__ = ("symbols", "trace")
+    STANDS_FOR: ClassVar[type[Any]]
+    """The type of Python's."""
 
     def __init__(self, trace: Trace, symbols: Iterable[str]) -> None:
         self.trace = trace
@@ -156,6 +158,11 @@ class TracedNumber(Dispatched):
     def text(self) -> str:
         """What it is, for messages."""
         raise NotImplementedError
+
+    @property
+    def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """What ``isinstance`` is told: code that asks for numbers gets its way."""
+        return self.STANDS_FOR
 
     def undecided(self, what: str) -> NoReturn:
         """Raise the error that something needs the number."""
@@ -220,6 +227,7 @@ class TracedSize(TracedNumber):
     """A dimension that the program leaves open, or what is computed of some."""
 
     __slots__ = ("_size",)
+    STANDS_FOR = int
 
     def __init__(self, trace: Trace, size: Size) -> None:
         super().__init__(trace, (symbol.name for symbol in symbols_of([size])))
@@ -243,16 +251,12 @@ class TracedSize(TracedNumber):
 
     __trunc__ = __floor__ = __ceil__ = TracedNumber.__pos__
 
-    @property
-    def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What ``isinstance`` is told: code that asks for numbers gets its way."""
-        return int
-
 
 class TracedFloat(TracedNumber):
     """What is computed of sizes and is no size, such as ``2.0 / n``."""
 
     __slots__ = ("_value",)
+    STANDS_FOR = float
 
     def __init__(self, trace: Trace, value: Any, symbols: Iterable[str]) -> None:
         super().__init__(trace, symbols)
@@ -267,11 +271,6 @@ class TracedFloat(TracedNumber):
     @property
     def text(self) -> str:
         return f"one that follows from {', '.join(sorted(self.symbols))}"
-
-    @property
-    def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What ``isinstance`` is told."""
-        return float
 
 
 def as_size(value: Any) -> Size:
