@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import zlib
-from collections.abc import Generator, Mapping, Sequence, Set
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from tests import environment, shared_kernels  # isort: skip (the first settles what others read)
+from tests import budgets, environment, selection, shared_kernels  # isort: skip (the first settles what others read)
 from tessella.codegen import kernel_cache
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
@@ -49,19 +49,18 @@ def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 VERIFIED = ("tests/test_filecheck.py", "tests/passes/test_", "tests/driver/test_crash.py")
-"""Tests whose programs are verified after every pass. Elsewhere it takes as long as all else:
-without ``--slow``, one test of eight does it, and the other programs are verified at the end."""
-
-TARGETS = ("target", "any_target")
-"""Parameters of tests."""
+"""Tests whose programs are verified after every pass. Elsewhere it takes as long as all else: one
+test of eight does it, with ``--slow`` one of four, and the other programs are verified at the
+end. ``tests/passes/test_contracts.py`` has every network."""
 
 
 @pytest.fixture(autouse=True)
 def verified_in_part(request: pytest.FixtureRequest) -> Generator[None]:
     """Whether the program is verified after every pass."""
     name: str = request.node.nodeid
-    is_left_out = not name.startswith(VERIFIED) and zlib.crc32(name.encode()) % 8 != 0
-    with KNOBS.set(verify=KNOBS.verify and (request.config.getoption("--slow") or not is_left_out)):
+    one_of = 4 if request.config.getoption("--slow") else 8
+    is_chosen = name.startswith(VERIFIED) or zlib.crc32(name.encode()) % one_of == 0
+    with KNOBS.set(verify=KNOBS.verify and is_chosen):
         yield
 
 
@@ -78,17 +77,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``--slow``, skip what is marked slow, run each case on one target only, and take a
-    sample of each sweep unless tests are chosen by name."""
-    if config.getoption("--slow"):
-        return
-    for item in items:
-        if item.get_closest_marker("slow") is not None:
-            item.add_marker(pytest.mark.skip(reason="slow: give --slow to run it"))
-    _leave_out(config, items, _other_targets(items))
-    is_chosen = config.getoption("-k") or any("::" in name for name in config.args)
-    if not is_chosen:
-        _leave_out(config, items, _rest_of_sweeps(items))
+    """Without ``--slow``, skip what is marked slow. Rotate parameters and take samples of sweeps,
+    unless tests are chosen by name."""
+    slow: bool = config.getoption("--slow")
+    if not slow:
+        for item in items:
+            if item.get_closest_marker("slow") is not None:
+                item.add_marker(pytest.mark.skip(reason="slow: give --slow to run it"))
+    if not config.getoption("-k") and not any("::" in name for name in config.args):
+        names = selection.left_out(items, slow=slow)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in names])
+        items[:] = [item for item in items if item.nodeid not in names]
 
 
 def pytest_collection_finish() -> None:
@@ -96,38 +95,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _leave_out(config: pytest.Config, items: list[pytest.Item], names: Set[str]) -> None:
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in names])
-    items[:] = [item for item in items if item.nodeid not in names]
-
-
-def _rest_of_sweeps(items: Sequence[pytest.Item]) -> set[str]:
-    """The cases of tests marked ``sweep`` that are not in the sample: a quarter of them, but four
-    at least."""
-    sweeps: dict[str, list[str]] = {}
-    for item in items:
-        if item.get_closest_marker("sweep") is not None:
-            sweeps.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
-    return {name for cases in sweeps.values() for name in _drawn(cases)[max(len(cases) // 4, 4) :]}
-
-
-def _drawn(names: Sequence[str]) -> Sequence[str]:
-    """The names in an order that has nothing to do with them, and is always the same."""
-    return sorted(names, key=lambda name: zlib.crc32(name.encode()))
-
-
-def _other_targets(items: Sequence[pytest.Item]) -> set[str]:
-    """The tests of a case on all targets but one, where a function has several cases."""
-    cases: dict[tuple[str, *tuple[int, ...]], list[str]] = {}
-    for item in items:
-        spec = getattr(item, "callspec", None)
-        params: Mapping[str, object] = {} if spec is None else spec.params
-        others = tuple(id(value) for name, value in params.items() if name not in TARGETS)
-        if 0 < len(others) < len(params):
-            cases.setdefault((item.nodeid.partition("[")[0], *others), []).append(item.nodeid)
-    return {
-        name
-        for names in cases.values()
-        for name in names
-        if name != names[zlib.crc32(names[0].encode()) % len(names)]
-    }
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print the folders whose tests took longer than their budget."""
+    reports = [
+        report
+        for kind in ("passed", "failed")
+        for report in terminalreporter.stats.get(kind, ())
+        if isinstance(report, pytest.TestReport)
+    ]
+    slow: bool = config.getoption("--slow")
+    for line in budgets.exceeded(((r.nodeid, r.duration) for r in reports), slow=slow):
+        terminalreporter.write_line(line, yellow=True)

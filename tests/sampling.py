@@ -24,6 +24,11 @@ def sampled(count: int) -> int:
     return count if SLOW else max(count // _STEP, min(count, _LEAST))
 
 
+def seeds(count: int) -> Sequence[int]:
+    """The seeds of so many random cases, or of the sample of them."""
+    return range(sampled(count))
+
+
 def sample(cases: Sequence[T], turn: int = 0) -> Sequence[T]:
     """Every fourth of the cases. Sweeps that differ in their turn take others."""
     return cases if SLOW else cases[turn % _STEP :: _STEP]

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, Signedness, f32, i1, i8, i32
 from xdsl.ir import Attribute, Block, SSAValue
@@ -26,13 +24,12 @@ from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import DTYPES, converted, widened
 from tessella.support.errors import ExecutionError
-from tests.generators.nn_programs import programs
-from tests.generators.nn_sketch import Program
+from tests.generators.nn_programs import program
 from tests.generators.tile_statements import statement
 from tests.lowering import reference
 from tests.models import load_fixture, random_inputs, run_onnxruntime
 from tests.native import Array, GraphBuilder
-from tests.sampling import sampled
+from tests.sampling import seeds
 
 
 def at_tile(graph: Graph) -> Graph:
@@ -40,20 +37,20 @@ def at_tile(graph: Graph) -> Graph:
     return Graph(lowered.stages["tile"], lowered.weights, "tile")
 
 
-@settings(max_examples=sampled(60))
-@given(program=programs(host=True) | programs(np.int64))
-def test_random_programs(program: Program) -> None:
-    found = interpret(at_tile(program.graph()), program.inputs)
-    for y, wanted in zip(found, interpret(program.graph(), program.inputs), strict=True):
+@pytest.mark.parametrize("seed", seeds(60))
+def test_random_programs(seed: int) -> None:
+    dtype, host = ((np.float32, True), (np.int64, False))[seed % 2]
+    drawn = program(Random(seed), dtype, 4, host=host)
+    found = interpret(at_tile(drawn.graph()), drawn.inputs)
+    for y, wanted in zip(found, interpret(drawn.graph(), drawn.inputs), strict=True):
         assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_array_equal(y, wanted)
 
 
-@settings(max_examples=sampled(100), deadline=None)
-@given(random=st.randoms(use_true_random=False))
-def test_random_statements(random: Random) -> None:
+@pytest.mark.parametrize("seed", seeds(100))
+def test_random_statements(seed: int) -> None:
     """Against the tests' own meaning of a statement, on what is written at all."""
-    sketch = statement(random)
+    sketch = statement(Random(seed))
     op = next(op for op in sketch.parse().walk() if isinstance(op, ContractOp))
     block = op.parent_block()
     assert block is not None

@@ -49,7 +49,7 @@ class Fuzzer:
     reduce: Callable[[Any], Any] = _same
     """A smaller case, for one that fails: mostly it fails too."""
     sample: int = 8
-    """So many cases take about two seconds."""
+    """So many cases take about four seconds."""
     seconds: float = 60.0
     """What takes longer hangs."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz import damaged, functions, onnx_graphs, open_programs, passes, tile
+from tests.fuzz import damaged, functions, loops, onnx_graphs, open_programs, passes, programs, tile
 from tests.fuzz.fuzzer import Fuzzer
 
 FUZZERS: dict[str, Fuzzer] = {
@@ -14,6 +14,9 @@ FUZZERS: dict[str, Fuzzer] = {
         tile.STATEMENT_FUZZER,
         tile.NEST_FUZZER,
         passes.FUZZER,
+        passes.BITS_FUZZER,
+        programs.FUZZER,
+        loops.FUZZER,
         open_programs.FUZZER,
         damaged.MODEL_FUZZER,
         damaged.STAGE_FUZZER,

@@ -17,6 +17,13 @@ from tessella.driver.by_value import specialised
 from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.frontends.onnx import OnnxSource
+from tessella.passes.eliminate_identities import EliminateIdentitiesPass
+from tessella.passes.fold_constants import FoldConstantsPass
+from tessella.passes.fuse_elementwise import FuseElementwisePass
+from tessella.passes.fuse_patterns import FusePatternsPass
+from tessella.passes.infer_shapes import InferShapesPass
+from tessella.passes.insert_conversions import InsertConversionsPass
+from tessella.passes.pick_kernels import PickKernelsPass
 from tests.fuzz.elements import Array, wide
 from tests.fuzz.fuzzer import Fuzzer, WrongError
 from tests.fuzz.graphs import draw_case
@@ -24,6 +31,7 @@ from tests.fuzz.onnx_graphs import expectations
 from tests.fuzz.rounding import Expected, more_expected
 from tests.fuzz.rows import ROWS
 from tests.generators.nn_programs import program
+from tests.generators.nn_sketch import Program
 
 TARGETS = ("avx512", "avx2", "sse", "neon")
 OPTIONAL = {
@@ -120,4 +128,65 @@ def save(trial: Trial, folder: Path) -> None:
     (folder / "case.txt").write_text(f"{trial.options}\n{passes}\n")
 
 
-FUZZER = Fuzzer("passes", "Every pass alone, by the interpreter.", draw, check, save, sample=12)
+# ** bits **
+
+PATTERNS = ("fc", "transposed-operand", "channel-shuffle", "batched-transpose", "relu", "clip")
+"""Patterns that only name what is there."""
+
+SAME_BITS: Mapping[str, Sequence[ModulePass]] = {
+    "infer": [InferShapesPass()],
+    "fold": [FoldConstantsPass()],
+    "fold little": [FoldConstantsPass(limit=64)],
+    "eliminate": [EliminateIdentitiesPass()],
+    "fuse exactly": [FusePatternsPass(only=PATTERNS)],
+    "place": [PickKernelsPass(), InsertConversionsPass(), FuseElementwisePass()],
+    "place on the host": [PickKernelsPass(places=("host",)), InsertConversionsPass()],
+}
+"""Passes that change neither a number nor the sign of a zero."""
+
+
+@dataclass(frozen=True)
+class BitsTrial:
+    """A program, and passes by their name in the table."""
+
+    program: Program
+    passes: str
+
+
+def draw_bits(random: Random) -> BitsTrial:
+    """A program, which may round."""
+    dtype, exact = random.choice(((np.float32, True), (np.int64, True), (np.float32, False)))
+    made = program(random, dtype, random.randint(1, 6), exact=exact)
+    return BitsTrial(made, random.choice([*SAME_BITS]))
+
+
+def check_bits(trial: BitsTrial) -> str:
+    """The results have the same bits before and after the passes."""
+    before, after = trial.program.graph(), trial.program.graph()
+    ctx = CompileContext(after.weights)
+    for step in SAME_BITS[trial.passes]:
+        step.apply(ctx, after.module)
+    with np.errstate(all="ignore"):
+        pairs = zip(*(interpret(g, trial.program.inputs) for g in (after, before)), strict=True)
+    for y, wanted in pairs:
+        np.testing.assert_array_equal(y, wanted, strict=True)
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(wanted))
+    return "right"
+
+
+def save_bits(trial: BitsTrial, folder: Path) -> None:
+    """The program, its inputs, and the passes."""
+    (folder / "program.nn").write_text(f"{trial.program.graph().module}\n")
+    np.savez(folder / "inputs.npz", **trial.program.inputs)  # pyright: ignore[reportArgumentType]
+    (folder / "case.txt").write_text(f"{trial.passes}\n")
+
+
+FUZZER = Fuzzer("passes", "Every pass alone, by the interpreter.", draw, check, save, sample=40)
+BITS_FUZZER = Fuzzer(
+    "bits",
+    "Passes that keep every bit, by the interpreter.",
+    draw_bits,
+    check_bits,
+    save_bits,
+    sample=100,
+)

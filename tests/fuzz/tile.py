@@ -148,7 +148,7 @@ PROGRAM_FUZZER = Fuzzer(
     draw_program,
     check_program,
     save_program,
-    sample=3,
+    sample=24,
 )
 STATEMENT_FUZZER = Fuzzer(
     "statements",
@@ -156,7 +156,7 @@ STATEMENT_FUZZER = Fuzzer(
     draw_statement,
     check_statement,
     save_statement,
-    sample=15,
+    sample=60,
 )
 NEST_FUZZER = Fuzzer(
     "nests",
@@ -164,5 +164,5 @@ NEST_FUZZER = Fuzzer(
     draw_nest,
     check_nest,
     save_nest,
-    sample=10,
+    sample=40,
 )

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
 
-import numpy as np
-from hypothesis import strategies as st
-
 from tessella.support.sizes import MOST, Symbol, UndecidedSizeError
 from tests.generators.nn_sketch import DTypes, Program, Sketch
 from tests.generators.nn_steps import EXACT, EXACT_ON_FLOATS, INEXACT, on_host
@@ -41,21 +38,3 @@ def program(
                 sketch.one_of(*drawers)(sketch)
             tries += 1
     return sketch.finish()
-
-
-@st.composite
-def programs(
-    draw: st.DrawFn,
-    dtype: DTypes = np.float32,
-    *,
-    exact: bool = True,
-    host: bool = False,
-    symbols: Mapping[Symbol, int] | None = None,
-) -> Program:
-    """Programs of up to six ops.
-
-    A shorter one is the beginning of a longer one: that is how Hypothesis finds small ones.
-    """
-    count = draw(st.integers(1, 6))
-    random = Random(draw(st.integers(0, 1 << 32)))
-    return program(random, dtype, count, exact=exact, host=host, symbols=symbols)

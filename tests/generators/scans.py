@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from tests.frontends.onnx.models import model, value
@@ -78,28 +78,26 @@ def scan(
 OPS = ("Add", "Sub", "Mul", "Max", "Min", "MatMul")
 
 
-@st.composite
-def loops(draw: st.DrawFn, size: int = SIZE) -> tuple[onnx.ModelProto, dict[str, Array]]:
+def loop(random: Random, size: int = SIZE) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """A model, and inputs for it: vectors of this size."""
-    carried, scanned, returned = draw(st.integers(0, 3)), draw(st.integers(1, 3)), 0
+    carried, scanned = random.randint(0, 3), random.randint(1, 3)
     values = [*(f"h{i}" for i in range(carried)), *(f"x{i}" for i in range(scanned))]
     values += ["weight", "outer"]
     nodes: list[tuple[str, str, str]] = []
-    for i in range(draw(st.integers(1, 6))):
-        op, first = draw(st.sampled_from(OPS)), draw(st.sampled_from(values))
-        second = "matrix" if op == "MatMul" else draw(st.sampled_from(values))
+    for i in range(random.randint(1, 6)):
+        op, first = random.choice(OPS), random.choice(values)
+        second = "matrix" if op == "MatMul" else random.choice(values)
         nodes.append((op, f"{first} {second}", f"v{i}"))
         nodes.append(("Tanh", f"v{i}", f"w{i}"))
         values.append(f"w{i}")
-    returned = draw(st.integers(0 if carried else 1, 3))
+    returned = random.randint(0 if carried else 1, 3)
     names = [*(f"k{i}" for i in range(carried)), *(f"y{i}" for i in range(returned))]
-    nodes += [("Identity", draw(st.sampled_from(values)), name) for name in names]
-    bits = st.integers(0, 1)
+    nodes += [("Identity", random.choice(values), name) for name in names]
     attributes = {
-        f"scan_{side}_{what}": draw(st.lists(bits, min_size=count, max_size=count))
+        f"scan_{side}_{what}": [random.randint(0, 1) for _ in range(count)]
         for side, count in (("input", scanned), ("output", returned))
         for what in ("axes", "directions")
         if count
     }
     graph = body(make(*nodes), carried, scanned, returned, size)
-    return scan(graph, draw(st.integers(1, 6)), size, **attributes)
+    return scan(graph, random.randint(1, 6), size, **attributes)

@@ -9,7 +9,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 import tessella
 from tessella.frontends.tile.parse import parse
@@ -320,10 +319,3 @@ def sketch(seed: int, count: int, largest: int = 6) -> Sketch:
     if not made.statements:
         made.statements.append("T0 = 1;")
     return made
-
-
-sketches = st.builds(sketch, st.integers(0, 1 << 32), st.integers(1, 4))
-"""Programs of one to four statements on small tensors."""
-
-long_sketches = st.builds(sketch, st.integers(0, 1 << 32), st.integers(1, 2), st.just(40))
-"""Programs on tensors that are longer than vectors."""

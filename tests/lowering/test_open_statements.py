@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tessella.dialects import nn
 from tessella.support.sizes import MOST, Symbol
 from tessella.targets import Target
 from tests.codegen.harness import RUNNABLE
+from tests.generators.nn_sketch import Program, Step
 from tests.generators.open_sizes import OpenSizes
 from tests.generators.schedules import Fences, scheduled
 from tests.generators.tile_statements import Numbers, Statement
+from tests.open import check_open
 
 N = Symbol("n", 2, MOST)
 SUM = "tile.contract + [m: 3 | k: n] (%a[m, k])"
@@ -57,3 +60,18 @@ def test_open_sums(name: str, target: Target) -> None:
     fences = Fences()
     scheduled(statement, statement.parse(), target).check(fences.place)
     fences.check()
+
+
+def test_rows_that_are_transposed_in_part() -> None:
+    """The mean of few rows is computed in lanes, which the rows are transposed into."""
+    a, b, c, d = (Symbol(name, 2, MOST).size for name in "abcd")
+    program = Program(
+        {"x": np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)},
+        {"x": (a, b, c, d)},
+        [
+            Step(nn.ReshapeOp, (0,), {"shape": (a * b * c, d)}),
+            Step(nn.ReduceMeanOp, (1,), {"axes": (1,), "keepdims": True}),
+        ],
+        (2,),
+    )
+    check_open(program, [{"a": 2, "b": 3, "c": 4, "d": 5}], atol=1e-5)

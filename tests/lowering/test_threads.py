@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 
 import numpy as np
-import onnx
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
-from hypothesis import strategies as st
 from onnx import helper
 
 import tessella
@@ -30,12 +28,12 @@ from tessella.support.sizes import UndecidedSizeError
 from tests import emulated
 from tests.frontends.onnx.models import model, value
 from tests.frontends.onnx.test_recurrent import GATES
-from tests.generators.nn_programs import OPEN, programs
-from tests.generators.nn_sketch import Program as Drawn
-from tests.generators.scans import body, loops, make, scan
+from tests.generators.nn_programs import OPEN
+from tests.generators.nn_programs import program as drawn_program
+from tests.generators.scans import body, loop, make, scan
 from tests.models import load_model, lowered_for, random_inputs
 from tests.native import RUNNABLE, Array, normal
-from tests.sampling import sampled, sized
+from tests.sampling import seeds, sized
 from tests.turns import take_turns
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
@@ -103,36 +101,25 @@ def test_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("divide_all")
 @pytest.mark.parametrize("target", RUNNABLE)
-@settings(
-    max_examples=sampled(60),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    deadline=None,
-)
-@given(data=st.data())
-def test_programs(target: str, data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", seeds(40))
+def test_programs(target: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with sizes that a run tells: threads divide as many rows as there are then."""
-    drawn = data.draw(programs(exact=False) | programs(exact=False, symbols=OPEN))
+    random = Random(seed)
+    drawn = drawn_program(random, np.float32, 4, exact=False, symbols=OPEN if seed % 2 else None)
     try:
         program = compile_graph(drawn.graph(), make_options(target=target)).program
     except UndecidedSizeError:
-        reject()
+        pytest.skip("it can only be compiled for numbers")
     for size in (2, 19) if drawn.symbols else (0,):
         made = drawn.at({symbol.name: size + i for i, symbol in enumerate(drawn.symbols)})
         check_bits(program, list(made.inputs.values()), monkeypatch)
 
 
 @pytest.mark.usefixtures("divide_all")
-@settings(
-    max_examples=sampled(60),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    deadline=None,
-)
-@given(case=loops(size=300))
-def test_loops(
-    case: tuple[onnx.ModelProto, dict[str, Array]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("seed", seeds(40))
+def test_loops(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps wait for steps before them, too."""
-    proto, feeds = case
+    proto, feeds = loop(Random(seed), size=300)
     graph = OnnxSource(proto).graph({name: array.shape for name, array in feeds.items()})
     check_bits(compile_graph(graph, make_options()).program, list(feeds.values()), monkeypatch)
 
@@ -248,14 +235,10 @@ def test_a_missing_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("divide_all")
-@settings(
-    max_examples=sampled(40),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    deadline=None,
-)
-@given(drawn=programs(exact=True), seed=st.integers(0, 1000))
-def test_programs_for_aarch64(drawn: Drawn, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", seeds(24))
+def test_programs_for_aarch64(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On emulated cores, which change after any number of instructions."""
+    drawn = drawn_program(Random(seed), np.float32, 4)
     arrays = list(drawn.inputs.values())
     expected = compile_graph(drawn.graph(), make_options()).program.run(arrays)
     with monkeypatch.context() as patch:

@@ -8,16 +8,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
 from onnx import helper, numpy_helper
 
 import tessella
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import ShapeError, UnsupportedError
 from tests.frontends.onnx.models import Array, run
-from tests.generators.scans import SIZE, body, loops, make, scan
+from tests.generators.scans import SIZE, body, make, scan
 from tests.models import run_onnxruntime
-from tests.sampling import sampled
 
 
 def compare(proto: onnx.ModelProto, feeds: dict[str, Array]) -> tessella.Model:
@@ -93,12 +91,6 @@ def test_no_steps() -> None:
     for state, empty in (run(proto, feeds), tessella.compile(proto).run(None, feeds)):
         np.testing.assert_array_equal(state, feeds["h0"])
         assert (empty.shape, empty.dtype) == ((SIZE, 0), np.float32)
-
-
-@given(loops())
-@settings(max_examples=sampled(40), deadline=None)
-def test_random_loops(case: tuple[onnx.ModelProto, dict[str, Array]]) -> None:
-    compare(*case)
 
 
 def test_what_is_wrong_is_said() -> None:

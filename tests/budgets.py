@@ -1,0 +1,51 @@
+"""How long the tests of a folder may take, in seconds of one process of three on two cores.
+
+Their sum is what `make test` may take, three times 200 seconds. A run with ``--slow`` may take five
+times as long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+BUDGETS = {
+    "bench": 15,
+    "codegen": 20,
+    "dialects": 12,
+    "docs": 2,
+    "driver": 90,
+    "examples": 8,
+    "frontends": 130,
+    "fuzz": 45,
+    "hostile": 25,
+    "kernels": 70,
+    "lowering": 60,
+    "passes": 75,
+    "runtime": 40,
+    "support": 15,
+    "targets": 2,
+    "tools": 45,
+    "": 25,
+}
+"""By the folder in `tests/`; the last one is that of the files in `tests/` itself."""
+
+SLOW = 5
+"""How much longer the slow tests may take."""
+
+
+def exceeded(durations: Iterable[tuple[str, float]], *, slow: bool = False) -> Iterator[str]:
+    """A line for each folder whose tests, by id and seconds, take longer than its budget."""
+    taken: Counter[str] = Counter()
+    for name, seconds in durations:
+        taken[_folder(name)] += seconds
+    for folder, seconds in sorted(taken.items()):
+        budget = BUDGETS[folder] * (SLOW if slow else 1)
+        if seconds > budget:
+            yield f"tests/{folder}: {seconds:.0f} s, its budget is {budget} s (tests/budgets.py)"
+
+
+def _folder(name: str) -> str:
+    """The folder in `tests/` of a test's id, `tests/driver/test_model.py::test_x`."""
+    parts = name.partition("::")[0].split("/")
+    return parts[1] if len(parts) > 2 else ""
