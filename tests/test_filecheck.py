@@ -1,7 +1,6 @@
 """The filecheck tests: each ``tests/filecheck/**/*.mlir`` as its ``// RUN:`` lines say.
 
-They run in this process where their commands are Python functions, else by lit; with ``--slow``,
-all by lit too.
+They run in this process where their commands are Python functions, else by lit.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ def test_in_process(file: str) -> None:
         run_lines.run(command)
 
 
-@pytest.mark.parametrize(
-    "file", [pytest.param(f, marks=() if f in REAL else pytest.mark.slow) for f in FILES]
-)
+@pytest.mark.parametrize("file", sorted(REAL))
 def test_by_lit(file: str) -> None:
     command = [str(LIT), "-v", "--skip-test-time-recording", str(FOLDER / file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -245,7 +245,7 @@ def check_elsewhere(model: Any, elsewhere: Any, *calls: Mapping[str, Array]) -> 
             np.testing.assert_array_equal(y, wanted)
 
 
-@pytest.mark.parametrize("dims", ["auto", {}])
+@pytest.mark.parametrize("dims", ["auto", pytest.param({}, marks=pytest.mark.slow)])
 def test_artifacts_serve_all_counts(dims: Any, tmp_path: Path, programs: list[str]) -> None:
     outputs = [value("y", ["n"]), value("e", ["a", "b"]), value("n", ["r", "n"], np.int64)]
     compiled = tessella.compile(model(PICKED, [value("x", ["a", "b"])], outputs), dims=dims)

@@ -34,9 +34,7 @@ def draw(random: Random) -> Trial:
     host = random.random() < 0.1
     count = random.randint(1, 6)
     # not every program has an input with a symbol in its shape
-    tries = (
-        program(random, dtype, count, exact=exact, host=host, symbols=OPEN) for _ in range(20)
-    )
+    tries = (program(random, dtype, count, exact=exact, host=host, symbols=OPEN) for _ in range(20))
     made = next(made for made in tries if made.symbols)
     return Trial(made, [*drawn_sizes(made, 6, random)], random.choice(TARGETS), exact)
 

@@ -61,6 +61,7 @@ def test_an_environment_of_nonsense(tmp_path: Path, changes: Environment) -> Non
     assert (ran.stdout, ran.stderr, ran.returncode) == ("[0.0, 2.0]\n", "", 0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name, value",
     [

@@ -20,6 +20,7 @@ from tessella.kernels.registry import kernels_of, registered
 from tessella.kernels.winograd import POINTS, TAPS, transforms
 from tests.models import run_onnxruntime
 from tests.native import EVERYWHERE, Array, GraphBuilder, check, check_op, normal
+from tests.sampling import seeds
 
 tiles = pytest.mark.parametrize("m", POINTS)
 widths = pytest.mark.parametrize("target", EVERYWHERE)
@@ -79,7 +80,7 @@ def test_sizes(x: tuple[int, ...], out: int, pads: tuple[int, ...], m: int, targ
 def test_random_sizes(m: int) -> None:
     rng = np.random.default_rng(m)
     with cheap(m):
-        for case in range(12):
+        for case in seeds(12):
             n, c, o, h, w = (
                 int(rng.integers(*r)) for r in ((1, 3), (16, 40), (16, 70), (4, 23), (4, 23))
             )

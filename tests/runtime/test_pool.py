@@ -59,7 +59,7 @@ def test_a_failed_check_of_one_thread(library: Library, codes: list[int], node: 
 
 def test_callers_that_come_at_once(library: Library, request: pytest.FixtureRequest) -> None:
     """Eight threads call two programs: one has the pool, the others are alone, all are right."""
-    seconds = 60 if request.config.getoption("--slow") else 1
+    seconds = 10 if request.config.getoption("--slow") else 1
     programs = [program(library, "many", "few"), program(library, "few", "few", "few")]
     wants = [summed(X, 204), summed(X, 12)]
     wrong: list[int] = []

@@ -230,6 +230,7 @@ def run(folder: Path, text: str, *arguments: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 def test_a_process(name: str, tmp_path: Path) -> None:
     run(tmp_path, CASES[name])

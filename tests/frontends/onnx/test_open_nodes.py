@@ -24,7 +24,7 @@ from tests.frontends.onnx.suite import Array, inputs_of, opened, run_case
 from tests.frontends.onnx.test_symbols import folded, placed
 from tests.fuzz.graphs import draw_case
 from tests.fuzz.rows import ROWS
-from tests.sampling import sample, sampled
+from tests.sampling import SLOW, sample, sampled
 
 MOST = 1 << 20
 OPEN, OPEN_GRAPHS = 0.7, 0.3
@@ -67,7 +67,8 @@ def outcome(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> str | None:
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_for_symbols() -> None:
     cases = load_model_tests(kind="node")
-    found = Counter(outcome(*inputs_of(case)) for case in sample(cases))
+    with KNOBS.set(verify=False):  # after each pass: the programs of other tests are
+        found = Counter(outcome(*inputs_of(case)) for case in sample(cases)[:: 1 if SLOW else 2])
     known = found.total() - found[None]
     assert found[""] >= OPEN * known, found.most_common(30)
 

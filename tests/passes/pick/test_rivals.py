@@ -76,7 +76,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("growth", [1, 1.5, 2, 3, 5])
+@pytest.mark.parametrize("growth", [1, 1.5, 3])
 def test_weights_grow_by_so_much_at_most(growth: float) -> None:
     most = without_winograd() * growth
     model = tessella.compile(chain(), target="avx512", max_weight_growth=growth)
