@@ -9,6 +9,7 @@ from onnx import parser
 import tessella
 from tests.models import load_fixture, random_inputs, run_onnxruntime
 from tests.passes.patterns.spelling import sample
+from tests.sampling import sized
 
 POSITIONS = (
     "one = Constant <value = int64 {1}> () zero = Constant <value = int64 {0}> () "
