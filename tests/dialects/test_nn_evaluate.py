@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from typing import Any
 
@@ -185,11 +184,9 @@ def test_deep_chains() -> None:
 def test_sharing_does_not_multiply_the_work() -> None:
     value = weight(np.ones((4,), np.float32))
     for _ in range(60):
-        # 2 ** 60 paths
+        # 2 ** 60 paths, which would take years
         value = nn.MulOp.make([value, value]).res
-    start = time.perf_counter()
     assert constant_value(value, STORE) is not None
-    assert time.perf_counter() - start < 5
 
 
 def test_asking_for_every_value_of_a_graph() -> None:

@@ -117,26 +117,20 @@ def test_threads_take_no_signals_but_faults(library: Library) -> None:
             assert not blocked & 1 << 11 - 1  # SIGSEGV
 
 
+def ticks() -> int:
+    """Time that the pool's threads have used, in ticks of 10 ms."""
+    tasks = [*Path("/proc/self/task").iterdir()]
+    pool = [task for task in tasks if (task / "comm").read_text().startswith("tessella-")]
+    assert pool
+    # utime and stime; what comes before the parenthesis may have spaces
+    fields = [(task / "stat").read_text().rpartition(")")[2].split() for task in pool]
+    return sum(int(each[11]) + int(each[12]) for each in fields)
+
+
 def test_an_idle_pool_uses_no_time(library: Library) -> None:
+    """Threads that spun would use a hundred ticks each."""
     program(library, "few").run([X], 4)
     time.sleep(0.05)
-    began = time.process_time()
+    began = ticks()
     time.sleep(1)
-    assert time.process_time() - began < 0.02
-
-
-def test_a_barrier_costs_little(library: Library) -> None:
-    """Where both threads have a core it takes 0.06 us. Others work on this machine meanwhile: here
-    only the order is tested, of the best of some calls."""
-    many = program(library, "many")
-    many.run([X], 2)
-
-    def best(threads: int) -> float:
-        times: list[float] = []
-        for _ in range(50):
-            began = time.perf_counter()
-            many.run([X], threads)
-            times.append(time.perf_counter() - began)
-        return min(times)
-
-    assert best(2) < best(1) + 200 * 20e-6
+    assert ticks() - began < 5

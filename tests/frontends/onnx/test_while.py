@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import signal
 import threading
 import time
@@ -279,20 +280,19 @@ class EndedError(BaseException):
 
 
 @contextmanager
-def alarms() -> Generator[list[float]]:
-    """When alarms rang, each 0.1 s after the one before. The third one raises."""
-    rang: list[float] = []
+def alarms() -> Generator[None]:
+    """Ring alarms, each 0.1 s after the one before. The third one raises."""
+    rings = itertools.count(1)
 
     def ring(*_: object) -> None:
-        rang.append(time.monotonic())
-        if len(rang) == 3:
+        if next(rings) == 3:
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise EndedError
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
     try:
-        yield rang
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -305,9 +305,8 @@ def test_a_signal_ends_it(threads: int) -> None:
     compiled = tessella.compile(walk(()), threads=threads)
     compiled.prepare()
     for _ in range(2):
-        with alarms() as rang, pytest.raises(EndedError):
+        with alarms(), pytest.raises(EndedError):
             compiled.run(None, FEEDS)
-        assert time.monotonic() - rang[2] < 5
 
 
 @pytest.mark.parametrize("steps", [30, 1 << 40])
@@ -325,9 +324,8 @@ def test_a_signal_ends_loops_in_loops(steps: int) -> None:
     compiled = tessella.compile(proto)
     compiled.prepare()
     for _ in range(2):
-        with alarms() as rang, pytest.raises(EndedError):
+        with alarms(), pytest.raises(EndedError):
             compiled.run(None, {**FEEDS, "trips": np.array(1 << 40)})
-        assert time.monotonic() - rang[2] < 5
 
 
 @pytest.mark.parametrize("elements", [(), ("r",)])

@@ -74,9 +74,7 @@ def test_masks(name: str) -> None:
     assert ("nn.where" in text.replace("nn.where@", "")) == (name in OTHERS)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("decoder", marks=pytest.mark.slow), "decoder_opset17"]
-)
+@pytest.mark.parametrize("name", sized(["decoder", "decoder_opset17"], ["decoder_opset17"]))
 def test_decoders(name: str) -> None:
     """A prompt skips what lies beyond the diagonal; a token sees all keys, and has no mask."""
     proto = load_fixture(name)
