@@ -19,7 +19,7 @@ import pytest
 
 Point = tuple[int, ...]
 
-LEAST_OF_A_SWEEP = 3
+LEAST_OF_A_SWEEP = 2
 
 
 def left_out(items: Sequence[pytest.Item], *, slow: bool) -> set[str]:

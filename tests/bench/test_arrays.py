@@ -41,6 +41,7 @@ def test_loops_compute_the_function(name: str) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_compile(name: str) -> None:
     case, arguments = CASES[name], _small(name)

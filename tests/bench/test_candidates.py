@@ -114,6 +114,7 @@ def test_a_kernel_alone_computes_its_statement() -> None:
     np.testing.assert_allclose(kernel.buffers[2].reshape(9, 40), x @ w, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SMALL)
 def test_candidates_compute_the_same(name: str) -> None:
     result = candidates.measure(name, SMALL[name](), limit=8, repeat=1)

@@ -32,6 +32,7 @@ def test_an_outlier(measured: float, estimated: float, share: float, is_outlier:
     assert Kernel("m", "k_0", 1, measured, estimated, share).is_outlier == is_outlier
 
 
+@pytest.mark.slow
 def test_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
     estimates.main(["squeezenet", "--json", str(file)])

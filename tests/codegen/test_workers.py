@@ -282,6 +282,7 @@ def run(program: str) -> tuple[list[int], int, str]:
     return [int(word) for word in first.split()], ran.returncode, rest + ran.stderr
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "program, status",
     [

@@ -65,6 +65,7 @@ def test_random_statements(seed: int) -> None:
     np.testing.assert_array_equal(contract(op, arrays), reference.run(op, arrays, zeros))
 
 
+@pytest.mark.slow
 def test_a_network() -> None:
     model = load_fixture("mobilenet_opset18")
     feeds = random_inputs(model)

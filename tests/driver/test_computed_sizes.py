@@ -88,6 +88,7 @@ EXPAND = [*LISTED, *concat("counts four"), *make(("Expand", "row shape", "y"))]
 FLAT = [*LISTED, *concat("counts four"), *make(("Expand", "row shape", "e"))]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "nodes, dtype",
     [

@@ -165,7 +165,7 @@ def build(folder: Path, *files: str, compiler: Sequence[str] = ()) -> None:
     "name, weights",
     [
         pytest.param("squeezenet", "file", marks=pytest.mark.slow),
-        ("gru_tagger", "file"),
+        pytest.param("gru_tagger", "file", marks=pytest.mark.slow),
         ("gru_tagger", "object"),
     ],
 )

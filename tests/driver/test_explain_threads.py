@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tessella
 from tessella.driver.build import as_text
@@ -11,6 +12,7 @@ from tests.models import load_model, lowered_for
 from tests.native import Array
 
 
+@pytest.mark.slow
 def test_the_barriers_of_a_network() -> None:
     lowered = lowered_for(load_model("squeezenet"))
     found = explain(lowered.stages)

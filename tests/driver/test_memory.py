@@ -129,6 +129,7 @@ def run(program: str, *arguments: object) -> Any:
     return json.loads(printed)
 
 
+@pytest.mark.slow
 def test_the_sizes_of_a_symbolic_model_share_its_weights_and_arena() -> None:
     """A matrix of 4 MB, of which ten copies would not be overlooked."""
     grown, arena = run(MANY_SIZES, sampled(36))
@@ -141,6 +142,7 @@ def test_a_hundred_compiles_leave_nothing() -> None:
     assert run(MANY_COMPILES) < 10_000_000
 
 
+@pytest.mark.slow
 def test_compiling_takes_little_more_than_two_copies_of_weights(tmp_path: Path) -> None:
     """The file and the protobuf while a model is read: each weight is let go once it is packed, and
     once it is where programs share it."""

@@ -21,6 +21,7 @@ from tests.sampling import sized
 Array = npt.NDArray[Any]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", sized((*LIGHT_MODELS, *FIXTURES)))
 def test_model_agrees_with_onnxruntime(name: str) -> None:
     proto = load_model(name)

@@ -215,6 +215,7 @@ def grouped_decoder() -> onnx.ModelProto:
     )
 
 
+@pytest.mark.slow
 def test_caches_that_grow(compiled: list[str]) -> None:
     proto = grouped_decoder()
     model = tessella.compile(proto, dims={}, threads=1)
@@ -275,6 +276,7 @@ def _added(net: Network, values: str, to: str, shape: str) -> str:
     return net.add("ScatterND", zeros, indices, values, reduction="add")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["sum", "mean"])
 def test_graph_networks(pool: str, compiled: list[str]) -> None:
     proto = graph_network(pool)

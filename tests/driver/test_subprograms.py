@@ -62,6 +62,7 @@ def counted(rows: int, count: int) -> Array:
     return x
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dims", ["fixed", "auto", {}, {"a": (1, 50)}])
 def test_a_new_count_costs_no_compilation(dims: Any, programs: list[str]) -> None:
     """The sizes 0 and 1, few, and many have programs, and so has what is before the step."""
@@ -98,6 +99,7 @@ def test_results_of_a_step_have_one_size(programs: list[str]) -> None:
     assert compiled.explain().subprograms[0][1].sizes == ["u:0: open, from 16"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dims", ["fixed", "auto", {}])
 def test_boxes_of_a_detector(dims: Any, programs: list[str]) -> None:
     """What is kept is gathered, as exporters write it."""

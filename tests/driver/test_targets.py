@@ -63,6 +63,7 @@ def test_width_follows_the_target(target: str, register: str, lanes: int) -> Non
         assert "zmm" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [name for name in RUNNABLE if name != targets.native().name])
 def test_every_width_computes_the_same(target: str) -> None:
     """`test_models.py` runs the native target."""

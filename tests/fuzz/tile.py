@@ -164,5 +164,5 @@ NEST_FUZZER = Fuzzer(
     draw_nest,
     check_nest,
     save_nest,
-    sample=40,
+    sample=30,
 )

@@ -46,6 +46,7 @@ def python(
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "changes",
     [

@@ -70,6 +70,7 @@ def long_arrays() -> tuple[Floats, Floats]:
     return rng.random(LONG, np.float32), rng.standard_normal(LONG, np.float32)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_of_long_arrays(name: str) -> None:
     """Against NumPy's, which sums in pairs: of several stretches, as one sum may be lucky."""

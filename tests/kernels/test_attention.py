@@ -149,6 +149,7 @@ def test_blocks_of_keys(
     check_blocks(operands, target=target, transposed_k=transposed_k)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("past", [0, 3, 1000, 5000])
 @pytest.mark.parametrize("m, n", [(1, 1024), (1030, 1024), (40, 1536)])
 def test_blocks_of_causal_attention(m: int, n: int, past: int, by_keys: None) -> None:

@@ -189,6 +189,7 @@ def _explained(graph: Graph, **options: Any) -> list[Entry]:
 
 
 @pytest.mark.sweep
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", NATIVE)
 def test_nothing_runs_in_numpy(element: str) -> None:
     ops = _explained(Program(element).graph())
@@ -196,6 +197,7 @@ def test_nothing_runs_in_numpy(element: str) -> None:
     assert in_numpy == ({op.name for op in WIDE_IN_NUMPY} if element == "f64" else set())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["native", *EMULATED])
 @pytest.mark.parametrize("element", NATIVE if SLOW else ("bf16", "i8"))
 def test_the_results_are_those_of_numpy(element: str, target: str) -> None:

@@ -53,6 +53,7 @@ CASES: dict[str, Callable[[], Graph]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 def test_no_register_is_spilled(name: str) -> None:
     lowered = lower(CASES[name](), make_options(target="neon", winograd="off"))

@@ -76,6 +76,7 @@ def test_sizes(x: tuple[int, ...], out: int, pads: tuple[int, ...], m: int, targ
         assert [op["kernel"] for op in model.explain().ops] == ["cheap"]
 
 
+@pytest.mark.sweep
 @tiles
 def test_random_sizes(m: int) -> None:
     rng = np.random.default_rng(m)

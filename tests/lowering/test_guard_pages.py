@@ -19,6 +19,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
 @pytest.mark.parametrize("module, target", RUNS)
 def test_nothing_beside_a_buffer_is_touched(module: str, target: str) -> None:

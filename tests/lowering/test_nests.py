@@ -109,6 +109,7 @@ def stencils(a: Array) -> Array:
     return a
 
 
+@pytest.mark.sweep
 @widths
 @pytest.mark.parametrize("shape", [(1200, 1100), (2500, 500), (600, 3001)][: sampled(3)])
 def test_stencils_in_a_row(

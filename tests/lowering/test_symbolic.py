@@ -319,6 +319,7 @@ def check(make: Callable[..., Graph], sizes: Sequence[int], target: str) -> Comp
     return program
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("divide_all")
 @pytest.mark.parametrize("make", [attention, causal, causal_after])
 def test_rows_of_long_sequences_run_in_steps(make: Callable[..., Graph]) -> None:
@@ -328,6 +329,7 @@ def test_rows_of_long_sequences_run_in_steps(make: Callable[..., Graph]) -> None
     assert any(f"{rows} by 16" in nest for nest in nests for rows in "mn")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("make", [fc, softmax, attention, cached, convolutions])
 def test_text(make: Callable[..., Graph]) -> None:
     """Sizes are read from text as they are printed, at all stages."""

@@ -66,6 +66,7 @@ def check_bits(program: Program, arrays: Sequence[Array], monkeypatch: pytest.Mo
         assert [y.tobytes() for y in at_once] == alone, f"{len(order)} threads at once"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each model of the benchmarks."""
@@ -146,6 +147,7 @@ def _layer_inputs(op: str, hidden: int) -> dict[str, Array]:
     }
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("divide_all")
 @pytest.mark.parametrize("op, hidden", [*((op, 300) for op in GATES), ("GRU", 1300)])
 def test_recurrent_layers(op: str, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +211,7 @@ def _smoothed(a: Array, b: Array) -> Array:
     return np.exp(e[2:] + e[:-2])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("function", [_squared, _standardised, _softmax, _smoothed])
 def test_functions_of_arrays(
     function: Callable[[Array, Array], Array], monkeypatch: pytest.MonkeyPatch

@@ -75,6 +75,7 @@ def kernels_of(function: Callable[..., Any], arguments: list[Array]) -> str:
     return tessella.jit(function, target="avx2").lower(*arguments).as_text("tile")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_reads_the_array_once(name: str) -> None:
     function, arguments = CASES[name]
@@ -83,6 +84,7 @@ def test_one_kernel_reads_the_array_once(name: str) -> None:
     assert "nest = #tile.nest" in text
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [*CASES, "deviation", "prime"])
 def test_results(name: str) -> None:
     """Errors are at most four times NumPy's, whose sums are pairwise."""

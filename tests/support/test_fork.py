@@ -129,6 +129,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 def test_the_child_works(name: str, tmp_path: Path) -> None:
     script = tmp_path / "forks.py"

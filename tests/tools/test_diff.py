@@ -72,6 +72,7 @@ def test_an_op_that_is_lost(against: str, model: str, capsys: Out) -> None:
     assert "looked at with more outputs than the model has" in output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("breaker")
 @pytest.mark.parametrize("broken", sample([9, 0, 29]))
 def test_a_node_among_many(broken: int, model: str, capsys: Out) -> None:
@@ -97,6 +98,7 @@ def test_a_kernel_with_a_wrong_answer(
     assert [x["name"] for x in found["inputs"]] == ["n"]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_wrong_only_as_one(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: Out
 ) -> None:

@@ -66,6 +66,7 @@ def ops(model: onnx.ModelProto) -> list[str]:
     return [node.op_type for node in model.graph.node]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", sample(["LayerNormalization", "Softmax", "Erf", "Where"], 0))
 def test_one_op_of_a_network(op: str) -> None:
     runs = 0
@@ -195,6 +196,7 @@ def test_shapes_of_inputs(model: str) -> None:
     assert value.type.tensor_type.shape.dim[0].dim_value == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("model")
 def test_with_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of a plugin's pass, in other processes too."""

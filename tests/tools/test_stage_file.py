@@ -63,6 +63,7 @@ def expected() -> Array:
     return tessella.compile(classifier())(X)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("stage", IR_STAGES)
 def test_a_stage_resumes_with_the_same_bits(written: Path, expected: Array, stage: str) -> None:
     model = tessella.compile(written / stage / f"m.{stage}")
@@ -501,6 +502,7 @@ def test_a_flipped_bit_in_the_weights_is_noticed(written: Path, tmp_path: Path) 
         load_stage(tmp_path / "m.nn")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("stage", IR_STAGES)
 def test_damaged_text_never_escapes_as_another_error(
     written: Path, tmp_path: Path, stage: str

@@ -87,6 +87,7 @@ def test_a_trip_count_ends_it(trips: int) -> None:
     assert steps(proto) == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "nodes",
     [

@@ -231,6 +231,7 @@ def test_integers_are_quantized(scale: Array) -> None:
 PADDINGS = list(product(MODES, ["zeros", "border", "reflection"], [0, 1]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode, padding, aligned", sample(PADDINGS))
 def test_positions_far_outside(mode: str, padding: str, aligned: int) -> None:
     x = normal(2, 3, 5, 4)

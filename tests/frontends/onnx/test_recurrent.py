@@ -171,6 +171,7 @@ def test_sequences_are_as_long_as_they_are() -> None:
     np.testing.assert_allclose(found, run_onnxruntime(proto, feeds)[0], rtol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("stage", ["nn", "placed", "tile", "loops"])
 def test_a_stage_file_gives_the_same(stage: str, tmp_path: Path) -> None:
     proto = tagger("GRU", STEPS)

@@ -110,6 +110,7 @@ def test_numbers_for_symbols(name: str, sizes: Mapping[str, int]) -> None:
     check_same(model_of(name), sizes)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", OPEN_FIXTURES)
 def test_symbols_reach_the_stage_placed(name: str) -> None:
     graph = symbolic(OnnxSource(model_of(name)))

@@ -202,12 +202,14 @@ OPEN: Sequence[Callable[[Any], Any]] = (
 """Functions of a vector of two or more that have three programs for all lengths."""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("at", range(len(NUMBERS)))
 def test_what_needs_numbers(at: int) -> None:
     """A long size and a short one, then all others; a third of them without ``--slow``."""
     _check(NUMBERS[at], [*SIZES[:2], *(SIZES[2:] if SLOW else SIZES[2 + at % 3 :: 3])])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("at", range(len(OPEN)))
 def test_what_stays_open(at: int) -> None:
     traced = _check(OPEN[at], [size for size in SIZES if size > 1])

@@ -54,6 +54,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_spelling(name: str) -> None:
     body = SPELLINGS[name]

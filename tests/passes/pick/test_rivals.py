@@ -75,6 +75,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "resolve", lambda _: machine)
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("growth", [1, 1.5, 3])
 def test_weights_grow_by_so_much_at_most(growth: float) -> None:
@@ -84,6 +85,7 @@ def test_weights_grow_by_so_much_at_most(growth: float) -> None:
     assert (set(kernels(model)) == {"conv"}) == (growth == 1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("growth", [1, 1.05, 2])
 def test_few_weights_grow_by_as_much_as_the_last_cache_holds(growth: float) -> None:
     few = without_winograd()
@@ -94,6 +96,7 @@ def test_few_weights_grow_by_as_much_as_the_last_cache_holds(growth: float) -> N
     assert ("conv" in kernels(model)) == (growth < 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_what_gains_most_for_a_byte_comes_first() -> None:
     """Those do whose images are large and whose weights are small."""

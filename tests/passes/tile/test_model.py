@@ -384,6 +384,7 @@ def schedules() -> list[str]:
     return [f"{choice.schedule} {choice.layouts} {choice.cycles}" for choice in found]
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_same_in_every_process() -> None:
     """The order of sets and of hashes is another one in each."""
     command = [sys.executable, "-m", "tests.passes.tile.test_model"]
