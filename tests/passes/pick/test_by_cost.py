@@ -5,7 +5,6 @@ from __future__ import annotations
 import cProfile
 import itertools
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -196,17 +195,11 @@ def normalised(count: int = 6) -> Graph:
     return g.graph(value)
 
 
-def test_the_greedy_grade_is_slower_than_the_choice_for_the_whole() -> None:
+def test_the_greedy_grade_costs_more_than_the_choice_for_the_whole() -> None:
     x = sample(0, 1, 8, 192, 192)
     models = {
         p: compile_source(FixedSource(normalised), pick=p, threads=1) for p in ("grade", "cost")
     }
-    seconds: dict[str, float] = dict.fromkeys(models, float("inf"))
-    for _ in range(15):
-        for name, model in models.items():
-            start = perf_counter()
-            model(x)
-            seconds[name] = min(seconds[name], perf_counter() - start)
     modelled = {
         name: sum(e["cost"] or 0 for e in model.explain().ops)
         + sum(c["cost"] for c in model.explain().conversions)
@@ -215,7 +208,6 @@ def test_the_greedy_grade_is_slower_than_the_choice_for_the_whole() -> None:
     conversions = {name: len(model.explain().conversions) for name, model in models.items()}
     assert conversions == {"grade": 12, "cost": 0}
     assert modelled["grade"] > 1.5 * modelled["cost"]
-    assert seconds["grade"] > 1.2 * seconds["cost"], seconds
     np.testing.assert_allclose(models["grade"](x), models["cost"](x), rtol=1e-3, atol=1e-3)
 
 
