@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without ``--slow``, skip what is marked slow. Rotate parameters and take samples of sweeps,
     unless tests are chosen by name."""
-    slow: bool = config.getoption("--slow")
+    slow = bool(config.getoption("--slow"))
     if not slow:
         for item in items:
             if item.get_closest_marker("slow") is not None:
@@ -105,6 +105,6 @@ def pytest_terminal_summary(
         for report in terminalreporter.stats.get(kind, ())
         if isinstance(report, pytest.TestReport)
     ]
-    slow: bool = config.getoption("--slow")
+    slow = bool(config.getoption("--slow"))
     for line in budgets.exceeded(((r.nodeid, r.duration) for r in reports), slow=slow):
         terminalreporter.write_line(line, yellow=True)

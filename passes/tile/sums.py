@@ -8,6 +8,7 @@ sums of one array. Sums of blocks are as accurate as partial sums (`passes/tile/
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -66,6 +67,9 @@ class Stream:
 def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
     """The loops that so many statements of a kernel have in common, some of which sum over them."""
     for names in _loops(kernel.statements):
+        # most loops of a long concat are one statement's
+        if len(names) < least or not any(_is_reduced(op, name) for op, name in names.items()):
+            continue
         stream = _ordered(kernel, names)
         # blocks divide a loop: of one that depends on symbols, no number does
         if len(stream.inside) >= least and stream.sums and at_most(stream.extent, MOST):
@@ -87,12 +91,14 @@ def _loops(ops: Sequence[ContractOp]) -> list[dict[ContractOp, str]]:
                 own = loop_of.setdefault(index, {index})
                 other = loop_of[along.setdefault((value, dim), index)]
                 if own is not other:
-                    other |= own
-                    loop_of |= dict.fromkeys(own, other)
-    unique = {id(loop): loop for loop in loop_of.values()}.values()
+                    small, large = sorted((own, other), key=len)
+                    large |= small
+                    loop_of |= dict.fromkeys(small, large)
+    unique = [*{id(loop): loop for loop in loop_of.values()}.values()]
+    counts = (Counter(op for op, _ in loop) for loop in unique)
     return [
-        {op: name for op, name in loop if sum(op is other for other, _ in loop) == 1}
-        for loop in unique
+        {op: name for op, name in loop if count[op] == 1}
+        for loop, count in zip(unique, counts, strict=True)
     ]
 
 
@@ -106,6 +112,7 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
     before: list[Operation] = []
     inside: list[ContractOp] = []
     after: list[Operation] = []
+    joined: set[Operation] = set()
     late: set[Operation] = set()
     for op in kernel.body.block.ops:
         if op is kernel.returned:
@@ -116,10 +123,11 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
             late.add(op)
         elif isinstance(op, ContractOp) and op in names and _joins(op, names, inside):
             inside.append(op)
+            joined.add(op)
             if _is_reduced(op, names[op]):
                 after.append(op)
                 late.add(op)
-        elif needed & {*inside}:
+        elif needed & joined:
             after.append(op)
             late.add(op)
         else:

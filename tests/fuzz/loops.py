@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -27,7 +26,7 @@ class Trial:
     """A model, its inputs, and what it is compiled for."""
 
     proto: onnx.ModelProto
-    feeds: Mapping[str, Array]
+    feeds: dict[str, Array]
     target: str
 
 
