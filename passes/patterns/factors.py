@@ -127,7 +127,9 @@ class _Splitter:
     def _operands(self, op: NnOp, factors: Sequence[SSAValue], over: Sequence[SSAValue]) -> Factors:
         above, below = (self._numbers(values) for values in (factors, over))
         return Factors(
-            math.prod(above.values()) / math.prod(below.values()),
+            # a constant may be several factors: c * c
+            math.prod(above[x] for x in factors if x in above)
+            / math.prod(below[x] for x in over if x in below),
             [x for x in factors if x not in above],
             [x for x in over if x not in below],
             (op,),

@@ -74,6 +74,24 @@ func.func @hard_swish(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tenso
 
 // -----
 
+// A constant times itself is two factors: x / 36.
+
+// CHECK-LABEL: func.func @square_of_a_constant
+// CHECK-NOT:     nn.hard_swish
+// CHECK:         func.return
+func.func @square_of_a_constant(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %three = nn.splat 3.0 : f32 : tensor<f32>
+  %sixth = nn.splat 0.16666667 : f32 : tensor<f32>
+  %a1 = nn.add %x, %three : tensor<4xf32>
+  %a2 = nn.clip %a1 low 0.0 high 6.0 : tensor<4xf32>
+  %a3 = nn.mul %sixth, %sixth : tensor<f32>
+  %a4 = nn.mul %x, %a2 : tensor<4xf32>
+  %a5 = nn.mul %a4, %a3 : tensor<4xf32>
+  func.return %a5 : tensor<4xf32>
+}
+
+// -----
+
 // ONNX's default slope of a hard sigmoid is 0.2; the bound is 5; the sum is x + 2.
 
 // CHECK-LABEL: func.func @other_gates
