@@ -66,7 +66,8 @@ def dequantize(call: Call) -> SSAValue:
 
 @converts("QuantizeLinear", 10, 28, _TYPES)
 def quantize(call: Call) -> SSAValue:
-    """x / scale, rounded and shifted, within the range of the result's type."""
+    """x / scale, rounded and shifted, within the range of the result's type. The division has the
+    attribute `precision`, or the scale's type."""
     zero, code = call.optional(2), call.attribute("output_dtype")
     dtype = np.dtype(np.uint8)
     if zero is not None:
@@ -74,7 +75,10 @@ def quantize(call: Call) -> SSAValue:
     elif code:
         dtype = DTYPES[element_name(code)]
     scale = _along(call, call.operand(1), call.x)
-    if not is_float(scale.type):
+    precision = call.attribute("precision")
+    if precision:
+        scale = call.cast(scale, DTYPES[element_name(precision)])
+    elif not is_float(scale.type):
         scale = call.cast(scale, np.float32)
     x = call.emit(nn.DivOp, call.cast(call.x, dtype_of(scale.type)), scale)
     return _rounded(call, x, None if zero is None else _along(call, zero, call.x), dtype)

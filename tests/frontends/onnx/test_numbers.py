@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 import tessella
@@ -151,3 +152,15 @@ def test_columns_of_booleans_make_an_image() -> None:
     (expected,) = ReferenceEvaluator(proto).run(None, feeds)
     (found,) = tessella.compile(untyped(proto)).run(None, {"x": x})
     np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def test_a_division_has_the_precision_that_is_asked_for() -> None:
+    x, scale = np.linspace(-20, 20, 4001, dtype=np.float32), np.float32(0.12345)
+    for precision in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT):
+        feeds = {"x0": x, "x1": np.asarray(scale)}
+        settings: dict[str, Any] = {"precision": precision, "output_dtype": TensorProto.INT8}
+        proto = one_node("QuantizeLinear", feeds, opset=23, **settings)
+        (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+        for places in PLACES:
+            found = ours("QuantizeLinear", 23, *feeds.values(), places=places, **settings)
+            np.testing.assert_array_equal(found, expected, strict=True)
