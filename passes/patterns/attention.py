@@ -5,6 +5,9 @@
     softmax((q * a) (k * b)ᵀ + mask) v                 ->  attention q k v mask, scale = a * b
     p = softmax ..;  where(is_nan p, 0, p) v           ->  attention .., nan_as_zero
     softmax(where(triangle, scale * q kᵀ, -1e9)) v     ->  attention q k v, causal
+    softmax(where(triangle, scale * q kᵀ, -inf) + mask) v  ->  attention q k v mask, causal
+    softmax(where(triangle, scale * q kᵀ, least) + mask) v
+                             ->  attention q k v where(triangle, mask, least + mask)
     attention q k v mask, mask a triangle of 0         ->  attention q k v, causal
     attention q k v 0                                  ->  attention q k v
     attention q (repeat k) (repeat v)                  ->  attention of q's heads in groups, k and v
@@ -18,10 +21,15 @@ Heads of k and v that are repeated, one for each of a group of q's, broadcast ov
 A triangle is a constant, or compares positions. It hides keys by -inf, or by a number that no score
 comes near: at most -1e9, or the least of its type. Each query sees at least one key, so that no row
 is all hidden.
+
+A mask that is added to the hidden scores may hide the visible keys of a row as well, as those of
+left-padded prompts do. A fill of -inf stays hidden under any mask. The least of a type swallows any
+score that it is added to, so it can move into the mask. Other fills do neither, and are not fused.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
@@ -83,21 +91,31 @@ def _attention(m: Match) -> NnOp | None:
     scores = shape_of(m["scores"])
     if shape_of(m["p"]) != scores or m.type.get_shape()[:-1] != scores[:-1]:
         return None
-    past = m.found.numbers.get("past")
+    past, mask = m.found.numbers.get("past"), m.get("mask")
     if past is not None and not _has_all(m["past"], scores):
         return None
+    if past is not None and mask is not None and m.number("fill") != -math.inf:
+        if m.number("fill") != -element_of(mask.type).largest:
+            return None
+        mask, past = _filled(m, mask), None
     scale = m.number("scale") * m.number("q_scale") * m.number("k_scale")
     if not is_normal(scale, m["q"]):
         return None
     return m.make(
         AttentionOp,
-        *(m["q"], m["k"], m["v"], m.get("mask")),
+        *(m["q"], m["k"], m["v"], mask),
         scale=scale,
         transposed_k=not m.op("scores").settings["transpose_b"],
         causal=past is not None,
         past=past or 0,
         nan_as_zero=m.get("is_nan") is not None,
     )
+
+
+def _filled(m: Match, mask: SSAValue) -> SSAValue:
+    """The mask, with the fill added where the triangle hides."""
+    hidden = m.make(ew.AddOp, mask, m.splat(m.number("fill"), (), mask))
+    return m.make(ew.WhereOp, m["past"], mask, hidden.res).res
 
 
 def _causal(m: Match) -> NnOp | None:

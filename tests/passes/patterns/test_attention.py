@@ -108,6 +108,32 @@ def test_probabilities_that_are_read_stay() -> None:
     check(body + "y = Add(r, o)", ["matmul", "softmax", "matmul", "matmul", "add"], inputs)
 
 
+def padded(low: float) -> Array:
+    """The mask of two prompts, of which the second one has three places of padding before it."""
+    mask = np.zeros((2, 1, 1, COLUMNS), np.float32)
+    mask[1, ..., :3] = low
+    return mask
+
+
+LEAST = float(np.finfo(np.float32).min)
+
+
+@pytest.mark.parametrize("low", [-1e9, LEAST, -np.inf, 2e9])
+@pytest.mark.parametrize(
+    "fill, ops",
+    [
+        (-1e9, ["matmul", "mul", "where", "add", "softmax", "matmul"]),
+        (LEAST, ["add", "where", "attention"]),
+        (-np.inf, ["attention"]),
+    ],
+)
+def test_masks_of_prompts_that_are_padded(fill: float, ops: list[str], low: float) -> None:
+    """Rows of padding see no key but hidden ones."""
+    body = CAUSAL.format("c = Where(visible, d, low) m = Add(c, mask)")
+    weights = {"visible": np.tri(ROWS, COLUMNS, dtype=np.bool_), "low": np.float32(fill)}
+    check(body, ops, INPUTS | {"mask": padded(low)}, weights, tolerance=1e-4)
+
+
 CAUSAL = (
     "k1 = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, k1) d = Div(s, 4.0f) {} "
     + SOFTMAX
@@ -126,10 +152,13 @@ def test_constant_triangles_are_causal(batch: tuple[int, ...], low: float) -> No
 
 
 def test_chosen_scores_are_causal() -> None:
-    """As GPT-2 has it; an added mask stays."""
-    body = CAUSAL.format("w = Where(visible, d, -3.4028235e38f) m = Add(w, mask)")
-    model = check(body, ["attention"], INPUTS | MASK, {"visible": VISIBLE}, tolerance=1e-4)
-    assert "causal true past 2" in model.as_text("placed")
+    """As GPT-2 has it. An added mask stays where the fill is hidden under any mask."""
+    plain = CAUSAL.format("m = Where(visible, d, -3.4028235e38f)")
+    masked = CAUSAL.format("w = Where(visible, d, low) m = Add(w, mask)")
+    weights = {"visible": VISIBLE, "low": np.float32(-np.inf)}
+    for body, inputs in ((plain, INPUTS), (masked, INPUTS | MASK)):
+        model = check(body, ["attention"], inputs, weights, tolerance=1e-4)
+        assert "causal true past 2" in model.as_text("placed")
 
 
 def _other(change: str) -> Array:
