@@ -4,6 +4,7 @@ give for numbers that are known before the program runs."""
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,11 +107,11 @@ def _divide(a: Number, b: Number) -> Number:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _shift(a: int, bits: int) -> int:
-    """To the left, or by a negative number to the right."""
-    if abs(bits) > 63:
-        raise ValueError("a shift by more than 63 bits")
-    return a << bits if bits >= 0 else a >> -bits
+def _shifted(a: int, bits: int, shift: Callable[[int, int], int]) -> int:
+    """``a`` shifted to one side."""
+    if not 0 <= bits < 64:
+        raise ValueError("a shift by a negative number, or by more than 63 bits")
+    return shift(a, bits)
 
 
 def _round(x: Number) -> int:
@@ -151,8 +152,8 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "bit_or": _binary(_one(arith.OrIOp), lambda a, b: a | b, "bi"),
     "bit_xor": _binary(_one(arith.XOrIOp), lambda a, b: a ^ b, "bi"),
     "bit_not": _unary(_bit_not, lambda x: ~x, "bi"),
-    "bit_left": _binary(_one(arith.ShLIOp), _shift, "i"),
-    "bit_right": _binary(_one(arith.ShRSIOp), lambda a, b: _shift(a, -b), "i"),
+    "bit_left": _binary(_one(arith.ShLIOp), lambda a, b: _shifted(a, b, operator.lshift), "i"),
+    "bit_right": _binary(_one(arith.ShRSIOp), lambda a, b: _shifted(a, b, operator.rshift), "i"),
     "ceil": _rounding(scalar_math.CeilOp, math.ceil),
     "floor": _rounding(scalar_math.FloorOp, math.floor),
     "round": _rounding(scalar_math.RoundOp, _round),

@@ -89,6 +89,19 @@ def _expm1(x: Any) -> Any:
     return _where(power == 1, x, _where(coarse, less, exact))
 
 
+def _logarithm(base: float) -> Unary:
+    """Exact for powers of the base: a logarithm that is an integer but for two units in the last
+    place is that integer."""
+
+    def logarithm(x: Any) -> Any:
+        y = np.log(x) * (1 / math.log(base))
+        whole = np.rint(y)
+        rounding = 2 * float(np.finfo(y.dtype).eps)
+        return _where(abs(y - whole) <= rounding * abs(whole), whole, y)
+
+    return logarithm
+
+
 _UNARY: dict[np.ufunc, Unary] = {
     np.positive: lambda x: x,
     np.absolute: lambda x: x if x.dtype == bool else x.trace.emit(nn.AbsOp, [x]),
@@ -104,8 +117,8 @@ _UNARY: dict[np.ufunc, Unary] = {
     np.isfinite: _of_floats(lambda x: abs(x) < math.inf, _everywhere(True)),
     np.log1p: _log1p,
     np.expm1: _expm1,
-    np.log2: lambda x: np.log(x) * (1 / math.log(2)),
-    np.log10: lambda x: np.log(x) * (1 / math.log(10)),
+    np.log2: _logarithm(2),
+    np.log10: _logarithm(10),
     np.exp2: lambda x: 2.0**x,
 }
 

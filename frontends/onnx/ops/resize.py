@@ -17,6 +17,9 @@ from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, differs
 
+CROPS = "tf_crop_and_resize"
+"""The transformation that reads roi."""
+
 
 @dataclass(frozen=True)
 class _Plan:
@@ -32,7 +35,7 @@ class _Plan:
     def touches(self, axis: int, size: int) -> bool:
         """Whether anything happens along an axis of this size."""
         same = self.sizes[axis] == size and self.scales[axis] == 1
-        region = self.coordinates == "tf_crop_and_resize" and self.regions[axis] != (0, 1)
+        region = self.coordinates == CROPS and self.regions[axis] != (0, 1)
         return region or not same
 
 
@@ -106,15 +109,22 @@ def _plan(call: Call) -> _Plan:
             sizes[axis], scales[axis] = _scaled(shape[axis], scale), scale
     else:
         _apply_sizes(call, axes, sizes, scales)
-    roi = _numbers(call, 1, "roi")
-    for i, axis in enumerate(axes):
-        if len(roi) == 2 * len(axes):
+    mode = call.text("coordinate_transformation_mode")
+    if mode == CROPS:
+        roi = _numbers(call, 1, "roi")
+        if len(roi) != 2 * len(axes):
+            raise ShapeError(
+                "roi has a start and an end for each axis",
+                expected=f"{2 * len(axes)} numbers",
+                found=str(list(roi)),
+            )
+        for i, axis in enumerate(axes):
             regions[axis] = (roi[i], roi[len(axes) + i])
     return _Plan(
         tuple(sizes),
         tuple(scales),
         tuple(regions),
-        call.text("coordinate_transformation_mode"),
+        mode,
         call.text("mode"),
         call.text("nearest_mode"),
     )
@@ -195,7 +205,7 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
             inside=call.flag("exclude_outside"),
         )
         y = _sampled(call, x, axis, taken)
-    if plan.coordinates != "tf_crop_and_resize":
+    if plan.coordinates != CROPS:
         return y
     outside = (places < 0) | (places > old - 1)
     mask = outside.reshape(-1, *[1] * (len(shape_of(x)) - 1 - axis))

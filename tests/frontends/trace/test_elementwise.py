@@ -250,3 +250,14 @@ def test_a_function_of_numpy_that_is_not_known() -> None:
         tessella.jit(lambda x: np.add.reduce(x))(array((3,)))
     with pytest.raises(TessellaError, match=r"np\.add of a traced array does not take 'out'"):
         tessella.jit(lambda x: np.add(x, x, out=np.ones(3)))(array((3,)))
+
+
+@pytest.mark.parametrize("dtype, tens", [("float32", 10), ("float64", 22)])
+def test_logarithms_of_powers_are_whole(dtype: str, tens: int) -> None:
+    twos, powers = (np.arange(low, high) for low, high in ((-60, 61), (0, tens + 1)))
+    for ufunc, whole, x in (
+        (np.log2, twos, 2.0**twos),
+        (np.log10, powers, np.array([float(10**k) for k in powers.tolist()])),
+    ):
+        found = tessella.jit(lambda x, ufunc=ufunc: np.floor(ufunc(x)))(x.astype(dtype))
+        np.testing.assert_array_equal(found, whole)
