@@ -184,7 +184,10 @@ def _parse_product(parser: AttrParser) -> Size:
         if parser.parse_optional_characters("*") is not None:
             size = size * _parse_factor(parser)
         elif parser.parse_optional_keyword("floordiv") is not None:
-            size = size // parser.parse_integer(allow_boolean=False, allow_negative=False)
+            divisor = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            if divisor == 0:
+                parser.raise_error("expected a divisor of at least 1")
+            size = size // divisor
         else:
             return size
 

@@ -77,7 +77,7 @@ def split(inputs: Sequence[Value], *, axis: int, keeps: bool) -> Sequence[Value]
 def part_sizes(size: int, sizes: Array) -> Sequence[int]:
     """The sizes of the parts of a dimension: all of one size but the last, or those listed."""
     listed: list[int] = sizes.reshape(-1).tolist()
-    if any(part < sizes.ndim == 0 or part < 0 for part in listed):
+    if any(part < (1 if sizes.ndim == 0 else 0) for part in listed):
         raise ShapeError("sizes of parts are not positive", found=str(listed))
     if sizes.ndim == 0:
         listed = [min(listed[0], size - start) for start in range(0, size, listed[0])]

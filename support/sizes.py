@@ -361,9 +361,9 @@ def are_ordered(a: Size, b: Size) -> bool:
 
 
 def is_multiple(size: Size, of: Size) -> bool:
-    """Whether a size is known to be a multiple of another one, which is not 0."""
+    """Whether a size is known to be a multiple of another one. None is a multiple of 0."""
     try:
-        return size % of == 0
+        return of != 0 and size % of == 0
     except UndecidedSizeError:
         return False
 

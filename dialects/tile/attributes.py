@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import Data
@@ -45,17 +45,14 @@ class IndicesAttr(Data[tuple[Index, ...]]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:
-        indices: list[Index] = []
         parser.parse_punctuation("[")
-        reduced = False
-        while not parser.parse_optional_punctuation("]"):
-            if parser.parse_optional_punctuation("|"):
-                reduced = True
-                continue
-            name = parser.parse_identifier(" an index")
-            parser.parse_punctuation(":")
-            indices.append(Index(name, parse_extent(parser), reduced))
-            parser.parse_optional_punctuation(",")
+        indices = [*_parse_indices(parser, reduced=False)]
+        if parser.parse_optional_punctuation("|") is not None:
+            reduced = [*_parse_indices(parser, reduced=True)]
+            if not reduced:
+                parser.raise_error("expected a reduced index")
+            indices += reduced
+        parser.parse_punctuation("]")
         return tuple(indices)
 
     def print_parameter(self, printer: Printer) -> None:
@@ -65,6 +62,16 @@ class IndicesAttr(Data[tuple[Index, ...]]):
         ]
         text = " | ".join(groups) if groups[1] else groups[0]
         printer.print_string(f"[{text.strip()}]")
+
+
+def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
+    """`y: 56, x: 56`, or nothing."""
+    name = parser.parse_optional_identifier()
+    while name is not None:
+        parser.parse_punctuation(":")
+        yield Index(name, parse_extent(parser), reduced)
+        more = parser.parse_optional_punctuation(",") is not None
+        name = parser.parse_identifier(" an index") if more else None
 
 
 @irdl_attr_definition

@@ -355,6 +355,12 @@ class ContractOp(IRDLOperation):
         self._verify_bodies()
 
     def _verify_accesses(self) -> None:
+        for value in self.tensors:
+            element = find_element(tensor_type(value).element_type)
+            if element is None or element.bits < 8:
+                raise VerifyException(
+                    f"tile.contract: expected elements of 8 bits or more, found {value.type}"
+                )
         known = {index.name: index for index in self.index_list}
         if len(known) != len(self.index_list):
             raise VerifyException("tile.contract: an index is declared twice")

@@ -46,6 +46,7 @@ def test_text_is_read_back() -> None:
         ("2 to 64", "64 to 2", "has no value from 64 to 2"),
         ("2 * seq", "2 * ", "expected a size"),
         ("floordiv 16", "floordiv seq", "integer"),
+        ("floordiv 16", "floordiv 0", "a divisor of at least 1"),
         ("[batch]x", "[batch x", "Expected ']'|']' expected"),
     ],
 )

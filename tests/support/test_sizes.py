@@ -340,3 +340,7 @@ def test_sizes_are_not_too_long() -> None:
         product(sizes)
     with pytest.raises(UndecidedSizeError, match="too many products"):
         product(size + 1 for size in sizes)
+
+
+def test_no_size_is_a_multiple_of_0() -> None:
+    assert not any(is_multiple(size, 0) for size in (0, 4, N))

@@ -312,3 +312,23 @@ tile.kernel @products(%x: tensor<2048x2048xf32>, %w: tensor<2048x2048xf32>) -> (
   } : tensor<2046x2048xf32>
   tile.return %r : tensor<2046x2048xf32>
 }
+
+// -----
+
+// A loop over no rows has no steps.
+
+// CHECK-LABEL: tile.kernel @no_rows
+// CHECK-NOT:     #tile.nest<[0
+// CHECK:         tile.return
+tile.kernel @no_rows(%x: tensor<2048x2048xf32>) -> (tensor<0x2048xf32>) {
+  %t = tile.contract = [i: 2048, j: 2048] (%x[i, j]) -> [i, j] {
+  ^bb0(%a: f32):
+    %e = math.exp %a : f32
+    tile.yield %e : f32
+  } : tensor<2048x2048xf32>
+  %r = tile.contract + [y: 0, x: 2048 | w: 3, v: 3] (%t[y + w, x + v - 1]) -> [y, x] {
+  ^bb0(%c: f32):
+    tile.yield %c : f32
+  } : tensor<0x2048xf32>
+  tile.return %r : tensor<0x2048xf32>
+}

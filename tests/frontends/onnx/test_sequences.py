@@ -281,3 +281,16 @@ def test_sizes_of_inputs_stay_open_after_a_step() -> None:
         same(compiled.run(None, {"x": x}), session.run(None, {"x": x}))
     told = [line for _, each in compiled.explain().subprograms for line in each.sizes]
     assert any(line.startswith("a: open") for line in told), told
+
+
+@pytest.mark.parametrize("is_input", [True, False])
+def test_parts_of_no_elements(is_input: bool) -> None:
+    nodes = make(("SplitToSequence", "x size", "s"), axis=0)
+    nodes += make(("ConcatFromSequence", "s", "y"), axis=0)
+    inputs, feeds, weights = [value("x", [4])], {"x": np.ones(4, np.float32)}, {}
+    if is_input:
+        inputs.append(value("size", [], np.int64))
+    (feeds if is_input else weights)["size"] = np.array(0)
+    proto = model(nodes, inputs, [value("y", None)], weights=weights)
+    with pytest.raises(ShapeError, match="sizes of parts are not positive"):
+        tessella.compile(proto).run(None, feeds)

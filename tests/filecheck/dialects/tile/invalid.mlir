@@ -233,3 +233,12 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32, #digits>) {
   %y = nn.relu %x : tensor<3x10xf32>
   tile.yield %v : f32
 } : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<8xi4>
+// expected-error@+1 {{expected elements of 8 bits or more, found tensor<8xi4>}}
+%0 = tile.contract = [i: 8] (%x[i]) -> [i] {
+^bb0(%v: i4):
+  tile.yield %v : i4
+} : tensor<8xi4>
