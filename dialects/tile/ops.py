@@ -350,17 +350,20 @@ class ContractOp(IRDLOperation):
             )
         if PARTS in self.attributes and (self.parts or 0) < 1:
             raise VerifyException(f"tile.contract: expected a number above 0 as {PARTS}")
+        self._verify_elements()
         self._verify_accesses()
         self._verify_where()
         self._verify_bodies()
 
-    def _verify_accesses(self) -> None:
+    def _verify_elements(self) -> None:
         for value in self.tensors:
             element = find_element(tensor_type(value).element_type)
-            if element is None or element.bits < 8:
+            if element is not None and element.bits < 8:
                 raise VerifyException(
                     f"tile.contract: expected elements of 8 bits or more, found {value.type}"
                 )
+
+    def _verify_accesses(self) -> None:
         known = {index.name: index for index in self.index_list}
         if len(known) != len(self.index_list):
             raise VerifyException("tile.contract: an index is declared twice")
