@@ -84,8 +84,8 @@ def _given(info: ValueInfo, array: object) -> Given:
             found=f"an array for the {info.dtype}",
         )
     given = Given(info, array, tagged(array))
-    known = dtype_named(info.dtype)
-    if given.memory.dtype != known or not fits(array.shape, info.shape):
+    has_type = not info.is_known or given.memory.dtype == dtype_named(info.dtype)
+    if not has_type or not fits(array.shape, info.shape):
         raise InputError(
             f"the array for the output {info.name!r} does not fit",
             expected=str(info),

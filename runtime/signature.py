@@ -12,6 +12,9 @@ Dimensions = tuple[int | str, ...]
 HELD = ("sequence", "optional")
 """The types of values that are no tensors: a list of arrays; an array, a list or None."""
 
+UNKNOWN = "undefined"
+"""The type of an output that nothing declares: it is known once it is computed."""
+
 _OF_SIZES = ("int64", "int32", "uint64", "uint32")
 
 _TYPE_NAMES = {"float32": "float", "float64": "double"}
@@ -24,7 +27,8 @@ class ValueInfo:
 
     name: str
     dtype: str
-    """NumPy's name of the dtype, such as ``float32``."""
+    """NumPy's name of the dtype, such as ``float32``; or ``sequence``, ``optional``, and, for
+    outputs, ``undefined``."""
     shape: Dimensions
 
     def __str__(self) -> str:
@@ -36,6 +40,11 @@ class ValueInfo:
     def is_tensor(self) -> bool:
         """Whether it is an array, and no ``sequence`` or ``optional``."""
         return self.dtype not in HELD
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has a type."""
+        return self.dtype != UNKNOWN
 
     @property
     def can_be_sizes(self) -> bool:

@@ -17,10 +17,9 @@ from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.held import Handed, Known
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Model, Tensor, Value
-from tessella.frontends.onnx.tensors import UNDEFINED
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import dtype_name, tagged
-from tessella.runtime.signature import HELD
+from tessella.runtime.signature import HELD, UNKNOWN
 from tessella.support.errors import (
     InputError,
     ShapeError,
@@ -89,7 +88,7 @@ class OnnxSource:
         values = self._model.graph.outputs
         shapes = {info.name: info.shape for info in self.inputs}
         undeclared = any(
-            (value.shape is None and value.type not in HELD) or value.type == UNDEFINED
+            (value.shape is None and value.type not in HELD) or value.type == UNKNOWN
             for value in values
         )
         if undeclared and not any(isinstance(d, str) for shape in shapes.values() for d in shape):

@@ -9,7 +9,8 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Opaque, Reference, Value
-from tessella.frontends.onnx.tensors import UNDEFINED, TensorReader, checked_name, element_name
+from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
+from tessella.runtime.signature import UNKNOWN
 from tessella.support.errors import InvalidModelError
 
 _K = TypeVar("_K", bound=Hashable)
@@ -146,13 +147,17 @@ def _text(data: bytes, where: str) -> str:
         raise InvalidModelError("a text is not UTF-8", where=where) from error
 
 
-def _value(proto: onnx.ValueInfoProto) -> Value:
+def type_of(proto: onnx.ValueInfoProto) -> str:
+    """The element type of a tensor, or what else a value is; `UNKNOWN` where it has no type."""
     kind = proto.type.WhichOneof("value")
-    if kind != "tensor_type":
-        return Value(checked_name(proto.name), (kind or UNDEFINED).removesuffix("_type"), None)
-    tensor = proto.type.tensor_type
+    if kind == "tensor_type":
+        return element_name(proto.type.tensor_type.elem_type)
+    return UNKNOWN if kind is None else kind.removesuffix("_type")
+
+
+def _value(proto: onnx.ValueInfoProto) -> Value:
+    tensor, type = proto.type.tensor_type, type_of(proto)
     dims = tensor.shape.dim if tensor.HasField("shape") else None
-    type = element_name(tensor.elem_type)
     if dims is None:
         return Value(checked_name(proto.name), type, None)
     return Value(

@@ -14,9 +14,6 @@ from tessella.frontends.onnx.model import DTYPES, Array, Tensor
 from tessella.runtime.elements import dtype_name
 from tessella.support.errors import InvalidModelError
 
-UNDEFINED = "undefined"
-"""The type of a value whose type is not declared."""
-
 _NAMES = {"float": "float32", "double": "float64"}
 
 _AS_BITS = ("float16", "bfloat16")

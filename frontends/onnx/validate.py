@@ -10,8 +10,10 @@ import onnx
 from onnx import checker, shape_inference
 
 from tessella.frontends.onnx.model import DTYPES, Graph, Model, Node
+from tessella.frontends.onnx.parse import type_of
 from tessella.frontends.onnx.schemas import is_known
-from tessella.frontends.onnx.tensors import UNDEFINED, element_name, external_tensors
+from tessella.frontends.onnx.tensors import external_tensors
+from tessella.runtime.signature import UNKNOWN
 from tessella.support.errors import InvalidModelError
 
 _FOREIGN = "tessella.unchecked"
@@ -139,7 +141,7 @@ def check_format(proto: onnx.ModelProto) -> onnx.ModelProto:
 def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
     """The model; outputs that declare no type have the one that ``onnx.shape_inference`` finds."""
     outputs = model.graph.outputs
-    untyped = {value.name for value in outputs if value.type == UNDEFINED}
+    untyped = {value.name for value in outputs if value.type == UNKNOWN}
     if not untyped:
         return model
     for output in skeleton.graph.output:
@@ -149,7 +151,7 @@ def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
         inferred = shape_inference.infer_shapes(skeleton)
     except (shape_inference.InferenceError, ValueError):
         return model  # the import says what is wrong, and where
-    types = {v.name: element_name(v.type.tensor_type.elem_type) for v in inferred.graph.output}
+    types = {v.name: type_of(v) for v in inferred.graph.output}
     typed = tuple(replace(v, type=types[v.name]) if v.name in untyped else v for v in outputs)
     return replace(model, graph=replace(model.graph, outputs=typed))
 

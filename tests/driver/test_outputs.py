@@ -13,7 +13,8 @@ from onnx import TensorProto, helper
 
 import tessella
 from tessella.driver.model import Model
-from tessella.runtime import program
+from tessella.runtime import outputs, program
+from tessella.runtime.signature import UNKNOWN, ValueInfo
 from tessella.support.errors import InputError
 from tests.driver.test_model import model_of, two_outputs
 from tests.native import Array, normal
@@ -118,6 +119,15 @@ def test_loaded_models_take_them(model: Model, tmp_path: Path) -> None:
     y = empty(3, 7)
     assert tessella.load(tmp_path / "m.tsl")(X, out=[y, None])[0] is y
     np.testing.assert_array_equal(y, model(X)[0])
+
+
+def test_an_output_whose_type_nothing_declares() -> None:
+    info, y = ValueInfo("y", UNKNOWN, ("n",)), empty(4)
+    (given,) = outputs.checked([info], [y], [])
+    assert outputs.put(X[0, :4], given) is y
+    np.testing.assert_array_equal(y, X[0, :4])
+    with pytest.raises(InputError, match=r"does not fit(.|\n)*expected: float64 \(4,\)"):
+        outputs.put(np.zeros(4), given)
 
 
 def test_an_input_may_be_called_out() -> None:

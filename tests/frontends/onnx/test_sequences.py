@@ -242,6 +242,7 @@ def test_arrays_for_sequences_are_refused() -> None:
     nodes = make(("SequenceInsert", "s x", "t"), ("SequenceAt", "t last", "y"))
     outputs = [sequence("t"), value("y", None)]
     inputs = [sequence("s"), value("x", [2])]
+    outputs[0].ClearField("type")  # which follows
     compiled = tessella.compile(model(nodes, inputs, outputs, weights={"last": np.array(-1)}))
     feeds: dict[str, Any] = {"s": [normal(2)], "x": normal(2, seed=1)}
     y = np.zeros(2, np.float32)

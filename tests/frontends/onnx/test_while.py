@@ -165,6 +165,18 @@ def test_it_reads_open_sizes(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
+def test_an_artifact_of_a_body_without_types(tmp_path: Path) -> None:
+    proto = loop([*GROWS, *ROWS, *END], elements=("r",))
+    for output in proto.graph.node[-1].attribute[0].g.output:
+        output.ClearField("type")
+    models.compare(proto, FEEDS, OTHERS)
+    compiled = tessella.compile(proto)
+    wanted = compiled.run(None, FEEDS)
+    compiled.save(tmp_path / "a.tsl")
+    for a, b in zip(tessella.load(tmp_path / "a.tsl").run(None, FEEDS), wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_it_reads_a_sequence() -> None:
     """Its steps are calls where they return elements."""
     nodes = [*make(("SequenceAt", "all zero", "one"), ("Add", "h one", "k")), *ROWS, *END]
