@@ -30,7 +30,7 @@ from tessella.dialects.sizes import symbols_in
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
-from tessella.driver.options import Options
+from tessella.driver.options import Options, check_machine
 from tessella.driver.pipeline import pipeline
 from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import After, PassRunner, check, nothing
@@ -155,13 +155,7 @@ class Built:
 
 def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) -> Built:
     """The program of a graph on this machine. The graph's weights are used up."""
-    target = targets.resolve(options.target)
-    if not targets.can_run(target):
-        raise OptionError(
-            f"this machine cannot run code for {target.name}",
-            hint="inspect it with as_text(), or compile with target='native'; `tessella compile -o "
-            "FILE.tsl` writes code for other machines",
-        )
+    check_machine(options)
     if options.pick == "measure" and graph.stage == "nn":
         from tessella.driver.tune import tune  # which compiles, too
 

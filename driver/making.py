@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from tessella import targets
 from tessella.driver import kept_source, program_cache, ship
 from tessella.driver.compiling import Progress, Timings, memory_to_compile
 from tessella.driver.executable import Executable, Key
-from tessella.driver.options import Options
+from tessella.driver.options import Options, check_machine
 from tessella.driver.subprograms import (
     RunningRest,
     Sources,
@@ -20,6 +21,7 @@ from tessella.driver.subprograms import (
 )
 from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledSubprogram
+from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
@@ -59,6 +61,7 @@ class Making:
     def run(self, progress: Progress) -> Executable:
         """The program. Raises UndecidedSizeError for one that cannot be compiled with symbols, as
         far as that is known."""
+        check_machine(self.options)
         if not self._symbols:
             return self._fetched() or self._compiled(progress)
         kept = self._kept()
@@ -104,12 +107,22 @@ class Making:
     def _fetched(self) -> Executable | None:
         timings = Timings()
         with memory_to_compile(), timings.of("fetch"):
-            found = program_cache.fetch(self._kept())
+            found = program_cache.fetch(self._kept(), self._is_made)
         if found is None:
             return None
         program, after = found
         rest = self._rest(after, sources_again(self._graph))
         return Executable(self.key, program, timings, self._lowered, rest=rest)
+
+    def _is_made(self, found: Manifest) -> bool:
+        """Whether an artifact holds the one program that is to be made."""
+        target = targets.resolve(self.options.target)
+        values = {value.index: value.data.hex() for value in self.key.values}
+        sizes = {each.index: each.elements for each in self.key.sizes}
+        wanted = target.name, target.features, self.key.shapes(self.inputs), values, sizes
+        made = [(p.target, p.features, p.shapes, p.values, p.sizes) for p in found.programs]
+        signature = found.inputs, found.outputs
+        return signature == (tuple(self.inputs), tuple(self.outputs)) and made == [wanted]
 
     def _compiled(self, progress: Progress) -> Executable:
         from tessella.driver.build import compile_graph

@@ -120,6 +120,17 @@ def make_options(**options: Unpack[CompileOptions]) -> Options:
     )
 
 
+def check_machine(options: Options) -> None:
+    """Raise OptionError if this machine cannot run the code."""
+    target = targets.resolve(options.target)
+    if not targets.can_run(target):
+        raise OptionError(
+            f"this machine cannot run code for {target.name}",
+            hint="inspect it with as_text(), or compile with target='native'; `tessella compile -o "
+            "FILE.tsl` writes code for other machines",
+        )
+
+
 def _database(pick: str) -> str:
     """The file of times where no option names one. Raises OptionError if there must be one."""
     named = os.environ.get(database.KNOB, "")

@@ -5,27 +5,33 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 from tessella import targets
 from tessella.driver import kept_weights
 from tessella.driver.options import Options
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import Artifact, Compiled, CompiledModel, dump
+from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
-from tessella.runtime.records import NotStorableError
+from tessella.runtime.records import NotStorableError, decoded, encoded
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
+from tessella.support.errors import InvalidModelError
 from tessella.support.knobs import KNOBS
+from tessella.support.logs import info
 from tessella.support.sizes import UndecidedSizeError
 from tessella.targets import database
+
+T = TypeVar("T")
 
 FOLDER = Folder("programs", 15 / 64)
 
@@ -44,6 +50,15 @@ class Signature:
     """Inputs on whose values shapes are known to depend."""
 
 
+@dataclass(frozen=True)
+class _Refusal:
+    """An `UndecidedSizeError`."""
+
+    what: str
+    symbols: Sequence[str]
+    turn: int | None
+
+
 def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
     """Names the program of a model, which ``model`` names, by what it is made for; None where none
     is to be kept: what plugins and debug passes do can change at any time."""
@@ -54,16 +69,22 @@ def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
     return json.dumps([model, repr(made_for), repr(options), repr(target), measured, _versions()])
 
 
-def fetch(key: str | None) -> tuple[Program, Rest[Interface] | None] | None:
-    """The program, if it is on disk, and what follows if it is cut."""
+def fetch(
+    key: str | None, is_wanted: Callable[[Manifest], bool]
+) -> tuple[Program, Rest[Interface] | None] | None:
+    """The program, and what follows if it is cut; None if it is not on disk, or does not load."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
     if data is None:
         return None
     try:
         found = Artifact(data, kept_weights.find)
-    except kept_weights.MissingError:
+    except (InvalidModelError, kept_weights.MissingError) as error:
+        info("compile", "a program on disk does not load, and is compiled anew: %s", error)
         return None
-    entry = found.manifest.programs[0]
+    if not is_wanted(found.manifest):
+        info("compile", "a program on disk is another than its key says, and is compiled anew")
+        return None
+    [entry] = found.manifest.programs
     rest = None
     if entry.rest is not None:
         rest = found.rest(entry.rest, lambda record: record.interface)
@@ -87,36 +108,37 @@ def refuse(key: str | None, error: UndecidedSizeError) -> None:
     """Keep that what the key names cannot be compiled with symbols, and why."""
     if key is not None:
         why = str(error).partition("\n")[0]
-        data = json.dumps([why, sorted(error.symbols), error.turn])
-        SIGNATURES.put(f"{key} refused", data.encode())
+        _keep(f"{key} refused", _Refusal(why, sorted(error.symbols), error.turn))
 
 
 def refusal(key: str | None) -> UndecidedSizeError | None:
     """Why what the key names cannot be compiled with symbols, if that is known."""
-    data = None if key is None else SIGNATURES.get(f"{key} refused")
-    return None if data is None else UndecidedSizeError(*json.loads(data))
+    found = None if key is None else _kept(_Refusal, f"{key} refused")
+    return None if found is None else UndecidedSizeError(found.what, found.symbols, found.turn)
 
 
 def fetch_signature(model: str) -> Signature | None:
     """The signature of a model, if it was read before."""
-    data = SIGNATURES.get(f"{model} {_versions()}") if _can_be_kept() else None
-    if data is None:
-        return None
-    *values, files, by_value = json.loads(data)
-    inputs, outputs = (
-        [ValueInfo(name, dtype, tuple(shape)) for name, dtype, shape in infos] for infos in values
-    )
-    return Signature(inputs, outputs, files, by_value)
+    return _kept(Signature, f"{model} {_versions()}") if _can_be_kept() else None
 
 
 def store_signature(model: str, signature: Signature) -> None:
     """Keep the signature of a model for later."""
     if _can_be_kept():
-        values = signature.inputs, signature.outputs
-        listed = [[[i.name, i.dtype, i.shape] for i in infos] for infos in values]
-        known = [list(signature.files), list(signature.by_value)]
-        data = json.dumps([*listed, *known]).encode()
-        SIGNATURES.put(f"{model} {_versions()}", data)
+        _keep(f"{model} {_versions()}", signature)
+
+
+def _keep(key: str, record: object) -> None:
+    SIGNATURES.put(key, json.dumps(encoded(record)).encode())
+
+
+def _kept(kind: type[T], key: str) -> T | None:
+    """A record on disk; None if there is none, or it is none of this kind."""
+    data = SIGNATURES.get(key)
+    try:
+        return None if data is None else decoded(kind, json.loads(data))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _can_be_kept() -> bool:

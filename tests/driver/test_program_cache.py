@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
+from tessella import targets
 from tessella.driver import program_cache
 from tessella.frontends import onnx as onnx_source
 from tessella.runtime import sharing
@@ -26,7 +28,8 @@ from tessella.runtime.program import Constant, HostStep, Program, TensorSpec
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.sharing import packed
 from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import InvalidModelError
+from tessella.support.disk import Buffer, Folder
+from tessella.support.errors import InvalidModelError, OptionError
 from tests.hostile.models import X, Y, mixed
 
 ROOT = Path(__file__).parents[2]
@@ -289,6 +292,75 @@ def test_a_damaged_entry_is_made_again(cache: Path, compiled: list[str], at: int
     np.testing.assert_array_equal(tessella.compile(data)(ones()), want(2))
     np.testing.assert_array_equal(tessella.compile(data)(ones()), want(2))
     assert len(compiled) == 2
+
+
+@pytest.fixture
+def entries(cache: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Sequence[Buffer]]]:
+    """What is put into each folder of the cache, by key."""
+    found: dict[str, dict[str, Sequence[Buffer]]] = {}
+    put = Folder.put
+
+    def noted(folder: Folder, key: str, *content: Buffer) -> None:
+        found.setdefault(folder.name, {})[key] = content
+        put(folder, key, *content)
+
+    monkeypatch.setattr(Folder, "put", noted)
+    return found
+
+
+def test_an_entry_that_does_not_load_is_made_again(
+    entries: dict[str, dict[str, Sequence[Buffer]]], compiled: list[str]
+) -> None:
+    """Whatever it is: nonsense, or a program of another signature, for other shapes or machines."""
+    first, other = (scaled(2, rows).SerializeToString() for rows in (3, 5))
+    tessella.compile(first)
+    (key,) = entries["programs"]
+    good = b"".join(entries["programs"][key])
+    tessella.compile(other)
+    strange = b"".join(entries["programs"].popitem()[1])
+    length = 64 + int.from_bytes(good[8:16])
+    text = good[64:length].replace(b'"features":[', b'"features":["none",')
+    text = text.rstrip() + b" " * (-len(text.rstrip()) % 64)
+    head = good[:8] + len(text).to_bytes(8) + hashlib.sha256(text).digest()
+    for content in (b"", b"nonsense", strange, head.ljust(64, b"\0") + text + good[length:]):
+        program_cache.FOLDER.put(key, content)
+        del compiled[:]
+        for _ in range(2):
+            np.testing.assert_array_equal(tessella.compile(first)(ones()), want(2))
+        assert len(compiled) == 1
+
+
+CLOSED = """
+<ir_version: 10, opset_import: ["" : 17]>
+g (float[n, m] x) => (float[n, m] y) { y = Mul(x, w) }
+"""
+
+
+def test_what_is_known_of_a_model_and_does_not_load_is_found_again(
+    entries: dict[str, dict[str, Sequence[Buffer]]], compiled: list[str]
+) -> None:
+    """Its signature, and why a size is a number."""
+    proto, x = onnx.parser.parse_model(CLOSED), np.ones((20, 30), np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(x[:, :1] * 2, "w"))
+    np.testing.assert_array_equal(tessella.compile(proto, dims={})(x), 2 * x)
+    good = dict(entries["signatures"])
+    assert len(good) == 2
+    for content in (b"", b"{}", b"[1, 2]", b'{"what": 3}'):
+        for key in good:
+            program_cache.SIGNATURES.put(key, content)
+        np.testing.assert_array_equal(tessella.compile(proto, dims={})(x), 2 * x)
+        assert entries["signatures"] == good
+    assert len(compiled) == 1
+
+
+def test_a_program_is_not_fetched_for_a_machine_that_cannot_run_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = scaled(2).SerializeToString()
+    tessella.compile(data)
+    monkeypatch.setattr(targets, "can_run", lambda _: False)
+    with pytest.raises(OptionError, match="cannot run code"):
+        tessella.compile(data)
 
 
 # ** weights **
