@@ -80,6 +80,12 @@ def inputs_of(case: TestCase) -> tuple[onnx.ModelProto, dict[str, Array]]:
     return model, _feeds(model, data_sets[0][0])
 
 
+def calls_of(case: TestCase) -> tuple[onnx.ModelProto, list[tuple[dict[str, Array], list[Any]]]]:
+    """The model of a case, and its calls: inputs by name, and outputs."""
+    model, data_sets = _loaded(case)
+    return model, [(_feeds(model, each), [*map(_array, wanted)]) for each, wanted in data_sets]
+
+
 def _feeds(model: onnx.ModelProto, inputs: Sequence[Any]) -> dict[str, Array]:
     initializers = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in initializers]
@@ -95,12 +101,23 @@ def _run(
 ) -> str | None:
     found = made.run(None, _feeds(model, inputs))
     pairs = zip(found, map(_array, expected), strict=True)
-    return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
+    return next(filter(None, (difference(a, b, case) for a, b in pairs)), None)
 
 
-def _difference(found: Any, expected: Any, case: TestCase) -> str | None:
+class Tolerance(Protocol):
+    """How far floats may be off: a case of the suite has these."""
+
+    @property
+    def rtol(self) -> float: ...
+
+    @property
+    def atol(self) -> float: ...
+
+
+def difference(found: Any, expected: Any, within: Tolerance) -> str | None:
+    """How a value is not what is expected, if it is not."""
     if expected is None or isinstance(expected, list):
-        return _difference_of_held(found, expected, case)
+        return _difference_of_held(found, expected, within)
     expected = tagged(expected)
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return f"{found.dtype}{found.shape}, expected {expected.dtype}{expected.shape}"
@@ -109,8 +126,8 @@ def _difference(found: Any, expected: Any, case: TestCase) -> str | None:
     # what is expected has rounding errors of its own: 2e-7 where an inverse DFT is 0, and one of
     # each step where it was computed in f16 or bf16
     least = 2 * element.epsilon if element.narrow else 0.0
-    rtol = max(case.rtol, least) if element.is_float else 0.0
-    atol = max(case.atol, 1e-6) if element.is_float else 0.0
+    rtol = max(within.rtol, least) if element.is_float else 0.0
+    atol = max(within.atol, 1e-6) if element.is_float else 0.0
     try:
         np.testing.assert_allclose(widened(found), widened(expected), rtol=rtol, atol=atol)
     except AssertionError as error:
@@ -118,11 +135,11 @@ def _difference(found: Any, expected: Any, case: TestCase) -> str | None:
     return None
 
 
-def _difference_of_held(found: Any, expected: Any, case: TestCase) -> str | None:
+def _difference_of_held(found: Any, expected: Any, within: Tolerance) -> str | None:
     if type(found) is not type(expected) or len(found or ()) != len(expected or ()):
         return f"{found}, expected {expected}"
     pairs = zip(found or (), expected or (), strict=True)
-    return next(filter(None, (_difference(a, b, case) for a, b in pairs)), None)
+    return next(filter(None, (difference(a, b, within) for a, b in pairs)), None)
 
 
 def _array(value: Any) -> Any:

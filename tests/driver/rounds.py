@@ -1,0 +1,153 @@
+"""Models that a process compiles and runs, as one of several in a row that share a cache folder.
+
+    python -m tests.driver.rounds nodes
+
+prints, as JSON, what was wrong, and how many programs were compiled, which is none where all are in
+the cache. A file that `write` has written may stand for the name of a collection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx.backend.test.loader import load_model_tests
+
+import tessella
+from tessella.driver import build
+from tessella.support.errors import UnsupportedError
+from tests.frontends.onnx.suite import calls_of, difference, opened
+from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxruntime
+
+ROOT = Path(__file__).parents[2]
+
+Feeds = Mapping[str, Any]
+Call = tuple[Feeds, Sequence[Any]]
+"""Inputs, and the outputs that they should have."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, and calls of it."""
+
+    name: str
+    model: bytes
+    calls: Sequence[Call]
+    dims: Any = "auto"
+    rtol: float = 1e-5
+    atol: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a process found."""
+
+    wrong: Mapping[str, str]
+    """By the name of the case."""
+    compiled: Sequence[str]
+    """The name of its case for each program that was compiled."""
+    count: int
+    """Of cases."""
+
+
+def write(path: Path, cases: Iterable[Case]) -> None:
+    """Write cases for other processes."""
+    path.write_bytes(pickle.dumps([vars(case) for case in cases]))
+
+
+def in_a_process(cases: str | Path, cache: Path) -> Round:
+    """Run a collection, or the cases of a file, in a new process with this folder as cache."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.driver.rounds", str(cases)],
+        env={**os.environ, "TESSELLA_CACHE": str(cache), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Round(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def nodes() -> Iterator[Case]:
+    """The node suite of ONNX."""
+    for case in load_model_tests(kind="node"):
+        model, calls = calls_of(case)
+        yield Case(case.name, model.SerializeToString(), calls, rtol=case.rtol, atol=case.atol)
+
+
+def open_nodes() -> Iterator[Case]:
+    """The node suite with sizes that stay open."""
+    for case in load_model_tests(kind="node"):
+        model, calls = calls_of(case)
+        data = opened(model, joined=True).SerializeToString()
+        yield Case(case.name, data, calls, {}, case.rtol, case.atol)
+
+
+def open_models() -> Iterator[Case]:
+    """Exported networks with open dimensions, each with several sizes."""
+    for name in OPEN_FIXTURES:
+        proto = load_fixture(name)
+        sizes = ({"batch": b, "seq": s, "past": p} for b, s, p in ((2, 9, 4), (3, 40, 17)))
+        feeds = [random_inputs(proto, sizes=each) for each in sizes]
+        calls = [(each, run_onnxruntime(proto, each)) for each in feeds]
+        most = max(float(np.abs(y).max()) for _, found in calls for y in found)
+        yield Case(name, proto.SerializeToString(), calls, {}, 0.0, 0.1 * most)
+
+
+COLLECTIONS: Mapping[str, Callable[[], Iterable[Case]]] = {
+    "nodes": nodes,
+    "open nodes": open_nodes,
+    "open models": open_models,
+}
+
+
+def _read(path: str) -> Iterator[Case]:
+    yield from (Case(**case) for case in pickle.loads(Path(path).read_bytes()))
+
+
+def _wrong(case: Case) -> str | None:
+    """Why a case failed; None where it did not, or where the model is not supported."""
+    try:
+        model = tessella.compile(case.model, dims=case.dims, threads=1)
+        for feeds, expected in case.calls:
+            found = model.run(None, feeds)
+            for a, b in zip(found, expected, strict=True):
+                if wrong := difference(a, b, case):
+                    return wrong
+    except UnsupportedError:
+        return None
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def main(name: str) -> None:
+    """Run the cases, and print the `Round`."""
+    names, compiled, make = list[str](), list[str](), build.compile_graph
+
+    def compile_graph(*args: Any) -> Any:
+        compiled.append(names[-1])
+        return make(*args)
+
+    build.compile_graph = compile_graph
+    wrong: dict[str, str] = {}
+    for case in COLLECTIONS[name]() if name in COLLECTIONS else _read(name):
+        names.append(case.name)
+        if why := _wrong(case):
+            wrong[case.name] = why
+    print(json.dumps({"wrong": wrong, "compiled": compiled, "count": len(names)}))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main(sys.argv[1])
