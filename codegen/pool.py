@@ -319,7 +319,6 @@ define internal ptr @bound(ptr %team, i64 %thread, i64 %threads) #1 {
   %offset = mul i64 %thread, $line
   %context = call ptr @at(ptr %contexts, i64 %offset)
   %number = ptrtoint ptr %team to i64
-  call void @put(ptr %context, i64 $context_status, i64 0)
   call void @put(ptr %context, i64 $context_barrier, i64 ptrtoint (ptr @barrier to i64))
   call void @put(ptr %context, i64 $context_team, i64 %number)
   call void @put(ptr %context, i64 $context_thread, i64 %thread)

@@ -93,8 +93,9 @@ class Team:
     run: Callable[..., None]
     """``run(team, segment, contexts, inputs, outputs, weights, arena, threads, brief)`` runs a
     segment on the threads, or on its caller alone where others use them, or where they sleep and it
-    is brief. ``contexts`` has 128 bytes for each thread. The status of the first becomes the
-    smallest that is not 0."""
+    is brief. ``contexts`` has 128 bytes for each thread. Their statuses are 0: a thread may read
+    that of another one which has not begun. The first status becomes the smallest that is not
+    0."""
 
 
 class Pool:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 MAX_SIZES = 256
 """Sets of values of its symbols that a program is kept for."""
 
-_SIZES, _WATCH = CONTEXT.index("sizes"), CONTEXT.index("watch")
+_STATUS, _SIZES, _WATCH = map(CONTEXT.index, ("status", "sizes", "watch"))
 _SEGMENT = ctypes.CFUNCTYPE(
     None, *[ctypes.c_void_p] * 5, ctypes.c_int64, ctypes.c_int64
 )  # calls through CFUNCTYPE release the GIL
@@ -450,8 +450,8 @@ class _NativeCall:
         self.watch = watch
         self.workspace = workspace
         self.outputs: list[tuple[int, Callable[[], Array]]] = []
-        self.context = (ctypes.c_int64 * CONTEXT_SLOTS).from_address(address(contexts))
-        """Of the first thread."""
+        self.statuses = contexts[_STATUS::CONTEXT_SLOTS]
+        """Of all threads. The first is that of the run, once it is over."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
 
     def resize(self, step: Step, values: Mapping[str, int]) -> None:
@@ -464,7 +464,7 @@ class _NativeCall:
 
     def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
         """Run the segment at an address on these weights, in this arena, on a team or alone."""
-        contexts, inputs = ctypes.addressof(self.context), ctypes.addressof(self.pointers)
+        contexts, inputs = address(self.contexts), ctypes.addressof(self.pointers)
         outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
         arguments = (contexts, inputs, outputs, weights, arena)
         if team is None:
@@ -485,14 +485,16 @@ class _NativeCall:
                 values[i] = output = make()
             pointers[slot] = address(output)
             slot += 1
+        # whatever the run before has left, as an interrupt may come when it is over
+        self.statuses.fill(0)
+        self.watch.clear()
         self.segment()
-        if self.context[0]:
+        if self.statuses[0]:
             self._fail()
 
     def _fail(self) -> None:
-        status, self.context[0] = self.context[0], 0
         self.watch.check()
-        nodes = self.nodes.get(status - 1, ())
+        nodes = self.nodes.get(int(self.statuses[0]) - 1, ())
         raise ExecutionError(
             "an index is out of range",
             where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",

@@ -51,10 +51,15 @@ class Watch:
     def check(self) -> None:
         """Raise what ended a loop, if anything was raised."""
         if self._raised:
-            self._begin()
             error = self._raised[0]
-            self._raised.clear()
+            self.clear()
             raise error
+
+    def clear(self) -> None:
+        """Forget what was raised, as before a run."""
+        if self._raised:
+            self._begin()  # before it is forgotten: something may be raised here, too
+            self._raised.clear()
 
 
 def _asked(raised: list[BaseException]) -> Generator[int]:

@@ -53,7 +53,6 @@ class Turns:
         self.runs += 1
 
         def run(thread: int, context: int) -> None:
-            ctypes.c_int64.from_address(context).value = 0
             slot = ctypes.c_void_p.from_address(context + _BARRIER_SLOT)
             slot.value = ctypes.cast(wait, ctypes.c_void_p).value
             self._await_turn(thread, 0)

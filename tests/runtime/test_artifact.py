@@ -351,4 +351,4 @@ def test_a_change_of_calls_is_a_change_of_the_format() -> None:
     layouts = (pool.TABLE, pool.RUN, pool.RUN_NUMBERS, pool.CONTEXT, pool.LINE, pool.BOXES)
     calls = (*layouts, arguments, events.EVENT, events.END, events.CLOCK, events.AFTER)
     found = hashlib.sha256(repr(calls).encode()).hexdigest()[:12]
-    assert (FORMAT, found) == (10, "8e5977338c61")
+    assert (FORMAT, found) == (11, "8e5977338c61")

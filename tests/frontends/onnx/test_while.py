@@ -393,6 +393,75 @@ def test_an_error_before_it_ends_it(
     assert turns is None or turns.runs == 2
 
 
+def look_up(rows: int) -> onnx.ModelProto:
+    """A loop whose steps look up rows of a table, then a Gather of other rows, `at`."""
+    nodes = make(("Mod", "i ten", "n"), ("Gather", "table n", "found"), ("Add", "h found", "k"))
+    nodes += make(("Less", "i few", "again"))
+    table = np.ones((10, SIZE), np.float32)
+    proto = loop(nodes, table=table, few=np.array(3), ten=np.array(10))
+    proto.graph.node.extend(make(("Gather", "table at", "rows")))
+    proto.graph.input.append(value("at", [rows], np.int64))
+    proto.graph.output.append(value("rows", None))
+    return proto
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_behind_it_is_none_of_the_next_call(threads: int) -> None:
+    """The first thread looks at the statuses of others, which may begin later."""
+    compiled = tessella.compile(look_up(MANY), threads=threads)
+    good, bad = ({**FEEDS, "at": np.full(MANY, 0)} for _ in range(2))
+    bad["at"][-1] = 10
+    wanted = compiled.run(None, good)
+    for _ in range(10):
+        with pytest.raises(ExecutionError, match="out of range"):
+            compiled.run(None, bad)
+        for found, expected in zip(compiled.run(None, good), wanted, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+class LateError(BaseException):
+    """What is raised between the end of a run and the look at how it ended."""
+
+
+@contextmanager
+def raising_late(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Raise as a handler of signals does which runs then."""
+
+    def fail(_: object) -> None:
+        raise LateError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tessella.runtime.program._NativeCall._fail", fail)
+        with pytest.raises(LateError):
+            yield
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_call_that_is_not_looked_at_is_no_matter_of_the_next(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = tessella.compile(look_up(MANY), threads=threads)
+    good, bad = ({**FEEDS, "at": np.full(MANY, 0)} for _ in range(2))
+    bad["at"][:] = 10
+    wanted = compiled.run(None, good)
+    with raising_late(monkeypatch):
+        compiled.run(None, bad)
+    for found, expected in zip(compiled.run(None, good), wanted, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_what_ended_a_call_does_not_end_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = make(("Min", "h outer", "k"), ("Identity", "c", "again"))
+    compiled = tessella.compile(loop(nodes))
+    with alarms(), raising_late(monkeypatch):
+        compiled.run(None, FEEDS)
+    with alarms() as rang, pytest.raises(EndedError):
+        compiled.run(None, FEEDS)
+    assert len(rang) == 3
+
+
 def test_elements_that_nothing_reads_need_no_room() -> None:
     proto = loop([*GROWS, *END, *ROWS], elements=("r",))
     (wanted, _) = tessella.compile(proto).run(None, dict(FEEDS))
