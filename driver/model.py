@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -143,7 +144,7 @@ class Model(runnable.Model, Compiled):
 
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
-        if shapes is None:
+        if shapes is None and not values:
             self._compile_versions()
             self._compile_subprograms()
             return
@@ -151,7 +152,8 @@ class Model(runnable.Model, Compiled):
         known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
         fixed = {i.name: known[i.name] for i in self.inputs if len(known[i.name]) == len(i.shape)}
         given = {name: array.shape for name, array in arrays.items()}
-        named: dict[str, Sequence[int]] = {**fixed, **given, **shapes}
+        asked = {name: _shape(name, shape) for name, shape in (shapes or {}).items()}
+        named: dict[str, Sequence[int]] = {**fixed, **given, **asked}
         if named.keys() != {info.name for info in self.inputs}:
             raise self._wrong_names(named)
         key = tuple(tuple(named[info.name]) for info in self.inputs)
@@ -386,3 +388,15 @@ def part_of_model(options: Options, source: Source, interface: Interface) -> Mod
     names = {d for shape in shapes for d in shape}
     openness = {n: b for n, b in interface.bounds.items() if n in names}
     return Model(source, options, openness=openness, elements=elements, is_inner=True)
+
+
+def _shape(name: str, given: object) -> tuple[int, ...]:
+    """A shape that a user gave for an input. Raises InputError for what is none."""
+    try:
+        return tuple(operator.index(size) for size in cast(Sequence[int], given))
+    except TypeError as error:
+        raise InputError(
+            f"the shape of the input {name!r} cannot be read",
+            expected="a sequence of numbers, such as (1, 3, 224, 224)",
+            found=repr(given),
+        ) from error

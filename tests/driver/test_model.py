@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 import tessella
 from tessella.driver.model import MAX_EXECUTABLES, Model
@@ -347,3 +347,26 @@ def test_a_call_that_fails_while_memory_is_made_leaves_nothing_half_done(
         with pytest.raises(ResourceError):
             model(x)
     np.testing.assert_array_equal(model(x), expected)
+
+
+def test_prepare_takes_values_without_shapes(compiled: list[str]) -> None:
+    proto = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x, int64[2] s) => (float[a,b] y) '
+        "{ y = Reshape(x, s) }"
+    )
+    model = tessella.compile(proto)
+    model.prepare(values={"s": [3, 2]})
+    count = len(compiled)
+    assert count
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(model(x, np.array([3, 2])), x.reshape(3, 2))
+    assert len(compiled) == count
+
+
+@pytest.mark.parametrize("shape", [5, "ab", [1.5], None])
+def test_prepare_refuses_what_is_no_shape(shape: Any) -> None:
+    proto = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
+    )
+    with pytest.raises(InputError, match="the shape of the input 'x' cannot be read"):
+        tessella.compile(proto).prepare({"x": shape})

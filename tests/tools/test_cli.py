@@ -37,6 +37,50 @@ def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "model.onnx"
 
 
+# ** artifacts, and what they do not take **
+
+
+def test_an_artifact_is_compiled_already(model: str, capsys: Out) -> None:
+    assert main(["compile", model, "-o", "m.tsl"]) == 0
+    given = [
+        *(["--target", "sse"], ["--places", "host"], ["--pick", "grade"], ["--fallback", "error"]),
+        *(["--winograd", "off"], ["--max-weight-growth", "1"], ["--database", "x"]),
+    ]
+    for options in (*given, ["--interpret", "nn"], ["--time-passes"]):
+        assert main(["run", "m.tsl", *options]) == 2, options
+        error = capsys.readouterr().err
+        assert "an artifact is compiled already" in error
+        assert f"found: {options[0]}" in error
+    for command in ("explain", "bench"):
+        for options in given:
+            assert main([command, "m.tsl", *options]) == 2, (command, options)
+    assert main(["run", "m.tsl", "--threads", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    "options", [["-o", "out.foo"], ["-o", "out"], ["-o", "out.nn", "--to", "tile"]]
+)
+def test_an_extension_that_does_not_say_what_to_write(
+    options: list[str], model: str, capsys: Out
+) -> None:
+    assert main(["compile", model, *options]) == 2
+    assert "extension" in capsys.readouterr().err
+    assert not Path(options[1]).exists()
+
+
+def test_the_extension_names_the_stage(model: str) -> None:
+    assert main(["compile", model, "-o", "out.placed"]) == 0
+    assert main(["run", "out.placed"]) == 0
+    assert main(["compile", model, "-o", "out.s", "--to", "asm"]) == 0
+    assert ".text" in Path("out.s").read_text()
+
+
+@pytest.mark.parametrize("text", ["n=\u00b2", "n=1..\u0663", "n=1_0", "n= 1"])
+def test_bounds_that_are_no_numbers(text: str, model: str, capsys: Out) -> None:
+    assert main(["compile", model, "-o", "m.tsl", "--dim", text]) == 2
+    assert "cannot read --dim" in capsys.readouterr().err
+
+
 # ** the tool itself **
 
 

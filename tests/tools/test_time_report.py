@@ -49,7 +49,17 @@ def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["compile", "--to", "loops"], "plan-weights"),
     ],
 )
-def test_commands(command: list[str], last: str, model: str, capsys: Out) -> None:
+def test_commands(
+    command: list[str],
+    last: str,
+    model: str,
+    capsys: Out,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is kept on disk is compiled again."""
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "cache"))
+    assert main(["run", model]) == 0
     name, *options = command
     assert main([name, model, *options, "--time-passes"]) == 0
     output = capsys.readouterr().err

@@ -20,7 +20,13 @@ from tessella.runtime.profile import Profile, aligned
 from tessella.support.errors import OptionError
 from tessella.tools import peers
 from tessella.tools.commands.inputs import add_inputs, feeds_of
-from tessella.tools.commands.shared import add_model, add_options, count, options_of
+from tessella.tools.commands.shared import (
+    add_model,
+    add_options,
+    check_nothing_to_compile,
+    count,
+    options_of,
+)
 from tessella.tools.measure import Timing, interleave, machine
 from tessella.tools.progress import shown
 
@@ -124,6 +130,7 @@ def _opened(
 ) -> tuple[Model | LoadedModel, Mapping[str, Array]]:
     """The model, and its inputs."""
     if Path(args.model).suffix == ARTIFACT:
+        check_nothing_to_compile(args)
         artifact = load(args.model, threads=threads)
         return artifact, feeds_of(artifact.inputs, args)
     source = open_source(args.model)

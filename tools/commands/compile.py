@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_values(parser)
     add_dims(parser)
-    parser.add_argument("--to", choices=STAGES, default="tile", help="the stage (tile)")
+    parser.add_argument(
+        "--to", choices=STAGES, help="the stage (that of -o's extension; without -o, tile)"
+    )
     parser.add_argument(
         "-o",
         dest="output",
@@ -81,25 +83,45 @@ def run(args: argparse.Namespace) -> int:
     """Write the stage: text, and the weights beside it where the stage can be loaded again."""
     if args.emit == "c":
         return _emit_c(args, Path(args.output or f"{Path(args.model).stem}.o"))
-    output: str = args.output or f"{Path(args.model).stem}.{args.to}"
+    if Path(args.output or "").suffix == ARTIFACT:
+        return _ship(args, Path(args.output))
+    stage = _stage(args)
+    output: str = args.output or f"{Path(args.model).stem}.{stage}"
     if Path(output).resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
-    if Path(output).suffix == ARTIFACT:
-        return _ship(args, Path(output))
     options = options_of(args)
     source = open_source(args.model)
     graph = whole(source.graph(_open(args, source)[-1])) if args.dim else open_graph(source, args)
-    check_stage_ahead(graph, args.to)
-    stop = min(args.to, IR_STAGES[-1], key=STAGES.index)
+    check_stage_ahead(graph, stage)
+    stop = min(stage, IR_STAGES[-1], key=STAGES.index)
     with shown(wanted=not args.verbose) as progress:
         lowered = lower(graph, options, start=graph.stage, stop=stop, progress=progress)
     if args.time_passes:
         print_times(lowered.timings)
     if output == "-":
-        sys.stdout.write(as_text(lowered, args.to))
+        sys.stdout.write(as_text(lowered, stage))
     else:
-        _write(lowered, args.to, Path(output))
+        _write(lowered, stage, Path(output))
     return 0
+
+
+def _stage(args: argparse.Namespace) -> str:
+    """The stage to write: --to, or what the extension of -o says."""
+    named = Path(args.output or "").suffix[1:]
+    if args.to is not None:
+        if named in STAGES and named != args.to:
+            raise OptionError(f"--to {args.to} does not fit the extension", where=args.output)
+        return args.to
+    if args.output in (None, "-"):
+        return "tile"
+    if named not in STAGES:
+        raise OptionError(
+            "the extension does not say what to write",
+            where=args.output,
+            expected=", ".join((ARTIFACT, *(f".{each}" for each in STAGES))),
+            hint="--to names a stage",
+        )
+    return named
 
 
 def _emit_c(args: argparse.Namespace, path: Path) -> int:
@@ -152,6 +174,8 @@ def _open(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
 
 def _ship(args: argparse.Namespace, path: Path) -> int:
     """Write an artifact."""
+    if args.to or args.time_passes:
+        raise OptionError("an artifact takes neither --to nor --time-passes", where=str(path))
     source = open_source(args.model)
     shapes, values = _made_for(args, source)
     names: Sequence[str | None] = args.target.split(",") if args.target else [None]

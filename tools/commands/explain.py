@@ -19,6 +19,7 @@ from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
+    check_nothing_to_compile,
     open_graph,
     options_of,
 )
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the explanation; no code is generated."""
     if Path(args.model).suffix == ARTIFACT:
+        check_nothing_to_compile(args)
         return _shipped(args)
     graph = open_graph(open_source(args.model), args)
     if args.tiles is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from tessella.dialects.graph import Graph, Source
@@ -17,6 +18,7 @@ from tessella.driver.stages import ARTIFACT, IR_STAGES
 from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import LoadedModel, load
+from tessella.support import disk
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import (
     difference,
@@ -32,6 +34,7 @@ from tessella.tools.commands.shared import (
     add_time_passes,
     amount,
     assignments,
+    check_nothing_to_compile,
     check_stage_ahead,
     options_of,
     print_times,
@@ -84,7 +87,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0, or 1 where an output is not what was expected."""
-    source = _opened(args.model)
+    with disk.off() if args.time_passes else nullcontext():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    source = _opened(args)
     names = [info.name for info in source.outputs]
     files = _files("--output", args.output, names)
     wanted = {n: read_array(f) for n, f in _files("--expected", args.expected, names).items()}
@@ -103,8 +111,11 @@ def run(args: argparse.Namespace) -> int:
     return int(any(text is not None for text in differences.values()))
 
 
-def _opened(path: str) -> Source | LoadedModel:
-    return load(path) if Path(path).suffix == ARTIFACT else open_source(path)
+def _opened(args: argparse.Namespace) -> Source | LoadedModel:
+    if Path(args.model).suffix != ARTIFACT:
+        return open_source(args.model)
+    check_nothing_to_compile(args)
+    return load(args.model, threads=args.threads)
 
 
 def _outputs(

@@ -59,7 +59,9 @@ def dims_of(options: Iterable[str]) -> dict[str, tuple[int, int]]:
         name, equals, sizes = text.rpartition("=")
         low, dots, high = sizes.partition("..")
         high = high or (str(MOST) if dots else low)
-        if not (equals and low.isdigit() and high.isdigit() and len(sizes) < 32):
+        # int() alone would take "1_0", " 1 " and digits of other scripts
+        are_numbers = sizes.isascii() and low.isdigit() and high.isdigit()
+        if not (equals and are_numbers and len(sizes) < 32):
             raise OptionError(
                 f"cannot read --dim {text!r}",
                 expected="--dim NAME=LEAST..GREATEST, NAME=LEAST.. for any that are larger, or "
@@ -155,7 +157,8 @@ def add_time_passes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-passes",
         action="store_true",
-        help="print a table of the compilation's passes with their times to stderr",
+        help="print a table of the compilation's passes with their times to stderr; no cache is "
+        "used",
     )
 
 
@@ -176,6 +179,25 @@ def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
         max_weight_growth=args.max_weight_growth,
         database=args.database,
     )
+
+
+COMPILING = (
+    *("target", "places", "pick", "fallback", "winograd", "max_weight_growth", "database"),
+    *("dim", "interpret", "time_passes"),
+)
+"""Arguments that say how a model is compiled."""
+
+
+def check_nothing_to_compile(args: argparse.Namespace) -> None:
+    """Raise OptionError if arguments say how to compile what is compiled already."""
+    given = [name for name in COMPILING if getattr(args, name, None)]
+    if given:
+        raise OptionError(
+            "an artifact is compiled already",
+            where=args.model,
+            found=", ".join(f"--{name.replace('_', '-')}" for name in given),
+            hint="give these options to `tessella compile MODEL -o FILE.tsl`",
+        )
 
 
 def _places(text: str) -> list[str]:
