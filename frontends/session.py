@@ -83,8 +83,8 @@ class SessionOptions:
         super().__setattr__(name, value)
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
-        """The size of a symbolic dimension. The model is compiled ahead of calls where the sizes of
-        all are known."""
+        """Fix the size of a symbolic dimension: calls with another size are refused. The model is
+        compiled ahead of calls where the sizes of all are known."""
         self.sizes[name] = size
 
     def add_session_config_entry(self, key: str, value: str) -> None:
@@ -151,9 +151,10 @@ class InferenceSession:
         ]
         if ignored:
             warning("session", "options that have no effect: %s", "; ".join(ignored))
-        self.model: Model = _opened(path_or_bytes, self._options.intra_op_num_threads)
+        sizes: Mapping[str, int] = getattr(self._options, "sizes", {})
+        self.model: Model = _opened(path_or_bytes, self._options.intra_op_num_threads, sizes)
         """Ours: it explains, saves, and takes arrays for outputs."""
-        self._prepare(getattr(self._options, "sizes", {}))
+        self._prepare(sizes)
 
     def run(
         self,
@@ -216,7 +217,9 @@ def get_available_providers() -> list[str]:
     return [CPU]
 
 
-def _opened(origin: str | os.PathLike[str] | bytes, threads: int) -> Model:
+def _opened(
+    origin: str | os.PathLike[str] | bytes, threads: int, sizes: Mapping[str, int]
+) -> Model:
     count = threads or None
     if _is_artifact(origin):
         if isinstance(origin, bytes):
@@ -227,7 +230,8 @@ def _opened(origin: str | os.PathLike[str] | bytes, threads: int) -> Model:
 
     from tessella.frontends.compile import compile
 
-    return compile(origin if isinstance(origin, bytes) else Path(origin), threads=count)
+    model = origin if isinstance(origin, bytes) else Path(origin)
+    return compile(model, threads=count, dims={**sizes} if sizes else "auto")
 
 
 def _is_artifact(origin: str | os.PathLike[str] | bytes) -> bool:

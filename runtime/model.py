@@ -50,7 +50,7 @@ class _Input:
                 f"input {self.name!r} has the wrong element type",
                 expected=dtype,
                 found=dtype_name(array.dtype),
-                hint=f"pass x.astype({dtype!r})",
+                hint=f"pass np.asarray(x, {dtype!r})",
             )
         if not fits(array.shape, self.shape):
             raise InputError(

@@ -131,8 +131,11 @@ def test_sizes_of_dimensions() -> None:
     session = tessella.InferenceSession(two_outputs("n").SerializeToString(), options)
     assert isinstance(session.model, Model)
     assert "<4x5xf32>" in session.model.as_text()
+    (info,) = session.get_inputs()
+    with pytest.raises(InputError, match="'n' is out of its bounds"):
+        session.run(None, {info.name: np.zeros((3, 5), np.float32)})
     options.add_free_dimension_override_by_name("m", 4)
-    with pytest.raises(OptionError, match=r"expected: n\n  found: m"):
+    with pytest.raises(OptionError, match=r"no open dimension 'm'\n  expected: some of 'n'"):
         tessella.InferenceSession(two_outputs("n").SerializeToString(), options)
 
 

@@ -175,7 +175,7 @@ class _Sketch(Choices):
         )
         extents = {**self.extents, "l": self.length, "w": window}
         space = " | ".join(
-            ", ".join(f"{i}: {extents[i]}" for i in names) for names in (free, reduced)
+            ", ".join(f"{i}: {extents[i]}" for i in names) for names in (free, reduced) if names
         )
         kind = self.one_of("+", "+", ">") if reduced else "="
         name, body = f"v{len(self.lines)}", self.one_of(ADD, SUBTRACT)[self.element]

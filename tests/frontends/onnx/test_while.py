@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import itertools
 import signal
 import threading
 import time
@@ -292,19 +291,20 @@ class EndedError(BaseException):
 
 
 @contextmanager
-def alarms() -> Generator[None]:
-    """Ring alarms, each 0.1 s after the one before. The third one raises."""
-    rings = itertools.count(1)
+def alarms() -> Generator[list[int]]:
+    """Ring alarms, each 0.1 s after the one before. The third one raises. Yield their numbers."""
+    rang: list[int] = []
 
     def ring(*_: object) -> None:
-        if next(rings) == 3:
+        rang.append(len(rang))
+        if len(rang) == 3:
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise EndedError
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
     try:
-        yield
+        yield rang
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
