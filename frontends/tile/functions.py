@@ -4,7 +4,6 @@ give for numbers that are known before the program runs."""
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -152,8 +151,12 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "bit_or": _binary(_one(arith.OrIOp), lambda a, b: a | b, "bi"),
     "bit_xor": _binary(_one(arith.XOrIOp), lambda a, b: a ^ b, "bi"),
     "bit_not": _unary(_bit_not, lambda x: ~x, "bi"),
-    "bit_left": _binary(_one(arith.ShLIOp), lambda a, b: _shifted(a, b, operator.lshift), "i"),
-    "bit_right": _binary(_one(arith.ShRSIOp), lambda a, b: _shifted(a, b, operator.rshift), "i"),
+    "bit_left": _binary(
+        _one(arith.ShLIOp), lambda a, b: _shifted(a, b, lambda x, bits: x << bits), "i"
+    ),
+    "bit_right": _binary(
+        _one(arith.ShRSIOp), lambda a, b: _shifted(a, b, lambda x, bits: x >> bits), "i"
+    ),
     "ceil": _rounding(scalar_math.CeilOp, math.ceil),
     "floor": _rounding(scalar_math.FloorOp, math.floor),
     "round": _rounding(scalar_math.RoundOp, _round),

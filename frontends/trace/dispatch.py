@@ -19,6 +19,12 @@ Function = Callable[..., Any]
 UFUNCS: dict[np.ufunc, Function] = {}
 FUNCTIONS: dict[Function | str, Function] = {}
 
+VIEWS: frozenset[Function | str] = frozenset(
+    {"indexing", np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims}
+    | {np.ravel, np.broadcast_to}
+)
+"""Functions whose results share the memory of their first argument, or may."""
+
 _RENAMED = {
     "newshape": "shape",
     "a_min": "low",
@@ -55,13 +61,19 @@ def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mappi
     if known is None:
         raise _unknown(name)
     args, kwargs = _translated(name, function, known, args, kwargs)
-    return known(*args, **kwargs)
+    result = known(*args, **kwargs)
+    is_view = function in VIEWS and args and isinstance(args[0], Dispatched)
+    return args[0].viewed(result) if is_view else result
 
 
 class Dispatched:
     """A value for which NumPy's functions mean what these tables say."""
 
     __slots__ = ()
+
+    def viewed(self, result: Any) -> Any:
+        """What a function gave that returns a view of this value."""
+        return result
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return call_ufunc(ufunc, method, inputs, kwargs)

@@ -136,7 +136,10 @@ def stack(trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex = 0
 
 @function
 def _copy(trace: Trace, x: npt.ArrayLike) -> Traced:
-    return trace.lift(x)
+    value = trace.lift(x)
+    copied = Traced(trace, value.value, value.weak)
+    copied.is_copy = True
+    return copied
 
 
 @function

@@ -12,6 +12,7 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import Tensor, dtype_of, element_type, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
+from tessella.frontends.trace.effects import no_randomness
 from tessella.frontends.trace.location import located
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, Trace, Traced
@@ -38,7 +39,7 @@ def trace(
     arrays = [Traced(record, argument, spec.weak) for argument, spec in arguments]
     args, kwargs = parameters.arguments(call, arrays)
     leaves: list[Any] = []
-    with located(), record.opened():
+    with located(), no_randomness(function), record.opened():
         result = flatten(function(*args, **kwargs), leaves)
         paths = list(result.paths("result"))
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]

@@ -19,6 +19,7 @@ from tessella.dialects.nn.core import (
 )
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.trace.dispatch import Dispatched, Function, call_function, call_ufunc
+from tessella.frontends.trace.effects import check_unchanged, in_place
 from tessella.frontends.trace.location import caller
 from tessella.frontends.trace.size import TracedFloat, TracedSize
 from tessella.support.errors import TessellaError
@@ -79,13 +80,19 @@ class Traced(Dispatched):
     It computes as a NumPy array does, with NumPy's functions too, but it cannot be written to.
     """
 
-    __slots__ = ("trace", "value", "weak")
+    __slots__ = ("base", "changed", "is_copy", "trace", "value", "weak")
 
     def __init__(self, trace: Trace, value: SSAValue, weak: bool = False) -> None:
         self.trace = trace
         self.value = value
         self.weak = weak
         """Whether it stands for a Python number, whose type gives way to that of arrays."""
+        self.base: Traced | None = None
+        """The array that it is a view of."""
+        self.changed: str | None = None
+        """The line that has changed it in place."""
+        self.is_copy = False
+        """Whether it is a copy, which has the value of what was copied."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -115,6 +122,13 @@ class Traced(Dispatched):
     @property
     def mT(self) -> Any:  # noqa: N802 (NumPy's name)
         return call_function(np.swapaxes, (self, -1, -2), {})
+
+    def viewed(self, result: Any) -> Any:
+        if not isinstance(result, Traced):
+            return result
+        view = Traced(self.trace, result.value, result.weak)
+        view.base = self
+        return view
 
     def __repr__(self) -> str:
         return f"Traced({self.dtype.name}[{', '.join(map(str, self.sizes))}])"
@@ -165,6 +179,17 @@ class Traced(Dispatched):
     __gt__, _ = _binary(np.greater)
     __ge__, _ = _binary(np.greater_equal)
 
+    __iadd__ = in_place(np.add)
+    __isub__ = in_place(np.subtract)
+    __imul__ = in_place(np.multiply)
+    __itruediv__ = in_place(np.true_divide)
+    __ifloordiv__ = in_place(np.floor_divide)
+    __imod__ = in_place(np.remainder)
+    __ipow__ = in_place(np.power)
+    __iand__ = in_place(np.bitwise_and)
+    __ior__ = in_place(np.bitwise_or)
+    __ixor__ = in_place(np.bitwise_xor)
+
     __neg__ = _unary(np.negative)
     __pos__ = _unary(np.positive)
     __abs__ = _unary(np.absolute)
@@ -211,6 +236,11 @@ class Traced(Dispatched):
         "assignment to a part of an array",
         "make a new array with tessella.where(condition, a, b) or tessella.concatenate",
     )
+    sort = _unknowable("sort(), which changes an array,", "sort the result, in NumPy")
+    partition = _unknowable("partition(), which changes an array,", "apply it to the result")
+    fill = _unknowable("fill()", "make a new array with tessella.full_like(x, value)")
+    put = _unknowable("put()", "make a new array with tessella.where(condition, a, b)")
+    resize = _unknowable("resize()", "make a new array with x.reshape(shape)")
     item = _unknowable("item()", "return the array and call item() on the result")
     tolist = _unknowable("tolist()", "return the array and call tolist() on the result")
 
@@ -241,6 +271,8 @@ class Trace:
 
     def emit(self, op: type[nn.NnOp], operands: Sequence[Traced], **properties: PyValue) -> Traced:
         """Record an op; its result. Raises ShapeError."""
+        for operand in operands:
+            check_unchanged(operand)
         return Traced(self, self.emitter.emit(op, *(x.value for x in operands), **properties)[0])
 
     def lift(self, value: Any) -> Traced:
@@ -253,6 +285,7 @@ class Trace:
         if not isinstance(value, Traced):
             return self._capture(np.asarray(value))
         self.check(value)
+        check_unchanged(value)
         return value
 
     def check(self, value: Any) -> None:

@@ -276,7 +276,7 @@ def test_booleans_are_scattered(reduction: str) -> None:
 def test_a_region_of_a_wrong_length(count: int) -> None:
     x, scales = np.zeros((1, 1, 4, 4), np.float32), np.array([1, 1, 2, 2], np.float32)
     feeds = {"x": x, "roi": np.zeros(count, np.float32), "scales": scales}
-    settings = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    settings: dict[str, Any] = {"coordinate_transformation_mode": "tf_crop_and_resize"}
     proto = one_node("Resize", feeds, opset=18, constants=["roi", "scales"], **settings)
     with pytest.raises(ShapeError, match="roi has a start and an end for each axis"):
         tessella.compile(proto).run(None, {"x": x})

@@ -130,7 +130,7 @@ LEAST = float(np.finfo(np.float32).min)
 def test_masks_of_prompts_that_are_padded(fill: float, ops: list[str], low: float) -> None:
     """Rows of padding see no key but hidden ones."""
     body = CAUSAL.format("c = Where(visible, d, low) m = Add(c, mask)")
-    weights = {"visible": np.tri(ROWS, COLUMNS, dtype=np.bool_), "low": np.float32(fill)}
+    weights = {"visible": np.tri(ROWS, COLUMNS, dtype=np.bool_), "low": np.array(fill, np.float32)}
     check(body, ops, INPUTS | {"mask": padded(low)}, weights, tolerance=1e-4)
 
 
@@ -155,7 +155,7 @@ def test_chosen_scores_are_causal() -> None:
     """As GPT-2 has it. An added mask stays where the fill is hidden under any mask."""
     plain = CAUSAL.format("m = Where(visible, d, -3.4028235e38f)")
     masked = CAUSAL.format("w = Where(visible, d, low) m = Add(w, mask)")
-    weights = {"visible": VISIBLE, "low": np.float32(-np.inf)}
+    weights = {"visible": VISIBLE, "low": np.array(-np.inf, np.float32)}
     for body, inputs in ((plain, INPUTS), (masked, INPUTS | MASK)):
         model = check(body, ["attention"], inputs, weights, tolerance=1e-4)
         assert "causal true past 2" in model.as_text("placed")
