@@ -106,11 +106,11 @@ def _divide(a: Number, b: Number) -> Number:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _shifted(a: int, bits: int, shift: Callable[[int, int], int]) -> int:
-    """``a`` shifted to one side."""
-    if not 0 <= bits < 64:
+def _bits(count: int) -> int:
+    """By how many bits to shift."""
+    if not 0 <= count < 64:
         raise ValueError("a shift by a negative number, or by more than 63 bits")
-    return shift(a, bits)
+    return count
 
 
 def _round(x: Number) -> int:
@@ -152,10 +152,10 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "bit_xor": _binary(_one(arith.XOrIOp), lambda a, b: a ^ b, "bi"),
     "bit_not": _unary(_bit_not, lambda x: ~x, "bi"),
     "bit_left": _binary(
-        _one(arith.ShLIOp), lambda a, b: _shifted(a, b, lambda x, bits: x << bits), "i"
+        _one(arith.ShLIOp), lambda a, b: a << _bits(b), "i"
     ),
     "bit_right": _binary(
-        _one(arith.ShRSIOp), lambda a, b: _shifted(a, b, lambda x, bits: x >> bits), "i"
+        _one(arith.ShRSIOp), lambda a, b: a >> _bits(b), "i"
     ),
     "ceil": _rounding(scalar_math.CeilOp, math.ceil),
     "floor": _rounding(scalar_math.FloorOp, math.floor),
