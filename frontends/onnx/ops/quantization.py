@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -14,6 +16,8 @@ from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
 from tessella.support.errors import ShapeError
 
+DType = np.dtype[Any]
+
 
 def _output_type(node: Node) -> str | None:
     code = node.attributes.get("output_dtype", 0)
@@ -24,7 +28,15 @@ def _foreign(code: int) -> bool:
     return bool(code) and element_name(code) not in DTYPES
 
 
+def _precision(node: Node) -> str | None:
+    code = node.attributes.get("precision", 0)
+    is_known = not code or element_name(code) in _PRECISIONS
+    return None if is_known else f"a division in {element_name(code)} is not supported"
+
+
+_PRECISIONS = ("float64", "float32", "float16", "bfloat16")
 _TYPES = Rule("to types that tessella has", _output_type)
+_DIVISION = Rule("divides in floating-point types", _precision)
 
 
 def _along(call: Call, value: SSAValue, x: SSAValue) -> SSAValue:
@@ -58,36 +70,47 @@ def dequantize(call: Call) -> SSAValue:
     """(x - zero point) * scale."""
     zero = call.optional(2)
     x = _shifted(call, call.x, None if zero is None else _along(call, zero, call.x))
-    scale = _along(call, call.operand(1), call.x)
-    y = call.emit(nn.MulOp, call.cast(x, dtype_of(scale.type)), scale)
-    code = call.attribute("output_dtype")
-    return call.cast(y, DTYPES[element_name(code)]) if code else y
+    scale, code = _along(call, call.operand(1), call.x), call.attribute("output_dtype")
+    dtype = dtype_of(scale.type)
+    wide = _wide(dtype)
+    y = call.emit(nn.MulOp, call.cast(x, wide), call.cast(scale, wide))
+    return call.cast(y, DTYPES[element_name(code)] if code else dtype)
 
 
-@converts("QuantizeLinear", 10, 28, _TYPES)
+def _wide(dtype: DType) -> DType:
+    """The type itself, or float32 for float16 and bfloat16, which round sums of integers."""
+    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
+
+
+@converts("QuantizeLinear", 10, 28, _TYPES, _DIVISION)
 def quantize(call: Call) -> SSAValue:
     """x / scale, rounded and shifted, within the range of the result's type. The division has the
     attribute `precision`, or the scale's type."""
     zero, code = call.optional(2), call.attribute("output_dtype")
-    dtype = np.dtype(np.uint8)
+    dtype: DType = np.dtype(np.uint8)
     if zero is not None:
         dtype = dtype_of(zero.type)
     elif code:
         dtype = DTYPES[element_name(code)]
     scale = _along(call, call.operand(1), call.x)
-    precision = call.attribute("precision")
-    if precision:
-        scale = call.cast(scale, DTYPES[element_name(precision)])
-    elif not is_float(scale.type):
-        scale = call.cast(scale, np.float32)
-    x = call.emit(nn.DivOp, call.cast(call.x, dtype_of(scale.type)), scale)
+    precision = _division(call, scale)
+    x = call.emit(nn.DivOp, call.cast(call.x, precision), call.cast(scale, precision))
     return _rounded(call, x, None if zero is None else _along(call, zero, call.x), dtype)
 
 
-def _rounded(call: Call, x: SSAValue, zero: SSAValue | None, dtype: np.dtype) -> SSAValue:
+def _division(call: Call, scale: SSAValue) -> DType:
+    """The type in which x is divided by its scale."""
+    code = call.attribute("precision")
+    if code:
+        return DTYPES[element_name(code)]
+    return dtype_of(scale.type) if is_float(scale.type) else np.dtype(np.float32)
+
+
+def _rounded(call: Call, x: SSAValue, zero: SSAValue | None, dtype: DType) -> SSAValue:
     whole = call.emit(nn.RoundOp, x)
     if zero is not None:
-        whole = call.emit(nn.AddOp, whole, call.cast(zero, dtype_of(whole.type)))
+        wide = _wide(dtype_of(whole.type))
+        whole = call.emit(nn.AddOp, call.cast(whole, wide), call.cast(zero, wide))
     return call.cast(whole, dtype)
 
 

@@ -60,6 +60,39 @@ def test_nan_is_quantized_to_zero(dtype: type, places: list[str] | None) -> None
     assert found[0] == 0
 
 
+@pytest.mark.parametrize("places", PLACES)
+def test_precision_is_that_of_the_division(places: list[str] | None) -> None:
+    """The zero point is added to whole numbers, which float16 would round again."""
+    values = f32(*range(-30000, 30000, 61)) / 100
+    for x, scale, zero, precision in (
+        (values.astype(np.float32), np.float32(1.7), np.uint8(3), TensorProto.FLOAT16),
+        (values.astype(np.float16), np.float32(1.7), np.uint8(3), TensorProto.DOUBLE),
+        (values.astype(np.int32), np.float32(1.7), np.int8(-3), TensorProto.FLOAT16),
+        (values.astype(np.float32), np.float32(0.03), np.int16(3), TensorProto.FLOAT16),
+        (values.astype(np.float16), np.float16(0.03), np.int16(3), 0),
+    ):
+        feeds = {"x0": x, "x1": np.asarray(scale), "x2": np.asarray(zero)}
+        settings = {"precision": precision} if precision else {}
+        proto = one_node("QuantizeLinear", feeds, opset=23, **settings)
+        (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+        found = ours("QuantizeLinear", 23, *feeds.values(), places=places, **settings)
+        np.testing.assert_array_equal(found, np.asarray(expected), strict=True)
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_a_float16_scale_multiplies_numbers_that_float16_does_not_hold(
+    places: list[str] | None,
+) -> None:
+    for x in (
+        np.array([0, 2049, 65535], np.uint16),
+        np.array([-(2**20), 2049, 70000], np.int32),
+    ):
+        operands = x, np.array(1e-3, np.float16), np.array(0, x.dtype)
+        found = ours("DequantizeLinear", 21, *operands, places=places)
+        expected = (x.astype(np.float32) * operands[1].astype(np.float32)).astype(np.float16)
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
 def test_products_are_rounded_once() -> None:
     x = np.array([[1e20, 1e20, 1e-20, 1e-20], [1e-30, 1e-30, 1e30, 1e30], [0, INF, 1, 1]])
     for places in PLACES:
