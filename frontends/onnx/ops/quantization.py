@@ -79,7 +79,7 @@ def dequantize(call: Call) -> SSAValue:
 
 def _wide(dtype: DType) -> DType:
     """The type itself, or float32 for float16 and bfloat16, which round sums of integers."""
-    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
+    return dtype if dtype.name in ("float32", "float64") else np.dtype(np.float32)
 
 
 @converts("QuantizeLinear", 10, 28, _TYPES, _DIVISION)

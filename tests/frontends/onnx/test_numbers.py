@@ -72,7 +72,7 @@ def test_precision_is_that_of_the_division(places: list[str] | None) -> None:
         (values.astype(np.float16), np.float16(0.03), np.int16(3), 0),
     ):
         feeds = {"x0": x, "x1": np.asarray(scale), "x2": np.asarray(zero)}
-        settings = {"precision": precision} if precision else {}
+        settings: dict[str, Any] = {"precision": precision} if precision else {}
         proto = one_node("QuantizeLinear", feeds, opset=23, **settings)
         (expected,) = ReferenceEvaluator(proto).run(None, feeds)
         found = ours("QuantizeLinear", 23, *feeds.values(), places=places, **settings)
