@@ -57,6 +57,7 @@ _VECTOR_MATH = (
     math.LogOp,
     math.Log1pOp,
     math.Log2Op,
+    math.Log10Op,
     math.PowFOp,
     math.SinOp,
     math.SinhOp,

@@ -313,6 +313,8 @@ BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Table]] = {
     ew.RoundOp: (_pure(math.RoundEvenOp), FLOATING),
     ew.ExpOp: (_pure(math.ExpOp), with_code("exp")),
     ew.LogOp: (_pure(math.LogOp), with_code("log")),
+    ew.Log2Op: (_pure(math.Log2Op), with_code("log2")),
+    ew.Log10Op: (_pure(math.Log10Op), with_code("log10")),
     ew.SinOp: (_pure(math.SinOp), with_code("sin")),
     ew.CosOp: (_pure(math.CosOp), with_code("cos")),
     ew.TanOp: (_pure(math.TanOp), with_code("tan")),

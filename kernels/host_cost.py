@@ -151,9 +151,11 @@ NORMALIZED = Work(12, 11.0, 40)
 BY_ELEMENT = Work(4, 200.0)
 """A call of Python for each element."""
 
+_LOGARITHMS = ("nn.log", "nn.log2", "nn.log10")
+
 HOST_CYCLES: Mapping[str, Cycles] = {
     **dict.fromkeys(("nn.relu", "nn.clip", "nn.sqrt"), Work(1, 1.1)),
-    **dict.fromkeys(("nn.exp", "nn.log", "nn.sin", "nn.cos"), Smooth()),
+    **dict.fromkeys(("nn.exp", *_LOGARITHMS, "nn.sin", "nn.cos"), Smooth()),
     **dict.fromkeys(("nn.tanh", "nn.tan", "nn.asin", "nn.acos", "nn.atan"), Smooth(cycles=1.2)),
     **dict.fromkeys(("nn.sinh", "nn.cosh", "nn.asinh", "nn.acosh", "nn.atanh"), Smooth(cycles=2)),
     **dict.fromkeys(("nn.sigmoid", "nn.silu", "nn.softplus"), Smooth(5, 1.5, 32)),

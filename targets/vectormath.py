@@ -21,6 +21,7 @@ BOUNDS: dict[str, dict[int, float]] = {
     "math.expm1": {32: 1.7, 64: 2.0},
     "math.log": {32: 1.0, 64: 1.0},
     "math.log2": {32: 1.4, 64: 1.5},
+    "math.log10": {32: 1.4, 64: 1.5},
     "math.log1p": {32: 1.6, 64: 1.6},
     "math.sinh": {32: 1.7, 64: 1.8},
     "math.cosh": {32: 1.6, 64: 1.7},

@@ -24,6 +24,18 @@ LOG2_E_PARTS = {
 }
 """1 / ln 2 in two."""
 
+LOG10_E_PARTS = {
+    32: (0.4342944920063019, -1.0103049952192578e-08),
+    64: (0.4342944819032518, 1.098319650216765e-17),
+}
+"""1 / ln 10 in two."""
+
+LOG10_2_PARTS = {
+    32: (0.301025390625, 4.605039066518657e-06),
+    64: (0.3010299956640665, -8.532344317057107e-14),
+}
+"""ln 2 / ln 10 in two: the first has few bits, so that its product with an exponent is exact."""
+
 HALF_PI_PARTS_FUSED = (1.570796251296997, 7.549789415861596e-08, 5.390302529957765e-15)
 """pi / 2 in three f32, each rounded down, so that none changes the sign of a zero."""
 

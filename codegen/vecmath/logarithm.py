@@ -1,4 +1,4 @@
-"""log, log2, log1p, asinh, acosh, atanh.
+"""log, log2, log10, log1p, asinh, acosh, atanh.
 
 x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), so that log(x) = k ln 2 + log1p(f), and k = 0
 around x = 1, where the result is small and f must be exact.
@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import math
 
-from tessella.codegen.vecmath.coefficients import LN2, LN2_PARTS, LOG, LOG2_E_PARTS, LOG_ATANH
+from tessella.codegen.vecmath.coefficients import (
+    LN2,
+    LN2_PARTS,
+    LOG,
+    LOG2_E_PARTS,
+    LOG10_2_PARTS,
+    LOG10_E_PARTS,
+    LOG_ATANH,
+)
 from tessella.codegen.vecmath.exponential import FORMATS
 from tessella.codegen.vecmath.lanes import Lanes, fma, polynomial, where
 
@@ -85,12 +93,27 @@ def log(x: Lanes) -> Lanes:
 def log2(x: Lanes) -> Lanes:
     """k + (f + tail) / ln 2, with 1 / ln 2 in two parts."""
     k, f = _split(x)
-    high, low = LOG2_E_PARTS[x.type.bits]
-    tail = _tail(f)
-    rest = fma(f, low, tail * high)
+    product, rest = _product(f, LOG2_E_PARTS[x.type.bits])
+    return _special(x, (k + product) + rest)
+
+
+def log10(x: Lanes) -> Lanes:
+    """k ln 2 / ln 10 + (f + tail) / ln 10, with what the sum loses: powers of 10 are exact."""
+    k, f = _split(x)
+    high, low = LOG10_2_PARTS[x.type.bits]
+    product, rest = _product(f, LOG10_E_PARTS[x.type.bits])
+    whole = k * high
+    total = whole + product
+    lost = product - (total - whole)
+    return _special(x, total + (lost + fma(k, low, rest)))
+
+
+def _product(f: Lanes, factor: tuple[float, float]) -> tuple[Lanes, Lanes]:
+    """log1p(f) times a factor in two parts: f times the first part, and the rest."""
+    high, low = factor
     product = f * high
     lost = fma(f, high, -product)
-    return _special(x, (k + product) + (rest + lost))
+    return product, fma(f, low, _tail(f) * high) + lost
 
 
 def log1p(x: Lanes) -> Lanes:

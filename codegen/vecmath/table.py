@@ -13,7 +13,7 @@ from tessella.codegen.vecmath.error import erf
 from tessella.codegen.vecmath.exponential import exp, exp2, expm1
 from tessella.codegen.vecmath.hyperbolic import cosh, sinh, tanh
 from tessella.codegen.vecmath.lanes import Lanes
-from tessella.codegen.vecmath.logarithm import acosh, asinh, atanh, log, log1p, log2
+from tessella.codegen.vecmath.logarithm import acosh, asinh, atanh, log, log1p, log2, log10
 from tessella.codegen.vecmath.power import powf
 from tessella.codegen.vecmath.trigonometric import acos, asin, atan, cos, sin, tan
 from tessella.codegen.writer import Writer
@@ -36,6 +36,7 @@ FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "math.log": log,
     "math.log1p": log1p,
     "math.log2": log2,
+    "math.log10": log10,
     "math.powf": powf,
     "math.sin": sin,
     "math.sinh": sinh,

@@ -128,6 +128,20 @@ class LogOp(FloatUnaryOp):
 
 
 @irdl_op_definition
+class Log2Op(FloatUnaryOp):
+    """Elementwise logarithm to the base 2."""
+
+    name = "nn.log2"
+
+
+@irdl_op_definition
+class Log10Op(FloatUnaryOp):
+    """Elementwise logarithm to the base 10."""
+
+    name = "nn.log10"
+
+
+@irdl_op_definition
 class SqrtOp(FloatUnaryOp):
     """Elementwise square root."""
 

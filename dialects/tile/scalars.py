@@ -137,7 +137,8 @@ def _multiply_add(a: Array, b: Array, c: Array) -> Array:
 _WIDE: Mapping[str, Callable[..., Array]] = {
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("cos", "cosh", "sin", "sinh", "tan")},
     **{name: getattr(np, name) for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
-    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log1p", "log2")},
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1")},
+    **{name: getattr(np, name) for name in ("log", "log1p", "log2", "log10")},
     "atanh": np.arctanh,
     "erf": _erf,
     "powf": np.power,

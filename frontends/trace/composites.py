@@ -117,8 +117,6 @@ _UNARY: dict[np.ufunc, Unary] = {
     np.isfinite: _of_floats(lambda x: abs(x) < math.inf, _everywhere(True)),
     np.log1p: _log1p,
     np.expm1: _expm1,
-    np.log2: _logarithm(2),
-    np.log10: _logarithm(10),
     np.exp2: lambda x: 2.0**x,
 }
 

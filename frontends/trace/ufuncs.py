@@ -21,6 +21,8 @@ BOOL = np.dtype(bool)
 _OPS: dict[np.ufunc, type[NnOp]] = {
     np.exp: nn.ExpOp,
     np.log: nn.LogOp,
+    np.log2: nn.Log2Op,
+    np.log10: nn.Log10Op,
     np.sqrt: nn.SqrtOp,
     np.sin: nn.SinOp,
     np.cos: nn.CosOp,

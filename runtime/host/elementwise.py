@@ -53,6 +53,8 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
 _SMOOTH: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
     "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,

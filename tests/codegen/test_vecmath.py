@@ -25,6 +25,7 @@ ORACLES: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "math.expm1": (np.expm1, -20, 90),
     "math.log": (np.log, 0, 10),
     "math.log2": (np.log2, 0, 10),
+    "math.log10": (np.log10, 0, 10),
     "math.log1p": (np.log1p, -1, 10),
     "math.sinh": (np.sinh, -90, 90),
     "math.cosh": (np.cosh, -90, 90),

@@ -35,6 +35,8 @@
 // CHECK-NEXT:    %31 = nn.is_nan %x : tensor<2x3xi1>
 // CHECK-NEXT:    %32 = nn.is_inf %x : tensor<2x3xi1>
 // CHECK-NEXT:    %33 = nn.not %c : tensor<2x3xi1>
+// CHECK-NEXT:    %34 = nn.log2 %x : tensor<2x3xf32>
+// CHECK-NEXT:    %35 = nn.log10 %x : tensor<2x3xf32>
 // CHECK-NEXT:    func.return
 func.func @unary(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) {
   %0 = nn.abs %x : tensor<2x3xf32>
@@ -71,6 +73,8 @@ func.func @unary(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) {
   %31 = nn.is_nan %x : tensor<2x3xi1>
   %32 = nn.is_inf %x : tensor<2x3xi1>
   %33 = nn.not %c : tensor<2x3xi1>
+  %34 = nn.log2 %x : tensor<2x3xf32>
+  %35 = nn.log10 %x : tensor<2x3xf32>
   func.return
 }
 
