@@ -216,14 +216,55 @@ def where(call: Call) -> SSAValue:
 @converts("Shrink", 9, 9)
 def shrink(call: Call) -> SSAValue:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
-    x, dtype = call.x, dtype_of(call.x.type)
-    bias, lambd = (call.build.splat(call.number(n), (), np.float32) for n in ("bias", "lambd"))
-    wide = call.cast(x, dtype if is_float(x.type) else np.float64)
-    bias, lambd = call.cast(bias, dtype_of(wide.type)), call.cast(lambd, dtype_of(wide.type))
-    zero = call.scalar(0, wide)
-    above = call.emit(nn.GreaterOp, wide, lambd)
-    below = call.emit(nn.LessOp, wide, call.emit(nn.NegOp, lambd))
-    upper = call.emit(nn.WhereOp, above, call.emit(nn.SubOp, wide, bias), zero)
-    lower = call.emit(nn.WhereOp, below, call.emit(nn.AddOp, wide, bias), upper)
-    # integers wrap around
-    return call.cast(lower if is_float(x.type) else call.cast(lower, np.int64), dtype)
+    bias, lambd = call.number("bias"), call.number("lambd")
+    if not is_float(call.x.type):
+        return _shrink_integers(call, bias, lambd)
+    x, zero = call.x, call.scalar(0, call.x)
+    shift, bound = (call.cast(_single(call, n), dtype_of(x.type)) for n in (bias, lambd))
+    above = call.emit(nn.GreaterOp, x, bound)
+    below = call.emit(nn.LessOp, x, call.emit(nn.NegOp, bound))
+    upper = call.emit(nn.WhereOp, above, call.emit(nn.SubOp, x, shift), zero)
+    return call.emit(nn.WhereOp, below, call.emit(nn.AddOp, x, shift), upper)
+
+
+def _single(call: Call, value: float) -> SSAValue:
+    return call.build.splat(value, (), np.float32)
+
+
+def _shrink_integers(call: Call, bias: float, lambd: float) -> SSAValue:
+    """As for floats, exactly: the sum is rounded towards zero, and wraps around."""
+    dtype = dtype_of(call.x.type)
+    x = call.cast(call.x, dtype if dtype == np.uint64 else np.int64)
+    whole, bound = _floor(bias), _floor(lambd)
+    upper, lower = (_added(call, x, term) for term in (-whole, whole))
+    if bias != whole:
+        # the fraction moves a sum to the next integer, unless it passes zero
+        upper = _where_above(call, x, whole, _added(call, upper, -1), upper)
+        lower = _where_below(call, x, -whole, _added(call, lower, 1), lower)
+    zero = call.scalar(0, x)
+    shrunk = _where_above(call, x, bound, upper, zero)
+    return call.cast(_where_below(call, x, -bound, lower, shrunk), dtype)
+
+
+def _floor(value: float) -> int:
+    """The next integer below, or one that no integer of 64 bits reaches."""
+    return math.floor(max(-(2.0**64), min(2.0**64, value)))
+
+
+def _added(call: Call, x: SSAValue, term: int) -> SSAValue:
+    wrapped = np.array(term % (1 << 64), np.uint64).astype(dtype_of(x.type)).item()
+    return call.emit(nn.AddOp, x, call.scalar(wrapped, x)) if wrapped else x
+
+
+def _where_above(call: Call, x: SSAValue, bound: int, a: SSAValue, b: SSAValue) -> SSAValue:
+    return call.emit(nn.WhereOp, call.emit(nn.GreaterOp, x, _limit(call, x, bound)), a, b)
+
+
+def _where_below(call: Call, x: SSAValue, bound: int, a: SSAValue, b: SSAValue) -> SSAValue:
+    return call.emit(nn.WhereOp, call.emit(nn.LessOp, x, _limit(call, x, bound)), a, b)
+
+
+def _limit(call: Call, x: SSAValue, bound: int) -> SSAValue:
+    """The number that elements are compared with, as near as their type comes to it."""
+    limits = np.iinfo(dtype_of(x.type))
+    return call.scalar(max(int(limits.min), min(int(limits.max), bound)), x)

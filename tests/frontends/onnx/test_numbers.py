@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -159,6 +161,31 @@ def test_integers_less_than_zero_shrink_as_in_onnx_runtime(places: list[str] | N
         for kw in ({"bias": 2.0}, {"bias": 2.5, "lambd": 1.0}):
             expected = theirs("Shrink", 9, x, **kw)
             np.testing.assert_array_equal(ours("Shrink", 9, x, places=places, **kw), expected)
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_integers_shrink_exactly(places: list[str] | None) -> None:
+    """Python's fractions say the result, which is rounded towards zero and wraps around."""
+    for dtype in (np.int64, np.uint64, np.int8):
+        limits = np.iinfo(dtype)
+        values = [limits.min, limits.max, limits.max - 1, *range(6)]
+        values += [] if dtype == np.int8 else [2**53 + 1, 2**62 + 3]
+        values += [] if dtype == np.uint64 else [-1, -2, -3, -4]
+        for bias, lambd in ((0.0, 0.5), (2.0, 1.0), (2.5, 1.0), (-2.5, 3.0), (1.0, np.inf)):
+            shrunk = [
+                math.trunc(x + Fraction(bias))
+                if x < -lambd
+                else math.trunc(x - Fraction(bias))
+                if x > lambd
+                else 0
+                for x in values
+            ]
+            span = 1 << limits.bits
+            wrapped = [(y - limits.min) % span + limits.min for y in shrunk]
+            found = ours(
+                "Shrink", 9, np.array(values, dtype), places=places, bias=bias, lambd=lambd
+            )
+            np.testing.assert_array_equal(found, np.array(wrapped, dtype), strict=True)
 
 
 @pytest.mark.parametrize("op", ["ReduceL2", "ReduceLogSum"])
