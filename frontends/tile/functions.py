@@ -151,12 +151,8 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "bit_or": _binary(_one(arith.OrIOp), lambda a, b: a | b, "bi"),
     "bit_xor": _binary(_one(arith.XOrIOp), lambda a, b: a ^ b, "bi"),
     "bit_not": _unary(_bit_not, lambda x: ~x, "bi"),
-    "bit_left": _binary(
-        _one(arith.ShLIOp), lambda a, b: a << _bits(b), "i"
-    ),
-    "bit_right": _binary(
-        _one(arith.ShRSIOp), lambda a, b: a >> _bits(b), "i"
-    ),
+    "bit_left": _binary(_one(arith.ShLIOp), lambda a, b: a << _bits(b), "i"),
+    "bit_right": _binary(_one(arith.ShRSIOp), lambda a, b: a >> _bits(b), "i"),
     "ceil": _rounding(scalar_math.CeilOp, math.ceil),
     "floor": _rounding(scalar_math.FloorOp, math.floor),
     "round": _rounding(scalar_math.RoundOp, _round),

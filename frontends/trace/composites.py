@@ -89,19 +89,6 @@ def _expm1(x: Any) -> Any:
     return _where(power == 1, x, _where(coarse, less, exact))
 
 
-def _logarithm(base: float) -> Unary:
-    """Exact for powers of the base: a logarithm that is an integer but for two units in the last
-    place is that integer."""
-
-    def logarithm(x: Any) -> Any:
-        y = np.log(x) * (1 / math.log(base))
-        whole = np.rint(y)
-        rounding = 2 * float(np.finfo(y.dtype).eps)
-        return _where(abs(y - whole) <= rounding * abs(whole), whole, y)
-
-    return logarithm
-
-
 _UNARY: dict[np.ufunc, Unary] = {
     np.positive: lambda x: x,
     np.absolute: lambda x: x if x.dtype == bool else x.trace.emit(nn.AbsOp, [x]),
