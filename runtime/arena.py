@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import mmap
@@ -44,7 +45,8 @@ def _huge(size: int) -> Array:
     """A block on huge pages, where the system has some for private memory: it is there sooner, and
     reads with long strides miss far less often."""
     mapping = mmap.mmap(-1, size + HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    mapping.madvise(mmap.MADV_HUGEPAGE)
+    with contextlib.suppress(OSError):  # kernels without transparent huge pages refuse the advice
+        mapping.madvise(mmap.MADV_HUGEPAGE)
     block = np.frombuffer(mapping, np.uint8)
     start = -block.ctypes.data % HUGE_PAGE
     return block[start : start + size]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tessella.runtime.arena import ALIGNMENT, HUGE_PAGE, KEPT, Recycler, Workspace, address, aligned
 
@@ -32,6 +34,14 @@ def test_large_blocks_may_have_huge_pages() -> None:
     where = block.ctypes.data
     [flags] = [each for start, stop, each in maps if int(start, 16) <= where < int(stop, 16)]
     assert {"hg", "sh"} & {*flags.split()} == {"hg"}
+
+
+def test_huge_pages_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels without transparent huge pages refuse the advice: EINVAL."""
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 9999)
+    block = aligned(HUGE_PAGE)
+    assert (block.size, address(block) % HUGE_PAGE) == (HUGE_PAGE, 0)
+    block[:] = 1
 
 
 def test_address() -> None:
