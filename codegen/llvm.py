@@ -9,18 +9,24 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import llvmlite
-import llvmlite.binding
-
-from tessella.support import fork
-from tessella.support.errors import InternalError
+from tessella.support import fork, memory
+from tessella.support.errors import InternalError, LibraryError
 from tessella.targets import Target
+
+try:
+    import llvmlite
+    import llvmlite.binding
+except OSError as error:
+    memory.require(256 << 20)  # the library is mapped as a whole
+    raise LibraryError("LLVM cannot be loaded", found=str(error.__context__ or error)) from error
 
 _binding: Any = llvmlite.binding
 _lock: Any = _binding.ffi.lib._lock
 fork.wait_for(_lock)
 
 _ERROR_LINE = re.compile(r":(\d+):\d+: error")
+_ROOM, _ROOM_PER_CHARACTER = 32 << 20, 128
+"""Bytes of memory that LLVM takes at most for a module, and for each character of it."""
 _SHOWN_AROUND = 2
 """Lines of text shown before and after the one that LLVM could not read."""
 
@@ -54,8 +60,9 @@ def emit_object(text: str, machine: Machine) -> bytes:
     """An object file (position-independent, small code model) from LLVM IR text.
 
     LLVM's vectorisers do not run: vectors are explicit in the text. Raises InternalError, which
-    shows the line, for text that LLVM does not accept. About 60 KB of memory are lost to
-    llvmlite's pass manager, and running out of memory ends the process: see ``workers``.
+    shows the line, for text that LLVM does not accept, and MemoryError if there is little memory:
+    LLVM ends the process once there is none. About 60 KB of memory are lost to llvmlite's pass
+    manager: see ``workers``.
     """
     target_machine, module = _target_machine(machine), _optimized(text, machine)
     with _without_strength_reduction():
@@ -112,6 +119,7 @@ def _target_machine(machine: Machine) -> Any:
 
 
 def _parsed(text: str) -> Any:
+    memory.require(_ROOM + _ROOM_PER_CHARACTER * len(text))
     # A context of its own, so that the types and constants of a module are freed with it.
     try:
         module = _binding.parse_assembly(text, _binding.create_context())

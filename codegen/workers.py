@@ -92,12 +92,15 @@ class Worker:
             self._wait()
             self.modules += 1
             self._send(request)
-            return self._receive()
+            reply = self._receive()
         except OSError as error:
             died = self._bury()
             if self._is_ready:
                 raise died from error
             raise NoWorkersError(f"a process ended before it could be used: {died}") from error
+        if reply.startswith(worker.NO_MEMORY):
+            self.kill()  # another one has not leaked any yet
+        return reply
 
     def is_alive(self) -> bool:
         """Whether it can be asked, as far as one can know."""

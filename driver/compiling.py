@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 
+from tessella.support import memory
 from tessella.support.collector import no_collection
 from tessella.support.errors import ResourceError
 
@@ -40,10 +41,16 @@ def total(timings: Mapping[str, float]) -> float:
     return sum(seconds for name, seconds in timings.items() if name != LLVM_WORK)
 
 
+ROOM = 32 << 20
+"""Bytes of memory that have to be left before a compilation and before each pass. Python ends the
+process where memory runs out while it handles an exception."""
+
+
 @contextmanager
 def memory_to_compile() -> Generator[None]:
     """Compile without collecting cycles. Raises ResourceError if memory runs out."""
     try:
+        memory.require(ROOM)
         with no_collection():
             yield
     except MemoryError as error:

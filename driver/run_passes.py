@@ -13,10 +13,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.verify import verify
-from tessella.driver.compiling import Progress, Timings
+from tessella.driver.compiling import ROOM, Progress, Timings
 from tessella.driver.crash import reproduced
 from tessella.driver.reproducer import MOST_BYTES
 from tessella.runtime.weights import WeightStore
+from tessella.support import memory
 from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError
 from tessella.support.knobs import KNOBS
@@ -47,6 +48,7 @@ class PassRunner:
         module = module.clone()
         for i, step in enumerate(steps):
             self.progress(step.name)
+            memory.require(ROOM)
             with no_collection(), reproduced(step, partial(_replayed, start, steps[:i])) as plugin:
                 began = perf_counter()
                 with self.timings.of(step.name):

@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             print(f"error: {error}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print("error: there is not enough memory", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         # whoever read our output has enough; Python must not complain when it flushes the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,7 +87,7 @@ def _run(argv: Sequence[str]) -> int:
             code: int = module.run(args)
         print(end="", flush=True)  # while an error can still be told
         return code
-    except (TessellaError, BrokenPipeError):
+    except (TessellaError, BrokenPipeError, MemoryError):
         raise
     except OSError as error:
         raise TessellaError(

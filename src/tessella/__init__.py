@@ -15,6 +15,7 @@ The names below are loaded when they are first used, so that importing the packa
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,9 +67,18 @@ __all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit", "l
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'tessella' has no attribute {name!r}")
-    value = getattr(import_module(_NAMES[name]), name)
+    value = getattr(_loaded(_NAMES[name]), name)
     globals()[name] = value
     return value
+
+
+def _loaded(module: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except MemoryError as error:
+        from tessella.support.errors import ResourceError
+
+        raise ResourceError(f"there is not enough memory to load {module}") from error
 
 
 def __dir__() -> list[str]:

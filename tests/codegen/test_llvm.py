@@ -15,6 +15,7 @@ from tessella.targets.machine import _TRIPLES
 from tessella.targets.table import TARGETS
 from tests.codegen.elf import undefined_symbols
 from tests.codegen.harness import Case, elementwise_source, kernel_text
+from tests.hostile.limits import gigabytes
 
 ALLOWED = {"memcpy", "memset", "memmove", "bzero"}
 """What LLVM may call of its own accord."""
@@ -26,6 +27,13 @@ def test_a_parse_error_shows_the_line() -> None:
         optimize_and_emit(text, get("avx2"))
     assert ">    3   %y = fadd float %x, %x" in str(caught.value)
     assert "     2   %x = add i32 1, 2" in str(caught.value)
+
+
+def test_without_memory_it_refuses_rather_than_aborts() -> None:
+    emit_nothing = "define void @k() {\n  ret void\n}\n"
+    with gigabytes(0.004), pytest.raises(MemoryError, match="does not give"):
+        optimize_and_emit(emit_nothing, get("avx2"))
+    assert optimize_and_emit(emit_nothing, get("avx2"))
 
 
 def test_text_that_parses_but_is_wrong_is_refused() -> None:

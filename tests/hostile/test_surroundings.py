@@ -21,8 +21,9 @@ from tessella import Model, targets
 from tessella.driver import calibrate
 from tessella.driver.stage_file import load_stage, save_stage, weights_path
 from tessella.frontends.onnx import OnnxSource
-from tessella.support.errors import OptionError, TessellaError
+from tessella.support.errors import OptionError, ResourceError, TessellaError
 from tessella.targets import machine, measured
+from tests.hostile.limits import gigabytes
 from tests.hostile.models import X, Y, mixed
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,36 @@ def test_a_variable_that_names_nothing(name: str, value: str) -> None:
     assert ran.returncode == 1
     assert "OptionError" in ran.stderr
     assert name in ran.stderr
+
+
+LITTLE_SPACE = """
+import resource, sys, numpy, tessella
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+limit = used + int(sys.argv[1]) * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    tessella.jit(lambda x: x + 1)(numpy.ones(2))
+except tessella.TessellaError as error:
+    print(type(error).__name__, error.what)
+"""
+
+
+@pytest.mark.parametrize("megabytes", [10, 100])
+def test_address_space_too_small_to_load_the_compiler(megabytes: int) -> None:
+    """For its modules, and for LLVM's library."""
+    ran = python("-c", LITTLE_SPACE, str(megabytes))
+    assert (ran.stderr, ran.returncode) == ("", 0)
+    assert (
+        ran.stdout == "ResourceError there is not enough memory to load tessella.frontends.trace\n"
+    )
+
+
+def test_address_space_too_small_to_compile() -> None:
+    compile_all()
+    with gigabytes(0.01), pytest.raises(ResourceError, match="not enough memory to compile"):
+        tessella.compile(mixed(), pick="grade", dims="fixed")
+    compile_all()
 
 
 def test_output_that_cannot_be_written() -> None:

@@ -130,6 +130,15 @@ def test_a_bug_is_called_one(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> No
     assert "TESSELLA_FULL_TRACEBACK=1" in error
 
 
+def test_memory_that_runs_out_is_no_bug(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(targets, "native", full)
+    assert main(["targets"]) == 2
+    assert capsys.readouterr().err == "error: there is not enough memory\n"
+
+
 def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(_: object) -> int:
         raise KeyboardInterrupt
