@@ -106,11 +106,15 @@ def _divide(a: Number, b: Number) -> Number:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _bits(count: int) -> int:
-    """By how many bits to shift."""
-    if not 0 <= count < 64:
-        raise ValueError("a shift by a negative number, or by more than 63 bits")
-    return count
+def _shift(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    """A shift by a number of bits that integers have."""
+
+    def shifted(a: int, bits: int) -> int:
+        if not 0 <= bits <= 63:
+            raise ValueError("a shift by fewer than 0 or more than 63 bits")
+        return shift(a, bits)
+
+    return shifted
 
 
 def _round(x: Number) -> int:
@@ -138,8 +142,8 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "neg": _unary(_of(ew.NegOp), lambda x: -x),
     "ident": _unary(lambda s, a: a[0], lambda x: x, "bif"),
     "abs": _unary(_of(ew.AbsOp), abs),
-    "sign": _unary(_of(ew.SignOp), lambda x: (x > 0) - (x < 0)),
-    "relu": _unary(_of(ew.ReluOp), lambda x: max(x, 0)),
+    "sign": _unary(_of(ew.SignOp), lambda x: type(x)((x > 0) - (x < 0))),
+    "relu": _unary(_of(ew.ReluOp), lambda x: max(x, type(x)(0))),
     "cond": ScalarFunction(3, _of(ew.WhereOp), _choose, "bif", conditions=1),
     "cmp_eq": _comparison(_of(ew.EqualOp), lambda a, b: a == b),
     "cmp_ne": _comparison(_not_equal, lambda a, b: a != b),
@@ -151,8 +155,8 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "bit_or": _binary(_one(arith.OrIOp), lambda a, b: a | b, "bi"),
     "bit_xor": _binary(_one(arith.XOrIOp), lambda a, b: a ^ b, "bi"),
     "bit_not": _unary(_bit_not, lambda x: ~x, "bi"),
-    "bit_left": _binary(_one(arith.ShLIOp), lambda a, b: a << _bits(b), "i"),
-    "bit_right": _binary(_one(arith.ShRSIOp), lambda a, b: a >> _bits(b), "i"),
+    "bit_left": _binary(_one(arith.ShLIOp), _shift(lambda a, bits: a << bits), "i"),
+    "bit_right": _binary(_one(arith.ShRSIOp), _shift(lambda a, bits: a >> bits), "i"),
     "ceil": _rounding(scalar_math.CeilOp, math.ceil),
     "floor": _rounding(scalar_math.FloorOp, math.floor),
     "round": _rounding(scalar_math.RoundOp, _round),

@@ -587,3 +587,20 @@ def test_options() -> None:
     with pytest.raises(OptionError, match="needs another place") as caught:
         tessella.tile(program, target="avx2", places=["x86/f64", "host"]).lower(FLOATS)
     assert caught.value.expected == "x86/f32 among the places"
+
+
+@pytest.mark.parametrize("shift", ["8 << -1", "8 >> -1", "8 << 64", "-8 >> N - 5"])
+def test_shifts_of_numbers_by_no_number_of_bits(shift: str) -> None:
+    program = tessella.tile(f"function (A[N]) -> (R) {{ R = A + ({shift}); }}")
+    with pytest.raises(TileError, match="a shift by fewer than 0 or more than 63 bits"):
+        program(FLOATS)
+
+
+def test_numbers_are_what_they_are_in_tensors() -> None:
+    """Numbers that are known beforehand keep their kind, as the elements of tensors do."""
+    for text in ("relu({}) / 2", "sign({}) / 2", "(relu({}) + 1) / 2"):
+        for value in (-1.5, 0.5, 3.0):
+            known = tessella.tile(f"function (A) -> (R) {{ R = A + {text.format(value)}; }}")
+            computed = tessella.tile(f"function (A, B) -> (R) {{ R = A + {text.format('B')}; }}")
+            b = np.full_like(FLOATS, value)
+            np.testing.assert_array_equal(known(FLOATS), computed(FLOATS, b))
