@@ -11,7 +11,6 @@ import pytest
 
 import tessella
 from tessella.frontends.tile.functions import FUNCTIONS
-from tessella.support.errors import TessellaError
 from tests.frontends.tile.checks import numbers, run, same
 from tests.frontends.tile.points import Array
 
@@ -250,9 +249,3 @@ def test_infinities_and_nan() -> None:
     assert np.isnan(m)
     assert (least, p, e.tolist()) == (-np.inf, -2, [False, False, True, False, False])
     assert z.tolist() == [np.inf, -np.inf, 0, 0, 0, 0, 0]
-
-
-@pytest.mark.parametrize("shift", ["8 << -1", "8 >> -1", "8 << 64"])
-def test_a_constant_is_shifted_by_0_to_63_bits(shift: str) -> None:
-    with pytest.raises(TessellaError, match="a shift by a negative number, or by more than 63"):
-        tessella.tile(f"function (A) -> (R) {{ R = A + ({shift}); }}")(np.ones(3, np.int64))
