@@ -396,7 +396,7 @@ def _shape(name: str, given: object) -> tuple[int, ...]:
         return tuple(operator.index(size) for size in cast(Sequence[int], given))
     except TypeError as error:
         raise InputError(
-            f"the shape of the input {name!r} cannot be read",
+            f"the shape does not fit the input {name!r}",
             expected="a sequence of numbers, such as (1, 3, 224, 224)",
             found=repr(given),
         ) from error

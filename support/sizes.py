@@ -362,8 +362,10 @@ def are_ordered(a: Size, b: Size) -> bool:
 
 def is_multiple(size: Size, of: Size) -> bool:
     """Whether a size is known to be a multiple of another one. None is a multiple of 0."""
+    if isinstance(of, int) and of == 0:
+        return False
     try:
-        return of != 0 and size % of == 0
+        return size % of == 0
     except UndecidedSizeError:
         return False
 

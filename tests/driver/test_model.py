@@ -368,5 +368,5 @@ def test_prepare_refuses_what_is_no_shape(shape: Any) -> None:
     proto = parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
     )
-    with pytest.raises(InputError, match="the shape of the input 'x' cannot be read"):
+    with pytest.raises(InputError, match="the shape does not fit the input 'x'"):
         tessella.compile(proto).prepare({"x": shape})
