@@ -174,9 +174,8 @@ class _Sketch(Choices):
             f"%{name}[{', '.join(forms[dim] for dim in self.tensors[name])}]" for name in operands
         )
         extents = {**self.extents, "l": self.length, "w": window}
-        space = " | ".join(
-            ", ".join(f"{i}: {extents[i]}" for i in names) for names in (free, reduced) if names
-        )
+        groups = [", ".join(f"{i}: {extents[i]}" for i in names) for names in (free, reduced)]
+        space = " | ".join(groups) if reduced else groups[0]
         kind = self.one_of("+", "+", ">") if reduced else "="
         name, body = f"v{len(self.lines)}", self.one_of(ADD, SUBTRACT)[self.element]
         self.lines.append(
