@@ -32,11 +32,11 @@ from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import (
     Tiles,
+    boundary_as_loops,
     in_lanes,
     in_parts,
     overlaps,
     split,
-    split_in_loops,
     with_ends,
 )
 from tessella.support.sizes import (
@@ -147,7 +147,8 @@ class Statement:
         interior = self._interior(name, extent) if name in sizes else (0, extent)
         if name == self.s.rows and self._shares_edges:
             interior = 0, extent
-        return self._tiles(name, extent, sizes.get(name, 1), interior)
+        tiles = self._tiles(name, extent, sizes.get(name, 1), interior)
+        return boundary_as_loops(tiles) if name == self.s.vector else tiles
 
     @cached_property
     def _shares_edges(self) -> bool:
@@ -176,8 +177,7 @@ class Statement:
         if expression(extent) is not None and interior == (0, extent):
             return self._open(name, extent, size)
         overlap = overlaps(self.op, self.flat, name, extent, size)
-        tiles = split_in_loops if name == self.s.vector else split
-        return tiles(extent, size, interior, overlap=overlap)
+        return split(extent, size, interior, overlap=overlap)
 
     def _open(self, name: str, extent: Size, size: int) -> Iterator[Tiles]:
         """The tiles of a range that depends on symbols."""

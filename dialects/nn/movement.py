@@ -49,11 +49,9 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.dialects.nn.traits import MovesElements
-from tessella.support.errors import ResourceError, ShapeError
-from tessella.support.sizes import Size, bounds_of, differs
+from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, differs
 
-MOST_POSITIONS = 1 << 26
-"""Elements of a dimension that a resize computes the positions of."""
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
 RESIZE_MODES = ("nearest", "linear")
 COORDINATES = (
@@ -299,17 +297,4 @@ class ResizeOp(MovementOp):
             raise ShapeError("nn.resize: nothing to read from", found=str(self.x.type))
         if settings["mode"] == "linear":
             check_float(self, self.x)
-        self._check_positions()
         return self.result(sizes)
-
-    def _check_positions(self) -> None:
-        columns = shape_of(self.x), self.settings["sizes"], self.settings["scales"]
-        resized = [
-            new for old, new, scale in zip(*columns, strict=True) if (new, scale) != (old, 1)
-        ]
-        if any(bounds_of(size)[0] > MOST_POSITIONS for size in resized):
-            raise ResourceError(
-                "a resized dimension is too large: all its positions are computed at once",
-                expected=f"at most {MOST_POSITIONS} elements",
-                found=", ".join(map(str, resized)),
-            )

@@ -9,8 +9,7 @@ windows move into the range, the first step runs rows 0 to 9, the last one rows 
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -58,37 +57,21 @@ def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: in
     if lives_within(writer.res) <= number or need is None:
         return False
     (_, theirs), (_, own) = _nth(writer, number), _nth(reader, number)
-    return covers(theirs, own, need, shape_of(writer.res)[need.dim])
+    return _covers(theirs, own, need, shape_of(writer.res)[need.dim])
 
 
 @cache
-def covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
+def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
     """Whether each step writes all that it needs of a dimension."""
     if expression(own.trips) is not None:
         return False
-
-    def low(number: int) -> Size:
-        return need.factor * own.first(number) + need.low
-
-    def stop(number: int) -> Size:
-        return need.factor * (own.first(number) + own.step - 1) + need.high + 1
-
-    def is_covered(number: int) -> bool:
-        start = theirs.first(number) * need.block
-        first, end = (min(max(0, at(number)), extent) for at in (low, stop))
-        return first >= end or start <= first < end <= start + theirs.step * need.block
-
-    return all(map(is_covered, _turns(own.trips, (own.first, theirs.first, low, stop), extent)))
-
-
-def _turns(trips: int, starts: Sequence[Callable[[int], Size]], extent: int) -> Iterator[int]:
-    """The steps that stand for all of them: between two of these, where steps begin is linear in
-    their number, inside the dimension, before it or behind it."""
-    yield from {0, max(0, trips - 2), trips - 1}
-    for start in starts:
-        for bound in (start(0) + 1, 1, extent, start(trips - 1)):
-            turn = bisect_left(range(trips), bound, key=start)
-            yield from range(max(0, turn - 1), min(trips, turn + 2))
+    for number in range(own.trips):
+        first, start = own.first(number), theirs.first(number) * need.block
+        low = max(0, need.factor * first + need.low)
+        stop = min(extent, need.factor * (first + own.step - 1) + need.high + 1)
+        if low < stop and not start <= low < stop <= start + theirs.step * need.block:
+            return False
+    return True
 
 
 def infer_windows(statements: Sequence[ContractOp]) -> None:

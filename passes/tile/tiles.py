@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from math import gcd
 
 from tessella.dialects.tile import ContractOp
@@ -128,21 +128,7 @@ def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> 
 def split(
     range_: Size, tile: int, interior: tuple[Size, Size], *, overlap: bool
 ) -> Iterator[Tiles]:
-    """The tiles of ``0 .. range_``. Full tiles inside ``interior`` run in a loop, each tile of the
-    boundary by itself."""
-    for tiles in split_in_loops(range_, tile, interior, overlap=overlap):
-        if not tiles.boundary:
-            yield tiles
-            continue
-        for start in range(known(tiles.start), known(tiles.stop), tiles.size):
-            yield Tiles(start, tiles.size, start + tiles.size, boundary=True)
-
-
-def split_in_loops(
-    range_: Size, tile: int, interior: tuple[Size, Size], *, overlap: bool
-) -> Iterator[Tiles]:
-    """The tiles of ``0 .. range_``. Adjacent full tiles run in a loop: those inside ``interior``,
-    and those of the boundary before and after it."""
+    """The tiles of ``0 .. range_``. Full tiles inside ``interior`` run in a loop."""
     low, high = interior
     start: Size = 0
     while start < range_:
@@ -150,23 +136,22 @@ def split_in_loops(
         if inside >= tile:
             stop = start + (inside if overlap else inside // tile * tile)
             yield Tiles(start, tile, stop)
+            start = stop
         else:
             size = known(min(tile, range_ - start))
             boundary = start < low or start + size > high
-            stop = _end_of_boundary(start, range_, tile, interior) if boundary else start + size
-            yield Tiles(start, size, stop, boundary)
-        start = stop
+            yield Tiles(start, size, start + size, boundary)
+            start += size
 
 
-def _end_of_boundary(start: Size, range_: Size, tile: int, interior: tuple[Size, Size]) -> Size:
-    """Where full tiles of the boundary end that begin at ``start``: before the first tile that is
-    inside, or before what is less than a tile. A tile that is less ends with the range."""
-    low, high = interior
-    if start < low:
-        first = start + ceil_div(low - start, tile) * tile
-        if min(high, range_) - first >= tile:
-            return first
-    return start + (range_ - start) // tile * tile if range_ - start >= tile else range_
+def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
+    """Adjacent equal boundary tiles merged into one loop."""
+    for (boundary, _), group in groupby(tiles, lambda each: (each.boundary, each.size)):
+        if not boundary:
+            yield from group
+            continue
+        same = list(group)
+        yield replace(same[0], stop=same[-1].stop)
 
 
 def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:

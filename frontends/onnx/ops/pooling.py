@@ -95,7 +95,6 @@ def lp_pool(call: Call) -> SSAValue:
     p, settings = _exponent(call), _pool_window(call)
     powers = _power(call, call.emit(nn.AbsOp, call.x), p)
     channels, sizes = shape_of(powers)[1], shape_of(powers)[2:]
-    call.build.check_made(channels, *settings.kernel)
     ones = call.build.splat(1, (channels, 1, *settings.kernel), dtype_of(powers.type))
     sums = call.emit(
         nn.ConvOp,

@@ -12,7 +12,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.dialects.nn.movement import COORDINATES
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, reach, samples
+from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, samples
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, differs
@@ -196,13 +196,11 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
         indices = call.constant(nearest(places, old, plan.nearest))
         y = call.emit(nn.GatherOp, x, indices, axis=axis)
     else:
-        kernel_scale = scale if call.flag("antialias") else 1.0
-        call.build.check_made(new, 2 * reach(places, old, plan.mode, kernel_scale) + 1)
         taken = samples(
             places,
             old,
             mode=plan.mode,
-            scale=kernel_scale,
+            scale=scale if call.flag("antialias") else 1.0,
             cubic=call.number("cubic_coeff_a"),
             inside=call.flag("exclude_outside"),
         )

@@ -86,27 +86,21 @@ class Samples:
     """0 where a column has fewer elements than others."""
 
 
-def reach(places: Array, old: int, mode: str, scale: float) -> int:
-    """How many old elements on either side of its position a new one may take.
-
-    A scale below 1 widens the kernel (antialiasing).
-    """
-    if mode not in _KERNELS:
-        raise ShapeError("unknown mode", expected="nearest, linear or cubic", found=repr(mode))
-    support = _KERNELS[mode][1]
-    return min(math.ceil(support / min(scale, 1.0)), old + int(np.abs(places).max(initial=0)) + 1)
-
-
 def samples(
     places: Array, old: int, *, mode: str, scale: float, cubic: float, inside: bool
 ) -> Samples:
     """The old elements that each new one takes, and how much of each.
 
-    Elements beyond the ends are those at the ends, or with ``inside`` do not count.
+    A scale below 1 widens the kernel (antialiasing). Elements beyond the ends are those at the
+    ends, or with ``inside`` do not count.
     """
-    most, scale = reach(places, old, mode, scale), min(scale, 1.0)
-    indices = np.floor(places).astype(np.int64) + np.arange(-most, most + 1)[:, None]
-    weights = _KERNELS[mode][0](scale * (indices - places), cubic)
+    if mode not in _KERNELS:
+        raise ShapeError("unknown mode", expected="nearest, linear or cubic", found=repr(mode))
+    kernel, support = _KERNELS[mode]
+    scale = min(scale, 1.0)
+    reach = min(math.ceil(support / scale), old + int(np.abs(places).max(initial=0)) + 1)
+    indices = np.floor(places).astype(np.int64) + np.arange(-reach, reach + 1)[:, None]
+    weights = kernel(scale * (indices - places), cubic)
     if inside:
         weights = np.where((indices >= 0) & (indices < old), weights, 0)
     if inside or scale < 1:
