@@ -362,7 +362,7 @@ def are_ordered(a: Size, b: Size) -> bool:
 
 def is_multiple(size: Size, of: Size) -> bool:
     """Whether a size is known to be a multiple of another one. None is a multiple of 0."""
-    if isinstance(of, int) and of == 0:
+    if isinstance(of, int) and of == 0:  # pyright: ignore[reportUnnecessaryIsInstance]
         return False
     try:
         return size % of == 0
