@@ -126,6 +126,7 @@ class Machine:
             "syscall": self._syscall,
             "clock_gettime": self._clock,
             "pthread_create": self._create,
+            "sched_getcpu": lambda thread, _: self.threads.index(thread),
             "memcpy": _copy,
             "memset": _fill,
         } | dict.fromkeys(_NOTHING, lambda thread, arguments: 0)
@@ -207,8 +208,5 @@ def _fill(thread: Thread, arguments: Sequence[int]) -> int:
     return ctypes.memset(thread.machine.host(where), value, size)
 
 
-_NOTHING = (
-    *("sched_yield", "sched_getcpu", "sched_setaffinity"),
-    *("pthread_sigmask", "pthread_setname_np", "snprintf"),
-)
+_NOTHING = (*("pthread_sigmask", "pthread_setname_np", "snprintf"),)
 """Functions of the system that need not do anything here."""
