@@ -300,6 +300,21 @@ class SegmentOp(_Function):
                     f"rt.arena: {op.res.type} at {op.extent[0]} reaches out of the arena of "
                     f"{size} bytes"
                 )
+        self._check_private()
+
+    def _check_private(self) -> None:
+        """Raise VerifyException if a share's own memory is used before and after a barrier, where
+        the number of shares may change."""
+        phase, phases = 0, dict[SSAValue, int]()
+        for op in self.body.block.ops:
+            phase += isinstance(op, BarrierOp)
+            for value in op.operands:
+                is_own = isinstance(value.owner, ArenaOp) and value.owner.private is not None
+                if is_own and phases.setdefault(value, phase) != phase:
+                    raise VerifyException(
+                        "rt.arena: a barrier lies between uses of memory that shares have for "
+                        "themselves"
+                    )
 
 
 class _CallsKernel(SymbolUserOpInterface):

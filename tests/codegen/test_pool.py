@@ -28,6 +28,7 @@ from tessella.targets.table import TARGETS
 from tests.emulated import NEON, Cores, with_pool
 from tests.native import Array
 from tests.runtime.pooled import COUNT, image, summed, sums
+from tests.sampling import seeds
 
 TABLE = list(TARGETS.values())
 
@@ -76,6 +77,16 @@ def test_threads_of_aarch64(threads: int) -> None:
     for start in range(3):
         x = np.arange(COUNT) + start
         np.testing.assert_array_equal(_run(cores, threads, x), summed(x, 4))
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_threads_that_lose_their_cores(seed: int) -> None:
+    """Helpers are late, by phases or by runs; others compute their shares, with the same result."""
+    cores = Cores(with_pool({"segment": image(NEON, "segment", sums(2))}), seed)
+    cores.stops = True
+    for start in range(4):
+        x = np.arange(COUNT) + start
+        np.testing.assert_array_equal(_run(cores, 2 + seed % 3, x), summed(x, 2))
 
 
 def test_a_caller_that_does_not_wait_shows(monkeypatch: pytest.MonkeyPatch) -> None:
