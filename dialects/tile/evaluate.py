@@ -16,13 +16,9 @@ from xdsl.ir import Block, SSAValue
 
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.tile.access import Access, Linear
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
 from tessella.dialects.tile.ops import (
     ContractOp,
-    ExtractOp,
-    IndexOp,
-    SizeOp,
-    YieldOp,
-    yielded,
 )
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened

@@ -25,8 +25,9 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects.arith import ConstantOp
 from tessella.dialects.sizes import is_static
 from tessella.dialects.tile.access import Linear
+from tessella.dialects.tile.bodies import IndexOp, SizeOp, YieldOp, yielded
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
-from tessella.dialects.tile.ops import ContractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.ops import ContractOp
 from tessella.support.sizes import estimated
 
 GRANULE = 128
