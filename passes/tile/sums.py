@@ -138,13 +138,23 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
 
 
 def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
-    """What makes the tensors that an op reads; of a sum in steps, before its last body."""
+    """What makes the tensors that an op reads, of a sum in steps before its last body, and what
+    reads the tensor that it writes over."""
     read = [value for x in op.walk() if isinstance(x, ExtractOp) for value in [x.source]]
     if isinstance(op, ContractOp) and op in names and _is_reduced(op, names[op]):
         read += op.inputs
     else:
         read += op.operands
-    return {value.owner for value in read if isinstance(value.owner, Operation)}
+    makers = {value.owner for value in read if isinstance(value.owner, Operation)}
+    return makers | _readers_of_init(op)
+
+
+def _readers_of_init(op: Operation) -> set[Operation]:
+    """The statements that read a tensor before another one writes over it."""
+    if not isinstance(op, ContractOp) or op.init is None or (block := op.parent_block()) is None:
+        return set()
+    users = (block.find_ancestor_op_in_block(use.operation) for use in op.init.uses)
+    return {user for user in users if user is not None and user is not op}
 
 
 def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[ContractOp]) -> bool:
