@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -39,6 +39,8 @@ SAMPLED = 64
 
 _AT_MOST = IntegerAttr(3, i64)
 """The predicate `sle`."""
+_WIDE = (IndexType(), i32, i64)
+"""Integers in which no index wraps."""
 _NEUTRAL = {"+": 0.0, ">": -math.inf, "<": math.inf}
 """What does not change an aggregation."""
 
@@ -169,7 +171,8 @@ def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
 def _outside(op: ContractOp) -> _Outside | None:
     """What a statement writes beyond a diagonal, if its last body chooses that:
     ``select(i <= j + offset, value, fill)``."""
-    block = op.post_block or (op.combine.block if op.is_map else None)
+    is_last = op.is_map and op.default is None
+    block = op.post_block or (op.combine.block if is_last else None)
     last = block.last_op if block is not None else None
     select = _operands(last.value, "arith.select") if isinstance(last, YieldOp) else None
     compare = select and _operands(select[0], "arith.cmpi", predicate=_AT_MOST)
@@ -209,7 +212,9 @@ def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[S
 
 
 def _index(value: SSAValue) -> str | None:
-    """The index that a value is, as an integer of any width."""
+    """The index that a value is, as an integer that holds all of its values."""
+    if value.type not in _WIDE:
+        return None
     cast = _operands(value, "arith.index_cast")
     owner = (cast[0] if cast else value).owner
     return owner.index.data if isinstance(owner, IndexOp) else None
