@@ -7,7 +7,9 @@
 The maximum does not depend on what is -inf, so a step of `m` reads `n` up to its last row plus 3
 only. The statement that writes the scores, whose readers all leave out the rest, need not compute
 it. This is inferred from the bodies, from the readers back to the writers, as Halide infers bounds;
-what the statements mean, over their full ranges, stays as it is.
+what the statements mean, over their full ranges, stays as it is. There is one exception: a product
+with 0 is taken as 0, also where the other factor is infinite or NaN (`attention` in
+docs/nn-ops.md).
 """
 
 from __future__ import annotations
