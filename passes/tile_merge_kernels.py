@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
@@ -156,8 +157,9 @@ class _Merger:
 
     def _merged(self, pair: Pair) -> KernelOp | None:
         names = (kernel.sym_name.data for kernel in pair.kernels)
-        number = 1 + max(_code(kernel) for kernel in self.kernels.values())
         hints = "_".join(name.removesuffix(f"_{name.rpartition('_')[2]}") for name in names)
+        least = 1 + max(_code(kernel) for kernel in self.kernels.values())
+        number = next(n for n in count(least) if f"{hints}_{n}" not in self.kernels)
         kernel = pair.merged(f"{hints}_{number}")
         if kernel is None:
             return None
