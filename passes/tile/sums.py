@@ -18,6 +18,7 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import (
+    Access,
     AtAttr,
     ContractOp,
     ExtractOp,
@@ -162,13 +163,26 @@ def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[Con
     only what its own step has written."""
     reads = zip((*op.inputs, *op.post_inputs), op.access_list, strict=False)
     own = all(
-        counted(form, op.ranges) == (names[op], found[1])
+        _reads_own(names, op, access, writer)
         for value, access in reads
         if isinstance(writer := value.owner, ContractOp) and writer in inside
-        for form, written in zip(access, writer.out_access, strict=True)
-        if (found := counted(written, writer.ranges)) and found[0] == names[writer]
     )
     return own and _fits(op, names[op])
+
+
+def _reads_own(
+    names: Mapping[ContractOp, str], op: ContractOp, access: Access, writer: ContractOp
+) -> bool:
+    """Whether a step reads what it has written itself: in the dimension in which the loop moves the
+    writer, and it moves the reader in no other."""
+    for form, written in zip(access, writer.out_access, strict=True):
+        found = counted(written, writer.ranges)
+        if found is None or found[0] != names[writer]:
+            if form.coefficient(names[op]):
+                return False
+        elif counted(form, op.ranges) != (names[op], found[1]):
+            return False
+    return True
 
 
 def _fits(op: ContractOp, name: str) -> bool:

@@ -40,6 +40,29 @@ def test_a_step_reads_only_what_it_has_written(read: str, expected: list[list[st
     assert found == expected
 
 
+SQUARE = """
+tile.kernel @k(%x: tensor<64x64xf32>) -> (tensor<f32>) {{
+  %y = tile.contract = [i: 64, j: 64] (%x[i, j]) -> [i, j] {{
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  }} : tensor<64x64xf32>
+  %s = tile.contract + [| i: 64] (%y[i, {column}]) -> [] {{
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  }} : tensor<f32>
+  tile.return %s : tensor<f32>
+}}
+"""
+
+
+@pytest.mark.parametrize("column, expected", [("3", [["y", "s"]]), ("i", []), ("63 - i", [])])
+def test_a_step_reads_the_same_columns_of_each_row(column: str, expected: list[list[str]]) -> None:
+    module = Parser(stage_context(), SQUARE.format(column=column)).parse_module()
+    (kernel,) = (op for op in module.body.block.ops if isinstance(op, KernelOp))
+    found = [[op.res.name_hint for op in each.inside] for each in streams(kernel)]
+    assert found == expected
+
+
 OVERWRITTEN = """
 tile.kernel @k(%x: tensor<8x8xf32>, %w: tensor<64xf32>) -> (tensor<f32>, tensor<64xf32>) {
   %r = tile.contract = [a: 8, b: 8] (%x[a, b]) -> [8*a + b] {
