@@ -61,7 +61,7 @@ from tessella.dialects.tile.attributes import (
     WhereAttr,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
-from tessella.support.sizes import Size, UndecidedSizeError
+from tessella.support.sizes import Size, UndecidedSizeError, bounds_of
 
 
 @irdl_op_definition
@@ -109,12 +109,12 @@ class ContractOp(IRDLOperation):
     """A statement: an aggregation over an index space.
 
     For every point of the index space at which all accesses stay inside their tensors, and the
-    constraints of `where` hold, the scalar
-    `combine` body is applied to the operands' elements and aggregated into the output's element.
-    Then `post` maps the aggregated value and the elements of the post operands, which are accessed
-    by free indices only. Output elements without valid points hold `default` (for `=`) or the
-    aggregation's identity, before `post`. Elements that the output's access does not reach keep the
-    values of `init`, whose buffer the statement writes into (`inits.py`).
+    constraints of `where` hold, the scalar `combine` body is applied to the operands' elements and
+    aggregated into the output's element. Then `post` maps the aggregated value and the elements of
+    the post operands, which are accessed by free indices only. Output elements without valid points
+    hold `default` (for `=`) or the aggregation's identity, before `post`. Elements that no point
+    reaches, or for which a post operand would be read outside of its tensor, keep the values of
+    `init`, whose buffer the statement writes into (`inits.py`).
     """
 
     name = "tile.contract"
@@ -270,6 +270,7 @@ class ContractOp(IRDLOperation):
             raise VerifyException(f"tile.contract: expected a number above 0 as {PARTS}")
         self._verify_elements()
         self._verify_accesses()
+        self._verify_written_once()
         self._verify_where()
         self._verify_bodies()
         self._verify_default()
@@ -318,6 +319,16 @@ class ContractOp(IRDLOperation):
         if self.is_map and any(index.reduced for index in self.index_list):
             raise VerifyException("tile.contract: an assignment has no reduced indices")
 
+    def _verify_written_once(self) -> None:
+        """Each free index moves the output."""
+        for index in self.index_list:
+            written = index.reduced or any(f.coefficient(index.name) for f in self.out_access)
+            if not written and bounds_of(index.range)[1] > 1:
+                raise VerifyException(
+                    f"tile.contract: {print_access(self.out_access)} is written for each value of "
+                    f"{index.name}, which is not reduced"
+                )
+
     def _verify_where(self) -> None:
         known = {index.name for index in self.index_list}
         for form, extent in self.where_list:
@@ -329,6 +340,14 @@ class ContractOp(IRDLOperation):
 
     def _verify_default(self) -> None:
         """An assignment has a value for the elements of points that do not count."""
+        element = yielded(self.combine.block).type
+        if self.default is not None and not self.is_map:
+            raise VerifyException("tile.contract: a default belongs to an assignment")
+        if isinstance(self.default, FloatAttr | IntegerAttr) and self.default.type != element:
+            raise VerifyException(
+                f"tile.contract: expected a default of {element}, which the body yields, found "
+                f"{self.default}"
+            )
         if self.is_map and self.default is None and not self._always_counts():
             raise VerifyException(
                 "tile.contract: expected a default of an assignment with points that leave an "
@@ -373,11 +392,16 @@ class ContractOp(IRDLOperation):
     def _verify_scalars(self, block: Block) -> None:
         """A body computes with its own scalars; only `tile.extract` reads tensors."""
         known = self.ranges
+        reduced = {index.name for index in self.index_list if index.reduced}
         for op in block.ops:
             if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
                 raise VerifyException(f"tile.contract: {op.name} does not belong into a body")
             if isinstance(op, IndexOp) and op.index.data not in known:
                 raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
+            if isinstance(op, IndexOp) and block is self.post_block and op.index.data in reduced:
+                raise VerifyException(
+                    f"tile.index: {op.index.data} is read after the reduction over it"
+                )
             if op.dialect_name() in SCALAR_DIALECTS and op.name not in _MOVES:
                 self._verify_arithmetic(op)
             if isinstance(op, ExtractOp):

@@ -403,3 +403,43 @@ tile.kernel @read_before(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 ^bb0(%v: f32):
   tile.yield %v : f32
 } : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3xf32>
+// expected-error@+1 {{expected a default of f32, which the body yields, found 1.000000e+00 : f64}}
+%0 = tile.contract = [a: 3] (%x[a - 1]) -> [a] default 1.0 : f64 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{a default belongs to an assignment}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] default 1.0 : f32 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{tile.index: b is read after the reduction over it}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) post () -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+}, {
+^bb0(%v: f32):
+  %b = tile.index "b"
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{[a] is written for each value of b, which is not reduced}}
+%0 = tile.contract = [a: 3, b: 10] (%x[a, b]) -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
