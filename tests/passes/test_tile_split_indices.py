@@ -121,9 +121,10 @@ def test_any_statement_on_digits(target: Target, random: Random) -> None:
     wanted = reference.run(op, arguments, drawn.before)
     for value in (*values, op.res):
         if shape_of(value) and random.random() < 0.6:
-            set_layout(value, random_digits(random, len(shape_of(value))))
+            layout = random_digits(random, len(shape_of(value)))
             if op.init is not None and value is op.res:
-                set_layout(op.init, layout_of(value))
+                set_layout(op.init, layout)
+            set_layout(value, layout)
     kernel.update_type()
     assume(unreadable(op) is None)
     note(str(module))
