@@ -131,6 +131,7 @@ class ConvertNnToTilePass(ProgramPass):
     """Lower the native ops in segments to kernels."""
 
     name = "convert-nn-to-tile"
+    stages = ("tile",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()

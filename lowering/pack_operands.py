@@ -47,6 +47,7 @@ class PackOperandsPass(ProgramPass):
     """Pack weights and insert copies to match every call to its kernel."""
 
     name = "pack-operands"
+    stages = ("tile",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         _Packer(op, weights_of(ctx)).run()

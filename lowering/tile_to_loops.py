@@ -73,6 +73,7 @@ class ConvertTileToLoopsPass(ProgramPass):
     """Lower kernels to loops, and tensors to buffers."""
 
     name = "convert-tile-to-loops"
+    stages = ("tile",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels: dict[str, list[Lowered]] = {}

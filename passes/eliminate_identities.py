@@ -68,6 +68,7 @@ class EliminateIdentitiesPass(ProgramPass):
     """Remove identities, common subexpressions and dead ops."""
 
     name = "eliminate-identities"
+    stages = ("nn", "placed")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

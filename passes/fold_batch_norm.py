@@ -58,6 +58,7 @@ class FoldBatchNormPass(ProgramPass):
     """Fold batch normalizations, and scales and shifts of channels, into the op before them."""
 
     name = "fold-batch-norm"
+    stages = ("nn", "placed")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

@@ -61,6 +61,7 @@ class FoldConstantsPass(ProgramPass):
     """Replace ops on constants with weights and splats."""
 
     name = "fold-constants"
+    stages = ("nn", "placed")
 
     limit: int = DEFAULT_LIMIT
 

@@ -70,6 +70,7 @@ class FuseElementwisePass(ProgramPass):
     """Form `nn.fused` groups."""
 
     name = "fuse-elementwise"
+    stages = ("nn", "placed")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()

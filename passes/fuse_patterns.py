@@ -43,6 +43,7 @@ class FusePatternsPass(ProgramPass):
     """Apply the declared patterns."""
 
     name = "fuse-patterns"
+    stages = ("nn", "placed")
 
     only: tuple[str, ...] = ()
     """The names of the patterns to apply; all where there are none."""

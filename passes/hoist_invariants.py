@@ -45,6 +45,7 @@ class HoistInvariantsPass(ProgramPass):
     """Move calls and views of values that stay out of the segments of loops."""
 
     name = "hoist-invariants"
+    stages = ("tile",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {segment.sym_name.data: segment for segment in segments(op)}

@@ -36,6 +36,7 @@ class InferShapesPass(StatementPass):
     """Recompute the types of results from those of the arguments."""
 
     name = "infer-shapes"
+    stages = ("nn", "placed")
 
     def rewrite(self, ctx: Context, op: Operation) -> None:
         if isinstance(op, NnOp):

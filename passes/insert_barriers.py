@@ -39,6 +39,7 @@ class InsertBarriersPass(ProgramPass):
     """Insert barriers into segments."""
 
     name = "insert-barriers"
+    stages = ("loops",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         touched, loops = Touched.by(op), loops_of(op)

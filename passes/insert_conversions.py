@@ -53,6 +53,7 @@ class InsertConversionsPass(ProgramPass):
     another place."""
 
     name = "insert-conversions"
+    stages = ("nn", "placed")
 
     device: str = "x86"
 

@@ -43,6 +43,8 @@ class ProgramPass(ModulePass, ABC):
     needed_kernels: ClassVar[tuple[str, ...]] = ()
     """It runs only if each is registered for a device that is asked for: `nn.conv` stands for any
     kernel of that op, `nn.conv/winograd` for the one of that name."""
+    stages: ClassVar[tuple[str, ...]] = ()
+    """The stages that have ops for it; where none is named, any may have."""
     runs_before: ClassVar[str] = ""
     """A plugin's pass goes before the first pass of this name in the pipeline."""
     runs_after: ClassVar[str] = ""

@@ -38,6 +38,7 @@ class MoveCastsPass(ProgramPass):
     """Move `place.cast` to where a tensor has fewest elements."""
 
     name = "move-casts"
+    stages = ("nn", "placed")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()

@@ -48,6 +48,7 @@ class OutlineSegmentsPass(ProgramPass):
     """Move native stretches of `@main`, and of what it runs in loops, into segments."""
 
     name = "outline-segments"
+    stages = ("nn", "placed", "tile")  # frontends may call kernels that are there already
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()

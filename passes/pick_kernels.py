@@ -72,6 +72,7 @@ class PickKernelsPass(ProgramPass):
     """Set the kernel, and the places it wants, on every op of the `nn` dialect."""
 
     name = "pick-kernels"
+    stages = ("nn", "placed")
 
     places: tuple[str, ...] = ("x86/f32/nhwc", "x86/f32", "x86", "host")
     strategy: str = "cost"

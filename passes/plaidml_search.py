@@ -39,6 +39,7 @@ class PlaidmlSearchPass(ProgramPass):
     """
 
     name = "plaidml-search"
+    stages = ("tile",)
 
     hardware: str = "article"
     threads: int | None = None

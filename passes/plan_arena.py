@@ -71,6 +71,7 @@ class PlanArenaPass(ProgramPass):
     """Replace the allocations of segments by places in an arena."""
 
     name = "plan-arena"
+    stages = ("loops",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         touched, loops = Touched.by(op), loops_of(op)

@@ -23,6 +23,7 @@ class PlanWeightsPass(ProgramPass):
     """Choose the slot of each weight."""
 
     name = "plan-weights"
+    stages = ("loops",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         slots: dict[str, int] = {}

@@ -34,6 +34,7 @@ class SinkConstantsPass(ProgramPass):
     """Move constants into the functions of loops."""
 
     name = "sink-constants"
+    stages = ("nn", "placed")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scans = [scan for scan in op.walk() if isinstance(scan, ScanOp)]

@@ -39,6 +39,7 @@ class TileFuseMapsPass(ProgramPass):
     """Merge the statements of a kernel where maps are between them, for a target."""
 
     name = "tile-fuse-maps"
+    stages = ("tile",)
 
     target: str = "native"
 

@@ -52,6 +52,7 @@ class TileMergeKernelsPass(ProgramPass):
     """Merge kernels where that saves traffic, for a target."""
 
     name = "tile-merge-kernels"
+    stages = ("tile",)
 
     target: str = "native"
 

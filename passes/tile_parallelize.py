@@ -56,6 +56,7 @@ class TileParallelizePass(ProgramPass):
     """Divide loops between threads, for a target."""
 
     name = "tile-parallelize"
+    stages = ("tile",)
 
     target: str = "native"
 

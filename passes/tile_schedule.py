@@ -36,6 +36,7 @@ class TileSchedulePass(StatementPass):
     """
 
     name = "tile-schedule"
+    stages = ("tile",)
 
     target: str = "native"
     shared: bool = False

@@ -29,6 +29,7 @@ class TileShareLoopsPass(StatementPass):
     """Choose the loops that the statements of a kernel share, and their steps, for a target."""
 
     name = "tile-share-loops"
+    stages = ("tile",)
 
     target: str = "native"
 

@@ -27,6 +27,7 @@ class TileSplitIndicesPass(StatementPass):
     """Make accesses strided: split indices where layouts split dimensions."""
 
     name = "tile-split-indices"
+    stages = ("tile",)
 
     target: str = "native"
 

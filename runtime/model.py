@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from tessella.runtime import outputs
 from tessella.runtime.bound import BoundModel
-from tessella.runtime.elements import dtype_name, dtype_named, element_of, tagged
+from tessella.runtime.elements import (
+    converted,
+    dtype_name,
+    dtype_named,
+    element_of,
+    tagged,
+    widened,
+)
 from tessella.runtime.profile import Profile
 from tessella.runtime.profiler import Part, profile
 from tessella.runtime.program import Program
@@ -45,6 +52,8 @@ class _Input:
         """The value as a contiguous array. Raises InputError where it does not fit."""
         dtype = dtype_name(self.dtype)
         array = _asarray(value, self.name, f"{dtype} {self.shape}")
+        if isinstance(value, list | tuple | int | float) and not isinstance(value, np.generic):
+            array = _typed(array, self.dtype)
         if array.dtype != self.dtype:
             raise InputError(
                 f"input {self.name!r} has the wrong element type",
@@ -96,6 +105,18 @@ def _asarray(value: npt.ArrayLike, name: str, expected: str | None = None) -> Ar
         return tagged(np.asarray(value))
     except (ValueError, TypeError) as error:
         raise InputError(f"input {name!r} is not an array: {error}", expected=expected) from error
+
+
+def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Python's numbers, which have no element type, as elements of a type that holds them; as they
+    are where it does not: fractions in integers, and integers that are too large."""
+    element = element_of(dtype)
+    if element is None or not (array.dtype.kind in "bi" or element.is_float or not array.size):
+        return array
+    if array.dtype.kind not in "biuf":
+        return array
+    result = converted(array, dtype)
+    return result if element.is_float or np.array_equal(widened(result), array) else array
 
 
 def _input(info: ValueInfo) -> _Input | _Passed:

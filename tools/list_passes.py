@@ -19,7 +19,7 @@ PassFactory = Callable[[], type[ModulePass]]
 def describe_passes(passes: Mapping[str, PassFactory]) -> Iterator[str]:
     """The lines of the list: a pass, what it declares, and its summary; then its options, indented.
 
-    ``pack-for-fma [statement; for x86; needs nn.conv]: Pack the weights of convolutions.``
+    ``pack-for-fma [statement; at placed; for x86; needs nn.conv]: Pack weights.``
     """
     for name, load in passes.items():
         try:
@@ -37,6 +37,7 @@ def _declaration(cls: type[ModulePass]) -> Iterator[str]:
     it = declared(cls)
     yield it.kind
     lists = {
+        "at": it.stages,
         "for": it.bound_devices,
         "not for": it.excluded_devices,
         "needs": it.needed_kernels,

@@ -31,6 +31,7 @@ from tessella.dialects.graph import CompileContext
 from tessella.dialects.printing import to_text
 from tessella.driver import plugged
 from tessella.driver.located import REPORTED, LocatedParser, Problem, reason, verify_each
+from tessella.driver.module_stage import check_stage
 from tessella.driver.stage_file import load_weights, weights_path
 from tessella.passes.kinds import asked_devices, running
 from tessella.runtime.weights import WeightStore
@@ -199,6 +200,7 @@ class OptMain(xDSLOptMain):
 
     def _run_pass(self, step: ModulePass, module: ModuleOp) -> None:
         try:
+            check_stage(step, module)
             with plugged.blamed(step):
                 step.apply(self.ctx, module)
         except REPORTED as error:

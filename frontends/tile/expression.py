@@ -3,7 +3,6 @@ where they are not."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import broadcast_shapes, element_type
 from tessella.dialects.tile.maths import Affine
 from tessella.dialects.tile.maths.limits import MAX_INDICES
+from tessella.frontends.tile.folding import folded
 from tessella.frontends.tile.functions import CASTS, FUNCTIONS, Number, ScalarFunction
 from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import Apply, Expr, IndexName, Literal, Name, postorder
@@ -204,9 +204,8 @@ class _Evaluation:
             case Apply() if node.function in CASTS:
                 return self._cast(node, arguments)
             case Apply():
-                numbers = [a.number for a in arguments if a.number is not None]
-                if len(numbers) == len(arguments):
-                    return _Operand(self._folded(node, numbers))
+                if all(a.number is not None for a in arguments):
+                    return _Operand(self._folded(node, arguments))
                 return self._computed(node, arguments)
             case IndexName():
                 raise InternalError(f"the index {node.name} in an expression was not reported")
@@ -219,27 +218,18 @@ class _Evaluation:
             self.reads[node.name] = self._add(Read(node.name))
         return _Operand(None, value.dtype, value.shape, self.reads[node.name])
 
-    def _folded(self, node: Apply, numbers: Sequence[Number]) -> Number:
+    def _folded(self, node: Apply, arguments: Sequence[_Operand]) -> Number:
         function = FUNCTIONS[node.function]
-        operands = list(numbers)
-        if any(isinstance(x, float) for x in numbers[function.conditions :]):
-            operands = [
-                *numbers[: function.conditions],
-                *map(float, numbers[function.conditions :]),
-            ]
+        dtype = self._computing(node, function, arguments[function.conditions :])
+        numbers = [a.number for a in arguments if a.number is not None]
         try:
-            value = function.number(*operands)
-            value = int(value) if isinstance(value, bool) else value
-            fits = -1 << 63 <= value < 1 << 63 if isinstance(value, int) else math.isfinite(value)
-            if not fits:
-                raise OverflowError("the result is too large")
-        except (ArithmeticError, ValueError, TypeError) as error:
+            return folded(function, numbers, dtype.kind)
+        except ValueError as error:
             raise self.source.error(
                 f"{self._shown(node.at)!r} cannot be computed: {error}",
                 node.at,
                 found=", ".join(map(str, numbers)),
             ) from None
-        return value
 
     def _cast(self, node: Apply, arguments: Sequence[_Operand]) -> _Operand:
         types = CASTS[node.function]
@@ -281,7 +271,8 @@ class _Evaluation:
     ) -> DType:
         """The type that a function computes in."""
         dtypes = [a.dtype for a in operands if a.dtype is not None]
-        dtypes += [FLOAT for a in operands if isinstance(a.number, float)]
+        numbers = [_dtype_of(a.number) for a in operands if a.number is not None]
+        dtypes += [dtype for dtype in numbers if dtype != INT]  # an integer takes any type
         dtype = common_dtype(dtypes or [INT])
         if dtype == BOOL and len(dtypes) < len(operands):
             dtype = INT
@@ -316,7 +307,7 @@ class _Evaluation:
         error = misfit(value, dtype)
         if error is not None:
             raise self.source.error(error, node.span, found=str(value))
-        return value
+        return int(value) if isinstance(value, bool) else value
 
     def _shown(self, span: Span) -> str:
         return self.source.text[span.start : span.end]
@@ -325,14 +316,23 @@ class _Evaluation:
 _KINDS = {"b": "booleans", "i": "integers", "f": "floats"}
 
 
+def _dtype_of(value: Number) -> DType:
+    """The type of a number on its own."""
+    if isinstance(value, bool):
+        return BOOL
+    return INT if isinstance(value, int) else FLOAT
+
+
 def constant(value: Number) -> Scalars:
-    """A number as a tensor without dimensions: of int32 or float32."""
-    dtype = INT if isinstance(value, int) else FLOAT
+    """A number as a tensor without dimensions: of bool, int32 or float32."""
+    dtype = _dtype_of(value)
     return Scalars((Constant(value, dtype),), 0, TensorSpec((), dtype))
 
 
 def misfit(value: Number, dtype: DType) -> str | None:
     """What is wrong with a number as an element of a type, or None."""
+    if dtype == BOOL:
+        return None
     limits = np.iinfo(dtype) if dtype.kind == "i" else np.finfo(dtype)
     fits = float(limits.min) <= value <= float(limits.max)
     return None if fits else f"a number does not fit into {dtype.name}"

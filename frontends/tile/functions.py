@@ -1,12 +1,9 @@
-"""The functions and operators of the Tile language: their types, their scalar code, and what they
-give for numbers that are known before the program runs."""
+"""The functions and operators of the Tile language: their types and their scalar code."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as scalar_math
@@ -29,8 +26,6 @@ class ScalarFunction:
 
     arity: int
     body: Body
-    number: Callable[..., Any]
-    """The result for numbers that are known; may raise ArithmeticError, ValueError, TypeError."""
     kinds: str = "if"
     """NumPy's kinds of the types that it is defined for."""
     floating: bool = False
@@ -41,6 +36,8 @@ class ScalarFunction:
     """How many of its first arguments are conditions, which become booleans."""
     reads: Sequence[str] = NATIVE
     """The elements that there is native code of it for."""
+    check: Callable[..., None] | None = None
+    """Raises ValueError for numbers that are known beforehand and are a mistake."""
 
 
 def _of(op: type[ew.ElementwiseOp]) -> Body:
@@ -60,27 +57,19 @@ def _one(op: Callable[..., Operation]) -> Body:
     return lambda s, a: s.op(op(*a))
 
 
-def _unary(body: Body, number: Callable[[Any], Any], kinds: str = "if") -> ScalarFunction:
-    return ScalarFunction(1, body, number, kinds)
+def _comparison(body: Body) -> ScalarFunction:
+    return ScalarFunction(2, body, "bif", compares=True)
 
 
-def _binary(body: Body, number: Callable[[Any, Any], Any], kinds: str = "if") -> ScalarFunction:
-    return ScalarFunction(2, body, number, kinds)
-
-
-def _comparison(body: Body, number: Callable[[Any, Any], Any]) -> ScalarFunction:
-    return ScalarFunction(2, body, number, "bif", compares=True)
-
-
-def _smooth(op: type[ew.ElementwiseOp], number: Callable[[Any], Any]) -> ScalarFunction:
+def _smooth(op: type[ew.ElementwiseOp]) -> ScalarFunction:
     """A function of floats."""
     reads = [row.reads[0] for row in BODIES[op][1]]
-    return ScalarFunction(1, _of(op), number, "f", floating=True, reads=reads)
+    return ScalarFunction(1, _of(op), "f", floating=True, reads=reads)
 
 
-def _rounding(op: Callable[..., Operation], number: Callable[[Any], int]) -> ScalarFunction:
+def _rounding(op: Callable[..., Operation]) -> ScalarFunction:
     """A function of floats that leaves integers as they are."""
-    return _unary(lambda s, a: s.op(op(a[0])) if is_float(a[0].type) else a[0], number)
+    return ScalarFunction(1, lambda s, a: s.op(op(a[0])) if is_float(a[0].type) else a[0])
 
 
 def _not_equal(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -96,89 +85,70 @@ def _mad(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
     return _of(ew.AddOp)(s, [_of(ew.MulOp)(s, a[:2]), a[2]])
 
 
-def _divide(a: Number, b: Number) -> Number:
-    """As C does: integers toward zero."""
-    if b == 0:
-        raise ZeroDivisionError("division by zero")
-    if isinstance(a, float) or isinstance(b, float):
-        return a / b
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
+def _check_divisor(_: Number, divisor: Number) -> None:
+    if divisor == 0:
+        raise ValueError("division by zero")
 
 
-def _shift(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """A shift by a number of bits that integers have."""
-
-    def shifted(a: int, bits: int) -> int:
-        if not 0 <= bits <= 63:
-            raise ValueError("a shift by fewer than 0 or more than 63 bits")
-        return shift(a, bits)
-
-    return shifted
+def _check_bits(_: int, bits: int) -> None:
+    if not 0 <= bits <= 63:
+        raise ValueError("a shift by fewer than 0 or more than 63 bits")
 
 
-def _round(x: Number) -> int:
-    """To the nearest integer, halves away from zero."""
-    whole = math.floor(abs(x))
-    return (whole + (abs(x) - whole >= 0.5)) * (1 if x >= 0 else -1)
-
-
-def _choose(condition: Number, then: Number, otherwise: Number) -> Number:
-    return then if condition else otherwise
-
-
-def _multiply_add(a: Number, b: Number, c: Number) -> Number:
-    return a * b + c
+def _check_left(a: int, bits: int) -> None:
+    _check_bits(a, bits)
+    if not -1 << 63 <= a << bits < 1 << 63:
+        raise ValueError("the result is too large")
 
 
 FUNCTIONS: Mapping[str, ScalarFunction] = {
-    "add": _binary(_by_kind(ew.AddOp, ew.OrOp), lambda a, b: a + b, "bif"),
-    "sub": _binary(_of(ew.SubOp), lambda a, b: a - b),
-    "mul": _binary(_by_kind(ew.MulOp, ew.AndOp), lambda a, b: a * b, "bif"),
-    "div": _binary(_of(ew.DivOp), _divide),
-    "mad": ScalarFunction(3, _mad, _multiply_add),
-    "min": _binary(_by_kind(ew.MinOp, ew.AndOp), min, "bif"),
-    "max": _binary(_by_kind(ew.MaxOp, ew.OrOp), max, "bif"),
-    "neg": _unary(_of(ew.NegOp), lambda x: -x),
-    "ident": _unary(lambda s, a: a[0], lambda x: x, "bif"),
-    "abs": _unary(_of(ew.AbsOp), abs),
-    "sign": _unary(_of(ew.SignOp), lambda x: type(x)((x > 0) - (x < 0))),
-    "relu": _unary(_of(ew.ReluOp), lambda x: max(x, type(x)(0))),
-    "cond": ScalarFunction(3, _of(ew.WhereOp), _choose, "bif", conditions=1),
-    "cmp_eq": _comparison(_of(ew.EqualOp), lambda a, b: a == b),
-    "cmp_ne": _comparison(_not_equal, lambda a, b: a != b),
-    "cmp_lt": _comparison(_of(ew.LessOp), lambda a, b: a < b),
-    "cmp_le": _comparison(_of(ew.LessEqualOp), lambda a, b: a <= b),
-    "cmp_gt": _comparison(_of(ew.GreaterOp), lambda a, b: a > b),
-    "cmp_ge": _comparison(_of(ew.GreaterEqualOp), lambda a, b: a >= b),
-    "bit_and": _binary(_one(arith.AndIOp), lambda a, b: a & b, "bi"),
-    "bit_or": _binary(_one(arith.OrIOp), lambda a, b: a | b, "bi"),
-    "bit_xor": _binary(_one(arith.XOrIOp), lambda a, b: a ^ b, "bi"),
-    "bit_not": _unary(_bit_not, lambda x: ~x, "bi"),
-    "bit_left": _binary(_one(arith.ShLIOp), _shift(lambda a, bits: a << bits), "i"),
-    "bit_right": _binary(_one(arith.ShRSIOp), _shift(lambda a, bits: a >> bits), "i"),
-    "ceil": _rounding(scalar_math.CeilOp, math.ceil),
-    "floor": _rounding(scalar_math.FloorOp, math.floor),
-    "round": _rounding(scalar_math.RoundOp, _round),
-    "pow": replace(_smooth(ew.PowOp, abs), arity=2, number=math.pow),
-    "recip": _smooth(ew.ReciprocalOp, lambda x: _divide(1.0, x)),
-    "sigmoid": _smooth(ew.SigmoidOp, lambda x: 1 / (1 + math.exp(-x))),
-    "sqrt": _smooth(ew.SqrtOp, math.sqrt),
-    "exp": _smooth(ew.ExpOp, math.exp),
-    "log": _smooth(ew.LogOp, math.log),
-    "sin": _smooth(ew.SinOp, math.sin),
-    "cos": _smooth(ew.CosOp, math.cos),
-    "tan": _smooth(ew.TanOp, math.tan),
-    "asin": _smooth(ew.AsinOp, math.asin),
-    "acos": _smooth(ew.AcosOp, math.acos),
-    "atan": _smooth(ew.AtanOp, math.atan),
-    "sinh": _smooth(ew.SinhOp, math.sinh),
-    "cosh": _smooth(ew.CoshOp, math.cosh),
-    "tanh": _smooth(ew.TanhOp, math.tanh),
-    "asinh": _smooth(ew.AsinhOp, math.asinh),
-    "acosh": _smooth(ew.AcoshOp, math.acosh),
-    "atanh": _smooth(ew.AtanhOp, math.atanh),
-    "erf": _smooth(ew.ErfOp, math.erf),
+    "add": ScalarFunction(2, _by_kind(ew.AddOp, ew.OrOp), "bif"),
+    "sub": ScalarFunction(2, _of(ew.SubOp)),
+    "mul": ScalarFunction(2, _by_kind(ew.MulOp, ew.AndOp), "bif"),
+    "div": ScalarFunction(2, _of(ew.DivOp), check=_check_divisor),
+    "mad": ScalarFunction(3, _mad),
+    "min": ScalarFunction(2, _by_kind(ew.MinOp, ew.AndOp), "bif"),
+    "max": ScalarFunction(2, _by_kind(ew.MaxOp, ew.OrOp), "bif"),
+    "neg": ScalarFunction(1, _of(ew.NegOp)),
+    "ident": ScalarFunction(1, lambda s, a: a[0], "bif"),
+    "abs": ScalarFunction(1, _of(ew.AbsOp)),
+    "sign": ScalarFunction(1, _of(ew.SignOp)),
+    "relu": ScalarFunction(1, _of(ew.ReluOp)),
+    "cond": ScalarFunction(3, _of(ew.WhereOp), "bif", conditions=1),
+    "cmp_eq": _comparison(_of(ew.EqualOp)),
+    "cmp_ne": _comparison(_not_equal),
+    "cmp_lt": _comparison(_of(ew.LessOp)),
+    "cmp_le": _comparison(_of(ew.LessEqualOp)),
+    "cmp_gt": _comparison(_of(ew.GreaterOp)),
+    "cmp_ge": _comparison(_of(ew.GreaterEqualOp)),
+    "bit_and": ScalarFunction(2, _one(arith.AndIOp), "bi"),
+    "bit_or": ScalarFunction(2, _one(arith.OrIOp), "bi"),
+    "bit_xor": ScalarFunction(2, _one(arith.XOrIOp), "bi"),
+    "bit_not": ScalarFunction(1, _bit_not, "bi"),
+    "bit_left": ScalarFunction(2, _one(arith.ShLIOp), "i", check=_check_left),
+    "bit_right": ScalarFunction(2, _one(arith.ShRSIOp), "i", check=_check_bits),
+    "ceil": _rounding(scalar_math.CeilOp),
+    "floor": _rounding(scalar_math.FloorOp),
+    "round": _rounding(scalar_math.RoundOp),
+    "pow": replace(_smooth(ew.PowOp), arity=2),
+    "recip": _smooth(ew.ReciprocalOp),
+    "sigmoid": _smooth(ew.SigmoidOp),
+    "sqrt": _smooth(ew.SqrtOp),
+    "exp": _smooth(ew.ExpOp),
+    "log": _smooth(ew.LogOp),
+    "sin": _smooth(ew.SinOp),
+    "cos": _smooth(ew.CosOp),
+    "tan": _smooth(ew.TanOp),
+    "asin": _smooth(ew.AsinOp),
+    "acos": _smooth(ew.AcosOp),
+    "atan": _smooth(ew.AtanOp),
+    "sinh": _smooth(ew.SinhOp),
+    "cosh": _smooth(ew.CoshOp),
+    "tanh": _smooth(ew.TanhOp),
+    "asinh": _smooth(ew.AsinhOp),
+    "acosh": _smooth(ew.AcoshOp),
+    "atanh": _smooth(ew.AtanhOp),
+    "erf": _smooth(ew.ErfOp),
 }
 
 CASTS: Mapping[str, Mapping[int, str]] = {

@@ -2,15 +2,14 @@
 
 x += 1                      with x an argument, or a view: the caller's array would not change
 z = y;  y += 1;  z          z would have its old elements
-x + np.random.rand(4)       each call would have the same numbers
+
+`frontends/trace/outside.py` has the effects on what is outside of the trace.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.ir import BlockArgument
@@ -64,64 +63,70 @@ def _check_owned(x: Any) -> None:
     raise x.trace.failed(error)
 
 
-def check_unchanged(x: Any) -> None:
-    """Raise TessellaError for an array, or a view of one, that was changed in place since."""
+def check_unchanged(x: Any, used: str | None = None) -> None:
+    """Raise TessellaError for an array, or a view of one, that was changed in place since. The
+    error is at the line that changes it; ``used`` tells where the other name is used."""
     each = x
     while each is not None:
         if each.changed is not None:
             error = TessellaError(
                 "an array that was changed in place is used by another name, which a trace cannot "
                 "follow",
-                found=f"{x!r}, changed at {each.changed}",
+                where=each.changed,
+                found=f"{x!r}, used {used or f'at {caller()}'}",
                 hint=_COPY,
             )
             raise x.trace.failed(error)
         each = each.base
 
 
-@contextmanager
-def no_randomness(function: Callable[..., Any]) -> Generator[None]:
-    """Raise TessellaError after a block in which random numbers were drawn by NumPy's functions, or
-    by a generator that the function names."""
-    generators = [*_generators(function)]
-    before = [_state(each) for each in generators]
-    yield
-    for each, state in zip(generators, before, strict=True):
-        if _state(each) != state:
-            raise TessellaError(
-                "random numbers are drawn while tracing: each call would have the same",
-                where=_place(function),
-                found="np.random" if each is np.random else repr(each),
-                hint="draw them before the call, and pass the array as an argument",
-            )
+class UnknownAttributeError(TessellaError, AttributeError):
+    """An attribute of NumPy's arrays that traced arrays lack, so that hasattr() is False."""
 
 
-def _generators(function: Callable[..., Any]) -> Iterator[Any]:
-    """NumPy's own, and those among the function's globals and in its closure."""
-    yield np.random
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    known: dict[str, Any] = getattr(function, "__globals__", {})
-    held = [known.get(name) for name in code.co_names]
-    for cell in function.__closure__ or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:  # it is empty
-            continue
-    yield from (x for x in held if isinstance(x, np.random.Generator | np.random.RandomState))
+_LISTED = "docs/jit.md lists what traced arrays have; apply the rest to results, in NumPy"
+_WHERE = "make a new array with tessella.where(condition, a, b)"
+_REAL = "there are no complex numbers: use x itself"
+_HINTS = {
+    "flat": f"read x.reshape(-1)[i]; in place of x.flat[i] = v {_WHERE}",
+    "itemset": _WHERE,
+    "choose": _WHERE,
+    "real": _REAL,
+    "imag": _REAL,
+    "conj": _REAL,
+    "view": "convert elements with x.astype(dtype)",
+    "nonzero": "shapes cannot depend on elements: choose with tessella.where(condition, a, b)",
+}
+"""What to do instead of an attribute of NumPy's arrays that traced ones lack."""
+
+_ASSIGNED = {
+    "shape": "write x = x.reshape(shape)",
+    "dtype": "write x = x.astype(dtype)",
+    "flat": "write x = tessella.full_like(x, value)",
+}
+"""What to write instead of giving a traced array an attribute."""
 
 
-def _state(generator: Any) -> str:
-    if isinstance(generator, np.random.Generator):
-        return repr(generator.bit_generator.state)
-    name, keys, *others = generator.get_state()
-    return repr((name, keys.tobytes(), others))
+def unknown_attribute(x: Any, name: str) -> AttributeError:
+    """The error for an attribute that a traced array lacks."""
+    if name.startswith("_") or not (hasattr(np.ndarray, name) or name in _HINTS):
+        return AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
+    return UnknownAttributeError(
+        f"{name!r} of an array is not known for traced arrays",
+        found=repr(x),
+        hint=_HINTS.get(name, _LISTED),
+    )
 
 
-def _place(function: Callable[..., Any]) -> str:
-    try:
-        lines = inspect.getsourcelines(function)[1]
-        return f"{inspect.getsourcefile(function)}:{lines}, in {function.__name__}"
-    except (OSError, TypeError):
-        return repr(function)
+def unassigned(name: str) -> Callable[[Any, Any], NoReturn]:
+    """The setter of an attribute that NumPy's arrays can be given, and traced ones cannot."""
+
+    def assign(self: Any, value: Any) -> NoReturn:
+        error = TessellaError(
+            f"{name!r} of a traced array cannot be assigned",
+            found=repr(self),
+            hint=_ASSIGNED.get(name, _WHERE),
+        )
+        raise self.trace.failed(error)
+
+    return assign

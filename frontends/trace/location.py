@@ -13,7 +13,10 @@ from types import FrameType, TracebackType
 from tessella.support.errors import ResourceError, TessellaError, UnsupportedError
 
 _WIDTH = 80
-_NOT_THE_USERS = ("tessella.", "numpy.", "xdsl.", "abc.", "contextlib.", "functools.", "inspect.")
+_NOT_THE_USERS = (
+    *("tessella.", "numpy.", "xdsl."),
+    *("abc.", "contextlib.", "functools.", "inspect.", "random.", "secrets."),
+)
 _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
     MemoryError: ("there is not enough memory for an array", None),
     RecursionError: (
@@ -83,5 +86,10 @@ def _innermost(traceback: TracebackType | None) -> Location | None:
     return found
 
 
+def is_users(module: str | None) -> bool:
+    """Whether the code of a module belongs to the user, and not to a library that traces it."""
+    return not f"{module or ''}.".startswith(_NOT_THE_USERS)
+
+
 def _is_users(frame: FrameType) -> bool:
-    return not f"{frame.f_globals.get('__name__', '')}.".startswith(_NOT_THE_USERS)
+    return is_users(frame.f_globals.get("__name__"))

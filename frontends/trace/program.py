@@ -12,8 +12,9 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import Tensor, dtype_of, element_type, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
-from tessella.frontends.trace.effects import no_randomness
+from tessella.frontends.trace.effects import check_unchanged
 from tessella.frontends.trace.location import located
+from tessella.frontends.trace.outside import without_effects
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, Trace, Traced
 from tessella.frontends.trace.tree import flatten
@@ -30,6 +31,13 @@ def trace(
 ) -> Graph:
     """Run a function on traced arrays of these shapes, and record what it does. Raises
     TessellaError."""
+    static = list(call.static.values())
+    return without_effects(function, static, lambda: _trace(function, parameters, call, shapes))
+
+
+def _trace(
+    function: Callable[..., Any], parameters: Parameters, call: Call, shapes: Shapes
+) -> Graph:
     specs, names = call.specs(), call.names()
     columns = zip(names, specs, shapes, strict=True)
     main = make_main(names, [_tensor(*column) for column in columns])
@@ -39,7 +47,7 @@ def trace(
     arrays = [Traced(record, argument, spec.weak) for argument, spec in arguments]
     args, kwargs = parameters.arguments(call, arrays)
     leaves: list[Any] = []
-    with located(), no_randomness(function), record.opened():
+    with located(), record.opened():
         result = flatten(function(*args, **kwargs), leaves)
         paths = list(result.paths("result"))
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
@@ -90,6 +98,8 @@ def _tensor(name: str, spec: Spec, shape: tuple[Size, ...]) -> Tensor:
 
 def _lifted(record: Trace, leaf: Any, path: str) -> Traced:
     if isinstance(leaf, Traced | TracedNumber | np.ndarray | np.generic | bool | int | float):
+        if isinstance(leaf, Traced):
+            check_unchanged(leaf, f"as {path}")
         return record.lift(leaf)
     raise InputError(
         f"a traced function returns a {type(leaf).__name__}",

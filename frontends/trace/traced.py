@@ -19,7 +19,12 @@ from tessella.dialects.nn.core import (
 )
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.trace.dispatch import Dispatched, Function, call_function, call_ufunc
-from tessella.frontends.trace.effects import check_unchanged, in_place
+from tessella.frontends.trace.effects import (
+    check_unchanged,
+    in_place,
+    unassigned,
+    unknown_attribute,
+)
 from tessella.frontends.trace.location import caller
 from tessella.frontends.trace.size import TracedFloat, TracedSize
 from tessella.support.errors import TessellaError
@@ -122,6 +127,16 @@ class Traced(Dispatched):
     @property
     def mT(self) -> Any:  # noqa: N802 (NumPy's name)
         return call_function(np.swapaxes, (self, -1, -2), {})
+
+    shape = shape.setter(unassigned("shape"))
+    dtype = dtype.setter(unassigned("dtype"))
+    flat = property(None, unassigned("flat"))
+    real = property(None, unassigned("real"))
+    imag = property(None, unassigned("imag"))
+    strides = property(None, unassigned("strides"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown_attribute(self, name)
 
     def viewed(self, result: Any) -> Any:
         if not isinstance(result, Traced):

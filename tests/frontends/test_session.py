@@ -161,3 +161,52 @@ def test_an_artifact_needs_numpy_alone(tmp_path: Path, caplog: Log) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("\n", "")
+
+
+def _identity(type: int) -> bytes:
+    ins, outs = (onnx.helper.make_tensor_value_info(n, type, ["n", 2]) for n in "xy")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["x"], ["y"])], "g", [ins], [outs]
+    )
+    opset = onnx.helper.make_opsetid("", 17)
+    return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+
+
+FLOAT, HALF, INT8, INT64, BOOL = (
+    getattr(onnx.TensorProto, name) for name in ("FLOAT", "FLOAT16", "INT8", "INT64", "BOOL")
+)
+
+
+@pytest.mark.parametrize(
+    "type, feed",
+    [
+        *[(type, [[1, 2], [3, 4]]) for type in (FLOAT, HALF, INT8, INT64)],
+        *[(type, [[True, False]]) for type in (FLOAT, INT8, BOOL)],
+        *[(type, [[1.5, -2.25], [3, True]]) for type in (FLOAT, HALF)],
+        (FLOAT, [np.ones(2), [1 << 40, 1e30]]),
+        (BOOL, [[1, 0]]),
+    ],
+)
+def test_lists_as_feeds(type: int, feed: Any) -> None:
+    model = _identity(type)
+    expected = np.asarray(onnxruntime.InferenceSession(model).run(None, {"x": feed})[0])
+    (found,) = tessella.InferenceSession(model).run(None, {"x": feed})
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(tessella.compile(model)(feed), expected)
+
+
+@pytest.mark.parametrize(
+    "type, feed, hint",
+    [
+        (INT64, [[1.5, 2]], "pass np.asarray(x, 'int64')"),
+        (INT8, [[300, 2]], "pass np.asarray(x, 'int8')"),
+        (BOOL, [[2, 0]], "pass np.asarray(x, 'bool')"),
+        (FLOAT, [["a", "b"]], "pass np.asarray(x, 'float32')"),
+        (FLOAT, np.ones((1, 2)), "pass np.asarray(x, 'float32')"),
+    ],
+)
+def test_feeds_that_another_type_would_change(type: int, feed: Any, hint: str) -> None:
+    with pytest.raises(InputError, match="wrong element type") as caught:
+        tessella.InferenceSession(_identity(type)).run(None, {"x": feed})
+    assert caught.value.hint == hint

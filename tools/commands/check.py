@@ -1,26 +1,72 @@
-"""`tessella check`: everything in a model that is not supported, at once; whether an artifact is
-whole."""
+"""`tessella check`: everything in a model that is not supported, at once, and what NumPy runs;
+whether an artifact is whole."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tessella.driver.stage_file import load_stage
-from tessella.driver.stages import ARTIFACT, stage_of
+from tessella.dialects.graph import Graph
+from tessella.driver.build import lower
+from tessella.driver.explain import explain
+from tessella.driver.options import Options
+from tessella.driver.stages import ARTIFACT, IR_STAGES
 from tessella.frontends.compile import open_source
+from tessella.runtime.explain_types import Entry
 from tessella.runtime.loaded import load
-from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
-from tessella.tools.commands.shared import add_model, add_values, shapes_of, values_of
+from tessella.support.errors import OptionError, UnknownValueError, Unsupported, UnsupportedError
+from tessella.tools.commands.shared import (
+    add_model,
+    add_options,
+    add_values,
+    check_nothing_to_compile,
+    options_of,
+    shapes_of,
+    values_of,
+)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """What was found in a model."""
+
+    issues: Sequence[Unsupported] = ()
+    not_checked: str = ""
+    """What could not be checked, and why."""
+    ops: int | None = None
+    """The ops that run; None where kernels could not be picked."""
+    reference: Sequence[Unsupported] = ()
+    """Those of them that run in NumPy, and why."""
+
+    def json(self) -> str:
+        return json.dumps({"supported": not self.issues, **asdict(self)}, indent=2)
+
+    def lines(self) -> Iterator[str]:
+        """The text for people."""
+        if self.issues:
+            yield f"{_counted(len(self.issues), 'unsupported thing')}:"
+        elif self.ops is None:
+            yield f"supported; not checked: {self.not_checked}"
+        elif not self.ops:
+            yield "supported"
+        elif self.reference:
+            count = _counted(self.ops, "op")
+            yield f"supported; {len(self.reference)} of {count} run in NumPy (reference kernels):"
+        else:
+            yield f"supported; {_counted(self.ops, 'op')}, all native"
+        yield from (f"  {each}" for each in self.issues or self.reference)
+        if self.ops is not None and self.not_checked:
+            yield f"not checked: {self.not_checked}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model(parser)
     add_values(parser)
+    add_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -31,28 +77,22 @@ def run(args: argparse.Namespace) -> int:
     artifact that is damaged.
     """
     if Path(args.model).suffix == ARTIFACT:
-        load(args.model).check()
-        print("whole")
+        _check_artifact(args)
+        print(json.dumps({"whole": True}) if args.json else "whole")
         return 0
-    issues, unknown = _checked(args)
-    if args.json:
-        listed = [asdict(issue) for issue in issues]
-        print(json.dumps({"supported": not issues, "issues": listed}, indent=2))
-    elif issues:
-        print(f"{len(issues)} unsupported {'thing' if len(issues) == 1 else 'things'}:")
-        print(*(f"  {issue}" for issue in issues), sep="\n")
-    elif unknown:
-        print(f"supported; not checked: shapes, {unknown}")
-    else:
-        print("supported")
-    return int(bool(issues))
+    found = _checked(args)
+    print(found.json() if args.json else "\n".join(found.lines()))
+    return int(bool(found.issues))
 
 
-def _checked(args: argparse.Namespace) -> tuple[Sequence[Unsupported], str]:
-    """What is not supported; and why shapes cannot be checked, if they cannot."""
-    if stage_of(args.model) is not None:
-        load_stage(args.model)
-        return (), ""
+def _check_artifact(args: argparse.Namespace) -> None:
+    check_nothing_to_compile(args)
+    if args.shape or args.value:
+        raise OptionError("--shape and --value are of models, not of artifacts", where=args.model)
+    load(args.model).check()
+
+
+def _checked(args: argparse.Namespace) -> _Checked:
     try:
         source = open_source(args.model)
         values = values_of(source.inputs, args.value)
@@ -61,15 +101,44 @@ def _checked(args: argparse.Namespace) -> tuple[Sequence[Unsupported], str]:
         symbolic = [info.name for info in source.inputs if info.name not in known]
         if symbolic:
             has = "has" if len(symbolic) == 1 else "have"
-            return (), f"as {_listed(symbolic)} {has} symbolic dimensions (--shape)"
-        source.graph(known, values)
+            why = f"as {_listed(symbolic)} {has} symbolic dimensions (--shape)"
+            return _Checked(not_checked=f"shapes and kernels, {why}")
+        return _picked(source.graph(known, values), options_of(args))
     except UnsupportedError as error:
-        return error.issues, ""
+        return _Checked(error.issues)
     except UnknownValueError as error:
         if not error.names:
             raise
-        return (), f"which depend on the values of {_listed(error.names)} (--value)"
-    return (), ""
+        why = f"which depend on the values of {_listed(error.names)} (--value)"
+        return _Checked(not_checked=f"shapes and kernels, {why}")
+
+
+def _picked(graph: Graph, options: Options) -> _Checked:
+    """The kernels of a program; where it is cut, those of its first part."""
+    later = "" if graph.rest is None else ", ".join(step.title for step in graph.rest.steps)
+    stop = max("placed", graph.stage, key=IR_STAGES.index)
+    entries = explain(lower(graph, options, start=graph.stage, stop=stop).stages).ops
+    reference = [
+        Unsupported(each["op"], each["node"], _reason(each))
+        for each in entries
+        if each["place"].startswith("host/")
+    ]
+    cut = f"kernels after {later}, which tells the shapes of what follows" if later else ""
+    return _Checked(not_checked=cut, ops=len(entries), reference=reference)
+
+
+def _reason(entry: Entry) -> str:
+    """Why NumPy runs an op."""
+    if entry["runner_up"] is not None:
+        return "it is estimated to be the fastest"
+    refused = (
+        f"{each['kernel']} at {each['place']}: {each['reason']}" for each in entry["rejected"]
+    )
+    return "; ".join(refused) or "it has no native kernel"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -235,10 +235,16 @@ tile.segment @segment_0(%x: !x, %w: !w) -> (!y) {
 // Nothing but segments is lowered.
 
 // CHECK-LABEL: builtin.module
+// CHECK-NEXT:  tile.segment @segment_0
+// CHECK-NEXT:    tile.return %x
+// CHECK-NEXT:  }
 // CHECK-NEXT:  func.func @main
 // CHECK-NEXT:    %a = nn.relu %x {kernel = "relu"
 #p = #place.at<x86, f32, nchw>
 !t = tensor<4xf32, #p>
+tile.segment @segment_0(%x: !t) -> (!t) {
+  tile.return %x : !t
+}
 func.func @main(%x: !t) -> !t {
   %a = nn.relu %x {kernel = "relu", places = [#p, #p]} : !t
   func.return %a : !t

@@ -3,7 +3,7 @@
 // A pass with what it declares and its summary, then its options with types and defaults; the
 // project's passes first.
 
-// CHECK: infer-shapes [statement]: Recompute
+// CHECK: infer-shapes [statement; at nn, placed]: Recompute
 // CHECK: pick-kernels [{{.*}}]: Set the kernel
 // CHECK-NEXT: places: tuple[str, ...] = x86/f32/nhwc
 // CHECK: print-op-stats [debug]: Print

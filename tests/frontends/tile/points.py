@@ -59,9 +59,9 @@ def of_statement(statement: syntax.Statement, scope: Mapping[str, Value]) -> Sco
 
 def as_array(value: Value) -> Array:
     """An output that is a number as an array."""
-    if isinstance(value, np.ndarray):
-        return value
-    return np.asarray(value, np.int32 if isinstance(value, int) else np.float32)
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    return np.asarray(value, {bool: bool, int: np.int32, float: np.float32}[type(value)])
 
 
 def scan(statement: syntax.Scan, scope: Mapping[str, Value]) -> Scope:
@@ -101,7 +101,7 @@ def common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
 
 def typed(values: Sequence[Value], *, arithmetic: bool = True) -> list[Array]:
     """Arrays of one type: numbers take that of the arrays, if they can."""
-    dtypes = [v.dtype for v in values if isinstance(v, np.ndarray)]
+    dtypes = [np.asarray(v).dtype for v in values if isinstance(v, np.ndarray | bool)]
     if any(isinstance(v, float) for v in values):
         dtypes.append(np.dtype(np.float32))
     has_ints = any(type(v) is int for v in values)
@@ -120,7 +120,8 @@ def expression(expr: syntax.Expr, scope: Mapping[str, Value]) -> Value:
         case syntax.Literal():
             return expr.value
         case syntax.Name():
-            return scope[expr.name]
+            value = scope[expr.name]  # an element of a sequence is a tensor without dimensions
+            return np.asarray(value) if isinstance(value, np.generic) else value
         case syntax.Apply():
             values = [expression(argument, scope) for argument in expr.arguments]
             if expr.function in ("as_float", "as_int", "as_bool"):
@@ -136,13 +137,13 @@ def expression(expr: syntax.Expr, scope: Mapping[str, Value]) -> Value:
             raise AssertionError(expr.name)
 
 
-def of_numbers(function: str, values: Sequence[Any]) -> int | float:
+def of_numbers(function: str, values: Sequence[Any]) -> bool | int | float:
     """A function of numbers: of floats where one of them is a float."""
-    conditions = values[: function == "cond"]
-    rest = values[function == "cond" :]
-    kind = float if any(isinstance(v, float) for v in rest) else int
-    result = FUNCTIONS[function](*conditions, *map(kind, rest))
-    return float(result) if isinstance(result, float) else int(result)
+    if function == "cond":
+        chosen, other = (values[1], values[2]) if values[0] else (values[2], values[1])
+        return np.result_type(type(chosen), type(other)).type(chosen).item()
+    kind = np.result_type(*map(type, values))
+    return np.asarray(FUNCTIONS[function](*(np.asarray(v, kind) for v in values))).item()
 
 
 def divide(a: Any, b: Any) -> Any:
@@ -172,7 +173,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "relu": lambda a: np.maximum(a, a.dtype.type(0)),
     "min": np.minimum,
     "max": np.maximum,
-    "cond": lambda c, t, f: t if c else f,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": away_from_zero,

@@ -596,11 +596,37 @@ def test_shifts_of_numbers_by_no_number_of_bits(shift: str) -> None:
         program(FLOATS)
 
 
-def test_numbers_are_what_they_are_in_tensors() -> None:
+KNOWN_AND_COMPUTED = [
+    *("relu({a}) / 2", "sign({a}) / 2", "(relu({a}) + 1) / 2", "floor({a} / 2) / 2"),
+    *("ceil({a}) / 2", "round({a}) / 2", "({a} < 2 ? 1 : 2) / 2", "-{a} / 2", "abs({a}) / 2"),
+    *("~({a} < 2) ? 1 : 2", "({a} < 2) + (2 < 3)", "({a} < 2) * 3", "({a} < 2) == (1 < 2)"),
+    *("({a} < 2) + {a}", "max({a} < 2, 2 < 1)", "(({a} < 2) & (1 < 2)) + 1", "{a} != 0.5"),
+    *("{a} / 3", "mad({a}, 2, 1) / 2", "exp({a}) * 2", "pow({a}, 2) / 3", "sqrt({a} * {a}) / 3"),
+    *("({a} < 2 ? (1 < 2) : (2 < 1)) + (3 < 4)", "({a} > 1 ? {a} : 2) / 4"),
+]
+
+
+@pytest.mark.parametrize("text", KNOWN_AND_COMPUTED)
+@pytest.mark.parametrize("value", [-1.5, 0.5, 7.0, -3, 0, 7])
+def test_numbers_are_what_they_are_in_tensors(text: str, value: float) -> None:
     """Numbers that are known beforehand keep their kind, as the elements of tensors do."""
-    for text in ("relu({}) / 2", "sign({}) / 2", "(relu({}) + 1) / 2"):
-        for value in (-1.5, 0.5, 3.0):
-            known = tessella.tile(f"function (A) -> (R) {{ R = A + {text.format(value)}; }}")
-            computed = tessella.tile(f"function (A, B) -> (R) {{ R = A + {text.format('B')}; }}")
-            b = np.full_like(FLOATS, value)
-            np.testing.assert_array_equal(known(FLOATS), computed(FLOATS, b))
+    known = tessella.tile(f"function (A) -> (R) {{ R = {text.format(a=value)}; }}")
+    computed = tessella.tile(f"function (A, B) -> (R) {{ R = {text.format(a='B')}; }}")
+    b = np.asarray(value, np.int32 if isinstance(value, int) else np.float32)
+    result, wanted = known(FLOATS), computed(FLOATS, b)
+    assert result.dtype == wanted.dtype
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("9223372036854775807 + N", "N - 9223372036854775807 - 9", "-(-9223372036854775807 - 1)"),
+        *("4294967296 * 4294967296", "mad(4294967296, 4294967296, N)", "3 << 62", "1e300 * 1e10"),
+        *("exp(1000)", "log(N - N)", "sqrt(-1)", "recip(0)", "asin(N)"),
+    ],
+)
+def test_numbers_that_are_not_there(text: str) -> None:
+    program = tessella.tile(f"function (A[N]) -> (R) {{ R = A + ({text}); }}")
+    with pytest.raises(TileError, match="cannot be computed: the result is"):
+        program(FLOATS)

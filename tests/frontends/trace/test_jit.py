@@ -165,10 +165,8 @@ def test_captured_arrays_are_weights() -> None:
 
 
 def test_an_array_that_changes_while_it_is_traced() -> None:
-    buffer = np.arange(3.0)
-
     def f(x: Any) -> Any:
-        buffer[:] = np.arange(3)
+        buffer = np.arange(3.0)
         y = x + buffer
         buffer[:] *= 2
         return y * buffer + buffer

@@ -1,0 +1,59 @@
+"""The stage of a module, found by its ops, and the passes that have nothing to work on there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import Place
+from tessella.dialects.rt import LaunchOp, Rt
+from tessella.dialects.tile import Tile
+from tessella.driver.options import make_options
+from tessella.driver.pipeline import pipeline
+from tessella.driver.stages import IR_STAGES
+from tessella.passes.kinds import declared
+from tessella.support.errors import OptionError
+
+_DIALECTS = {Place.name: "placed", Tile.name: "tile", Rt.name: "loops"}
+
+
+def _stage_of(op: Operation) -> str | None:
+    """The stage that has an op; None if several have."""
+    if isinstance(op, NnOp) and not isinstance(op, ConstantOp):
+        return "placed" if "kernel" in op.attributes else "nn"
+    if isinstance(op, LaunchOp):  # a step of `@main`, from the stage tile on
+        return None
+    return _DIALECTS.get(op.name.partition(".")[0])
+
+
+def check_stage(step: ModulePass, module: ModuleOp) -> None:
+    """Raise OptionError for a pass that has no op to work on, as the module is at another stage."""
+    wanted = declared(type(step)).stages
+    present = {_stage_of(op) for op in module.walk()}
+    found = [stage for stage in IR_STAGES if stage in present]
+    if not wanted or not found or not present.isdisjoint(wanted):
+        return
+    shown = " or ".join(wanted)
+    raise OptionError(
+        "the pass finds nothing to work on in this module",
+        expected=f"the stage {shown}",
+        found=f"the stage {found[-1]}, by its ops",
+        hint=_hint(found[-1], wanted, step.name),
+    )
+
+
+def _hint(found: str, wanted: Sequence[str], name: str) -> str:
+    """How to come to one of the stages."""
+    written = f"`tessella compile MODEL -o NAME.{wanted[0]}` writes it"
+    between = IR_STAGES[IR_STAGES.index(found) + 1 : IR_STAGES.index(wanted[0]) + 1]
+    if not between:
+        return f"passes do not lead back; {written}"
+    stages = pipeline(make_options())
+    steps = [step.name for stage, steps in stages if stage in between for step in steps]
+    before = steps[: steps.index(name)] if name in steps else steps
+    return f"{written}, and these passes lead there: -p {','.join(before)}"
