@@ -11,6 +11,7 @@ from tessella.dialects.rt.functions import (
     ReturnOp,
     SegmentOp,
     divided,
+    flat_buffer,
     memory_shape,
     timed,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "aligned",
     "buffer_bytes",
     "divided",
+    "flat_buffer",
     "memory_shape",
     "timed",
 ]
