@@ -21,5 +21,9 @@ class _Shared(Folder):
     def path(self) -> Path:
         return super().path() or RUN / self.name
 
+    def trim(self, most: int | None = None) -> int:
+        """The folder of the run goes with it."""
+        return 0 if super().path() is None else super().trim(most)
+
 
 SHARED = _Shared(OWN.name, OWN.share)
