@@ -4,9 +4,8 @@
 
 A mutant is the source with one change: an operator swapped, a constant off by one, a condition
 negated, or a statement dropped. All tests run once, in a copy of the tree where each drawn place
-notes which test comes there. Then each mutant runs with the tests that came to its place, those of
-its own folder and the quickest ones first. One that they all pass survives: it is equivalent to the
-source, or a test is missing.
+notes which test comes there. Then each mutant runs with some of the tests that came to its place.
+One that they all pass survives: it is equivalent to the source, or a test is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -252,10 +251,19 @@ def _tests_of(tree: Copy, drawn: Sequence[Mutant]) -> Sequence[Sequence[str]]:
             place, _, name = line.partition(" ")
             if name in seconds:
                 names[int(place)].add(name)
-    return [
-        sorted(found, key=lambda name: (f"/{folder}/" not in name, seconds[name]))
-        for found, folder in zip(names, (one.path.split("/")[0] for one in drawn), strict=True)
-    ]
+    return [_ranked(found, one, seconds) for found, one in zip(names, drawn, strict=True)]
+
+
+def _ranked(names: Collection[str], one: Mutant, seconds: Mapping[str, float]) -> Sequence[str]:
+    """The quickest case of each test first, and before others those of the mutant's folder."""
+    folder = one.path.partition("/")[0]
+    cases: Counter[str] = Counter()
+    ranks: dict[str, tuple[bool, int, float]] = {}
+    for name in sorted(names, key=lambda name: seconds[name]):
+        test = name.partition("[")[0]
+        ranks[name] = (f"{folder}/" not in name, cases[test], seconds[name])
+        cases[test] += 1
+    return sorted(names, key=lambda name: ranks[name])
 
 
 def main() -> None:
