@@ -11,6 +11,7 @@ from tessella.dialects.rt.functions import (
     ReturnOp,
     SegmentOp,
     divided,
+    flat_buffer,
     memory_shape,
     timed,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "aligned",
     "buffer_bytes",
     "divided",
+    "flat_buffer",
     "has_phases",
     "memory_shape",
     "phases",
