@@ -176,4 +176,8 @@ def _parse_optional_number(parser: Parser) -> float | None:
     number = parser.parse_optional_number()
     if number is None and sign < 0:
         parser.raise_error("expected a number after '-'")
-    return None if number is None else sign * number
+    if number is None or isinstance(number, float):
+        return None if number is None else sign * number
+    if not -(1 << 63) <= sign * number < 1 << 64:
+        parser.raise_error("expected an integer of 64 bits")
+    return sign * number

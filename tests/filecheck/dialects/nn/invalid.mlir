@@ -176,3 +176,19 @@ func.func @places(%x: tensor<4xf32>) {
   %0 = nn.relu %x {kernel = "host", places = []} : tensor<4xf32>
   func.return
 }
+
+// -----
+
+func.func @too_large(%a: tensor<2x3xf32>) {
+  // expected-error@+1 {{expected an integer of 64 bits}}
+  %0 = nn.transpose %a perm [1, 340282366920938463463374607431768211456] : tensor<3x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @too_small(%a: tensor<2x3xf32>) {
+  // expected-error@+1 {{expected an integer of 64 bits}}
+  %0 = nn.softmax %a axis -9223372036854775809 : tensor<2x3xf32>
+  func.return
+}
