@@ -19,7 +19,7 @@ from tessella.passes.tile import parallel
 from tessella.support.knobs import KNOBS
 from tessella.targets import machine
 
-kernel_cache.FOLDER = shared_kernels.SHARED
+shared_kernels.share()
 
 # Caches have the sizes of the table of targets, on whatever machine the tests run.
 machine._CACHE_ROOT = environment.RUN

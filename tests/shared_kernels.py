@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tessella.codegen import kernel_cache, llvm
 from tessella.support.disk import Folder
+from tessella.targets import Target
 
 OWN = kernel_cache.FOLDER
 """The folder of the product."""
@@ -32,3 +33,18 @@ class _Shared(Folder):
 
 
 SHARED = _Shared(OWN.name, OWN.share)
+
+
+def share() -> None:
+    """Have this process find objects of other tests, and keep its own for them."""
+    kernel_cache.FOLDER = SHARED
+
+
+def kept_object(text: str, target: Target) -> bytes:
+    """The object of an LLVM text."""
+    machine = llvm.Machine.of(target)
+    image = kernel_cache.get(text, machine)
+    if image is None:
+        image = llvm.emit_object(text, machine)
+        kernel_cache.put(text, machine, image)
+    return image

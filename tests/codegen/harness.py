@@ -18,12 +18,12 @@ from xdsl.parser import Parser
 from tessella import targets
 from tessella.codegen.emit import emit
 from tessella.codegen.link import link
-from tessella.codegen.llvm import optimize_and_emit
 from tessella.dialects.rt import CONTEXT_SLOTS, SIZES_SLOT, Rt
 from tessella.runtime.image import Library
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.codegen import aarch64
+from tests.shared_kernels import kept_object
 
 Array = npt.NDArray[Any]
 
@@ -82,7 +82,7 @@ def call(source: str, target: Target, *arrays: Array) -> npt.NDArray[np.int64]:
 
 @functools.lru_cache(maxsize=8)
 def _linked(text: str, target: Target, name: str) -> Library:
-    return Library(link({name: optimize_and_emit(text, target)}))
+    return Library(link({name: kept_object(text, target)}))
 
 
 def call_text(

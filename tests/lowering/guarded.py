@@ -29,6 +29,7 @@ from tessella.runtime import arena, sharing
 from tessella.runtime.elements import DTYPES, converted, widened
 from tests.native import RUNNABLE, Array, GraphBuilder, build, normal
 from tests.sampling import sample
+from tests.shared_kernels import share
 
 PAGE = mmap.PAGESIZE
 FILL = 0xA5
@@ -316,4 +317,5 @@ def main(target: str) -> None:
 
 
 if __name__ == "__main__":
+    share()
     main(sys.argv[1])

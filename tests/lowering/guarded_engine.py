@@ -30,6 +30,7 @@ from tests.generators.tile_statements import statement
 from tests.lowering.guarded import Case, Memory, compare, conv, matmul, normal, pool
 from tests.native import Array
 from tests.sampling import sample, sampled
+from tests.shared_kernels import share
 
 STATEMENTS, NESTS = 40, 20
 ROW_MAJOR = ("x86/f32/nchw", "x86")
@@ -209,4 +210,5 @@ def main(target: str) -> None:
 
 
 if __name__ == "__main__":
+    share()
     main(sys.argv[1])

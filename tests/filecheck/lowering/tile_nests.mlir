@@ -184,3 +184,32 @@ tile.kernel @neighbours(%x: tensor<6x16xf32>) -> (tensor<6x16xf32>) attributes {
   } : tensor<6x16xf32>
   tile.return %r : tensor<6x16xf32>
 }
+
+// -----
+
+// Two loops are divided as one: a thread runs the outer steps that its share touches, and no others.
+
+// CHECK-LABEL: rt.kernel @two(
+// CHECK:         %[[FIRST:.*]], %[[STOP:.*]] = rt.share 120 by 8 in 3 of %thread, %threads
+// CHECK-NEXT:    %[[LOW:.*]] = affine.apply affine_map<(d0) -> ((d0 floordiv 40))> (%[[FIRST]])
+// CHECK-NEXT:    %[[HIGH:.*]] = affine.apply affine_map<(d0) -> (((d0 + 39) floordiv 40))> (%[[STOP]])
+// CHECK-NEXT:    scf.for %[[OUTER:.*]] = %[[LOW]] to %[[HIGH]] step
+// CHECK-NEXT:      %[[FIRST:.*]], %[[STOP:.*]] = rt.share 120 by 8 in 3 of %thread, %threads
+// CHECK-NEXT:      %[[FROM:.*]] = affine.apply affine_map<(d0, d1) -> ((d0 + (d1 * -40)))> (%[[FIRST]], %[[OUTER]])
+// CHECK-NEXT:      %[[TO:.*]] = affine.apply affine_map<(d0, d1) -> ((d0 + (d1 * -40)))> (%[[STOP]], %[[OUTER]])
+// CHECK-NEXT:      %[[LOW:.*]] = arith.maxsi %[[FROM]], %{{.*}} : index
+// CHECK-NEXT:      %[[HIGH:.*]] = arith.minsi %[[TO]], %{{.*}} : index
+// CHECK-NEXT:      scf.for %{{.*}} = %[[LOW]] to %[[HIGH]] step
+tile.kernel @two(%a: tensor<3x40xf32>) -> (tensor<3x40xf32>) attributes {nest = #tile.nest<[3 by 1 parallel 1, 40 by 8 parallel 8]>} {
+  %s = tile.contract = [h: 3, m: 40] (%a[h, m]) -> [h, m] at [h, m] schedule #tile.schedule<[m] reduce []> {
+  ^bb0(%x: f32):
+    %y = math.absf %x : f32
+    tile.yield %y : f32
+  } : tensor<3x40xf32>
+  %t = tile.contract = [g: 3, i: 40] (%s[g, i]) -> [g, i] at [g, i] schedule #tile.schedule<[i] reduce []> {
+  ^bb0(%x: f32):
+    %y = math.exp %x : f32
+    tile.yield %y : f32
+  } : tensor<3x40xf32>
+  tile.return %t : tensor<3x40xf32>
+}

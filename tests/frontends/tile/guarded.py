@@ -17,6 +17,7 @@ from tests.frontends.tile.checks import same
 from tests.generators.tile_programs import Sketch, sketch
 from tests.lowering.guarded import guarded_runtime
 from tests.sampling import sampled
+from tests.shared_kernels import share
 
 COUNT = 40
 
@@ -47,4 +48,5 @@ def main(target: str) -> None:
 
 
 if __name__ == "__main__":
+    share()
     main(sys.argv[1])

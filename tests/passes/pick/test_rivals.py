@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from onnx import ModelProto, NodeProto, helper
 
-import tessella
 from tessella import kernels as registered
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr
-from tessella.driver.model import Model
+from tessella.driver.build import StagedProgram, lower
+from tessella.driver.explain import explain
+from tessella.driver.options import make_options
+from tessella.frontends.onnx import OnnxSource
 from tessella.kernels.registry import layouts_among
 from tessella.passes.pick.candidates import Request, layouts_in_play
 from tessella.passes.pick.kernel_cost import OpCost
@@ -46,15 +48,23 @@ def chain() -> ModelProto:
     return onnx_model(nodes, [x], [y], weights=weights)
 
 
-def kernels(model: Model) -> list[str]:
-    return [str(op["kernel"]) for op in model.explain().ops if op["op"] == "nn.conv"]
+def lowered(**options: Any) -> StagedProgram:
+    """The chain with its kernels picked."""
+    source = OnnxSource(chain())
+    shapes = {info.name: tuple(map(int, info.shape)) for info in source.inputs}
+    return lower(source.graph(shapes), make_options(target="avx512", **options), stop="placed")
 
 
-def elements(model: Model) -> int:
+def kernels(program: StagedProgram) -> list[str]:
+    convolutions = (op for op in program.stages["placed"].walk() if isinstance(op, nn.ConvOp))
+    return [str(op.kernel) for op in convolutions]
+
+
+def elements(program: StagedProgram) -> int:
     """Of the picked kernels' weights."""
     sizes = {"conv": 9, "winograd2": 16, "winograd4": 36}
     inner, total = 64, 0
-    for kernel, outer in zip(kernels(model), CHANNELS, strict=True):
+    for kernel, outer in zip(kernels(program), CHANNELS, strict=True):
         total += sizes[kernel] * inner * outer
         inner = outer
     return total
@@ -63,9 +73,9 @@ def elements(model: Model) -> int:
 @cache
 def without_winograd() -> int:
     """Elements of the weights, if none of them are transformed."""
-    model = tessella.compile(chain(), target="avx512", winograd="off")
-    assert set(kernels(model)) == {"conv"}
-    return elements(model)
+    program = lowered(winograd="off")
+    assert set(kernels(program)) == {"conv"}
+    return elements(program)
 
 
 @pytest.fixture
@@ -80,9 +90,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("growth", [1, 1.5, 3])
 def test_weights_grow_by_so_much_at_most(growth: float) -> None:
     most = without_winograd() * growth
-    model = tessella.compile(chain(), target="avx512", max_weight_growth=growth)
-    assert elements(model) <= most
-    assert (set(kernels(model)) == {"conv"}) == (growth == 1)
+    program = lowered(max_weight_growth=growth)
+    assert elements(program) <= most
+    assert (set(kernels(program)) == {"conv"}) == (growth == 1)
 
 
 @pytest.mark.sweep
@@ -91,27 +101,24 @@ def test_few_weights_grow_by_as_much_as_the_last_cache_holds(growth: float) -> N
     few = without_winograd()
     held = targets.get("avx512").l3 // 4
     assert few < held
-    model = tessella.compile(chain(), target="avx512", max_weight_growth=growth)
-    assert elements(model) <= few + (growth - 1) * held
-    assert ("conv" in kernels(model)) == (growth < 2)
+    program = lowered(max_weight_growth=growth)
+    assert elements(program) <= few + (growth - 1) * held
+    assert ("conv" in kernels(program)) == (growth < 2)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_what_gains_most_for_a_byte_comes_first() -> None:
     """Those do whose images are large and whose weights are small."""
-    free, bounded = (
-        kernels(tessella.compile(chain(), target="avx512", max_weight_growth=growth))
-        for growth in (5, 1.5)
-    )
+    free, bounded = (kernels(lowered(max_weight_growth=growth)) for growth in (5, 1.5))
     assert "conv" not in free
     assert bounded[0] == free[0]
     assert bounded[-1] == "conv"
 
 
 def test_an_explanation_tells_of_the_bound() -> None:
-    model = tessella.compile(chain(), target="avx512", max_weight_growth=1)
-    [op, *_] = (op for op in model.explain().ops if op["op"] == "nn.conv")
+    explained = explain(lowered(max_weight_growth=1).stages)
+    [op, *_] = (op for op in explained.ops if op["op"] == "nn.conv")
     reasons = {each["kernel"]: each["reason"] for each in op["rejected"]}
     assert reasons["winograd4"].endswith("and its weights grow too much")
 
