@@ -6,7 +6,7 @@ is needed (attributes of functions, alignment, intrinsics of the target), which 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -17,24 +17,14 @@ from tessella.codegen.emit_cast import CASTS
 from tessella.codegen.emit_control import CONTROL
 from tessella.codegen.emit_math import MATH
 from tessella.codegen.emit_memory import INDICES, MEMORY
-from tessella.codegen.emit_segment import (
-    BODY_PARAMETERS,
-    SEGMENT,
-    SEGMENT_PARAMETERS,
-    bind_segment,
-    bind_threads,
-    find_private,
-    plain,
-)
+from tessella.codegen.emit_segment import emit_segment
 from tessella.codegen.emit_vector import VECTOR
-from tessella.codegen.lltypes import quote
+from tessella.codegen.lltypes import I64, Value, quote
 from tessella.codegen.module_text import module_text
-from tessella.codegen.stamps import WRITE_END, stamps
 from tessella.codegen.symbols import BODY
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.dialects.sizes import symbols_in
-from tessella.runtime.events import PROFILED
 from tessella.targets import Target
 
 KERNEL_HANDLERS: dict[str, Handler] = {
@@ -44,14 +34,7 @@ KERNEL_HANDLERS: dict[str, Handler] = {
 }
 """By the op's name, so that an op class which only relaxes another's verifier needs no entry."""
 
-SEGMENT_HANDLERS: dict[str, Handler] = {op.name: handler for op, handler in SEGMENT.items()}
-
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
-
-
-LONG = 1000
-"""Ops of a segment from which on LLVM leaves it as it is: its time for a function grows with the
-square of its length, and there is little but calls in it."""
 
 
 def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dict[str, str]:
@@ -64,8 +47,10 @@ def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dic
     for op in module.ops:
         if isinstance(op, rt.KernelOp | rt.SegmentOp) and op.sym_name.data not in without:
             name = op.sym_name.data
-            is_kernel = isinstance(op, rt.KernelOp)
-            texts |= {name: emit_kernel(op, target)} if is_kernel else emit_segment(op, target)
+            if isinstance(op, rt.KernelOp):
+                texts[name] = emit_kernel(op, target)
+            else:
+                texts |= emit_segment(op, target, _symbols(op))
     return texts
 
 
@@ -76,7 +61,8 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     because only the parameters of a function can be `noalias`.
     """
     w = Writer(target, KERNEL_HANDLERS, symbols=_symbols(kernel))
-    bind_threads(w, kernel)
+    w.values[kernel.thread] = Value(I64, "%thread")
+    w.values[kernel.threads] = Value(I64, "%threads")
     for index, argument in enumerate(kernel.buffers):
         w.buffers[argument] = f"%a{index}"
     w.indices = indices(kernel.body, INDICES)
@@ -102,54 +88,6 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
             "}",
             *w.helpers.values(),
             *w.metadata,
-        ],
-    )
-
-
-def emit_segment(segment: rt.SegmentOp, target: Target) -> dict[str, str]:
-    """The LLVM modules of one segment, which call kernels and segments of other modules: as it
-    runs, and as it runs when it is profiled (``runtime.events``)."""
-    symbols = _symbols(segment)
-    entry = Writer(target, symbols=symbols)
-    w = Writer(target, SEGMENT_HANDLERS, symbols=symbols)
-    block = segment.parent_block()
-    if block is not None:
-        w.stamps = {op: number for number, op in enumerate(rt.timed(block))}
-    find_private(entry, segment)
-    bind_segment(w, segment)
-    w.walk(segment.body.block)
-    is_long = len(segment.body.block.ops) > LONG
-    attributes = "noinline optnone #0" if is_long else "#0"
-    name = segment.sym_name.data
-    return {
-        name: _segment_text(w, name, entry.lines, attributes),
-        name + PROFILED: _segment_text(w, name, entry.lines, attributes, profiled=True),
-    }
-
-
-def _segment_text(
-    w: Writer, name: str, entry: Sequence[str], attributes: str, *, profiled: bool = False
-) -> str:
-    """The functions of a segment, which ``entry`` begins, and of its body."""
-    lines, end = (w.lines, [WRITE_END]) if profiled else (plain(w.lines), [])
-    name, helpers = (name + PROFILED, [stamps(w.target)]) if profiled else (name, [])
-    return module_text(
-        w.target,
-        [
-            f"define void @{quote(name)}({SEGMENT_PARAMETERS}) #0 {{",
-            "entry:",
-            *entry,
-            f"  call void @{quote(name + BODY)}({BODY_PARAMETERS})",
-            *end,
-            "  ret void",
-            "}",
-            f"define void @{quote(name + BODY)}({BODY_PARAMETERS}) {attributes} {{",
-            "entry:",
-            *lines,
-            "  ret void",
-            "}",
-            *w.helpers.values(),
-            *helpers,
         ],
     )
 

@@ -1,27 +1,29 @@
-"""Loops of segments around calls of other segments.
+"""Loops of segments around other segments.
 
-The condition of a loop is read by all threads before a step. The segment that it runs ends with a
-barrier, if its kernels are divided, so that all of them read the same.
+A loop whose steps have phases of their own runs between the phases of its segment, on the caller's
+thread. Any other loop is part of a phase: each share runs all of its steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import SSAValue
 
 from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
 from tessella.codegen.sizes import size_value
-from tessella.codegen.symbols import BODY
+from tessella.codegen.symbols import BODY, PHASE
 from tessella.codegen.writer import Writer
 from tessella.dialects import rt
-from tessella.runtime.events import PROFILED
 from tessella.support.sizes import expression
 
+Shares = tuple[Value, Value]
+"""The number of a share, and how many there are."""
 
-def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
-    """One block, which calls the segment on pointers that change from step to step."""
+
+def scan(w: Writer, op: rt.ScanOp, shares: Shares | None) -> None:
+    """Write a loop that runs the segment on pointers that change from step to step, in a share of a
+    phase, or between phases."""
     loop, entry, done = w.label("loop"), w.block, w.label("done")
     step, following = Value(I64, w.name()), Value(I64, w.name())
     ends, is_conditional = list(_ends(w, op)), op.loop.conditional
@@ -36,14 +38,7 @@ def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
     inputs = [now for now, _ in carried]
     outputs = [written for _, written in carried]
     _elements(w, op, step, inputs, outputs)
-    tables = (_table(w, pointers) for pointers in (inputs, outputs))
-    memory = ("null" if x is None else w.buffers[x] for x in (op.arena, op.private))
-    pointers = ("%context", *tables, "%weights", *memory)
-    listed = ", ".join(f"ptr {pointer}" for pointer in pointers)
-    name = quote(op.callee_name + PROFILED + BODY)
-    w.line(f"call void @{name}({listed}, {thread.typed}, {threads.typed})")
-    for body in (name, quote(op.callee_name + BODY)):
-        w.helpers[body] = f"declare void @{body}({', '.join(['ptr'] * 6)}, i64, i64) nounwind"
+    _run(w, op, inputs, outputs, shares)
     w.line(f"{following.text} = add nsw {step.typed}, 1")
     again = list(_again(w, op, following, carried))
     more = again[0] if len(again) == 1 else w.binary("and", *again)
@@ -53,16 +48,25 @@ def scan(w: Writer, op: rt.ScanOp, thread: Value, threads: Value) -> None:
         _finish(w, op, following, carried, (entry, loop))
 
 
-@contextmanager
-def alone(w: Writer) -> Generator[None]:
-    """What is written meanwhile the first thread runs alone."""
-    first, done = w.label("first"), w.label("done")
-    is_first = w.compare("icmp eq", Value(I64, "%thread"), constant(I64, 0))
-    w.line(f"br {is_first.typed}, label %{first}, label %{done}")
-    w.start(first)
-    yield
-    w.line(f"br label %{done}")
-    w.start(done)
+def _run(
+    w: Writer,
+    op: rt.ScanOp,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    shares: Shares | None,
+) -> None:
+    """Run the segment, all its phases or its only one."""
+    tables = [w.table([f"ptr {pointer}" for pointer in table]) for table in (inputs, outputs)]
+    memory = ["null" if x is None else w.buffers[x] for x in (op.arena, op.private)]
+    pointers = ["%contexts", *tables, "%weights", *memory]
+    # a share knows where its own memory is
+    stride = "i64 %stride" if shares is None else "i64 0"
+    args = w.table([*(f"ptr {pointer}" for pointer in pointers), stride])
+    name = quote(op.callee_name + w.version + (BODY if shares is None else PHASE))
+    passed = "" if shares is None else "".join(f", {value.typed}" for value in shares)
+    types = "" if shares is None else ", i64, i64"
+    w.line(f"call void @{name}(ptr {args}{passed})")
+    w.helpers[name] = f"declare void @{name}(ptr{types}) nounwind"
 
 
 def _holds(w: Writer, pointer: str) -> Value:
@@ -95,12 +99,11 @@ def _finish(
     for last, value, (_, written) in zip(lasts, op.inputs, carried, strict=False):
         before = w.buffers[value]
         w.line(f"{last} = phi ptr [ {before}, %{entry} ], [ {written}, %{loop} ]")
-    with alone(w):
-        for last, output in zip(lasts, op.outputs, strict=False):
-            _move(w, last, w.buffers[output], size_value(w, rt.buffer_bytes(output.type)))
-        returned = op.outputs[op.loop.carried :]
-        for number, sequence in enumerate(returned, op.loop.scanned):
-            _clear(w, op, sequence, Value(I64, steps), number in op.loop.backward)
+    for last, output in zip(lasts, op.outputs, strict=False):
+        _move(w, last, w.buffers[output], size_value(w, rt.buffer_bytes(output.type)))
+    returned = op.outputs[op.loop.carried :]
+    for number, sequence in enumerate(returned, op.loop.scanned):
+        _clear(w, op, sequence, Value(I64, steps), number in op.loop.backward)
 
 
 def _move(w: Writer, source: str, destination: str, size: Value) -> None:
@@ -174,14 +177,3 @@ def _element(w: Writer, op: rt.ScanOp, sequence: SSAValue, step: Value, backward
         assert op.steps is not None
         step = w.binary("sub nsw", size_value(w, op.steps - 1), step)
     return w.gep(w.buffers[sequence], "i8", w.binary("mul nsw", step, size_value(w, size)))
-
-
-def _table(w: Writer, pointers: Sequence[str]) -> str:
-    """An array of these pointers."""
-    table = w.name()
-    # at the function's start, so that it is there once
-    w.lines.insert(0, f"  {table} = alloca [{max(1, len(pointers))} x ptr], align 8")
-    for index, pointer in enumerate(pointers):
-        slot = w.gep(table, "ptr", constant(I64, index))
-        w.line(f"store ptr {pointer}, ptr {slot}, align 8")
-    return table

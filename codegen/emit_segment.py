@@ -1,59 +1,200 @@
-"""Segments: they call kernels on weights, the arena and the call's arrays, and run others.
+"""Segments: the phases that call kernels on weights, the arena and the call's arrays.
 
-All threads of a call run a segment. What is not divided between them the first one runs alone. The
-function of a segment finds the memory that its thread has for itself, and calls the body, which
-loops call too. Each has a second version, which stamps what it does (``runtime.events``).
+    void NAME(context, inputs, outputs, weights, arena)     the entry, which makes the arguments
+    void NAME.body(args)                                    runs phases, and loops between them
+    void phase.0(args, share, shares)                       one share of a phase
+    void NAME.phase(args, share, shares)                    the phase of a segment that has only one
+
+The caller's thread runs the entry and the body; any thread runs a share. Each segment has a second
+version, which stamps what it does (``runtime.events``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xdsl.dialects import memref
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
-from tessella.codegen.emit_scan import alone, scan
-from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
+from tessella.codegen.emit_scan import scan
+from tessella.codegen.emit_steps import SHARE, SHARES, STEPS, end_phase
+from tessella.codegen.lltypes import I64, constant, quote
+from tessella.codegen.module_text import module_text
 from tessella.codegen.sizes import size_value
-from tessella.codegen.stamps import WRITE
-from tessella.codegen.symbols import BODY
-from tessella.codegen.watch import FIND_FAILED, WATCH, find_failed_text, watch_text
+from tessella.codegen.stamps import WRITE_END, stamps
+from tessella.codegen.symbols import BODY, PHASE
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.runtime.events import PROFILED
-from tessella.support.errors import InternalError, InvalidModelError
+from tessella.runtime.pool import LINE
 from tessella.support.sizes import Size
+from tessella.targets import Target
 
-_POINTERS = (
-    "ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, "
-    "ptr noundef %weights, "
-    f"ptr noundef align {rt.ARENA_ALIGNMENT} %arena"
+LONG = 1000
+"""Operations of a phase from which on LLVM leaves it as it is: its time for a function grows with
+the square of its length, and a phase has little but calls."""
+
+_HANDLERS: Mapping[str, Handler] = {op.name: handler for op, handler in STEPS.items()}
+_PARAMETERS = (
+    "ptr noundef %contexts, ptr noundef %inputs, ptr noundef %outputs, "
+    f"ptr noundef %weights, ptr noundef align {rt.ARENA_ALIGNMENT} %arena"
 )
-_THREADS = "i64 %thread, i64 %threads"
-SEGMENT_PARAMETERS = f"{_POINTERS}, {_THREADS}"
-BODY_PARAMETERS = f"{_POINTERS}, ptr noundef align {rt.ARENA_ALIGNMENT} %private, {_THREADS}"
+_ARGUMENTS = {
+    **dict.fromkeys(("contexts", "inputs", "outputs", "weights", "arena", "privates"), "ptr"),
+    "stride": "i64",
+}
+"""The arguments of a phase, 8 bytes each, and their types: the context of share 0, three arrays of
+pointers, the arena, the memory that share 0 has for itself, and how many bytes after it that of the
+next share is."""
+_LAUNCH = f"""\
+define internal void @launch(ptr %args, ptr %phase) #0 {{
+  %context = load ptr, ptr %args, align 8
+  %slot = getelementptr inbounds i64, ptr %context, i64 {rt.LAUNCH_SLOT}
+  %function = load ptr, ptr %slot, align 8
+  %alone = icmp eq ptr %function, null
+  br i1 %alone, label %here, label %together
+here:
+  call void %phase(ptr %args, i64 0, i64 1)
+  ret void
+together:
+  call void %function(ptr %context, ptr %phase, ptr %args)
+  ret void
+}}"""
+"""Runs a phase on the threads of the run, or on the caller alone."""
 
 
-def bind_segment(w: Writer, segment: rt.SegmentOp) -> None:
-    """Load the pointers of the segment's arguments; make room for the calls' arrays of buffers."""
-    bind_threads(w, segment)
-    for size in _sizes(segment):
-        size_value(w, size)
-    block = segment.parent_block()
-    w.divided = frozenset() if block is None else rt.divided(block)
-    calls = [len(op.buffers) for op in segment.body.block.ops if isinstance(op, rt.CallOp)]
-    if calls:
-        w.line(f"%buffers = alloca [{max(calls) + 1} x ptr], align 8")
-        w.line("store ptr %context, ptr %buffers, align 8")
-    for array, arguments in (("%inputs", segment.inputs), ("%outputs", segment.outputs)):
-        for slot, argument in enumerate(arguments):
-            _load_pointer(w, argument, array, slot)
+def emit_segment(
+    segment: rt.SegmentOp, target: Target, symbols: Sequence[str] = ()
+) -> dict[str, str]:
+    """The LLVM modules of one segment, which call kernels and segments of other modules: as it
+    runs, and as it runs when it is profiled."""
+    name = segment.sym_name.data
+    return {
+        name + version: _Segment(segment, target, symbols, version).text()
+        for version in ("", PROFILED)
+    }
 
 
-def _sizes(segment: rt.SegmentOp) -> Iterator[Size]:
-    """What its ops ask for, perhaps in blocks of their own."""
-    for op in segment.body.block.ops:
+class _Segment:
+    """The functions of a segment while they are being written."""
+
+    def __init__(
+        self, segment: rt.SegmentOp, target: Target, symbols: Sequence[str], version: str
+    ) -> None:
+        block = segment.parent_block()
+        self.segment = segment
+        self.target = target
+        self.name = segment.sym_name.data + version
+        self.version = version
+        self.symbols = symbols
+        self.divided = frozenset[str]() if block is None else rt.divided(block)
+        self.stamps = {} if block is None else {op: i for i, op in enumerate(rt.timed(block))}
+        self.helpers: dict[str, str] = {}
+
+    def text(self) -> str:
+        """The module."""
+        functions = [*self._entry(), *self._body()]
+        helpers = [*self.helpers.values(), *([stamps(self.target)] if self.version else [])]
+        return module_text(self.target, [*functions, *helpers])
+
+    def _entry(self) -> Iterator[str]:
+        w = self._writer()
+        size, arena = (
+            size_value(w, each) for each in (self.segment.private_size, self.segment.arena_size)
+        )
+        privates = w.gep("%arena", "i8", arena)
+        known = ("contexts", "inputs", "outputs", "weights", "arena")
+        args = w.table([*(f"ptr %{name}" for name in known), f"ptr {privates}", size.typed])
+        w.line(f"call void @{quote(self.name + BODY)}(ptr {args})")
+        yield f"define void @{quote(self.name)}({_PARAMETERS}) #0 {{"
+        yield "entry:"
+        # the context of share 0 has the sizes, and takes the stamps
+        yield "  %context = getelementptr inbounds i8, ptr %contexts, i64 0"
+        yield from w.lines
+        if self.version:
+            yield WRITE_END
+        yield from ("  ret void", "}")
+
+    def _body(self) -> Iterator[str]:
+        """The body, after the phases that it runs."""
+        steps = [*rt.phases(self.segment)]
+        is_only = len(steps) == 1 and isinstance(steps[0], rt.Phase)
+        w = self._writer()
+        self._bind(w, [step for step in steps if isinstance(step, rt.ScanOp)])
+        for number, step in enumerate(steps):
+            if isinstance(step, rt.ScanOp):
+                scan(w, step, None)
+                continue
+            name = quote(self.name + PHASE if is_only else f"phase.{number}")
+            # images have no table of addresses
+            linkage = "dso_local" if is_only else "internal"
+            yield from self._phase(f"{linkage} void @{name}", step)
+            if step.is_divided(self.divided):
+                self.helpers["launch"] = _LAUNCH
+                w.line(f"call void @launch(ptr %args, ptr @{name})")
+            else:
+                w.line(f"call void @{name}(ptr %args, i64 0, i64 1)")
+        first = constant(I64, 0).text
+        yield from _function(f"void @{quote(self.name + BODY)}(ptr %args)", first, w.lines)
+
+    def _phase(self, head: str, phase: rt.Phase) -> Iterator[str]:
+        w = self._writer()
+        w.values[self.segment.thread], w.values[self.segment.threads] = SHARE, SHARES
+        self._bind(w, phase.ops)
+        calls = [len(op.buffers) for op in phase.ops if isinstance(op, rt.CallOp)]
+        if calls:
+            w.line(f"%buffers = alloca [{max(calls) + 1} x ptr], align 8")
+            w.line("store ptr %context, ptr %buffers, align 8")
+        w.run(phase.ops)
+        end_phase(w, phase.barrier)
+        head = f"{head}(ptr %args, {SHARE.typed}, {SHARES.typed})"
+        attributes = "noinline optnone #0" if len(phase.ops) > LONG else "noinline #0"
+        return _function(head, SHARE.text, w.lines, attributes)
+
+    def _writer(self) -> Writer:
+        return Writer(
+            self.target,
+            _HANDLERS,
+            helpers=self.helpers,
+            divided=self.divided,
+            stamps=self.stamps,
+            version=self.version,
+            symbols=self.symbols,
+        )
+
+    def _bind(self, w: Writer, ops: Sequence[Operation]) -> None:
+        """Load the pointers of the memory that these read and write, and compute the sizes."""
+        used = dict.fromkeys(operand for op in ops for operand in op.operands)
+        owners = [v.owner for v in used if isinstance(v.owner, rt.ArenaOp | rt.WeightOp)]
+        for size in _sizes([*owners, *ops]):
+            size_value(w, size)
+        for array, arguments in (
+            ("%inputs", self.segment.inputs),
+            ("%outputs", self.segment.outputs),
+        ):
+            for slot, argument in enumerate(arguments):
+                if argument in used:
+                    w.load_pointer(argument, array, slot)
+        w.run(owners)
+
+
+def _function(head: str, share: str, lines: Iterable[str], attributes: str = "#0") -> Iterator[str]:
+    """A function that finds the arguments, its context, and the memory of a share."""
+    yield f"define {head} {attributes} {{"
+    yield "entry:"
+    for number, (name, kind) in enumerate(_ARGUMENTS.items()):
+        yield f"  %{name}.at = getelementptr inbounds i64, ptr %args, i64 {number}"
+        yield f"  %{name} = load {kind}, ptr %{name}.at, align 8"
+    for name, array, stride in (("context", "contexts", LINE), ("private", "privates", "%stride")):
+        yield f"  %{name}.offset = mul nuw i64 {share}, {stride}"
+        yield f"  %{name} = getelementptr inbounds i8, ptr %{array}, i64 %{name}.offset"
+    yield from lines
+    yield from ("  ret void", "}")
+
+
+def _sizes(ops: Iterable[Operation]) -> Iterator[Size]:
+    """What ops ask for, perhaps in blocks of their own."""
+    for op in ops:
         if isinstance(op, rt.ArenaOp):
             yield op.extent[0]
         elif isinstance(op, memref.CopyOp):
@@ -63,147 +204,3 @@ def _sizes(segment: rt.SegmentOp) -> Iterator[Size]:
                 yield from (op.steps, op.steps - 1)
             yield from (rt.buffer_bytes(op.element(x)) for x in op.sequences)
             yield from (rt.buffer_bytes(x.type) for x in op.spare)
-
-
-def find_private(w: Writer, segment: rt.SegmentOp) -> None:
-    """The memory of a thread lies after the arena."""
-    private, arena = (size_value(w, x) for x in (segment.private_size, segment.arena_size))
-    offset = w.push(I64, f"mul nuw i64 %thread, {private.text}")
-    offset = w.binary("add nuw", offset, arena)
-    w.line(f"%private = getelementptr inbounds i8, ptr %arena, {offset.typed}")
-
-
-def bind_threads(w: Writer, function: rt.KernelOp | rt.SegmentOp) -> None:
-    """Give the arguments of ``threads`` the parameters of these names."""
-    w.values[function.thread] = Value(I64, "%thread")
-    w.values[function.threads] = Value(I64, "%threads")
-
-
-def _load_pointer(w: Writer, buffer: SSAValue, table: str, slot: int) -> None:
-    address = w.gep(table, "ptr", constant(I64, slot))
-    w.buffers[buffer] = pointer = w.name()
-    w.line(f"{pointer} = load ptr, ptr {address}, align 8")
-
-
-def _arena(w: Writer, op: Operation) -> None:
-    assert isinstance(op, rt.ArenaOp)
-    memory = "%arena" if op.private is None else "%private"
-    w.buffers[op.res] = w.gep(memory, "i8", size_value(w, op.extent[0]))
-
-
-def _weight(w: Writer, op: Operation) -> None:
-    assert isinstance(op, rt.WeightOp)
-    if op.slot is None:
-        raise InvalidModelError(
-            f"the weight @{op.weight_name} has no slot", hint="plan-weights chooses it"
-        )
-    _load_pointer(w, op.res, "%weights", op.slot.value.data)
-
-
-def _call(w: Writer, op: Operation) -> None:
-    assert isinstance(op, rt.CallOp)
-    with nullcontext() if op.callee_name in w.divided else alone(w):
-        _stamp(w, op)
-        _call_kernel(w, op)
-
-
-def _call_kernel(w: Writer, op: rt.CallOp) -> None:
-    name = quote(op.callee_name)
-    for index in range(len(op.buffers)):
-        slot = w.gep("%buffers", "ptr", constant(I64, index + 1))
-        w.line(f"store ptr {w.buffer(op, index)}, ptr {slot}, align 8")
-    thread, threads = w.values[op.thread].typed, w.values[op.threads].typed
-    w.line(f"call void @{name}(ptr %buffers, {thread}, {threads})")
-    w.helpers[name] = f"declare void @{name}(ptr, i64, i64) nounwind"
-
-
-def _stamp(w: Writer, op: Operation) -> None:
-    """Write down that an op begins."""
-    w.line(f"{WRITE}{w.stamps[op]})")
-
-
-def plain(lines: Iterable[str]) -> list[str]:
-    """The lines of a segment that is not profiled, from those of one that is."""
-    kept = (line for line in lines if WRITE not in line)
-    return [line.replace(PROFILED + BODY, BODY) for line in kept]
-
-
-def _barrier(w: Writer, op: Operation) -> None:
-    """The address of the function that waits is in the context, which it is called with."""
-    wait, done = w.label("wait"), w.label("done")
-    several = w.compare("icmp ugt", w.get(op, 0), constant(I64, 1))
-    w.line(f"br {several.typed}, label %{wait}, label %{done}")
-    w.start(wait)
-    _stamp(w, op)
-    slot, function = w.gep("%context", "i64", constant(I64, rt.BARRIER_SLOT)), w.name()
-    w.line(f"{function} = load ptr, ptr {slot}, align 8")
-    w.line(f"call void {function}(ptr %context)")
-    w.line(f"br label %{done}")
-    w.start(done)
-
-
-def _scan(w: Writer, op: Operation) -> None:
-    assert isinstance(op, rt.ScanOp)
-    if op.callee_name in w.divided:
-        scan(w, op, w.values[op.thread], w.values[op.threads])
-        return
-    with alone(w):
-        if op.loop.conditional and op.steps != 1:
-            # what the others have found out ends it, too
-            w.helpers[FIND_FAILED] = find_failed_text()
-            w.line(f"call void @{FIND_FAILED}(ptr %context, {w.values[op.threads].typed})")
-        scan(w, op, constant(I64, 0), constant(I64, 1))
-
-
-def _stop(w: Writer, op: Operation) -> None:
-    """Threads that have failed write the same."""
-    failed, done = w.label("failed"), w.label("done")
-    status = w.push(I64, "load i64, ptr %context, align 8")
-    succeeded = w.compare("icmp eq", status, constant(I64, 0))
-    w.line(f"br {succeeded.typed}, label %{done}, label %{failed}")
-    w.start(failed)
-    w.line(f"store atomic i8 0, ptr {w.buffer(op, 0)} monotonic, align 1")
-    w.line(f"br label %{done}")
-    w.start(done)
-
-
-def _watch(w: Writer, op: Operation) -> None:
-    w.helpers[WATCH] = watch_text()
-    with alone(w):
-        ended, done = w.label("ended"), w.label("done")
-        ends = w.push(scalar("i1"), f"call i1 @{WATCH}(ptr %context)")
-        w.line(f"br {ends.typed}, label %{ended}, label %{done}")
-        w.start(ended)
-        w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
-        w.line(f"br label %{done}")
-        w.start(done)
-
-
-def _copy(w: Writer, op: Operation) -> None:
-    source, destination = w.buffer(op, 0), w.buffer(op, 1)
-    size = rt.buffer_bytes(op.operands[0].type)
-    if size != rt.buffer_bytes(op.operands[1].type):
-        raise InternalError("memref.copy between buffers of different sizes", where=str(op))
-    with alone(w):
-        _stamp(w, op)
-        w.line(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, "
-            f"{size_value(w, size).typed}, i1 false)"
-        )
-
-
-def _return(w: Writer, op: Operation) -> None:
-    """Writes nothing: the function around the walk returns."""
-
-
-SEGMENT: dict[type[Operation], Handler] = {
-    rt.ArenaOp: _arena,
-    rt.WeightOp: _weight,
-    rt.CallOp: _call,
-    rt.ScanOp: _scan,
-    rt.BarrierOp: _barrier,
-    rt.StopOp: _stop,
-    rt.WatchOp: _watch,
-    memref.CopyOp: _copy,
-    rt.ReturnOp: _return,
-}

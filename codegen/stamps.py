@@ -8,9 +8,13 @@ from tessella.runtime import events
 from tessella.runtime.pool import CONTEXT
 from tessella.targets import Target
 
-WRITE = "call void @stamp(ptr %context, i64 "
-"""Writes that something begins; a number follows."""
 WRITE_END = "  call void @stamp.end(ptr %context)"
+
+
+def write(number: int) -> str:
+    """The call that stamps the beginning of what has this number."""
+    return f"call void @stamp(ptr %context, i64 {number})"
+
 
 _COUNTERS = {
     "x86": "@llvm.readcyclecounter()",

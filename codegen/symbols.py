@@ -16,6 +16,8 @@ from tessella.codegen.lltypes import quote
 PLACEHOLDER = "tessella.function.00000000"
 BODY = ".body"
 """The end of the name of a kernel's or segment's body, which is a function beside it."""
+PHASE = ".phase"
+"""The end of the name of a segment's phase, if it has only one."""
 
 _SYMBOL = re.compile(r'@(?:"([^"]*)"|([-\w.$]+))')
 
@@ -29,7 +31,7 @@ def nameless(name: str, text: str, linked: Mapping[str, str] | None = None) -> s
     """The text of a module in which its own name is PLACEHOLDER, and those of others what they are
     linked under."""
     symbols = {**(linked or {}), name: PLACEHOLDER}
-    ends = ("", BODY)
+    ends = ("", BODY, PHASE)
     new = {_escaped(old + end): symbol + end for old, symbol in symbols.items() for end in ends}
 
     def replaced(found: re.Match[str]) -> str:

@@ -11,23 +11,25 @@ from tessella.runtime.pool import CONTEXT, LINE
 WATCH = "watch"
 """``i1 @watch(ptr %context)``: whether a loop has to end. It writes the status."""
 FIND_FAILED = "find.failed"
-"""``void @find.failed(ptr %context, i64 %threads)``: gives the first thread's context a status of
-another one that is not 0, if there is any."""
+"""``void @find.failed(ptr %context)``: gives the context of share 0 a status of another one that is
+not 0, if there is any."""
 
 _FIND_FAILED = """\
-define internal void @find.failed(ptr %context, i64 %threads) noinline #0 {
+define internal void @find.failed(ptr %context) noinline #0 {
 entry:
+  %shares.at = getelementptr i8, ptr %context, i64 $shares
+  %shares = load i64, ptr %shares.at, align 8
   br label %next
 next:
-  %thread = phi i64 [ 1, %entry ], [ %following, %read ]
-  %more = icmp slt i64 %thread, %threads
+  %share = phi i64 [ 1, %entry ], [ %following, %read ]
+  %more = icmp slt i64 %share, %shares
   br i1 %more, label %read, label %end
 read:
-  %offset = mul i64 %thread, $line
+  %offset = mul i64 %share, $line
   %other = getelementptr i8, ptr %context, i64 %offset
   %status = load atomic i64, ptr %other monotonic, align 8
   %fine = icmp eq i64 %status, 0
-  %following = add i64 %thread, 1
+  %following = add i64 %share, 1
   br i1 %fine, label %next, label %failed
 failed:
   store i64 %status, ptr %context, align 8
@@ -111,4 +113,4 @@ def watch_text() -> str:
 
 def find_failed_text() -> str:
     """The function, for a module."""
-    return Template(_FIND_FAILED).substitute(line=LINE)
+    return Template(_FIND_FAILED).substitute(line=LINE, shares=8 * CONTEXT.index("shares"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -42,6 +42,9 @@ class Writer:
 
     stamps: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
     """The numbers that a segment writes before ops when it is profiled."""
+
+    version: str = ""
+    """The end of the names of the segments that are written; empty if they are not profiled."""
 
     symbols: Sequence[str] = ()
     """The names of the module's symbols, in the order of their values."""
@@ -155,12 +158,32 @@ class Writer:
         )
         return name
 
+    def table(self, values: Sequence[str]) -> str:
+        """An array of values of 8 bytes, each with its type, on the stack."""
+        table = self.name()
+        # at the function's start, so that it is there once
+        self.lines.insert(0, f"  {table} = alloca [{max(1, len(values))} x i64], align 8")
+        for index, value in enumerate(values):
+            slot = self.gep(table, "i64", constant(I64, index))
+            self.line(f"store {value}, ptr {slot}, align 8")
+        return table
+
+    def load_pointer(self, buffer: SSAValue, table: str, slot: int) -> None:
+        """Load the pointer of a buffer from a table of pointers."""
+        place = self.gep(table, "ptr", constant(I64, slot))
+        self.buffers[buffer] = pointer = self.name()
+        self.line(f"{pointer} = load ptr, ptr {place}, align 8")
+
     # ** ops **
 
     def walk(self, block: Block) -> None:
         """Write every op of a block; raises InvalidModelError for one that is in no table."""
+        self.run(block.ops)
+
+    def run(self, ops: Iterable[Operation]) -> None:
+        """Write these ops; raises InvalidModelError for one that is in no table."""
         handlers = self.handlers
-        for op in block.ops:
+        for op in ops:
             handler = handlers.get(op.name)
             if handler is None:
                 raise InvalidModelError(

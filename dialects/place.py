@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -180,6 +180,7 @@ def parse_place(text: str) -> PlaceAttr:
     return PlaceAttr.get(device, precision, _parse_layout(layout, text))
 
 
+@lru_cache(256)
 def _parse_layout(text: str, place: str) -> Layout:
     try:
         layout = LayoutAttr.parse_parameter(Parser(Context(), text))

@@ -1,7 +1,6 @@
 """The header of a model for C: a template, and names that are those of C.
 
-All code that is not generated is here: how threads start, wait for each other, and end. It has no
-atomic operations but loads and stores, so that it needs no library.
+All code that is not generated is here: how a phase runs on the threads of the caller.
 """
 
 from __future__ import annotations
@@ -11,19 +10,13 @@ from collections.abc import Mapping
 from string import Template
 
 from tessella.runtime.arena import ALIGNMENT
-from tessella.runtime.pool import CONTEXT_SLOTS, LINE
-
-PAUSE = {"x86": "__builtin_ia32_pause()", "arm": '__asm__ volatile("yield")'}
-"""What a thread does that waits."""
+from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE
 
 WEIGHTS = ("object", "file")
 """Where weights can be: in the object, or in a file of their own."""
 
-_FIELDS = 6
-"""Of a context before the boxes. Code that is not profiled reads the first three, as in `pool`."""
-
-BOXES = CONTEXT_SLOTS - _FIELDS
-"""Of a context: one for each round of a barrier."""
+_OTHERS = CONTEXT_SLOTS - 1 - CONTEXT.index("shares")
+"""Slots of a context that only profiled code reads, or code for symbols."""
 
 _TEXT = """\
 /* $title
@@ -46,64 +39,45 @@ extern "C" {
    holds nothing between calls; calls at the same time need one each. */
 #define ${upper}_WORKSPACE_OF(threads) ($shared + (size_t)(threads) * $private)
 #define ${upper}_WORKSPACE ${upper}_WORKSPACE_OF(1)
-#define ${upper}_MOST_THREADS $most
 
-/* Threads for a call, of the caller. */
+/* Threads of the caller, for a call. */
 struct ${name}_threads {
-  int count; /* at most ${upper}_MOST_THREADS */
-  /* Calls task(argument, i) for each i below count, AT THE SAME TIME, on a thread each, as they
-     wait for each other; returns when all have returned. */
-  void (*parallel)(void *self, int count, void (*task)(void *argument, int thread), void *argument);
+  int count; /* the parts into which work is divided */
+  /* Calls task(argument, i) for each i below count, in any order, on any threads; returns when all
+     have returned. A call of the model does so for each of its phases. */
+  void (*parallel)(void *self, int count, void (*task)(void *argument, int i), void *argument);
   void *self; /* for parallel */
-  int (*yield)(void); /* such as sched_yield: for threads that wait; NULL if each has a core */
 };
 $weights_declaration
 $declarations
 
-struct ${name}_call {
-$fields
-  const unsigned char *weights;
-  unsigned char *memory;
-  int (*yield)(void);
-  int threads;
-};
-
 struct __attribute__((may_alias)) ${name}_context {
   int64_t status;
-  void (*barrier)(void *context);
+  void (*launch)(void *context, void (*function)(void *, int64_t, int64_t), void *args);
   void *watch;
-  const struct ${name}_call *call;
-  int32_t thread, threads;
-  int64_t phase, boxes[$boxes];
+  const struct ${name}_threads *threads;
+  void *record;
+  int64_t shares, others[$others];
 };
 
-/* Each thread tells others that it is here, and waits until it was told, in log2(threads) rounds:
-   D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988. */
-static inline void ${name}_barrier(void *pointer)
+struct ${name}_phase {
+  void (*function)(void *args, int64_t share, int64_t shares);
+  void *args;
+  int64_t shares;
+};
+
+static inline void ${name}_share(void *argument, int share)
 {
-  struct ${name}_context *own = (struct ${name}_context *)pointer, *all = own - own->thread;
-  own->phase++;
-  for (int64_t round = 0, distance = 1; distance < own->threads; round++, distance *= 2) {
-    int64_t other = (own->thread + distance) % own->threads;
-    __atomic_store_n(&all[other].boxes[round], own->phase, __ATOMIC_RELEASE);
-    for (unsigned looks = 1; __atomic_load_n(&own->boxes[round], __ATOMIC_ACQUIRE) < own->phase;
-         looks++) {
-      if (looks % 1024 == 0 && own->call->yield)
-        own->call->yield();
-      $pause;
-    }
-  }
+  const struct ${name}_phase *phase = (const struct ${name}_phase *)argument;
+  phase->function(phase->args, share, phase->shares);
 }
 
-static inline void ${name}_task(void *argument, int thread)
+static inline void ${name}_launch(void *context, void (*function)(void *, int64_t, int64_t),
+    void *args)
 {
-  const struct ${name}_call *call = (const struct ${name}_call *)argument;
-  unsigned char *memory = call->memory;
-  struct ${name}_context *context = (struct ${name}_context *)memory + thread;
-  const void *const weights[] = {$weights};
-  unsigned char *arena = memory + (size_t)call->threads * $line;
-  (void)arena;
-$body
+  const struct ${name}_threads *threads = ((struct ${name}_context *)context)->threads;
+  struct ${name}_phase phase = {function, args, threads->count};
+  threads->parallel(threads->self, threads->count, ${name}_share, &phase);
 }
 
 /* Run the model. Arrays are contiguous, and do not overlap:
@@ -115,28 +89,23 @@ $parameters$weights_note
 static inline int ${name}_run_on($arguments, void *workspace,
     const struct ${name}_threads *threads)
 {
-  struct ${name}_call call = {$members, $weights_base, (unsigned char *)workspace, NULL, 1};
-  struct ${name}_context *contexts = (struct ${name}_context *)workspace;
+  struct ${name}_context *context = (struct ${name}_context *)workspace;
+  int count = threads && threads->count > 1 ? threads->count : 1;
+  const unsigned char *constants = $weights_base;
+  const void *const table[] = {$weights};
+  unsigned char *arena = (unsigned char *)workspace + (size_t)count * $line;
   int64_t status = 0;
-  if (threads && threads->count > 1) {
-    call.threads = threads->count;
-    call.yield = threads->yield;
-  }
-  memset(contexts, 0, (size_t)call.threads * sizeof *contexts);
-  for (int i = 0; i < call.threads; i++) {
-    contexts[i].barrier = ${name}_barrier;
-    contexts[i].call = &call;
-    contexts[i].thread = i;
-    contexts[i].threads = call.threads;
-  }
-  if (call.threads > 1)
-    threads->parallel(threads->self, call.threads, ${name}_task, &call);
-  else
-    ${name}_task(&call, 0);
+  memset(context, 0, (size_t)count * sizeof *context);
+  context->launch = count > 1 ? ${name}_launch : NULL;
+  context->threads = threads;
+  context->shares = count;
+  (void)constants;
+  (void)arena;
+$body
 $copies
-  for (int i = 0; i < call.threads; i++)
-    if (contexts[i].status && (!status || contexts[i].status < status))
-      status = contexts[i].status;
+  for (int i = 0; i < count; i++)
+    if (context[i].status && (!status || context[i].status < status))
+      status = context[i].status;
   return (int)status;
 }
 
@@ -153,21 +122,19 @@ static inline int ${name}_run($arguments, void *workspace)
 """
 
 SEGMENT = (
-    "extern void {symbol}(void *context, const void *const *inputs, void *const *outputs,\n"
-    "    const void *const *weights, void *arena, int64_t thread, int64_t threads);"
+    "extern void {symbol}(void *contexts, const void *const *inputs, void *const *outputs,\n"
+    "    const void *const *weights, void *arena);"
 )
 
 
-def header(name: str, arch: str, values: Mapping[str, object]) -> str:
+def header(name: str, values: Mapping[str, object]) -> str:
     """The header of a model whose functions begin with ``name``."""
     fixed = {
         "name": name,
         "upper": name.upper(),
         "alignment": ALIGNMENT,
         "line": LINE,
-        "boxes": BOXES,
-        "most": 1 << BOXES,
-        "pause": PAUSE[arch],
+        "others": _OTHERS,
     }
     return Template(_TEXT).substitute(fixed, **values)
 
@@ -184,7 +151,7 @@ RESERVED = frozenset(
     short signed sizeof static struct switch typedef union unsigned void volatile while class new
     delete this template operator private public protected virtual namespace using try catch throw
     bool true false and or not xor
-    arena argument call context contexts count i own parallel task thread threads yield NULL size_t
+    arena argument constants context contexts count i parallel table task threads NULL size_t
     """.split()
 )
 """Names that C, C++ or the header have."""

@@ -92,7 +92,7 @@ def emit_c(
     symbols = {step.name: f"{name}_{step.name}" for step in steps}
     table = {} if apart else {f"{name}_weights": bytes(writer.weights)}
     made = object_file(arch, program.code.image, symbols, table)
-    return CProgram(header(name, arch, values), made, bytes(writer.weights) if apart else None)
+    return CProgram(header(name, values), made, bytes(writer.weights) if apart else None)
 
 
 def _native_steps(program: Program) -> Sequence[NativeStep]:
@@ -129,11 +129,11 @@ class _Writer:
         self._inputs, self._outputs = inputs, outputs
         names = identifiers([info.name for info in (*inputs, *outputs)], RESERVED)
         self._names = names[: len(inputs)], names[len(inputs) :]
-        self._values = {i: f"call->{name}" for i, name in enumerate(self._names[0])}
+        self._values: dict[int, str] = dict(enumerate(self._names[0]))
         """The pointers to values, as C, by number."""
         for number, constant in program.constants.items():
             offset = self._weight(np.ascontiguousarray(constant.array(program.weights)))
-            self._values[number] = f"call->weights + {offset}"
+            self._values[number] = f"constants + {offset}"
         self._prefix = name
         self._specs: dict[int, TensorSpec] = {i: c.spec for i, c in program.constants.items()}
 
@@ -149,7 +149,7 @@ class _Writer:
         body = list(self._calls(steps))
         private = max((step.private_bytes for step in steps), default=0)
         arguments = self._arguments()
-        table = [f"call->weights + {offset}" for offset in self._offsets]
+        table = [f"constants + {offset}" for offset in self._offsets]
         return {
             "declarations": "\n".join(SEGMENT.format(symbol=self._symbol(step)) for step in steps),
             "body": "\n".join(body),
@@ -157,8 +157,6 @@ class _Writer:
             "weights": ", ".join(table) or "NULL",
             "shared": self._memory.size,
             "private": LINE + private + -private % ALIGNMENT,
-            "fields": "\n".join(f"  {each};" for each in arguments),
-            "members": ", ".join([*self._names[0], *self._names[1]]),
             "parameters": "\n".join(self._documentation(shapes)),
             "arguments": ", ".join([*arguments, *self._if_apart("const void *weights")]),
             "passed": ", ".join([*self._names[0], *self._names[1], *self._if_apart("weights")]),
@@ -189,18 +187,16 @@ class _Writer:
         return f"{self._prefix}_{step.name}"
 
     def _calls(self, steps: Sequence[NativeStep]) -> Iterator[str]:
-        """The calls of segments, between barriers."""
+        """The calls of segments."""
         results = dict(zip(self.program.results, self._names[1], strict=True))
         for step in steps:
             for number, spec in zip(step.outputs, step.specs, strict=True):
                 name = results.get(number)
                 at = f"arena + {self._memory.add(_bytes(spec))}" if name is None else ""
-                self._values[number] = at or f"call->{name}"
+                self._values[number] = at or name
                 self._specs[number] = spec
         start = self._memory.add(max((step.arena_bytes for step in steps), default=0))
-        for i, step in enumerate(steps):
-            if i:
-                yield f"  {self._prefix}_barrier(context);"
+        for step in steps:
             yield from self._call(step, start)
 
     def _call(self, step: NativeStep, arena: int) -> Iterable[str]:
@@ -208,11 +204,10 @@ class _Writer:
             ", ".join(self._values[i] for i in numbers) or "NULL"
             for numbers in (step.inputs, step.outputs)
         )
-        numbers = "thread, call->threads" if step.shared else "0, 1"
-        yield "  {" if step.shared else "  if (thread == 0) {"
+        yield "  {"
         yield f"    const void *inputs[] = {{{inputs}}};"
         yield f"    void *outputs[] = {{{outputs}}};"
-        passed = f"context, inputs, outputs, weights, arena + {arena}, {numbers}"
+        passed = f"context, inputs, outputs, table, arena + {arena}"
         yield f"    {self._symbol(step)}({passed});"
         yield "  }"
 
@@ -226,8 +221,8 @@ class _Writer:
                     where=f"output {info.name!r}",
                     found=self._inputs[number].name,
                 )
-            source = self._values[number].replace("call->", "call.")
-            if source != f"call.{name}":
+            source = self._values[number]
+            if source != name:
                 yield f"  memcpy({name}, {source}, {_bytes(self._specs[number])});"
 
     def _arguments(self) -> list[str]:

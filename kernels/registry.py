@@ -125,7 +125,7 @@ class Kernel:
         none."""
         return found if self.elements is None or found is None else self._rows.get(found.key)
 
-    @property
+    @cached_property
     def readable(self) -> tuple[str, ...]:
         """The elements that it reads."""
         return tuple(dict.fromkeys(name for row in self.elements or () for name in row.reads))

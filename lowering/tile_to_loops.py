@@ -63,9 +63,8 @@ from tessella.support.sizes import Size, expression
 
 def buffer_type(value: SSAValue) -> rt.Buffer:
     """The flat buffer that holds a tensor."""
-    type = tensor_type(value)
     size = layout_of(value).size(memory_shape(value))
-    return MemRefType(type.element_type, dims([size]))
+    return rt.flat_buffer(tensor_type(value).element_type, size)
 
 
 @dataclass(frozen=True)

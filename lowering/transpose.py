@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
@@ -66,6 +67,12 @@ def _shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAV
     op = vector.ShuffleOp.create(
         operands=[a, b],
         result_types=[a.type],
-        properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
+        properties={"mask": _mask(tuple(lanes))},
     )
     return e.op(op)
+
+
+@cache
+def _mask(lanes: Sequence[int]) -> DenseArrayBase:
+    """A mask, which takes longer to make than the op."""
+    return DenseArrayBase.from_list(i64, list(lanes))

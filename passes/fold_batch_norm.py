@@ -19,27 +19,38 @@ are ops on constants; ``fold-constants`` evaluates them. A batch normalization a
 becomes
 
     %2 = nn.add (nn.mul %x, %s), %bias - %mean * %s
+
+The results differ by rounding only, and where numbers between the ops leave the range of their
+element: a product that overflows before or after the fold is infinite there alone. Nothing is
+folded that makes a parameter infinite or NaN, as a division by 0 does, or a scale of 1e10 with
+weights of 1e30: zeros of the input would become NaN.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella.dialects.elements import element_of
+from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import NnOp, PyValue, is_float, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import Array, NnOp, PyValue, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.nn.elementwise import AddOp, BinaryOp, DivOp, MulOp, NegOp, SqrtOp, SubOp
+from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import ExpandOp, ReshapeOp
 from tessella.dialects.nn.normalization import BatchNormOp
 from tessella.passes.base import functions, is_constant, record_fusion
 from tessella.passes.kinds import ProgramPass
+from tessella.runtime.elements import widened
+from tessella.runtime.weights import WeightStore
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class FoldBatchNormPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            folder = _Folder()
+            folder = _Folder(weights_of(ctx))
             # first into batch normalizations themselves, so that they take along what follows
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
@@ -106,8 +117,11 @@ def _host(op: NnOp) -> _Host | None:
 class _Folder:
     """Folds ops of one function. It remembers the values that it computed from constants."""
 
-    def __init__(self) -> None:
-        self.made: set[SSAValue] = set()
+    def __init__(self, weights: WeightStore) -> None:
+        self.made: dict[SSAValue, None] = {}
+        self.constants = Constants(weights)
+        self.largest: dict[SSAValue, Array] = {}
+        """The largest magnitudes of weights that have been scaled, for each channel."""
 
     def is_constant(self, value: SSAValue) -> bool:
         return is_constant(value) or value in self.made
@@ -123,18 +137,32 @@ class _Folder:
 
     def fold_arithmetic(self, op: NnOp) -> None:
         """Fold an addition, subtraction, multiplication or division into the op before it."""
-        if not isinstance(op, AddOp | SubOp | MulOp | DivOp) or _divides_by_zero(op):
+        if not isinstance(op, AddOp | SubOp | MulOp | DivOp):
             return
         pairs = [(op.lhs, op.rhs)]
         if isinstance(op, AddOp | MulOp):
             pairs.append((op.rhs, op.lhs))
         for value, constant in pairs:
             host = self.host(value) if self.is_constant(constant) else None
-            if host is not None and value.type == op.res.type and is_float(_element(value)):
-                vector = self._channel_vector(op, constant, host)
-                if vector is not None:
-                    self._apply(op, host, vector)
-                    return
+            if host is None or value.type != op.res.type or not is_float(_element(value)):
+                continue
+            if self._attempt(lambda c=constant, h=host: self._fold_constant(op, c, h)):
+                return
+
+    def _fold_constant(self, op: BinaryOp, constant: SSAValue, host: _Host) -> bool:
+        vector = self._channel_vector(op, constant, host)
+        return vector is not None and self._apply(op, host, vector)
+
+    def _attempt(self, fold: Callable[[], bool]) -> bool:
+        """Whether a fold was done. The ops that one has made that was not are removed."""
+        before = len(self.made)
+        if fold():
+            return True
+        for value in reversed([*self.made][before:]):
+            del self.made[value]
+            assert isinstance(value.owner, NnOp)
+            Rewriter.erase_op(value.owner)
+        return False
 
     def _channel_vector(self, op: BinaryOp, constant: SSAValue, host: _Host) -> SSAValue | None:
         """A constant as a vector of the host's channels; None if it varies along other axes."""
@@ -149,18 +177,56 @@ class _Folder:
         is_vector = size == 1 or (axis >= 0 and shape[axis] == size)
         return writer.shaped(constant, [-1]) if is_vector else None
 
-    def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> None:
-        """Apply the op to the host's parameters instead of its result."""
+    def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> bool:
+        """Apply the op to the host's parameters instead of its result, if these stay finite."""
         weights = _Writer(op, _node(host.op, ".w"), self.made)
         writer = _Writer(op, _node(host.op, ".b"), self.made)
         scale, shift = host.scale, host.shift
         if isinstance(op, MulOp | DivOp):
-            scale = weights.op(type(op), scale, weights.shaped(vector, host.factor))
+            scale = self._scaled(host, type(op), vector, weights)
         if shift is not None:
             shift = writer.op(type(op), shift, vector)
         elif isinstance(op, AddOp | SubOp):
             shift = vector if isinstance(op, AddOp) else writer.op(NegOp, vector)
+        if scale is None or not self._is_finite(shift):
+            return False
         _replace(host, op, scale, shift)
+        return True
+
+    def _scaled(
+        self, host: _Host, kind: type[BinaryOp], vector: SSAValue, writer: _Writer
+    ) -> SSAValue | None:
+        """The host's weights multiplied by or divided by a vector; None if one is not finite
+        then."""
+        most = self._magnitudes(host)
+        found = self.constants.value(vector)
+        factors = 1.0 if found is None else np.abs(widened(found).astype(np.float64))
+        with np.errstate(all="ignore"):
+            most = most * factors if kind is MulOp else most / factors
+        if not (most <= element_of(host.scale.type).largest).all():
+            return None
+        scaled = writer.op(kind, host.scale, writer.shaped(vector, host.factor))
+        self.largest[scaled] = most
+        return scaled
+
+    def _magnitudes(self, host: _Host) -> Array:
+        """The largest magnitude among the weights of each channel; 1 where they are not known."""
+        value = host.scale
+        if value in self.largest:
+            return self.largest[value]
+        found = self.constants.value(value)
+        if found is None:
+            return np.ones(1)
+        array = widened(found)
+        channels = array.ndim - len(host.factor) + host.factor.index(-1)
+        axes = tuple(axis for axis in range(array.ndim) if axis != channels)
+        most, least = array.max(axes, initial=0), array.min(axes, initial=0)
+        return np.maximum(most, -least).astype(np.float64)
+
+    def _is_finite(self, value: SSAValue | None) -> bool:
+        """Whether a vector is finite, if there is one and it is known."""
+        array = None if value is None else self.constants.value(value)
+        return array is None or bool(np.isfinite(widened(array)).all())
 
     # ** batch normalization **
 
@@ -169,27 +235,53 @@ class _Folder:
         if not isinstance(op, BatchNormOp) or not all(map(self.is_constant, op.operands[1:])):
             return
         host = self.host(op.x)
-        if host is not None and host.axis != 1:
-            host = None
-        node = op if host is None else host.op
-        weights = _Writer(op, _node(node, ".w"), self.made)
-        writer = _Writer(op, _node(node, ".b"), self.made)
-        epsilon = weights.splat(op.settings["epsilon"], _element(op.x), shape_of(op.variance))
-        deviation = weights.op(SqrtOp, weights.op(AddOp, op.variance, epsilon))
-        factor = weights.op(DivOp, op.scale, deviation)
-        if host is not None and host.shift is not None:
-            centred = writer.op(SubOp, host.shift, op.mean)
-            shift = writer.op(AddOp, writer.op(MulOp, centred, factor), op.bias)
-        else:
-            shift = writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
-        if host is not None:
-            scale = weights.op(MulOp, host.scale, weights.shaped(factor, host.factor))
-            _replace(host, op, scale, shift)
-            return
+        if (
+            host is None
+            or host.axis != 1
+            or not self._attempt(lambda: self._fold_norm_into(op, host))
+        ):
+            self._attempt(lambda: self._split_norm(op))
+
+    def _fold_norm_into(self, op: BatchNormOp, host: _Host) -> bool:
+        weights = _Writer(op, _node(host.op, ".w"), self.made)
+        writer = _Writer(op, _node(host.op, ".b"), self.made)
+        factor = _norm_factor(op, weights)
+        shift = _norm_shift(op, factor, host.shift, writer)
+        scale = self._scaled(host, MulOp, factor, weights)
+        if scale is None or not self._is_finite(shift):
+            return False
+        _replace(host, op, scale, shift)
+        return True
+
+    def _split_norm(self, op: BatchNormOp) -> bool:
+        weights = _Writer(op, _node(op, ".w"), self.made)
+        writer = _Writer(op, _node(op, ".b"), self.made)
+        factor = _norm_factor(op, weights)
+        shift = _norm_shift(op, factor, None, writer)
+        if not (self._is_finite(factor) and self._is_finite(shift)):
+            return False
         form = (-1, *[1] * (len(shape_of(op.x)) - 2))
         scaled = MulOp.make([op.x, weights.shaped(factor, form)], node=_node(op))
         Rewriter.insert_op(scaled, InsertPoint.before(op))
         _put(AddOp.make([scaled, writer.shaped(shift, form)], node=_node(op)), op)
+        return True
+
+
+def _norm_factor(op: BatchNormOp, writer: _Writer) -> SSAValue:
+    """scale / sqrt(variance + epsilon)."""
+    epsilon = writer.splat(op.settings["epsilon"], _element(op.x), shape_of(op.variance))
+    deviation = writer.op(SqrtOp, writer.op(AddOp, op.variance, epsilon))
+    return writer.op(DivOp, op.scale, deviation)
+
+
+def _norm_shift(
+    op: BatchNormOp, factor: SSAValue, before: SSAValue | None, writer: _Writer
+) -> SSAValue:
+    """(before - mean) * factor + bias, where nothing before is 0."""
+    if before is None:
+        return writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
+    centred = writer.op(SubOp, before, op.mean)
+    return writer.op(AddOp, writer.op(MulOp, centred, factor), op.bias)
 
 
 @dataclass(frozen=True)
@@ -198,7 +290,7 @@ class _Writer:
 
     anchor: NnOp
     node: str | None
-    made: set[SSAValue]
+    made: dict[SSAValue, None]
 
     def op(self, kind: type[NnOp], *operands: SSAValue, **properties: PyValue) -> SSAValue:
         """An op's result."""
@@ -216,7 +308,7 @@ class _Writer:
 
     def _insert(self, op: NnOp) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        self.made.add(op.results[0])
+        self.made[op.results[0]] = None
         return op.results[0]
 
 
@@ -239,12 +331,6 @@ def _put(new: NnOp, old: NnOp) -> None:
     new.results[0].name_hint = old.results[0].name_hint
     old.results[0].replace_all_uses_with(new.results[0])
     Rewriter.erase_op(old)
-
-
-def _divides_by_zero(op: BinaryOp) -> bool:
-    """Weights must not be divided by zero first: a sum of infinities of both signs is NaN."""
-    divisor = op.rhs.owner
-    return isinstance(op, DivOp) and isinstance(divisor, SplatOp) and divisor.number == 0
 
 
 def _node(op: NnOp, part: str = "") -> str | None:

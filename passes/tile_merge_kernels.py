@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
@@ -62,13 +63,24 @@ class TileMergeKernelsPass(ProgramPass):
         merger.drop_unused()
 
 
+@dataclass(frozen=True)
+class _Savings:
+    """What the loops give that the statements of a kernel share."""
+
+    bytes: int
+    """Those that are not moved again from far away."""
+    again: bool
+    """Whether their steps compute anything again."""
+
+
 @dataclass
 class _Merger:
     module: ModuleOp
     target: Target
     kernels: dict[str, KernelOp] = field(init=False)
     made: dict[Hashable, KernelOp | None] = field(default_factory=dict[Hashable, "KernelOp | None"])
-    savings: dict[str, tuple[int, bool]] = field(default_factory=dict[str, tuple[int, bool]])
+    savings: dict[KernelOp, _Savings] = field(default_factory=dict["KernelOp", "_Savings"])
+    """Those of the kernels of the module."""
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     """The position of each op of the segment, and of the calls that replace some."""
 
@@ -146,36 +158,42 @@ class _Merger:
 
     def _merged(self, pair: Pair) -> KernelOp | None:
         names = (kernel.sym_name.data for kernel in pair.kernels)
-        number = 1 + max(_code(kernel) for kernel in self.kernels.values())
         hints = "_".join(name.removesuffix(f"_{name.rpartition('_')[2]}") for name in names)
+        least = 1 + max(_code(kernel) for kernel in self.kernels.values())
+        number = next(n for n in count(least) if f"{hints}_{n}" not in self.kernels)
         kernel = pair.merged(f"{hints}_{number}")
-        if kernel is None or not self._pays(kernel, pair.kernels):
+        if kernel is None:
             return None
+        savings = self._measured(kernel)
+        if not self._pays(kernel, savings, pair.kernels):
+            return None
+        self.savings[kernel] = savings
         kernel.code = IntegerAttr(number, i64)
         Rewriter.insert_op(kernel, InsertPoint.before(pair.kernels[0]))
         self.kernels[kernel.sym_name.data] = kernel
         return kernel
 
-    def _pays(self, kernel: KernelOp, parts: Sequence[KernelOp]) -> bool:
+    def _pays(self, kernel: KernelOp, savings: _Savings, parts: Sequence[KernelOp]) -> bool:
         """Whether a kernel saves more than its parts do, and takes less time by the model."""
-        saved, again = self._saved(kernel)
-        if saved <= sum(self._saved(part)[0] for part in parts):
+        if savings.bytes <= sum(self._savings_of(part).bytes for part in parts):
             return False
-        share = STRIPS if again and not any(map(_only_moves, parts)) else 1.0
+        share = STRIPS if savings.again and not any(map(_only_moves, parts)) else 1.0
         return self._seconds(kernel) < share * sum(map(self._seconds, parts))
 
     def _seconds(self, kernel: KernelOp) -> float:
         return seconds(kernel.clone(), self.target)
 
-    def _saved(self, kernel: KernelOp) -> tuple[int, bool]:
-        """Bytes that shared loops save, and whether their steps compute anything again."""
-        name = kernel.sym_name.data
-        if name not in self.savings:
-            nested = kernel.clone()
-            share_loops(nested, self.target)
-            again = any(at.window is not None for op in nested.statements for at in op.at_list)
-            self.savings[name] = bytes_saved(nested, self.target), again
-        return self.savings[name]
+    def _savings_of(self, kernel: KernelOp) -> _Savings:
+        """The savings of a kernel of the module."""
+        if kernel not in self.savings:
+            self.savings[kernel] = self._measured(kernel)
+        return self.savings[kernel]
+
+    def _measured(self, kernel: KernelOp) -> _Savings:
+        nested = kernel.clone()
+        share_loops(nested, self.target)
+        again = any(at.window is not None for op in nested.statements for at in op.at_list)
+        return _Savings(bytes_saved(nested, self.target), again)
 
     def drop_unused(self) -> None:
         """Remove the kernels that nothing calls."""

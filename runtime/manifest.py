@@ -24,7 +24,7 @@ from tessella.runtime.signature import ValueInfo, fits
 from tessella.runtime.symbols import Dimension, Element
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 11
+FORMAT = 12
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 

@@ -1,21 +1,23 @@
 """The threads that run programs with their callers: one pool in a process, for all of them.
 
 Its code is native (``codegen.pool``), and a part of each program that threads can share. Its
-threads never touch Python. They wait for a run, take part in it, and wait again: for a while in a
-loop, then asleep. They live as long as the process, and so do their code and the memory that they
-wait in: the interpreter may end during a run.
+threads, the helpers, never touch Python. They live as long as the process, and so do their code and
+the memory that they wait in: the interpreter may end during a run.
 
 A team is one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair
 of cache lines that is fetched together:
 
-| line | holds |
+| lines | hold |
 |---|---|
 | 0 | the table: functions of the system, what threads are made with, how many there are |
-| 1 | whether a run goes on, and when the last one was over that left threads asleep |
-| 2 | the run: the segment, its arguments, the number of threads |
-| 3.. | the boxes of each thread: start, done, and one for each round of a barrier |
+| 1, 2 | how many runs have come, and how many have left |
+| 3 | how far runs are narrowed, and until when; when the last brief run ended |
+| 4 to 67 | the boxes of runs that wait for their turn |
+| one for each helper | its box: the slot that it serves, or 0 |
+| records, one for each place | a line with the phase that goes on, and a slot for each share |
 
-A box is a number that one thread raises and one waits for.
+A box is a number that threads wait for, and whether one sleeps there. A slot is one, too: four
+times the number of a phase, plus the state of a share of it (``OFFERED``, ``TAKEN``, ``DONE``).
 """
 
 from __future__ import annotations
@@ -25,44 +27,60 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from tessella.support import fork
+from tessella.support.knobs import KNOBS
 from tessella.targets import threads
 
 LINE = 128
 MOST = 1024
 """Threads of a run."""
+MOST_PLACES = 64
+"""Runs at a time."""
 
 TABLE = (
-    *("syscall", "sched_yield", "sched_getcpu", "sched_setaffinity", "clock_gettime"),
+    *("syscall", "clock_gettime", "sched_getcpu"),
     *("pthread_create", "pthread_sigmask", "pthread_setname_np", "snprintf"),
-    *("attributes", "signals", "cpus", "cores", "size"),
+    *("attributes", "signals", "cores", "places", "elastic", "size"),
 )
 """The entries of a team's first line, 8 bytes each. The first ones are functions of the system;
-``cpus`` are the cores of the process, ``cores`` is how many threads can run at once, ``size`` how
-many the pool has."""
-RUN = ("segment", "inputs", "outputs", "weights", "arena", "contexts")
-RUN_NUMBERS = ("threads", "spin", "number", "phase")
-"""Of the run: how many threads run it; for how many nanoseconds they look before they sleep; its
-number; and how many barriers there were before it."""
+``cores`` is how many threads can run at once, ``places`` how many runs, ``elastic`` whether runs
+are narrowed, ``size`` how many helpers there are."""
 CONTEXT = (
-    *("status", "barrier", "watch", "team", "thread", "threads", "phase"),
+    *("status", "launch", "watch", "team", "record", "shares"),
     *("clock_gettime", "clock_id", "counts", "event", "events_end"),
     "sizes",
 )
-"""The slots of a context that are in use. ``watch`` is the address of what loops ask whether they
-have to end, or 0 (``runtime.watch``). The five from ``clock_gettime`` on are for segments that are
-profiled (``runtime.events``). ``sizes`` is the address of the values of the program's symbols, 64
-bits each."""
+"""The slots of a context that are in use. ``launch`` is the address of what runs a phase on
+threads, or 0; ``watch`` that of what loops ask whether they have to end, or 0 (``runtime.watch``).
+``shares`` is the number of contexts, one for each share. The five from ``clock_gettime`` on are for
+segments that are profiled (``runtime.events``). ``sizes`` is the address of the values of the
+program's symbols, 64 bits each."""
 CONTEXT_SLOTS = LINE // 8
+RECORD = (
+    *("taken", "function", "args", "shares", "phase"),
+    *("threads", "level", "began", "waited", "core", "collided"),
+)
+"""The entries of a record's line. ``taken`` says whether a run has it. Of the phase that goes on,
+they are its function, its arguments, the number of its shares, and four times its number; of the
+run, how many threads it asks for, how far it is narrowed, when it began, for how many nanoseconds
+it waited for helpers, the core of its caller, and whether a helper found itself there."""
+ELASTIC = ("level", "until", "pause", "left")
+"""The entries of line 3: runs have ``threads >> level`` shares until a time; ``pause`` nanoseconds
+lie between that time and the next try; ``left`` is when the last brief run ended."""
 
-TAKEN, LEFT, JOB, BOXES = LINE, LINE + 8, 2 * LINE, 3 * LINE
-START, DONE, ROUNDS = 0, 1, 2
-BOXES_OF_A_THREAD = ROUNDS + (MOST - 1).bit_length()
-TEAM_BYTES = BOXES + MOST * BOXES_OF_A_THREAD * LINE
+OFFERED, TAKEN, DONE = 1, 2, 3
+
+RING = 64
+"""Boxes for runs that wait for their turn; more runs share them."""
+ENTERED, LEFT, ELASTIC_AT, TURNS = LINE, 2 * LINE, 3 * LINE, 4 * LINE
+HELPERS = TURNS + RING * LINE
+RECORDS = HELPERS + MOST * LINE
+RECORD_BYTES = MOST * LINE
+"""Slot 0 is the record's own line, as share 0 is the caller's."""
 
 GROW, ENTER = "tessella.pool.grow", "tessella.pool.run"
 """The functions of the code."""
@@ -86,16 +104,15 @@ class Code(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """So many threads of the pool, as far as the system has them, and their caller."""
+    """A number of threads, as far as the system has them: helpers of the pool and their caller."""
 
     threads: int
     address: int
     run: Callable[..., None]
     """``run(team, segment, contexts, inputs, outputs, weights, arena, threads, brief)`` runs a
-    segment on the threads, or on its caller alone where others use them, or where they sleep and it
-    is brief. ``contexts`` has 128 bytes for each thread. Their statuses are 0: a thread may read
-    that of another one which has not begun. The first status becomes the smallest that is not
-    0."""
+    segment. ``contexts`` has 128 bytes for each thread; their statuses are 0. The first status
+    becomes the smallest that is not 0. Where more callers compute than there are cores, others wait
+    for their turn, unless their runs are brief."""
 
 
 class Pool:
@@ -109,8 +126,8 @@ class Pool:
         self._kept: list[ctypes.Array[ctypes.c_char]] = []
 
     def team(self, count: int, code: Code) -> Team | None:
-        """A team of so many threads; its first call starts those that are missing, in the code of
-        the first program that asks. None where this system can have no pool."""
+        """A team of so many threads; its first call starts the helpers that are missing, in the
+        code of the first program that asks. None where this system can have no pool."""
         return self._teams.get(count) or self._made(count, code)
 
     def forget(self) -> None:
@@ -137,17 +154,20 @@ class Pool:
         libc.pthread_attr_init(attributes)
         libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK))
         libc.pthread_attr_setdetachstate(attributes, _DETACHED)
-        cpus = _set_of(os.sched_getaffinity(0))
-        self._kept = [attributes, signals, cpus]
+        self._kept = [attributes, signals]
+        cores = min(threads.cores(), threads.quota())
+        # one more than cores: what ends leaves no core idle until the next one is awake
+        places = min(cores + 1, MOST_PLACES)
         values = {
             "attributes": ctypes.addressof(attributes),
             "signals": ctypes.addressof(signals),
-            "cpus": ctypes.addressof(cpus),
-            "cores": min(threads.cores(), threads.quota()),
+            "cores": cores,
+            "places": places,
+            "elastic": KNOBS.elastic,
             "size": 0,
         }
         libc.calloc.restype, libc.calloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t] * 2
-        block = libc.calloc(1, TEAM_BYTES + LINE)
+        block = libc.calloc(1, team_bytes(places) + LINE)
         if not block:
             raise MemoryError("no memory for a pool of threads")
         address: int = block + -block % LINE
@@ -155,6 +175,11 @@ class Pool:
         for i, name in enumerate(TABLE):
             table[i] = values[name] if name in values else _function(libc, name)
         return address
+
+
+def team_bytes(places: int) -> int:
+    """The size of a team that has so many runs at a time."""
+    return RECORDS + places * RECORD_BYTES
 
 
 def _function(libc: ctypes.CDLL, name: str) -> int:
@@ -167,12 +192,6 @@ def _signals() -> ctypes.Array[ctypes.c_char]:
     for name in _FAULTS:
         bits &= ~(1 << (getattr(signal, name) - 1))
     return ctypes.create_string_buffer(bits.to_bytes(LINE, "little"), LINE)
-
-
-def _set_of(cpus: Iterable[int]) -> ctypes.Array[ctypes.c_char]:
-    """A set of cores as the system takes it; those beyond the first 1024 are left out."""
-    bits = sum(1 << cpu for cpu in cpus if cpu < 8 * LINE)
-    return ctypes.create_string_buffer(bits.to_bytes(LINE, sys.byteorder), LINE)
 
 
 def _immortal(code: Code) -> Code:

@@ -183,11 +183,12 @@ class _Profiled:
         self._times = times
         self._target = targets.native()
         self._intervals = [
-            (recorder, self._counted(*interval))
+            (recorder, counted)
             for recorder in recorders
             for interval in recorder.intervals()
+            if (counted := self._counted(*interval)).numbers.size
         ]
-        threads = [each.thread for _, each in self._intervals if each.numbers.size]
+        threads = [each.thread for _, each in self._intervals]
         self._threads = 1 + max(threads, default=0)
         self._sums = {recorder: self._summed(recorder) for recorder in recorders}
 

@@ -38,9 +38,8 @@ MAX_SIZES = 256
 """Sets of values of its symbols that a program is kept for."""
 
 _STATUS, _SIZES, _WATCH = map(CONTEXT.index, ("status", "sizes", "watch"))
-_SEGMENT = ctypes.CFUNCTYPE(
-    None, *[ctypes.c_void_p] * 5, ctypes.c_int64, ctypes.c_int64
-)  # calls through CFUNCTYPE release the GIL
+_SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+"""A segment. Calls through it release the GIL."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """Run a segment: ``void (context, inputs, outputs, weights, arena, thread, threads)``, where
-    the three in the middle are arrays of pointers."""
+    """Run a segment: ``void (contexts, inputs, outputs, weights, arena)``, where the three in the
+    middle are arrays of pointers."""
 
     name: str
     """Of the segment in the program's code."""
@@ -86,7 +85,7 @@ class NativeStep:
     specs: tuple[TensorSpec, ...]
     """Of the outputs."""
     shared: bool = False
-    """Whether several threads run it together. Otherwise it is run as thread 0 of 1."""
+    """Whether several threads run it together."""
     private_bytes: Size = 0
     """Of the arena of each thread, after the one that they share."""
     brief: bool = False
@@ -468,7 +467,7 @@ class _NativeCall:
         outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
         arguments = (contexts, inputs, outputs, weights, arena)
         if team is None:
-            self.segment = functools.partial(_SEGMENT(segment), *arguments, 0, 1)
+            self.segment = functools.partial(_SEGMENT(segment), *arguments)
         else:
             start = team.address, segment
             numbers = team.threads, self.step.brief

@@ -9,6 +9,7 @@
 | `TESSELLA_CRASH_DIR` | where a pass that crashes leaves what repeats it, or `off` |
 | `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
 | `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: it runs in this one |
+| `TESSELLA_ELASTIC` | 0: runs keep all their threads, also where waiting for them costs more |
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
 | `TESSELLA_CACHE` | the folder of what was compiled before, or `off`; read by ``disk`` |
 | `TESSELLA_CACHE_SIZE` | what that may take, as `500M` or `8G`; read by ``disk`` |
@@ -63,6 +64,9 @@ class Knobs:
 
     workers: int | None = field(default_factory=lambda: _count("TESSELLA_WORKERS"))
     """Processes that run LLVM, at most; None: as many as there are cores."""
+
+    elastic: bool = field(default_factory=lambda: os.environ.get("TESSELLA_ELASTIC") != "0")
+    """Narrow runs whose threads have to wait for cores."""
 
     perf: bool = field(default_factory=lambda: _flag("TESSELLA_PERF"))
     """Write the map by which `perf` names kernels and their nodes."""

@@ -15,27 +15,40 @@ nothing else.
 from __future__ import annotations
 
 import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+
+
+_DEBUG, _INFO = 10, 20
+"""The levels of ``logging``."""
 
 
 def info(logger: str, message: str, *args: object) -> None:
     """Log a message."""
-    _log(logger, "INFO", message, *args)
+    _log(logger, _INFO, message, *args)
 
 
 def debug(logger: str, message: str, *args: object) -> None:
     """Log a message for who debugs."""
-    _log(logger, "DEBUG", message, *args)
+    _log(logger, _DEBUG, message, *args)
 
 
 def warning(logger: str, message: str, *args: object) -> None:
     """Log a warning; Python shows it where nobody listens."""
+    _logger(logger).warning(message, *args)
+
+
+def _log(logger: str, level: int, message: str, *args: object) -> None:
+    # who listens has imported it
+    if "logging" in sys.modules:
+        _logger(logger).log(level, message, *args)
+
+
+@cache
+def _logger(name: str) -> logging.Logger:
     import logging  # not where all is well: it takes its time
 
-    logging.getLogger(f"tessella.{logger}").warning(message, *args)
-
-
-def _log(logger: str, level: str, message: str, *args: object) -> None:
-    # who listens has imported it
-    logging = sys.modules.get("logging")
-    if logging is not None:
-        logging.getLogger(f"tessella.{logger}").log(getattr(logging, level), message, *args)
+    return logging.getLogger(f"tessella.{name}")

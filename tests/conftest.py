@@ -56,11 +56,13 @@ end. ``tests/passes/test_contracts.py`` has every network."""
 
 @pytest.fixture(autouse=True)
 def verified_in_part(request: pytest.FixtureRequest) -> Generator[None]:
-    """Whether the program is verified after every pass."""
+    """Whether programs are verified after every pass, in processes that the test starts too."""
     name: str = request.node.nodeid
     one_of = 4 if request.config.getoption("--slow") else 8
     is_chosen = name.startswith(VERIFIED) or zlib.crc32(name.encode()) % one_of == 0
-    with KNOBS.set(verify=KNOBS.verify and is_chosen):
+    verify = KNOBS.verify and is_chosen
+    with KNOBS.set(verify=verify), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TESSELLA_VERIFY", str(int(verify)))
         yield
 
 

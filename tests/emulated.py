@@ -17,7 +17,7 @@ from tessella.driver.options import make_options
 from tessella.runtime import program as runtime
 from tessella.runtime import watch
 from tessella.runtime.image import Image, Library
-from tessella.runtime.pool import ENTER, GROW, LINE, POOL, TABLE, TEAM_BYTES, Team
+from tessella.runtime.pool import ENTER, GROW, POOL, TABLE, Team, team_bytes
 from tessella.runtime.program import Program
 from tessella.targets.table import TARGETS
 from tests.codegen.aarch64 import Machine
@@ -30,9 +30,9 @@ class Cores(Machine):
 
     def __init__(self, image: Image, seed: int) -> None:
         super().__init__(image, seed)
-        self._team = self.take(TEAM_BYTES)
+        self._team = self.take(team_bytes(3))
         values = {name: self.functions.get(name, 0) for name in TABLE}
-        values |= {"cores": 2, "cpus": self.take(LINE)}
+        values |= {"cores": 2, "places": 3, "elastic": 1}
         self.put(self._team, np.array([*values.values()], np.int64).tobytes())
 
     def team(self, threads: int) -> Team:

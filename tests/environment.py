@@ -30,6 +30,9 @@ os.environ["TESSELLA_CACHE"] = "off"
 # Tests run side by side: each takes one core. Threads of NumPy would wait for those of others.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# What runs on how many threads does not depend on what else the machine does.
+os.environ.setdefault("TESSELLA_ELASTIC", "0")
+
 # A pass that crashes on purpose leaves nothing behind.
 os.environ["TESSELLA_CRASH_DIR"] = "off"
 

@@ -1,25 +1,34 @@
-"""LLVM compiles a kernel once in a run of the tests: the same text comes up in many of them.
+"""LLVM compiles a kernel once in all runs of the tests: the same text comes up in many of them.
 
 All that leads to the text, and all that follows from the object, happens in each test.
 """
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
-from tessella.codegen import kernel_cache
+from tessella.codegen import kernel_cache, llvm
 from tessella.support.disk import Folder
-from tests.environment import RUN
 
 OWN = kernel_cache.FOLDER
 """The folder of the product."""
 
+KEPT = Path(__file__).parent.parent / "build" / "kernels"
+"""Objects of this run and of others before it."""
+
+_MADE_BY = hashlib.sha256(Path(llvm.__file__).read_bytes()).hexdigest()
+"""The source of what makes an object of a text. Its version is raised for releases only."""
+
 
 class _Shared(Folder):
-    """The product's folder where a test asks for one, else that of the run."""
+    """The product's folder where a test asks for one, else that of all runs."""
 
-    def path(self) -> Path:
-        return super().path() or RUN / self.name
+    def path(self) -> Path | None:
+        return super().path() or KEPT
+
+    def _file(self, key: str) -> Path | None:
+        return super()._file(f"{_MADE_BY} {key}")
 
 
 SHARED = _Shared(OWN.name, OWN.share)

@@ -12,6 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self, cast
 
@@ -89,6 +90,8 @@ LAST_AXIS = ByRank("-1", lambda rank: max(rank - 1, 0))
 _MAX_RANK = 64  # NumPy's limit
 _MAX_ELEMENTS = 1 << 59  # of 8 bytes each: what an address can tell apart, with room to spare
 _MAX_SHOWN = 16
+_MOST_TYPES = 4096
+"""Types that are kept, as xDSL verifies each one that is made."""
 
 
 def element_type(dtype: npt.DTypeLike) -> Attribute:
@@ -104,6 +107,11 @@ def element_type(dtype: npt.DTypeLike) -> Attribute:
 
 def tensor(element: Attribute, shape: Sequence[Size]) -> Tensor:
     """A tensor type without a place. Raises ShapeError for a shape that no array can have."""
+    return _tensor(element, tuple(shape))
+
+
+@lru_cache(_MOST_TYPES)
+def _tensor(element: Attribute, shape: tuple[Size, ...]) -> Tensor:
     if len(shape) > _MAX_RANK or any(size < 0 for size in shape):
         raise ShapeError(
             "a tensor has an impossible shape",

@@ -11,13 +11,14 @@ from tessella.dialects.rt.functions import (
     ReturnOp,
     SegmentOp,
     divided,
+    flat_buffer,
     memory_shape,
     timed,
 )
 from tessella.dialects.rt.ops import (
     ARENA_ALIGNMENT,
-    BARRIER_SLOT,
     CONTEXT_SLOTS,
+    LAUNCH_SLOT,
     PRIVATE,
     SIZES_SLOT,
     UNROLL,
@@ -33,6 +34,7 @@ from tessella.dialects.rt.ops import (
     aligned,
     buffer_bytes,
 )
+from tessella.dialects.rt.phases import Phase, has_phases, phases
 from tessella.dialects.rt.scan import ScanOp
 from tessella.dialects.rt.threads import (
     ALONE,
@@ -50,8 +52,8 @@ __all__ = [
     "ALONE",
     "ANY",
     "ARENA_ALIGNMENT",
-    "BARRIER_SLOT",
     "CONTEXT_SLOTS",
+    "LAUNCH_SLOT",
     "OWN",
     "PRIVATE",
     "SIZES_SLOT",
@@ -69,6 +71,7 @@ __all__ = [
     "LaunchOp",
     "Part",
     "PartAttr",
+    "Phase",
     "PrefetchOp",
     "ReturnOp",
     "Rt",
@@ -83,7 +86,10 @@ __all__ = [
     "aligned",
     "buffer_bytes",
     "divided",
+    "flat_buffer",
+    "has_phases",
     "memory_shape",
+    "phases",
     "timed",
 ]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import (
@@ -69,6 +70,13 @@ from tessella.support.sizes import Size
 
 Buffer = MemRefType[Attribute]
 THREADS = ("thread", "threads")
+
+
+@lru_cache(4096)
+def flat_buffer(element: Attribute, size: Size) -> Buffer:
+    """The type of a buffer of so many elements. It is kept, as xDSL verifies each one that is
+    made."""
+    return MemRefType(element, dims([size]))
 
 
 @irdl_op_definition
@@ -300,6 +308,21 @@ class SegmentOp(_Function):
                     f"rt.arena: {op.res.type} at {op.extent[0]} reaches out of the arena of "
                     f"{size} bytes"
                 )
+        self._check_private()
+
+    def _check_private(self) -> None:
+        """Raise VerifyException if a share's own memory is used before and after a barrier, where
+        the number of shares may change."""
+        phase, phases = 0, dict[SSAValue, int]()
+        for op in self.body.block.ops:
+            phase += isinstance(op, BarrierOp)
+            for value in op.operands:
+                is_own = isinstance(value.owner, ArenaOp) and value.owner.private is not None
+                if is_own and phases.setdefault(value, phase) != phase:
+                    raise VerifyException(
+                        "rt.arena: a barrier lies between uses of memory that shares have for "
+                        "themselves"
+                    )
 
 
 class _CallsKernel(SymbolUserOpInterface):
@@ -460,8 +483,7 @@ class _LaunchesSegment(SymbolUserOpInterface):
 
 
 def _plain_buffer(value: SSAValue) -> Buffer:
-    type = tensor_type(value)
-    return MemRefType(type.element_type, dims([math.prod(memory_shape(value))]))
+    return flat_buffer(tensor_type(value).element_type, math.prod(memory_shape(value)))
 
 
 def memory_shape(value: SSAValue) -> tuple[Size, ...]:

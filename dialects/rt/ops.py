@@ -55,9 +55,9 @@ UNROLL = "rt.unroll"
 would."""
 PRIVATE = "rt.private"
 """Attribute of a `memref.alloc` of memory that each thread has for itself."""
-BARRIER_SLOT = CONTEXT_ENTRIES.index("barrier")
-"""The slot of a context that has the address of the function ``void (context)`` that waits for all
-threads."""
+LAUNCH_SLOT = CONTEXT_ENTRIES.index("launch")
+"""The slot of a context that has the address of the function ``void (context, phase, args)`` that
+runs a phase on threads; 0 where the caller runs it alone."""
 SIZES_SLOT = CONTEXT_ENTRIES.index("sizes")
 """The slot of a context that has the address of the values of the module's symbols, in order."""
 
@@ -136,7 +136,7 @@ class CheckOp(IRDLOperation):
 @irdl_op_definition
 class StopOp(IRDLOperation):
     """End a loop after a failed check: `rt.stop %go : memref<1xi1>` makes the condition false if
-    the status is not 0. In what threads run together, each looks at its own status."""
+    the status of any share is not 0."""
 
     name = "rt.stop"
     condition = operand_def(eq(CONDITION))
@@ -149,7 +149,7 @@ class StopOp(IRDLOperation):
 @irdl_op_definition
 class WatchOp(IRDLOperation):
     """Let the caller end a loop: `rt.watch %go : memref<1xi1>` makes the condition false if the
-    caller was interrupted. In what threads run together, the first one asks."""
+    caller was interrupted. Share 0 asks, which is the caller's."""
 
     name = "rt.watch"
     condition = operand_def(eq(CONDITION))

@@ -16,9 +16,9 @@ from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
-from tessella.dialects.rt.functions import BufferCall, SegmentOp
+from tessella.dialects.rt.functions import BufferCall, SegmentOp, flat_buffer
 from tessella.dialects.rt.ops import CONDITION, PRIVATE, ArenaOp, buffer_bytes
-from tessella.dialects.sizes import SizeAttr, dims, size_attribute, size_of
+from tessella.dialects.sizes import SizeAttr, size_attribute, size_of
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
 from tessella.support.sizes import Size
@@ -123,7 +123,7 @@ class ScanOp(BufferCall, LoopOp):
         type = sequence.type
         assert isinstance(type, MemRefType)
         assert self.steps is not None
-        return MemRefType(type.element_type, dims([type.element_count() // self.steps]))
+        return flat_buffer(type.element_type, type.element_count() // self.steps)
 
     def check_counts(self) -> None:
         """Raise VerifyException unless the sequences have an element for each step, and there is

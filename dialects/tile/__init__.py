@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from tessella.dialects.tile.access import Access, Linear, access
+from tessella.dialects.tile.access import Access, Linear, access, stays_inside
 from tessella.dialects.tile.attributes import (
     AccessAttr,
     At,
@@ -16,6 +16,14 @@ from tessella.dialects.tile.attributes import (
     SharedLoop,
     WhereAttr,
     Window,
+)
+from tessella.dialects.tile.bodies import (
+    ExtractOp,
+    IndexOp,
+    SizeOp,
+    YieldOp,
+    scalar_region,
+    yielded,
 )
 from tessella.dialects.tile.functions import (
     CONSTANT,
@@ -34,14 +42,8 @@ from tessella.dialects.tile.ops import (
     PARTS,
     ContractOp,
     EmptyOp,
-    ExtractOp,
-    IndexOp,
-    SizeOp,
-    YieldOp,
     fused_products,
     identity_access,
-    scalar_region,
-    yielded,
 )
 from tessella.dialects.tile.scan import ScanOp
 
@@ -82,6 +84,7 @@ __all__ = [
     "identity_access",
     "same_memory",
     "scalar_region",
+    "stays_inside",
     "through_views",
     "weight_of",
     "yielded",

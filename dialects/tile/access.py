@@ -6,7 +6,7 @@ j]``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.parser import AttrParser
@@ -86,6 +86,14 @@ class Linear:
 
 
 Access = tuple[Linear, ...]
+
+
+def stays_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
+    """Whether an access is inside a tensor of this shape at all points."""
+    bounds = (form.bounds(ranges) for form in access)
+    return all(
+        low >= 0 and high < extent for (low, high), extent in zip(bounds, shape, strict=True)
+    )
 
 
 def access(*forms: Linear | str | int) -> Access:

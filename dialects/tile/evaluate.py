@@ -16,13 +16,9 @@ from xdsl.ir import Block, SSAValue
 
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.tile.access import Access, Linear
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
 from tessella.dialects.tile.ops import (
     ContractOp,
-    ExtractOp,
-    IndexOp,
-    SizeOp,
-    YieldOp,
-    yielded,
 )
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
@@ -63,20 +59,21 @@ class _Statement:
 
     def run(self) -> Array:
         totals = converted(self._totals(), self.kind)
-        points = _points(self.free)
+        points, inside = _points(self.free), np.asarray(True)
         if self.op.post_block is not None:
-            posts, _ = self._elements(self.op.post_inputs, self.op.post_accesses, points)
+            posts, inside = self._elements(self.op.post_inputs, self.op.post_accesses, points)
             totals = self._body(self.op.post_block, [totals, *posts], points)
-        return self._stored(np.broadcast_to(totals, [stop for _, stop in self.free.values()]))
+        shape = [stop for _, stop in self.free.values()]
+        return self._stored(np.broadcast_to(totals, shape), inside)
 
-    def _stored(self, totals: Array) -> Array:
-        """The output with the totals of its points."""
+    def _stored(self, totals: Array, reads: Array) -> Array:
+        """The output with the totals of its points where the post operands are inside."""
         op, shape = self.op, shape_of(self.op.res)
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
             result[...] = self.arrays[op.init]
         position, inside = _position(op.out_access, shape, _points(self.free))
-        where = np.broadcast_to(inside, totals.shape)
+        where = np.broadcast_to(inside & reads, totals.shape)
         result.reshape(-1)[np.broadcast_to(position, totals.shape)[where]] = totals[where]
         return result
 

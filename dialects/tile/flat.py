@@ -19,10 +19,11 @@ from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import place_of
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.bodies import IndexOp
 from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.functions import packed_place
 from tessella.dialects.tile.nest import memory_shape, shared_loops
-from tessella.dialects.tile.ops import ContractOp, IndexOp
+from tessella.dialects.tile.ops import ContractOp
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 

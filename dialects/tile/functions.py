@@ -59,6 +59,7 @@ from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile.attributes import NestAttr
 from tessella.dialects.tile.check_nest import check_nest
+from tessella.dialects.tile.inits import check_inits
 from tessella.dialects.tile.ops import ContractOp
 
 CONSTANT = "tile.constant"
@@ -248,6 +249,7 @@ class KernelOp(_Function):
                 if packed.element_type != tensor_type(argument).element_type:
                     raise VerifyException(f"tile.kernel: {PACKED} changes {argument.type}")
                 check_order("tile.kernel", packed)
+        check_inits(self.body.block)
         check_nest(self, self.nest)
 
 

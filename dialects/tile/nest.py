@@ -33,7 +33,8 @@ from xdsl.ir import Operation, SSAValue
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
-from tessella.dialects.tile.ops import ContractOp, ExtractOp
+from tessella.dialects.tile.bodies import ExtractOp
+from tessella.dialects.tile.ops import ContractOp
 from tessella.support.sizes import Size, ceil_div, estimated, known
 
 

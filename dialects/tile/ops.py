@@ -8,15 +8,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
     FloatAttr,
-    IndexType,
-    IntAttr,
     IntegerAttr,
     StringAttr,
     TensorType,
@@ -25,10 +23,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    ParsePropInAttrDict,
     base,
     irdl_op_definition,
-    operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
@@ -39,7 +35,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.arith import ConstantOp
@@ -47,8 +43,13 @@ from tessella.dialects.assembly import parse_operand, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of, verify_place
-from tessella.dialects.sizes import parse_size
-from tessella.dialects.tile.access import Access, Linear, parse_access, print_access
+from tessella.dialects.tile.access import (
+    Access,
+    Linear,
+    parse_access,
+    print_access,
+    stays_inside,
+)
 from tessella.dialects.tile.attributes import (
     AGGREGATIONS,
     AccessAttr,
@@ -59,91 +60,8 @@ from tessella.dialects.tile.attributes import (
     ScheduleAttr,
     WhereAttr,
 )
-from tessella.support.sizes import Size
-
-
-@irdl_op_definition
-class YieldOp(IRDLOperation):
-    """The value of a statement's scalar body."""
-
-    name = "tile.yield"
-    value = operand_def()
-    traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "$value attr-dict `:` type($value)"
-
-    def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=[value])
-
-
-@irdl_op_definition
-class IndexOp(IRDLOperation):
-    """The value of an index at this point: `%n = tile.index "x"`."""
-
-    name = "tile.index"
-    index = prop_def(StringAttr)
-    res = result_def(IndexType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$index attr-dict"
-
-    def __init__(self, index: str) -> None:
-        super().__init__(properties={"index": StringAttr(index)}, result_types=[IndexType()])
-
-
-@irdl_op_definition
-class SizeOp(IRDLOperation):
-    """The value of a size: `%n = tile.size (past + seq)`."""
-
-    name = "tile.size"
-    size = prop_def(IntAttr)
-    res = result_def(IndexType)
-    traits = traits_def(Pure())
-
-    def __init__(self, size: Size) -> None:
-        super().__init__(properties={"size": IntAttr(size)}, result_types=[IndexType()])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" ({self.size.data})")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SizeOp:
-        parser.parse_punctuation("(")
-        op = cls(parse_size(parser))
-        parser.parse_punctuation(")")
-        op.attributes.update(parser.parse_optional_attr_dict())
-        return op
-
-
-@irdl_op_definition
-class ExtractOp(IRDLOperation):
-    """The element of a tensor at computed coordinates: `%v = tile.extract %T[%i, %j] : tensor<..>`.
-
-    A coordinate out of range fails the call's check; an element inside the tensor is read instead.
-    """
-
-    name = "tile.extract"
-    source = operand_def(base(TensorType))
-    coordinates = var_operand_def(IndexType)
-    res = result_def()
-    traits = traits_def(Pure())
-    assembly_format = "$source `[` $coordinates `]` attr-dict `:` type($source) `->` type($res)"
-
-    def __init__(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> None:
-        super().__init__(
-            operands=[source, list(coordinates)],
-            result_types=[tensor_type(source).element_type],
-        )
-
-    def verify_(self) -> None:
-        rank = len(shape_of(self.source))
-        if rank != len(self.coordinates):
-            raise VerifyException(
-                f"tile.extract: expected {rank} coordinates, found {len(self.coordinates)}"
-            )
-        element = tensor_type(self.source).element_type
-        if self.res.type != element:
-            raise VerifyException(f"tile.extract: expected {element}, found {self.res.type}")
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.support.sizes import Size, UndecidedSizeError, bounds_of
 
 
 @irdl_op_definition
@@ -191,12 +109,12 @@ class ContractOp(IRDLOperation):
     """A statement: an aggregation over an index space.
 
     For every point of the index space at which all accesses stay inside their tensors, and the
-    constraints of `where` hold, the scalar
-    `combine` body is applied to the operands' elements and aggregated into the output's element.
-    Then `post` maps the aggregated value and the elements of the post operands, which are accessed
-    by free indices only. Output elements without valid points hold `default` (for `=`) or the
-    aggregation's identity. Elements that the output's access does not reach keep the values of
-    `init`.
+    constraints of `where` hold, the scalar `combine` body is applied to the operands' elements and
+    aggregated into the output's element. Then `post` maps the aggregated value and the elements of
+    the post operands, which are accessed by free indices only. Output elements without valid points
+    hold `default` (for `=`) or the aggregation's identity, before `post`. Elements that no point
+    reaches, or for which a post operand would be read outside of its tensor, keep the values of
+    `init`, whose buffer the statement writes into (`inits.py`).
     """
 
     name = "tile.contract"
@@ -352,8 +270,10 @@ class ContractOp(IRDLOperation):
             raise VerifyException(f"tile.contract: expected a number above 0 as {PARTS}")
         self._verify_elements()
         self._verify_accesses()
+        self._verify_written_once()
         self._verify_where()
         self._verify_bodies()
+        self._verify_default()
 
     def _verify_elements(self) -> None:
         for value in self.tensors:
@@ -399,6 +319,16 @@ class ContractOp(IRDLOperation):
         if self.is_map and any(index.reduced for index in self.index_list):
             raise VerifyException("tile.contract: an assignment has no reduced indices")
 
+    def _verify_written_once(self) -> None:
+        """Each free index moves the output."""
+        for index in self.index_list:
+            written = index.reduced or any(f.coefficient(index.name) for f in self.out_access)
+            if not written and bounds_of(index.range)[1] > 1:
+                raise VerifyException(
+                    f"tile.contract: {print_access(self.out_access)} is written for each value of "
+                    f"{index.name}, which is not reduced"
+                )
+
     def _verify_where(self) -> None:
         known = {index.name for index in self.index_list}
         for form, extent in self.where_list:
@@ -407,6 +337,33 @@ class ContractOp(IRDLOperation):
                     raise VerifyException(
                         f"tile.contract: the index {name} of {form} < {extent} is not declared"
                     )
+
+    def _verify_default(self) -> None:
+        """An assignment has a value for the elements of points that do not count."""
+        element = yielded(self.combine.block).type
+        if self.default is not None and not self.is_map:
+            raise VerifyException("tile.contract: a default belongs to an assignment")
+        if isinstance(self.default, FloatAttr | IntegerAttr) and self.default.type != element:
+            raise VerifyException(
+                f"tile.contract: expected a default of {element}, which the body yields, found "
+                f"{self.default}"
+            )
+        if self.is_map and self.default is None and not self._always_counts():
+            raise VerifyException(
+                "tile.contract: expected a default of an assignment with points that leave an "
+                "operand, or that a constraint leaves out"
+            )
+
+    def _always_counts(self) -> bool:
+        """Whether all points count. Where that depends on symbols, they may."""
+        ranges = self.ranges
+        pairs = zip(self.inputs, self.input_accesses, strict=True)
+        try:
+            return not self.where_list and all(
+                stays_inside(access, shape_of(value), ranges) for value, access in pairs
+            )
+        except UndecidedSizeError:
+            return True
 
     def _verify_bodies(self) -> None:
         element, made = tensor_type(self.res).element_type, yielded(self.combine.block).type
@@ -435,11 +392,16 @@ class ContractOp(IRDLOperation):
     def _verify_scalars(self, block: Block) -> None:
         """A body computes with its own scalars; only `tile.extract` reads tensors."""
         known = self.ranges
+        reduced = {index.name for index in self.index_list if index.reduced}
         for op in block.ops:
             if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
                 raise VerifyException(f"tile.contract: {op.name} does not belong into a body")
             if isinstance(op, IndexOp) and op.index.data not in known:
                 raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
+            if isinstance(op, IndexOp) and block is self.post_block and op.index.data in reduced:
+                raise VerifyException(
+                    f"tile.index: {op.index.data} is read after the reduction over it"
+                )
             if op.dialect_name() in SCALAR_DIALECTS and op.name not in _MOVES:
                 self._verify_arithmetic(op)
             if isinstance(op, ExtractOp):
@@ -570,23 +532,6 @@ def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:
             if len(products) == 1 and products[0].result.has_one_use():
                 found[op] = products[0]
     return found
-
-
-def yielded(block: Block) -> SSAValue:
-    """The value a statement's body yields."""
-    last = block.last_op
-    if not isinstance(last, YieldOp):
-        raise VerifyException("a body of tile.contract ends in tile.yield")
-    return last.value
-
-
-def scalar_region(
-    types: Sequence[Attribute], body: Callable[[Block, Sequence[SSAValue]], SSAValue]
-) -> Region:
-    """A region whose block takes these scalars: ``body(block, arguments)`` gives the result."""
-    block = Block(arg_types=types)
-    block.add_op(YieldOp(body(block, block.args)))
-    return Region(block)
 
 
 def identity_access(rank: int, prefix: str = "d") -> Access:

@@ -7,7 +7,9 @@
 The maximum does not depend on what is -inf, so a step of `m` reads `n` up to its last row plus 3
 only. The statement that writes the scores, whose readers all leave out the rest, need not compute
 it. This is inferred from the bodies, from the readers back to the writers, as Halide infers bounds;
-what the statements mean, over their full ranges, stays as it is.
+what the statements mean, over their full ranges, stays as it is. There is one exception: a product
+with 0 is taken as 0, also where the other factor is infinite or NaN (`attention` in
+docs/nn-ops.md).
 """
 
 from __future__ import annotations
@@ -18,15 +20,16 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import ConstantOp
 from tessella.dialects.sizes import is_static
 from tessella.dialects.tile.access import Linear
+from tessella.dialects.tile.bodies import IndexOp, SizeOp, YieldOp, yielded
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
-from tessella.dialects.tile.ops import ContractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.ops import ContractOp
 from tessella.support.sizes import estimated
 
 GRANULE = 128
@@ -38,6 +41,8 @@ SAMPLED = 64
 
 _AT_MOST = IntegerAttr(3, i64)
 """The predicate `sle`."""
+_WIDE = (IndexType(), i32, i64)
+"""Integers in which no index wraps."""
 _NEUTRAL = {"+": 0.0, ">": -math.inf, "<": math.inf}
 """What does not change an aggregation."""
 
@@ -168,7 +173,8 @@ def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
 def _outside(op: ContractOp) -> _Outside | None:
     """What a statement writes beyond a diagonal, if its last body chooses that:
     ``select(i <= j + offset, value, fill)``."""
-    block = op.post_block or (op.combine.block if op.is_map else None)
+    is_last = op.is_map and op.default is None
+    block = op.post_block or (op.combine.block if is_last else None)
     last = block.last_op if block is not None else None
     select = _operands(last.value, "arith.select") if isinstance(last, YieldOp) else None
     compare = select and _operands(select[0], "arith.cmpi", predicate=_AT_MOST)
@@ -208,7 +214,9 @@ def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[S
 
 
 def _index(value: SSAValue) -> str | None:
-    """The index that a value is, as an integer of any width."""
+    """The index that a value is, as an integer that holds all of its values."""
+    if value.type not in _WIDE:
+        return None
     cast = _operands(value, "arith.index_cast")
     owner = (cast[0] if cast else value).owner
     return owner.index.data if isinstance(owner, IndexOp) else None

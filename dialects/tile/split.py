@@ -27,9 +27,10 @@ from tessella.dialects.layout import Layout, Piece
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp
 from tessella.dialects.tile.digits import cuts, nested
 from tessella.dialects.tile.flat import layout_of
-from tessella.dialects.tile.ops import ContractOp, EmptyOp, ExtractOp, IndexOp
+from tessella.dialects.tile.ops import ContractOp, EmptyOp
 from tessella.support.errors import InvalidModelError
 
 Widths = dict[str, tuple[int, ...]]

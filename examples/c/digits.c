@@ -5,7 +5,6 @@
        ./digits 2 < images.txt                  on two threads
 */
 #include <pthread.h>
-#include <sched.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,17 +14,17 @@
 enum { MOST = 8 };
 static alignas(64) unsigned char workspace[DIGITS_NET_WORKSPACE_OF(MOST)];
 
-/* Threads for the run of a model, started for each: a server would keep them. */
+/* Threads for a phase of a model, started for each: a server would keep them. */
 struct part {
-  void (*task)(void *argument, int thread);
+  void (*task)(void *argument, int i);
   void *argument;
-  int thread;
+  int i;
 };
 
 static void *run_part(void *pointer)
 {
   struct part *part = pointer;
-  part->task(part->argument, part->thread);
+  part->task(part->argument, part->i);
   return NULL;
 }
 
@@ -37,7 +36,7 @@ static void parallel(void *self, int count, void (*task)(void *, int), void *arg
   for (int i = 1; i < count; i++) {
     parts[i] = (struct part){task, argument, i};
     if (pthread_create(&threads[i], NULL, run_part, &parts[i]))
-      exit(3); /* those that have begun wait for this one */
+      exit(3);
   }
   task(argument, 0);
   for (int i = 1; i < count; i++)
@@ -46,7 +45,7 @@ static void parallel(void *self, int count, void (*task)(void *, int), void *arg
 
 int main(int count, char **arguments)
 {
-  struct digits_net_threads threads = {1, parallel, NULL, sched_yield};
+  struct digits_net_threads threads = {1, parallel, NULL};
   float image[64], logits[10];
   if (count > 1)
     threads.count = atoi(arguments[1]);

@@ -25,6 +25,7 @@ is all hidden.
 A mask that is added to the hidden scores may hide the visible keys of a row as well, as those of
 left-padded prompts do. A fill of -inf stays hidden under any mask. The least of a type swallows any
 score that it is added to, so it can move into the mask. Other fills do neither, and are not fused.
+Where the mask is NaN or +inf under a fill of -inf, the sum would be NaN; it is hidden instead.
 """
 
 from __future__ import annotations

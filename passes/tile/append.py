@@ -5,8 +5,6 @@ The map takes the producer's indices: it must read each element of the tensor on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -18,16 +16,17 @@ from tessella.dialects.tile import (
     Linear,
     YieldOp,
     scalar_region,
+    stays_inside,
     yielded,
 )
 from tessella.passes.tile.rebuild import (
     Operand,
     append_body,
+    can_run_at,
     inputs_of,
     posts_of,
     read_indices,
     reads_places,
-    root,
 )
 
 Renaming = dict[str, Linear]
@@ -45,7 +44,7 @@ def appended(consumer: ContractOp, operand: int) -> ContractOp | None:
     ):
         return None
     producers = _producers(consumer.inputs[operand])
-    if not producers or not _separate(consumer, producers):
+    if not producers or not all(can_run_at(producer, consumer) for producer in producers):
         return None
     renamings = [_renaming(consumer, operand, producer) for producer in producers]
     known = [renaming for renaming in renamings if renaming is not None]
@@ -65,23 +64,18 @@ def _producers(value: SSAValue) -> list[ContractOp]:
     return found[::-1] if isinstance(op, EmptyOp) and alone else []
 
 
-def _separate(consumer: ContractOp, producers: Sequence[ContractOp]) -> bool:
-    """Whether the producers read nothing of the tensor whose part the map writes."""
-    if consumer.init is None:
-        return True
-    written = root(consumer.init)
-    return all(root(v) is not written for op in producers for v in op.tensors[:-1])
-
-
 def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
     """The consumer's indices as forms of the producer's, if it reads each element once."""
     ranges = consumer.ranges
     read, written = consumer.input_accesses[operand], producer.out_access
     names: Renaming = {}
     for form, target, extent in zip(read, written, shape_of(producer.res), strict=True):
+        stays = stays_inside((target,), (extent,), producer.ranges)
         if form.single is not None and form.single not in names and ranges[form.single] == extent:
+            if not stays and not _leaves_with(consumer, form, extent, producer):
+                return None
             names[form.single] = target
-        elif form != Linear() or extent != 1:
+        elif form != Linear() or extent != 1 or not stays:
             return None
     for name, extent in ranges.items():
         if name not in names:
@@ -94,6 +88,13 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
         found = _order(_substituted(consumer.out_access, names), producer)
         return names if found == _order(written, producer) else None
     return names
+
+
+def _leaves_with(consumer: ContractOp, form: Linear, extent: int, producer: ContractOp) -> bool:
+    """Whether points of a sum that leave its tensor leave the map's too, so that nothing is written
+    there."""
+    written = zip(consumer.out_access, shape_of(consumer.res), strict=True)
+    return not producer.is_map and (form, extent) in written
 
 
 def _order(access: Access, op: ContractOp) -> list[Linear]:

@@ -12,19 +12,19 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tessella.dialects.nn.core import shape_of, tensor_type
-from tessella.dialects.tile import Access, ContractOp, Linear, yielded
+from tessella.dialects.tile import Access, ContractOp, Linear, stays_inside, yielded
 from tessella.dialects.tile.flat import layout_of
 from tessella.passes.tile.estimates import bytes_in, points
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.rebuild import (
     Operand,
+    can_run_at,
     detached_bodies,
     inputs_of,
     posts_of,
     prepend_body,
     reads_points,
     rebuilt,
-    root,
 )
 from tessella.targets import Target
 
@@ -35,7 +35,7 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
     producer = consumer.operands[operand].owner
     if not isinstance(producer, ContractOp) or not _is_plain(producer):
         return None
-    if not _pays(producer, target) or not _separate(consumer, producer):
+    if not _pays(producer, target) or not can_run_at(producer, consumer):
         return None
     names = _renaming(producer, consumer, consumer.access_list[operand])
     return None if names is None else _inlined(consumer, operand, producer, names)
@@ -51,29 +51,13 @@ def _is_plain(op: ContractOp) -> bool:
         and op.post_block is None
         and not op.where_list
         and not reads_points(op.combine)
-        and all(_inside(forms, value, ranges) for value, forms in inputs_of(op))
+        and all(stays_inside(forms, shape_of(value), ranges) for value, forms in inputs_of(op))
     )
-
-
-def _inside(access: Access, value: SSAValue, ranges: dict[str, int]) -> bool:
-    """Whether an access stays inside its tensor."""
-    bounds = (form.bounds(ranges) for form in access)
-    return all(
-        low >= 0 and high < extent
-        for (low, high), extent in zip(bounds, shape_of(value), strict=True)
-    )
-
-
-def _separate(consumer: ContractOp, producer: ContractOp) -> bool:
-    """Whether the map reads nothing of the tensor whose part the consumer writes."""
-    if consumer.init is None:
-        return True
-    return all(root(value) is not root(consumer.init) for value in producer.inputs)
 
 
 def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[str, Linear] | None:
     """The map's indices as forms of the consumer's, if each is a dimension of its result."""
-    if not _inside(read, producer.res, consumer.ranges):
+    if not stays_inside(read, shape_of(producer.res), consumer.ranges):
         return None
     ranges = producer.ranges
     names: dict[str, Linear] = {}

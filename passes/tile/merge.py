@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from xdsl.dialects.builtin import ArrayAttr, FunctionType
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue, Use
 
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import (
@@ -14,12 +15,12 @@ from tessella.dialects.tile import (
     AccessAttr,
     CallOp,
     ContractOp,
-    ExtractOp,
     Index,
     IndicesAttr,
     KernelOp,
     Linear,
     ReturnOp,
+    stays_inside,
     through_views,
 )
 from tessella.dialects.tile.nest import counted
@@ -124,7 +125,7 @@ def _is_plain(op: ContractOp) -> bool:
 
 def _divide(op: ContractOp, name: str, block: int) -> None:
     """Make two indices of one, which counts blocks of so many values."""
-    inner = f"{name}_in"
+    inner = next(n for i in count() if (n := f"{name}_in{i or ''}") not in op.ranges)
     both = {name: Linear.of(name, block) + Linear.of(inner)}
     indices: list[Index] = []
     for index in op.index_list:
@@ -137,12 +138,21 @@ def _divide(op: ContractOp, name: str, block: int) -> None:
 
 def _fits(argument: SSAValue, value: SSAValue) -> bool:
     """Whether a kernel can read a tensor as its argument: in the same shape but for dimensions of
-    1, and nowhere at computed places."""
+    1, which no statement leaves, and nowhere at computed places."""
     if shape_of(argument) == shape_of(value):
         return True
     extents, others = ([n for n in shape_of(each) if n != 1] for each in (argument, value))
-    extracted = any(isinstance(use.operation, ExtractOp) for use in argument.uses)
-    return extents == others and not extracted
+    return extents == others and all(_stays_in_units(use) for use in argument.uses)
+
+
+def _stays_in_units(use: Use) -> bool:
+    """Whether a statement reads a tensor at indices, which are 0 along dimensions of 1."""
+    op = use.operation
+    if not isinstance(op, ContractOp):
+        return False
+    access, shape = op.access_list[use.index], shape_of(op.operands[use.index])
+    units = tuple(form for form, extent in zip(access, shape, strict=True) if extent == 1)
+    return stays_inside(units, [1] * len(units), op.ranges)
 
 
 def _read_in_shape(old: ContractOp, new: ContractOp) -> None:

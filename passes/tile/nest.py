@@ -477,12 +477,14 @@ def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
 def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
     """The index of another access that counts the same blocks of a dimension as an index of one; if
     it is in one dimension of that."""
-    pairs = zip(_counted(*of), _counted(*other), strict=True)
-    found = [(mine, theirs) for mine, theirs in pairs if mine is not None and mine[0] == name]
+    triples = zip(of[1], _counted(*of), _counted(*other), strict=True)
+    found = [(mine, theirs) for form, mine, theirs in triples if form.coefficient(name)]
     if len(found) != 1:
         return None
     ((mine, theirs),) = found
-    return theirs[0] if theirs is not None and theirs[1] == mine[1] else None
+    if mine is None or theirs is None or mine != (name, theirs[1]):
+        return None
+    return theirs[0]
 
 
 def _looked_at(name: str, of: _Accessed, other: _Accessed) -> str | None:

@@ -10,6 +10,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import Access, ContractOp, ExtractOp, IndexOp, YieldOp
+from tessella.dialects.tile.inits import overwriter, reads
 
 Operand = tuple[SSAValue, Access]
 
@@ -39,11 +40,11 @@ def reads_places(region: Region) -> bool:
     return any(isinstance(op, ExtractOp) for op in region.walk())
 
 
-def root(value: SSAValue) -> SSAValue:
-    """The tensor whose buffer a value is written to."""
-    while isinstance(value.owner, ContractOp) and value.owner.init is not None:
-        value = value.owner.init
-    return value
+def can_run_at(op: ContractOp, place: ContractOp) -> bool:
+    """Whether a statement can be computed in a later one: what it reads is not overwritten by
+    then."""
+    writers = [writer for value in reads(op) if (writer := overwriter(value)) is not None]
+    return all(place.is_before_in_block(writer) for writer in writers)
 
 
 def append_body(

@@ -18,6 +18,7 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, precision_of
 from tessella.dialects.tile import (
+    Access,
     AtAttr,
     ContractOp,
     ExtractOp,
@@ -138,13 +139,23 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
 
 
 def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
-    """What makes the tensors that an op reads; of a sum in steps, before its last body."""
+    """What makes the tensors that an op reads, of a sum in steps before its last body, and what
+    reads the tensor that it writes over."""
     read = [value for x in op.walk() if isinstance(x, ExtractOp) for value in [x.source]]
     if isinstance(op, ContractOp) and op in names and _is_reduced(op, names[op]):
         read += op.inputs
     else:
         read += op.operands
-    return {value.owner for value in read if isinstance(value.owner, Operation)}
+    makers = {value.owner for value in read if isinstance(value.owner, Operation)}
+    return makers | _readers_of_init(op)
+
+
+def _readers_of_init(op: Operation) -> set[Operation]:
+    """The statements that read a tensor before another one writes over it."""
+    if not isinstance(op, ContractOp) or op.init is None or (block := op.parent_block()) is None:
+        return set()
+    users = (block.find_ancestor_op_in_block(use.operation) for use in op.init.uses)
+    return {user for user in users if user is not None and user is not op}
 
 
 def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[ContractOp]) -> bool:
@@ -152,13 +163,26 @@ def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[Con
     only what its own step has written."""
     reads = zip((*op.inputs, *op.post_inputs), op.access_list, strict=False)
     own = all(
-        counted(form, op.ranges) == (names[op], found[1])
+        _reads_own(names, op, access, writer)
         for value, access in reads
         if isinstance(writer := value.owner, ContractOp) and writer in inside
-        for form, written in zip(access, writer.out_access, strict=True)
-        if (found := counted(written, writer.ranges)) and found[0] == names[writer]
     )
     return own and _fits(op, names[op])
+
+
+def _reads_own(
+    names: Mapping[ContractOp, str], op: ContractOp, access: Access, writer: ContractOp
+) -> bool:
+    """Whether a step reads what it has written itself: in the dimension in which the loop moves the
+    writer, and it moves the reader in no other."""
+    for form, written in zip(access, writer.out_access, strict=True):
+        found = counted(written, writer.ranges)
+        if found is None or found[0] != names[writer]:
+            if form.coefficient(names[op]):
+                return False
+        elif counted(form, op.ranges) != (names[op], found[1]):
+            return False
+    return True
 
 
 def _fits(op: ContractOp, name: str) -> bool:

@@ -30,6 +30,8 @@ LONGEST = 400
 """Instructions of a turn at most."""
 ALONE = 1 << 24
 """Where there is one thread."""
+STOPS, LONG_STOP = 0.2, 100
+"""How often a thread loses its core, and for how many turns of others at most."""
 
 _PAGE = 4096
 _NEAR = 1 << 20
@@ -120,12 +122,17 @@ class Machine:
         self.returned = 0
         """By the last function that was called."""
         self.threads: list[Thread] = []
+        self.stops = False
+        """Whether threads other than the caller's lose their core for long, at any instruction."""
+        self._stopped: dict[Thread, int] = {}
+        """For how many turns of others."""
         self.stacks: list[int] = []
         """Those of threads that are over."""
         self.system: Mapping[str, System] = {
             "syscall": self._syscall,
             "clock_gettime": self._clock,
             "pthread_create": self._create,
+            "sched_getcpu": lambda thread, _: self.threads.index(thread),
             "memcpy": _copy,
             "memset": _fill,
         } | dict.fromkeys(_NOTHING, lambda thread, arguments: 0)
@@ -155,10 +162,19 @@ class Machine:
         caller = self._started(function, arguments)
         while not caller.is_over:
             longest = LONGEST if len(self.threads) > 1 else ALONE
-            self._random.choice(self.threads).turn(self._random.randint(1, longest))
+            self._next(caller).turn(self._random.randint(1, longest))
         self.threads.remove(caller)
         self.stacks.append(caller.stack)
         self.returned = caller.result
+
+    def _next(self, caller: Thread) -> Thread:
+        """The thread whose turn it is."""
+        if self.stops:
+            self._stopped = {thread: left - 1 for thread, left in self._stopped.items() if left > 1}
+            thread = self._random.choice(self.threads)
+            if thread is not caller and self._random.random() < STOPS:
+                self._stopped[thread] = self._random.randint(1, LONG_STOP)
+        return self._random.choice([t for t in self.threads if t not in self._stopped])
 
     def host(self, address: int) -> int:
         """Where memory is that the cores have at an address."""
@@ -207,8 +223,5 @@ def _fill(thread: Thread, arguments: Sequence[int]) -> int:
     return ctypes.memset(thread.machine.host(where), value, size)
 
 
-_NOTHING = (
-    *("sched_yield", "sched_getcpu", "sched_setaffinity"),
-    *("pthread_sigmask", "pthread_setname_np", "snprintf"),
-)
+_NOTHING = (*("pthread_sigmask", "pthread_setname_np", "snprintf"),)
 """Functions of the system that need not do anything here."""

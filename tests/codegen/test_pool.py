@@ -8,14 +8,27 @@ import numpy as np
 import pytest
 
 from tessella.codegen import pool
-from tessella.codegen.llvm import assembly
+from tessella.codegen.llvm import Machine, assembly, emit_object
 from tessella.runtime.arena import aligned
-from tessella.runtime.pool import LINE
+from tessella.runtime.pool import (
+    CONTEXT,
+    ELASTIC,
+    ELASTIC_AT,
+    ENTERED,
+    HELPERS,
+    LEFT,
+    LINE,
+    RECORD,
+    RECORDS,
+    TURNS,
+)
+from tessella.runtime.pool import TABLE as TEAM
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.emulated import NEON, Cores, with_pool
 from tests.native import Array
 from tests.runtime.pooled import COUNT, image, summed, sums
+from tests.sampling import seeds
 
 TABLE = list(TARGETS.values())
 
@@ -26,53 +39,74 @@ def test_a_thread_that_waits_tells_the_core(target: Target) -> None:
     assert re.search(r"^\s+(pause|isb)\b", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("target", TABLE, ids=lambda target: target.name)
-def test_one_line_is_fought_for(target: Target) -> None:
-    """Of all memory, only the word that says who has the pool is read and written at once."""
-    text = pool.emit_pool(target)
-    assert re.findall(r"cmpxchg|atomicrmw", text) == ["cmpxchg"]
-
-
 def test_names_of_offsets_are_known() -> None:
     """Each name in the text has a value, and no two parts of a team overlap."""
     assert "$" not in pool.emit_pool(TABLE[0])
-    lines = {pool.pool.TAKEN, pool.pool.JOB, pool.pool.BOXES}
-    assert len(lines) == 3
-    assert 8 * len(pool.pool.TABLE) <= pool.pool.LINE
-    assert 8 * len((*pool.pool.RUN, *pool.pool.RUN_NUMBERS)) <= pool.pool.LINE
+    for entries in (TEAM, RECORD, ELASTIC, CONTEXT):
+        assert 8 * len(entries) <= LINE
+    places = [0, ENTERED, LEFT, ELASTIC_AT, TURNS, HELPERS, RECORDS]
+    assert places == sorted({*places})
+    assert all(place % LINE == 0 for place in places)
 
 
-def test_boxes_of_aarch64_are_ordered() -> None:
-    """What is written before a box is raised is seen by who has read it: emulated memory has no
-    weak order, which would show."""
+def test_slots_of_aarch64_are_ordered() -> None:
+    """What is written before a share is offered, or is done, is seen by who has read that: emulated
+    memory has no weak order, which would show."""
     text = assembly(pool.emit_pool(NEON), NEON)
     found = {
-        name: re.findall(r"^\s+(ldar|stlr|ldr|str)\s+x\d+, \[(?!sp)", body, re.MULTILINE)
+        name: re.findall(r"^\s+(ldar|stlr|ldaxr|casa|ldr|str)\s+", body, re.MULTILINE)
         for name, body in re.findall(
-            r"^(look|wait|post):(.*?)^\.Lfunc_end", text, re.MULTILINE | re.DOTALL
+            r'^"?([\w.]+)"?:(.*?)^\.Lfunc_end', text, re.MULTILINE | re.DOTALL
         )
     }
-    assert found["look"] == ["ldar"]
-    assert found["post"][:2] == ["stlr", "ldar"]
+    assert "ldar" in found["look"]
+    assert "ldr" not in found["look"]
+    # an offer is written after the phase, and taken before the phase is read
+    assert found["launch"].index("stlr") > found["launch"].index("str")
+    assert {"ldaxr", "casa"} & {*found["compute"]}
+    assert "stlr" in found["compute"]
     first, *others = [each for each in found["wait"] if each in ("stlr", "ldar")]
     assert first == "stlr"
     assert {*others} == {"ldar"}
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
-def test_threads_of_aarch64_meet(threads: int) -> None:
-    """They start, run a segment together three times, and wait for each other in between."""
+def test_threads_of_aarch64(threads: int) -> None:
+    """They start, and divide the phases of a segment three times."""
     cores = Cores(with_pool({"segment": image(NEON, "segment", sums(4))}), seed=threads)
     for start in range(3):
         x = np.arange(COUNT) + start
         np.testing.assert_array_equal(_run(cores, threads, x), summed(x, 4))
 
 
-def test_a_missing_barrier_of_aarch64_shows() -> None:
-    alone = sums(4).replace("call void @meet(ptr %context, i64 %threads)", "")
-    x = np.arange(COUNT)
-    found = _run(Cores(with_pool({"segment": image(NEON, "segment", alone)}), seed=0), 3, x)
-    assert (found != summed(x, 4)).any()
+@pytest.mark.parametrize("seed", seeds(8))
+def test_threads_that_lose_their_cores(seed: int) -> None:
+    """Helpers are late, by phases or by runs; others compute their shares, with the same result."""
+    cores = Cores(with_pool({"segment": image(NEON, "segment", sums(2))}), seed)
+    cores.stops = True
+    for start in range(4):
+        x = np.arange(COUNT) + start
+        np.testing.assert_array_equal(_run(cores, 2 + seed % 3, x), summed(x, 2))
+
+
+def test_a_caller_that_does_not_wait_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = pool.emit_pool(NEON)
+    hasty = text.replace("call i64 @wait(ptr %team, ptr %box, i64 %done,", "call i64 @hasty(")
+    assert hasty != text
+    hasty = hasty.replace("@hasty( i64", "@hasty(i64") + _HASTY
+    monkeypatch.setattr(pool, "pool_object", lambda target: emit_object(hasty, Machine.of(target)))
+    x, wrong = np.arange(COUNT), 0
+    for seed in range(3):
+        cores = Cores(with_pool({"segment": image(NEON, "segment", sums(4))}), seed)
+        wrong += (_run(cores, 3, x) != summed(x, 4)).any()
+    assert wrong
+
+
+_HASTY = """
+define internal i64 @hasty(i64 %spin) {
+  ret i64 0
+}
+"""
 
 
 def _run(cores: Cores, threads: int, x: Array) -> Array:

@@ -9,11 +9,13 @@ from time import sleep
 import numpy as np
 import pytest
 
-from tessella.codegen.emit import LONG, emit
+from tessella.codegen.emit import emit
+from tessella.codegen.emit_segment import LONG
 from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly, optimize_and_emit
 from tessella.runtime.events import AFTER, CLOCK, END, PROFILED, Scale, Stream, now
 from tessella.runtime.image import Library
+from tessella.runtime.program import _SEGMENT
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get, native
 from tests.codegen.harness import Array, parse
@@ -71,10 +73,9 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
     a, b, v, w = (rng.normal(size=100).astype(np.float32) for _ in range(4))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     o, p = np.zeros(100, np.float32), np.zeros(100, np.float32)
-    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment"))
+    run = _SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
-    run(context.ctypes.data, *data, 0, 1)
+    run(context.ctypes.data, *data)
     np.testing.assert_array_equal(o, a + w + v)
     np.testing.assert_array_equal(p, b)
     np.testing.assert_array_equal(arena[32:132], a + w)
@@ -90,11 +91,10 @@ def test_a_profiled_segment_writes_what_it_does(room: int, counter: bool) -> Non
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, room, counter=counter)
-    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment" + PROFILED))
+    run = _SEGMENT(library.address("seg ment" + PROFILED))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     before = now()
-    run(context.ctypes.data, *data, 0, 1)
+    run(context.ctypes.data, *data)
     after = now()
     np.testing.assert_array_equal(o, a + w + v)
     (events,) = stream.written()
@@ -116,13 +116,12 @@ def test_ticks_are_converted_to_the_clock(counter: bool) -> None:
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, 100, counter=counter)
-    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment" + PROFILED))
+    run = _SEGMENT(library.address("seg ment" + PROFILED))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     around: list[tuple[int, int]] = []
     for _ in range(10):
         before = now()
-        run(context.ctypes.data, *data, 0, 1)
+        run(context.ctypes.data, *data)
         around.append((before, now()))
         sleep(0.01)
     (events,) = stream.written()
@@ -150,15 +149,14 @@ def test_a_long_segment(calls: int) -> None:
     module.verify()
     target = native()
     texts = emit(module, target)
-    (body,) = re.findall(r'define void @"seg ment.body".*', texts["seg ment"])
-    assert ("optnone" in body) == (calls == LONG)
+    (phase,) = re.findall(r"define internal void @.*|define dso_local void @.*", texts["seg ment"])
+    assert ("optnone" in phase) == (calls == LONG)
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
-    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("seg ment"))
+    run = _SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
-    run(context.ctypes.data, *data, 0, 1)
+    run(context.ctypes.data, *data)
     np.testing.assert_array_equal(arena[32:132], a + w + calls * v)
 
 
@@ -202,11 +200,10 @@ def test_a_segment_runs_in_a_loop(steps: int, backward: tuple[int, ...]) -> None
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     h, x, b = (np.arange(n, dtype=np.float32) for n in (4, 4 * steps, 4))
     k, y, arena = np.zeros(4, np.float32), np.zeros(4 * steps, np.float32), _aligned(48)
-    pointer, i64 = ctypes.c_void_p, ctypes.c_int64
-    run = ctypes.CFUNCTYPE(None, *[pointer] * 5, i64, i64)(library.address("sums"))
+    run = _SEGMENT(library.address("sums"))
     context = np.zeros(16, np.int64)
     data = (_pointers(h, x, b), _pointers(k, y), None, arena.ctypes.data)
-    run(context.ctypes.data, *data, 0, 1)
+    run(context.ctypes.data, *data)
     rows = x.reshape(steps, 4)
     expected = np.cumsum((rows[::-1] if 0 in backward else rows) + b, axis=0) + h
     np.testing.assert_array_equal(k, expected[-1])
@@ -225,8 +222,8 @@ def test_the_thread_numbers_are_passed_on_as_they_are_written() -> None:
     before, _, after = SOURCE.rpartition("threads(%i, %n)")
     turned = f"{before}threads(%n, %i){after}"
     text = emit(parse(turned), get("avx2"))["seg ment"]
-    assert text.count("(ptr %buffers, i64 %thread, i64 %threads)") == 1
-    assert text.count("(ptr %buffers, i64 %threads, i64 %thread)") == 1
+    assert text.count("(ptr %buffers, i64 %share, i64 %shares)") == 1
+    assert text.count("(ptr %buffers, i64 %shares, i64 %share)") == 1
 
 
 def test_copies_of_other_sizes_are_refused() -> None:

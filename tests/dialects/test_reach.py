@@ -76,6 +76,9 @@ def test_what_is_run_of_an_index() -> None:
         ("%e = arith.addi %m32, %o", "%e = arith.addi %n32, %o"),  # no diagonal
         (" attributes {nest = #tile.nest<[512 by 32]>}", ""),  # no steps
         ("(%s[i, j]) -> [i]", "(%s[i, 255 - j]) -> [i]"),  # another element
+        # what counts where the operand ends
+        ("(%a[m, n]) -> [m, n] at [m]", "(%a[m, n + 1]) -> [m, n] default 1.0 : f32 at [m]"),
+        ("i32", "i8"),  # numbers that wrap
     ],
 )
 def test_what_counts_is_run(old: str, new: str) -> None:

@@ -3,19 +3,14 @@ what this needs, where it can."""
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tessella.driver.options import make_options
-from tessella.driver.ship import ship_c
-from tessella.frontends.compile import open_source
-from tests.driver.test_emit_c import DIGITS, check_digits, digits_in_c, in_c
+from tests.driver.test_emit_c import check_digits, digits_in_c, in_c
 from tests.models import load_model, random_inputs, run_onnxruntime
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
@@ -33,18 +28,6 @@ def test_the_example_knows_digits(tmp_path: Path) -> None:
     digits_in_c(tmp_path, "neon", BUILD)
     for threads in ("1", "2"):
         check_digits([EMULATOR, str(tmp_path / "program"), threads])
-
-
-def test_a_barrier_is_ordered(tmp_path: Path) -> None:
-    """What a thread writes before it is seen by others after it."""
-    made = ship_c("d", open_source(DIGITS / "digits.onnx"), make_options(target="neon"), SHAPES)
-    (tmp_path / "d.h").write_text(made.header)
-    (tmp_path / "b.c").write_text('#include "d.h"\nvoid (*barrier)(void *) = d_barrier;\n')
-    subprocess.run([COMPILER, "-O2", "-S", "b.c"], cwd=tmp_path, check=True)
-    text = (tmp_path / "b.s").read_text()
-    assert re.findall(r"\b(stlr|ldap?r)\b", text)[0] == "stlr"
-    assert re.search(r"\bldap?r\b", text)
-    assert "\tbl\t" not in text
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ becomes the symbol. The oracle is the program made for the size of a run.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,10 +36,12 @@ from tessella.driver.build import lower
 from tessella.driver.options import make_options
 from tessella.passes.base import buffer_weights
 from tessella.runtime.image import Library
-from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE
+from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS
+from tessella.runtime.program import _SEGMENT
 from tessella.support.sizes import Size, Symbol, value_of
 from tests.lowering.guarded import Memory
 from tests.native import Array
+from tests.turns import Turns
 
 STANDING = {"n": 109, "m": 139, "b": 83}
 """The number that stands for each symbol while a program is made: primes that are no other size."""
@@ -159,24 +160,11 @@ class Compiled:
         rows = contexts.reshape(threads, CONTEXT_SLOTS)
         rows[:, CONTEXT.index("sizes")] = sizes.ctypes.data
         tables = [_pointers(arrays) for arrays in (taken, outputs, self.weights)]
-        kinds = [ctypes.c_void_p] * 5 + [ctypes.c_int64] * 2
-        function = ctypes.CFUNCTYPE(None, *kinds)(self.library.address(self.launch.callee_name))
-        barrier = threading.Barrier(threads)
-        wait = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: barrier.wait() and None)
-        rows[:, CONTEXT.index("barrier")] = ctypes.cast(wait, ctypes.c_void_p).value
-
-        def work(thread: int) -> None:
-            context = contexts.ctypes.data + thread * LINE
-            function(context, *map(ctypes.addressof, tables), arena.ctypes.data, thread, threads)
-
-        started = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
-        if threads == 1:
-            work(0)
-        else:
-            for each in started:
-                each.start()
-            for each in started:
-                each.join()
+        function = _SEGMENT(self.library.address(self.launch.callee_name))
+        turns = Turns(range(threads))
+        rows[0, CONTEXT.index("launch")] = turns.address if threads > 1 else 0
+        rows[0, CONTEXT.index("shares")] = threads
+        function(contexts.ctypes.data, *map(ctypes.addressof, tables), arena.ctypes.data)
         assert not rows[:, 0].any()
         made: dict[SSAValue, Array] = dict(zip(self.launch.res, outputs, strict=True))
         last = self.main.body.block.last_op

@@ -234,6 +234,76 @@ def test_a_division_by_zero_stays() -> None:
     assert computing(fold(make, x=sample(0, *IMAGE))) == ["conv", "div"]
 
 
+FINITE = np.array([[0, 0, 0, 0], [1, -1, 2, 0], [-3, 1, 0, 0]], np.float32)
+
+
+def scaled(*vector: float) -> Producer:
+    """A product whose columns are divided by constants."""
+
+    def make(g: GraphBuilder, x: SSAValue) -> SSAValue:
+        value = matmul(g, x, transpose_b=False)
+        return g.op(nn.DivOp, [value, g.weight(np.array(vector, np.float32))])
+
+    return make
+
+
+def large(dtype: type[Any], weight: float, *scales: float) -> Producer:
+    """A product with large weights whose columns are multiplied by constants, in turn."""
+
+    def make(g: GraphBuilder, x: SSAValue) -> SSAValue:
+        w = np.full((4, 2), weight, dtype)
+        w[1] = 0
+        value = g.op(nn.FcOp, [x, g.weight(w), g.weight(np.ones(2, dtype))], transpose_w=False)
+        for scale in scales:
+            value = g.op(nn.MulOp, [value, g.weight(np.array([scale, 1], dtype))])
+        return value
+
+    return make
+
+
+def normalized(host: bool, **values: float) -> Producer:
+    """A batch normalization with these parameters in the first channel."""
+
+    def make(g: GraphBuilder, x: SSAValue) -> SSAValue:
+        if host:
+            x = matmul(g, x, transpose_b=False)
+        channels = shape_of(x)[1]
+        parameters = {"scale": 1.0, "bias": 0.5, "mean": 0.0, "variance": 1.0}
+        vectors = [np.full(channels, value, np.float32) for value in parameters.values()]
+        for name, value in values.items():
+            vectors[[*parameters].index(name)][0] = value
+        return g.op(nn.BatchNormOp, [x, *map(g.weight, vectors)], epsilon=0.0)
+
+    return make
+
+
+OVERFLOWS: dict[str, tuple[Producer, Array]] = {
+    "a division by 0": (scaled(1, 0, 2, 1, 1, 1), FINITE),
+    "a division by numbers that are nearly 0": (scaled(1, 1e-44, 2, 1, 1, 1), FINITE),
+    "a large scale of large weights": (large(np.float32, 1e30, 1e10), FINITE),
+    "scales that are large together": (large(np.float32, 1e20, 1e10, 1e10), FINITE),
+    "a large scale of f16": (large(np.float16, 300, 300), FINITE.astype(np.float16)),
+    "an infinite scale": (large(np.float32, 1, np.inf), FINITE),
+    "no variance": (normalized(True, variance=0.0), FINITE),
+    "a large scale and a large mean": (
+        normalized(False, scale=1e20, mean=1e20), np.full((2, 2), 1e20, np.float32)
+    ),
+    "no variance, before which is nothing": (normalized(False, variance=0.0), FINITE + 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OVERFLOWS)
+def test_parameters_stay_finite(name: str) -> None:
+    """Infinite ones would give NaN for zeros of the input."""
+    make, x = OVERFLOWS[name]
+    fold(lambda g: make(g, g.inputs["x"]), x=x)
+
+
+def test_a_scale_that_fits_is_folded_before_one_that_does_not() -> None:
+    make = large(np.float32, 1e20, 1e10, 1e10)
+    assert computing(fold(lambda g: make(g, g.inputs["x"]), x=FINITE)) == ["fc", "mul"]
+
+
 def test_integers_stay() -> None:
     def make(g: GraphBuilder) -> SSAValue:
         product = g.op(

@@ -19,9 +19,9 @@ from tessella.dialects.graph import CompileContext
 from tessella.dialects.layout import Layout, Piece, pack, unpack
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, placed, precision_of
-from tessella.dialects.tile import ContractOp, KernelOp, ReturnOp
+from tessella.dialects.tile import ContractOp, Index, KernelOp, ReturnOp
 from tessella.dialects.tile.flat import layout_of
-from tessella.dialects.tile.split import unreadable
+from tessella.dialects.tile.split import _stretches, unreadable
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
@@ -60,6 +60,12 @@ def random_digits(random: Random, rank: int) -> Layout:
         pieces.append(Piece(dim, div=steps[0]))
         pieces += [Piece(dim, b, a // b) for a, b in pairwise(steps)]
     return Layout("packed", tuple(random.sample(pieces, len(pieces))))
+
+
+def test_a_digit_of_one_value_is_no_index() -> None:
+    (stretch,) = _stretches(Index("i", 4), (4,))
+    assert [(index.name, index.range) for index in stretch.indices] == [("i_1", 4)]
+    assert str(stretch.value) == "i_1"
 
 
 def set_layout(value: SSAValue, layout: Layout) -> None:
@@ -121,9 +127,10 @@ def test_any_statement_on_digits(target: Target, random: Random) -> None:
     wanted = reference.run(op, arguments, drawn.before)
     for value in (*values, op.res):
         if shape_of(value) and random.random() < 0.6:
-            set_layout(value, random_digits(random, len(shape_of(value))))
+            layout = random_digits(random, len(shape_of(value)))
             if op.init is not None and value is op.res:
-                set_layout(op.init, layout_of(value))
+                set_layout(op.init, layout)
+            set_layout(value, layout)
     kernel.update_type()
     assume(unreadable(op) is None)
     note(str(module))

@@ -18,41 +18,58 @@ COUNT = 4096
 """Numbers in the input and the output of each segment."""
 
 _HEAD = (
-    'define void @"$NAME"(ptr %context, ptr %inputs, ptr %outputs, ptr %weights, ptr %arena, '
-    "i64 %thread, i64 %threads) #0 {"
+    'define void @"$NAME"(ptr %contexts, ptr %inputs, ptr %outputs, ptr %weights, ptr %arena) #0 {'
 )
-_BARRIER = """
-define internal void @meet(ptr %context, i64 %threads) #0 {
+_LAUNCH = """
+define internal void @launch(ptr %contexts, ptr %phase, ptr %args) #0 {
 entry:
-  %several = icmp sgt i64 %threads, 1
-  br i1 %several, label %call, label %end
-call:
-  %slot = getelementptr i64, ptr %context, i64 1
-  %barrier = load ptr, ptr %slot
-  call void %barrier(ptr %context)
-  br label %end
-end:
+  %slot = getelementptr i64, ptr %contexts, i64 1
+  %function = load ptr, ptr %slot
+  %alone = icmp eq ptr %function, null
+  br i1 %alone, label %here, label %together
+here:
+  call void %phase(ptr %args, i64 0, i64 1)
+  ret void
+together:
+  call void %function(ptr %contexts, ptr %phase, ptr %args)
   ret void
 }
 """
 
+LAUNCH_SUM = "@launch(ptr %contexts, ptr @sum, ptr %args)"
 SUMS = """
 entry:
+  %args = alloca [2 x ptr]
+  %to.at = getelementptr ptr, ptr %args, i64 1
   %x = load ptr, ptr %inputs
   %y = load ptr, ptr %outputs
   br label %round
 round:
-  %r = phi i64 [ 0, %entry ], [ %r1, %met ]
-  %from = phi ptr [ %x, %entry ], [ %to, %met ]
+  %r = phi i64 [ 0, %entry ], [ %r1, %round ]
+  %from = phi ptr [ %x, %entry ], [ %to, %round ]
   %odd = and i64 %r, 1
   %is.odd = icmp ne i64 %odd, 0
   %to = select i1 %is.odd, ptr %y, ptr %arena
-  %first = call i64 @part(i64 %thread, i64 %threads)
-  %next = add i64 %thread, 1
-  %last = call i64 @part(i64 %next, i64 %threads)
+  store ptr %from, ptr %args
+  store ptr %to, ptr %to.at
+  call void $LAUNCH
+  %r1 = add i64 %r, 1
+  %again = icmp slt i64 %r1, $ROUNDS
+  br i1 %again, label %round, label %end
+end:
+  ret void
+}
+define internal void @sum(ptr %args, i64 %share, i64 %shares) #0 {
+entry:
+  %to.at = getelementptr ptr, ptr %args, i64 1
+  %from = load ptr, ptr %args
+  %to = load ptr, ptr %to.at
+  %first = call i64 @part(i64 %share, i64 %shares)
+  %next = add i64 %share, 1
+  %last = call i64 @part(i64 %next, i64 %shares)
   br label %head
 head:
-  %i = phi i64 [ %first, %round ], [ %i1, %body ]
+  %i = phi i64 [ %first, %entry ], [ %i1, %body ]
   %more = icmp slt i64 %i, %last
   br i1 %more, label %body, label %done
 body:
@@ -68,44 +85,52 @@ body:
   store i64 %d, ptr %d.at
   br label %head
 done:
-  call void @meet(ptr %context, i64 %threads)
-  br label %met
-met:
-  %r1 = add i64 %r, 1
-  %again = icmp slt i64 %r1, $ROUNDS
-  br i1 %again, label %round, label %end
-end:
   ret void
 }
-define internal i64 @part(i64 %thread, i64 %threads) #0 {
-  %a = mul i64 %thread, 4096
-  %b = sdiv i64 %a, %threads
+define internal i64 @part(i64 %share, i64 %shares) #0 {
+  %a = mul i64 %share, 4096
+  %b = sdiv i64 %a, %shares
   ret i64 %b
 }
 """
-"""Each thread computes its part of ``a[i] = 3 a[i] + a[i + 1]``, so many times; between, they
-meet."""
+"""Each share is a part of ``a[i] = 3 a[i] + a[i + 1]``, in as many phases as there are rounds."""
 
-NOBODY_FAILS, FAILS = -1, 3
 CHECK = """
 entry:
+  %args = alloca [3 x ptr]
+  %x.at = getelementptr ptr, ptr %args, i64 1
+  %y.at = getelementptr ptr, ptr %args, i64 2
   %x = load ptr, ptr %inputs
-  %at = getelementptr i64, ptr %x, i64 %thread
+  %y = load ptr, ptr %outputs
+  store ptr %contexts, ptr %args
+  store ptr %x, ptr %x.at
+  store ptr %y, ptr %y.at
+  call void @launch(ptr %contexts, ptr @look, ptr %args)
+  ret void
+}
+define internal void @look(ptr %args, i64 %share, i64 %shares) #0 {
+entry:
+  %x.at = getelementptr ptr, ptr %args, i64 1
+  %y.at = getelementptr ptr, ptr %args, i64 2
+  %contexts = load ptr, ptr %args
+  %x = load ptr, ptr %x.at
+  %y = load ptr, ptr %y.at
+  %at = getelementptr i64, ptr %x, i64 %share
   %code = load i64, ptr %at
+  %place = getelementptr i64, ptr %y, i64 %share
+  store i64 %shares, ptr %place
   %good = icmp eq i64 %code, 0
   br i1 %good, label %end, label %bad
 bad:
+  %offset = mul i64 %share, 128
+  %context = getelementptr i8, ptr %contexts, i64 %offset
   store i64 %code, ptr %context
   br label %end
 end:
-  call void @meet(ptr %context, i64 %threads)
-  %y = load ptr, ptr %outputs
-  %y.at = getelementptr i64, ptr %y, i64 %thread
-  store i64 %threads, ptr %y.at
   ret void
 }
 """
-"""Thread `t` fails with the status ``x[t]``, and tells the number of threads in ``y[t]``."""
+"""Share `t` fails with the status ``x[t]``, and tells the number of shares in ``y[t]``."""
 
 
 def compiled(bodies: Mapping[str, str]) -> Library:
@@ -122,7 +147,7 @@ def image(target: targets.Target, name: str, body: str) -> bytes:
 
 def _text(target: targets.Target, name: str, body: str) -> str:
     head = _HEAD.replace("$NAME", name)
-    return module_text(target, [head, *body.splitlines(), *_BARRIER.splitlines()])
+    return module_text(target, [head, *body.splitlines(), *_LAUNCH.splitlines()])
 
 
 def program(library: Library, *names: str, shared: bool = True, brief: bool = False) -> Program:
@@ -135,9 +160,9 @@ def program(library: Library, *names: str, shared: bool = True, brief: bool = Fa
     return Program(1, tuple(steps), (len(steps),), {}, [], {4: ["four"], 6: ["six"]}, library)
 
 
-def sums(rounds: int) -> str:
+def sums(rounds: int, launch: str = LAUNCH_SUM) -> str:
     """The body of SUMS with so many rounds, an even number."""
-    return SUMS.replace("$ROUNDS", str(rounds))
+    return SUMS.replace("$ROUNDS", str(rounds)).replace("$LAUNCH", launch)
 
 
 def summed(x: np.ndarray, rounds: int) -> np.ndarray:

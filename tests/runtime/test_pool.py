@@ -23,7 +23,7 @@ def library() -> Library:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 8])
 def test_any_number_of_threads(library: Library, threads: int) -> None:
-    """They meet often, and each reads what its neighbour has written."""
+    """There are many phases, in which each reads what its neighbour has written."""
     several = program(library, "few", "many", "few")
     for _ in range(5):
         (y,) = several.run([X], threads)
@@ -46,7 +46,7 @@ def test_more_threads_than_cores(library: Library) -> None:
     [([0, 5, 0], "four"), ([7, 0, 0], "six"), ([0, 7, 5], "four"), ([7, 5, 5], "four")],
 )
 def test_a_failed_check_of_one_thread(library: Library, codes: list[int], node: str) -> None:
-    """The one with the smallest code is reported, whichever thread it is in; the next call is not
+    """The one with the smallest code is reported, whichever share it is in; the next call is not
     affected."""
     checks, x = program(library, "check"), np.zeros(COUNT, np.int64)
     x[:3] = codes
@@ -58,7 +58,7 @@ def test_a_failed_check_of_one_thread(library: Library, codes: list[int], node: 
 
 
 def test_callers_that_come_at_once(library: Library, request: pytest.FixtureRequest) -> None:
-    """Eight threads call two programs: one has the pool, the others are alone, all are right."""
+    """Eight threads call two programs, more than can compute at once: all are right."""
     seconds = 10 if request.config.getoption("--slow") else 1
     programs = [program(library, "many", "few"), program(library, "few", "few", "few")]
     wants = [summed(X, 204), summed(X, 12)]

@@ -13,19 +13,35 @@ from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
 from tessella.driver.explain import explain
 from tessella.driver.options import Options
-from tessella.driver.stages import ARTIFACT, IR_STAGES
+from tessella.driver.stages import ARTIFACT, IR_STAGES, stage_of
 from tessella.frontends.compile import open_source
 from tessella.runtime.explain_types import Entry
 from tessella.runtime.loaded import load
-from tessella.support.errors import OptionError, UnknownValueError, Unsupported, UnsupportedError
+from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
-    check_nothing_to_compile,
     options_of,
     shapes_of,
     values_of,
+)
+from tessella.tools.commands.useless import COMPILED, Useless, is_artifact
+
+USELESS = (
+    COMPILED,
+    Useless(
+        ("shape", "value"),
+        is_artifact,
+        "of an artifact, only its bytes are checked",
+        "`tessella check MODEL` checks the model that it was made of",
+    ),
+    Useless(
+        ("shape", "value"),
+        lambda args: stage_of(args.model) is not None,
+        "a stage was made for its shapes and values",
+        "give these options to `tessella compile`, which wrote it",
+    ),
 )
 
 
@@ -77,19 +93,12 @@ def run(args: argparse.Namespace) -> int:
     artifact that is damaged.
     """
     if Path(args.model).suffix == ARTIFACT:
-        _check_artifact(args)
+        load(args.model).check()
         print(json.dumps({"whole": True}) if args.json else "whole")
         return 0
     found = _checked(args)
     print(found.json() if args.json else "\n".join(found.lines()))
     return int(bool(found.issues))
-
-
-def _check_artifact(args: argparse.Namespace) -> None:
-    check_nothing_to_compile(args)
-    if args.shape or args.value:
-        raise OptionError("--shape and --value are of models, not of artifacts", where=args.model)
-    load(args.model).check()
 
 
 def _checked(args: argparse.Namespace) -> _Checked:

@@ -35,35 +35,35 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 
 // CHECK:      ; segment_0
 // CHECK:      target triple = "aarch64-unknown-linux-gnu"
-// CHECK-NEXT: define void @"segment_0"(ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, ptr noundef %weights, ptr noundef align 64 %arena, i64 %thread, i64 %threads) #0 {
-// CHECK-NEXT: entry:
-// CHECK-NEXT:   [[O:%.*]] = mul nuw i64 %thread, 64
-// CHECK-NEXT:   [[P:%.*]] = add nuw i64 [[O]], 128
-// CHECK-NEXT:   %private = getelementptr inbounds i8, ptr %arena, i64 [[P]]
-// CHECK-NEXT:   call void @"segment_0.body"(ptr noundef %context, ptr noundef %inputs, ptr noundef %outputs, ptr noundef %weights, ptr noundef align 64 %arena, ptr noundef align 64 %private, i64 %thread, i64 %threads)
+// CHECK-NEXT: define void @"segment_0"(ptr noundef %contexts, ptr noundef %inputs, ptr noundef %outputs, ptr noundef %weights, ptr noundef align 64 %arena) #0 {
+// CHECK:        [[P:%.*]] = getelementptr inbounds i8, ptr %arena, i64 128
+// CHECK:        store ptr [[P]], ptr
+// CHECK:        store i64 64, ptr
+// CHECK:        call void @"segment_0.body"(ptr
 // CHECK-NEXT:   ret void
-// CHECK:      define void @"segment_0.body"(ptr noundef %context, {{.*}}) #0 {
-// CHECK-NEXT: entry:
-// CHECK-NEXT:   %buffers = alloca [4 x ptr], align 8
-// CHECK-NEXT:   store ptr %context, ptr %buffers, align 8
-// CHECK:        [[W:%.*]] = getelementptr inbounds ptr, ptr %weights, i64 0
-// CHECK-NEXT:   = load ptr, ptr [[W]], align 8
-// CHECK-NEXT:   [[V:%.*]] = getelementptr inbounds ptr, ptr %weights, i64 1
+
+// What is before the barrier is a phase. Share 0 runs @k alone.
+// CHECK:      define internal void @"phase.0"(ptr %args, i64 %share, i64 %shares) noinline #0 {
+// CHECK:        %context.offset = mul nuw i64 %share, 128
+// CHECK:        %private.offset = mul nuw i64 %share, %stride
+// CHECK-NEXT:   %private = getelementptr inbounds i8, ptr %privates, i64 %private.offset
+// CHECK:        [[V:%.*]] = getelementptr inbounds ptr, ptr %weights, i64 1
 // CHECK-NEXT:   = load ptr, ptr [[V]], align 8
 // CHECK-NEXT:   getelementptr inbounds i8, ptr %arena, i64 64
-
-// The first thread runs @k alone.
-// CHECK:        [[ALONE:%.*]] = icmp eq i64 %thread, 0
+// CHECK:        store ptr %context, ptr %buffers, align 8
+// CHECK:        [[ALONE:%.*]] = icmp eq i64 %share, 0
 // CHECK-NEXT:   br i1 [[ALONE]]
-// CHECK:        call void @"k"(ptr %buffers, i64 %thread, i64 %threads)
+// CHECK:        call void @"k"(ptr %buffers, i64 %share, i64 %shares)
+// CHECK:        ret void
 
-// One thread needs no barrier.
-// CHECK:        [[SEVERAL:%.*]] = icmp ugt i64 %threads, 1
-// CHECK-NEXT:   br i1 [[SEVERAL]]
-// CHECK:        [[SLOT:%.*]] = getelementptr inbounds i64, ptr %context, i64 1
-// CHECK-NEXT:   [[WAIT:%.*]] = load ptr, ptr [[SLOT]], align 8
-// CHECK-NEXT:   call void [[WAIT]](ptr %context)
+// CHECK:      define internal void @"phase.1"(ptr %args, i64 %share, i64 %shares) noinline #0 {
 // CHECK:        getelementptr inbounds i8, ptr %private, i64 0
-// CHECK:        call void @"shared"(ptr %buffers, i64 %thread, i64 %threads)
+// CHECK:        call void @"shared"(ptr %buffers, i64 %share, i64 %shares)
+// CHECK-NEXT:   ret void
+
+// A phase in which nothing is divided has one share.
+// CHECK:      define void @"segment_0.body"(ptr %args) #0 {
+// CHECK:        call void @"phase.0"(ptr %args, i64 0, i64 1)
+// CHECK-NEXT:   call void @launch(ptr %args, ptr @"phase.1")
 // CHECK-NEXT:   ret void
 // CHECK:      declare void @"k"(ptr, i64, i64) nounwind

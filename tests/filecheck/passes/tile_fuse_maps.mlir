@@ -340,10 +340,10 @@ tile.kernel @chain(%a: tensor<4x3x2xf32>, %b: tensor<6xf32>, %c: tensor<4x6xf32>
 // Not where one of them holds a default, or what one wrote is read.
 
 // CHECK-LABEL: tile.kernel @broken_chains
-// CHECK-COUNT-6: tile.contract
+// CHECK-COUNT-7: tile.contract
 // CHECK-NOT:     tile.contract
 // CHECK:         tile.return
-tile.kernel @broken_chains(%a: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+tile.kernel @broken_chains(%a: tensor<2xf32>) -> (tensor<4xf32>, tensor<f32>, tensor<4xf32>) {
   %e = tile.empty : tensor<4xf32>
   %r1 = tile.contract = [i: 2] (%a[i - 1]) init %e -> [i] default 2.0 : f32 {
   ^bb0(%x: f32):
@@ -363,6 +363,10 @@ tile.kernel @broken_chains(%a: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>, 
   ^bb0(%x: f32):
     tile.yield %x : f32
   } : tensor<4xf32>
+  %sum = tile.contract + [| i: 4] (%r4[i]) -> [] {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  } : tensor<f32>
   %r5 = tile.contract = [i: 2] (%a[i]) init %r4 -> [i + 2] {
   ^bb0(%x: f32):
     tile.yield %x : f32
@@ -372,7 +376,7 @@ tile.kernel @broken_chains(%a: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>, 
     %p = math.exp %x : f32
     tile.yield %p : f32
   } : tensor<4xf32>
-  tile.return %r3, %r4, %r6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  tile.return %r3, %sum, %r6 : tensor<4xf32>, tensor<f32>, tensor<4xf32>
 }
 
 // -----

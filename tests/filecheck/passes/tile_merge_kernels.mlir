@@ -161,3 +161,123 @@ tile.segment @strips(%x: tensor<64x512x64xf32>, %w: tensor<64x64xf32>) -> (tenso
   %r = tile.call @transpose_2(%s) : tensor<64x512x64xf32>
   tile.return %r : tensor<64x512x64xf32>
 }
+
+// -----
+
+// A kernel that is tried and given up says nothing about the next one, which would have the same name.
+
+// CHECK-LABEL: tile.kernel @first_second_4(%x: tensor<1000000xf32>) -> (tensor<f32>, tensor<f32>)
+// CHECK-LABEL: tile.segment @apart
+// CHECK-NEXT:    tile.call @first_0
+// CHECK-NEXT:    tile.call @second_1
+// CHECK-LABEL: tile.segment @together
+// CHECK-NEXT:    tile.call @first_second_4
+// CHECK-NEXT:    tile.return
+tile.kernel @first_0(%x: tensor<1000000xf32>) -> (tensor<f32>) attributes {code = 0 : i64} {
+  %s = tile.contract > [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.kernel @second_1(%x: tensor<1000000xf32>, %m: tensor<f32>) -> (tensor<f32>) attributes {code = 1 : i64} {
+  %s = tile.contract + [ | i: 1000000] (%x[i], %m[]) -> [] {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.subf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.kernel @first_2(%x: tensor<1000000xf32>) -> (tensor<f32>) attributes {code = 2 : i64} {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.kernel @second_3(%x: tensor<1000000xf32>) -> (tensor<f32>) attributes {code = 3 : i64} {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    %b = arith.mulf %a, %a : f32
+    tile.yield %b : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.segment @apart(%x: tensor<1000000xf32>) -> (tensor<f32>) {
+  %m = tile.call @first_0(%x) : tensor<f32>
+  %s = tile.call @second_1(%x, %m) : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.segment @together(%x: tensor<1000000xf32>) -> (tensor<f32>, tensor<f32>) {
+  %s = tile.call @first_2(%x) : tensor<f32>
+  %q = tile.call @second_3(%x) : tensor<f32>
+  tile.return %s, %q : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A dimension of 1 that is read beyond: only one of three points counts, which no access without the dimension says.
+
+// CHECK-LABEL: tile.segment @beyond
+// CHECK-NEXT:    tile.call @residuals_0
+// CHECK:         tile.call @product_1
+tile.kernel @residuals_0(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<40000xf32>) attributes {code = 0 : i64} {
+  %r = tile.contract + [m: 40000 | k: 64] (%x[m, k], %w[k]) -> [m] {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<40000xf32>
+  tile.return %r : tensor<40000xf32>
+}
+tile.kernel @product_1(%x: tensor<40000x64xf32>, %r: tensor<40000x1xf32>) -> (tensor<64xf32>) attributes {code = 1 : i64} {
+  %g = tile.contract + [m: 64 | k: 40000, j: 3] (%x[k, m], %r[k, j - 1]) -> [m] {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<64xf32>
+  tile.return %g : tensor<64xf32>
+}
+tile.segment @beyond(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<64xf32>) {
+  %r = tile.call @residuals_0(%x, %w) : tensor<40000xf32>
+  %v = tile.view %r : tensor<40000xf32> -> tensor<40000x1xf32>
+  %g = tile.call @product_1(%x, %v) : tensor<64xf32>
+  tile.return %g : tensor<64xf32>
+}
+
+// -----
+
+// The name is a new one.
+
+// CHECK:         tile.kernel @total_square_1(%x: tensor<1000000xf32>) -> (tensor<f32>, tensor<f32>)
+// CHECK:         tile.kernel @total_square_0(%x: tensor<4xf32>)
+// CHECK-LABEL: tile.segment @named
+// CHECK-NEXT:    tile.call @total_square_1(%x)
+// CHECK-NEXT:    tile.call @total_square_0(%y)
+tile.kernel @total(%x: tensor<1000000xf32>) -> (tensor<f32>) {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.kernel @square(%x: tensor<1000000xf32>) -> (tensor<f32>) {
+  %s = tile.contract + [ | i: 1000000] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    %b = arith.mulf %a, %a : f32
+    tile.yield %b : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.kernel @total_square_0(%x: tensor<4xf32>) -> (tensor<f32>) {
+  %s = tile.contract + [ | i: 4] (%x[i]) -> [] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<f32>
+  tile.return %s : tensor<f32>
+}
+tile.segment @named(%x: tensor<1000000xf32>, %y: tensor<4xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %s = tile.call @total(%x) : tensor<f32>
+  %q = tile.call @square(%x) : tensor<f32>
+  %t = tile.call @total_square_0(%y) : tensor<f32>
+  tile.return %s, %q, %t : tensor<f32>, tensor<f32>, tensor<f32>
+}

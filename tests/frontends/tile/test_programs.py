@@ -347,3 +347,16 @@ def stretched(x: Array, target: str | None) -> Array:
 @pytest.mark.parametrize("size", [1, 4, 16, 33])
 def test_every_vector_width(size: int, target: str) -> None:
     stretched(numbers(size), target)
+
+
+def test_a_diagonal_of_what_steps_write() -> None:
+    """A step writes rows of T, of which each one is read at another column."""
+    a = numbers(400, 403)
+    program = """
+        function (A[N, M]) -> (D) {
+            T[i, j : N, N] = +(A[i, j + k]), k < 4;
+            D[i : N] = +(T[i, N - 1 - i]);
+        }"""
+    t = sum(a[:, k : k + 400] for k in range(4))
+    rows = np.arange(400)
+    same(run(program, a), t[rows, 399 - rows])

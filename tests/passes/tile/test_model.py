@@ -74,6 +74,11 @@ def test_arithmetic_of_whole_tiles() -> None:
     assert found.arithmetic == 64 * (48 / 8) * 20 / 2
 
 
+def test_the_last_product_and_the_sum_are_one_operation() -> None:
+    inputs = [("[i, k]", "64x20"), ("[k]", "20"), ("[i]", "64")]
+    assert model(contraction("i: 64 | k: 20", inputs, ("[i]", "64"))).ops == 2.0
+
+
 def test_arithmetic_of_rest_tiles() -> None:
     """Of 7 rows, a tile of 4 and one of 3; of 19 columns, 2 vectors and one, partly empty."""
     found = model(product(7, 19, 20)).estimate(tiled())

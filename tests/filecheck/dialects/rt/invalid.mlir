@@ -17,6 +17,20 @@ rt.prefetch %b[%i] {level = 3 : i64} : memref<16xf32>
 
 // -----
 
+rt.kernel @k(%a: memref<16xf32>) outs(%c: memref<16xf32>) scratch(%t: memref<16xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<any>, #rt.part<any>, #rt.part<own>]} {
+  rt.return
+}
+// expected-error@+1 {{a barrier lies between uses of memory that shares have for themselves}}
+rt.segment @s(%a: memref<16xf32>) outs(%c: memref<16xf32>) threads(%thread, %threads) attributes {private_bytes = 64 : i64} {
+  %t = rt.arena 0 {private} : memref<16xf32>
+  rt.call @k(%a) outs(%c) scratch(%t) threads(%thread, %threads)
+  rt.barrier %threads
+  rt.call @k(%a) outs(%c) scratch(%t) threads(%thread, %threads)
+  rt.return
+}
+
+// -----
+
 %c = "test.op"() : () -> memref<2xi1>
 // expected-error@+2 {{memref<1xi1>}}
 rt.stop %c : memref<2xi1>

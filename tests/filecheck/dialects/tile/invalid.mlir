@@ -242,3 +242,204 @@ tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32, #digits>) {
 ^bb0(%v: i4):
   tile.yield %v : i4
 } : tensor<8xi4>
+
+// -----
+
+// A statement writes into the buffer of its init, which is lost.
+
+// expected-error@+1 {{%r is used after a statement has written over it as its init; read the result of that statement, or a copy made before}}
+tile.kernel @read_later(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %e = tile.empty : tensor<4xf32>
+  %r = tile.contract = [i: 2] (%x[i]) init %e -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %s = tile.contract = [i: 2] (%x[i]) init %r -> [i + 2] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %t = tile.contract = [i: 4] (%r[i]) -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %s, %t : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Also by number, in the body of a later statement,
+
+// expected-error@+1 {{%r is used after a statement has written over it as its init}}
+tile.kernel @extracted(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
+  %e = tile.empty : tensor<4xf32>
+  %r = tile.contract = [i: 2] (%x[i]) init %e -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %s = tile.contract = [i: 2] (%x[i]) init %r -> [i + 2] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %t = tile.contract = [i: 2] () -> [i] {
+    %i = tile.index "i"
+    %v = tile.extract %r[%i] : tensor<4xf32> -> f32
+    tile.yield %v : f32
+  } : tensor<2xf32>
+  tile.return %s, %t : tensor<4xf32>, tensor<2xf32>
+}
+
+// -----
+
+// by the statement itself, whose points have no order,
+
+// expected-error@+1 {{%r is used after a statement has written over it as its init}}
+tile.kernel @itself(%x: tensor<4xf32>) -> (tensor<4xf32>) {
+  %r = tile.contract = [i: 4] (%x[i]) -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %s = tile.contract = [i: 4] (%r[3 - i]) init %r -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %s : tensor<4xf32>
+}
+
+// -----
+
+// as the init of two statements,
+
+// expected-error@+1 {{%e is used after a statement has written over it as its init}}
+tile.kernel @two(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %e = tile.empty : tensor<4xf32>
+  %r = tile.contract = [i: 2] (%x[i]) init %e -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %s = tile.contract = [i: 2] (%x[i]) init %e -> [i + 2] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %r, %s : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// or as a result.
+
+// expected-error@+1 {{%r is used after a statement has written over it as its init}}
+tile.kernel @returned(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %r = tile.contract = [i: 4] (%x[i]) -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %s = tile.contract = [i: 2] (%x[i]) init %r -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %r, %s : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{expected an init that the kernel makes, found its argument %x}}
+tile.kernel @argument(%x: tensor<4xf32>) -> (tensor<4xf32>) {
+  %r = tile.contract = [i: 2] (%x[i + 2]) init %x -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %r : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{expected an init of the result's type tensor<8xf32>, found tensor<4xf32>}}
+tile.kernel @larger(%x: tensor<4xf32>) -> (tensor<8xf32>) {
+  %e = tile.empty : tensor<4xf32>
+  %r = tile.contract = [i: 4] (%x[i]) init %e -> [i + 4] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8xf32>
+  tile.return %r : tensor<8xf32>
+}
+
+// -----
+
+// What is read before is read in time.
+
+tile.kernel @read_before(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %e = tile.empty : tensor<4xf32>
+  %r = tile.contract = [i: 2] (%x[i]) init %e -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %t = tile.contract = [i: 4] (%r[i]) -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %s = tile.contract = [i: 2] (%x[i]) init %r -> [i + 2] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %s, %t : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// What a point holds that reads outside of a tensor, or that is left out.
+
+%x = "test.op"() : () -> tensor<3xf32>
+// expected-error@+1 {{expected a default of an assignment with points that leave an operand, or that a constraint leaves out}}
+%0 = tile.contract = [a: 3] (%x[a - 1]) -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3xf32>
+// expected-error@+1 {{expected a default of an assignment with points that leave an operand, or that a constraint leaves out}}
+%0 = tile.contract = [a: 3] (%x[a]) -> [a] where [a < 2] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3xf32>
+// expected-error@+1 {{expected a default of f32, which the body yields, found 1.000000e+00 : f64}}
+%0 = tile.contract = [a: 3] (%x[a - 1]) -> [a] default 1.0 : f64 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{a default belongs to an assignment}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] default 1.0 : f32 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{tile.index: b is read after the reduction over it}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) post () -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+}, {
+^bb0(%v: f32):
+  %b = tile.index "b"
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{[a] is written for each value of b, which is not reduced}}
+%0 = tile.contract = [a: 3, b: 10] (%x[a, b]) -> [a] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>

@@ -1,0 +1,157 @@
+"""The operations of a phase: calls of kernels, loops within it, copies.
+
+What is not divided between threads belongs to share 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+
+from xdsl.dialects import memref
+from xdsl.ir import Operation
+
+from tessella.codegen.emit_scan import scan
+from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
+from tessella.codegen.sizes import size_value
+from tessella.codegen.stamps import write
+from tessella.codegen.watch import FIND_FAILED, WATCH, find_failed_text, watch_text
+from tessella.codegen.writer import Handler, Writer
+from tessella.dialects import rt
+from tessella.runtime.events import END
+from tessella.support.errors import InternalError, InvalidModelError
+
+SHARE, SHARES = Value(I64, "%share"), Value(I64, "%shares")
+_ONLY = constant(I64, 0), constant(I64, 1)
+
+
+@contextmanager
+def alone(w: Writer) -> Generator[None]:
+    """Guard what is written meanwhile, which belongs to share 0."""
+    first, done = w.label("first"), w.label("done")
+    is_first = w.compare("icmp eq", SHARE, constant(I64, 0))
+    w.line(f"br {is_first.typed}, label %{first}, label %{done}")
+    w.start(first)
+    yield
+    w.line(f"br label %{done}")
+    w.start(done)
+
+
+def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
+    """Stamp the end of a share: from then on its thread waits, or does something else."""
+    if not w.version:
+        return
+    number = END if barrier is None else w.stamps[barrier]
+    stamped, done = w.label("stamped"), w.label("done")
+    # without others, share 0 goes on at once
+    least = (SHARE, 1) if barrier is None else (SHARES, 2)
+    is_stamped = w.compare("icmp uge", least[0], constant(I64, least[1]))
+    w.line(f"br {is_stamped.typed}, label %{stamped}, label %{done}")
+    w.start(stamped)
+    w.line(write(number))
+    w.line(f"br label %{done}")
+    w.start(done)
+
+
+def _stamp(w: Writer, op: Operation) -> None:
+    """Stamp the beginning of an operation."""
+    if w.version:
+        w.line(write(w.stamps[op]))
+
+
+def _arena(w: Writer, op: Operation) -> None:
+    assert isinstance(op, rt.ArenaOp)
+    memory = "%arena" if op.private is None else "%private"
+    w.buffers[op.res] = w.gep(memory, "i8", size_value(w, op.extent[0]))
+
+
+def _weight(w: Writer, op: Operation) -> None:
+    assert isinstance(op, rt.WeightOp)
+    if op.slot is None:
+        raise InvalidModelError(
+            f"the weight @{op.weight_name} has no slot", hint="plan-weights chooses it"
+        )
+    w.load_pointer(op.res, "%weights", op.slot.value.data)
+
+
+def _call(w: Writer, op: Operation) -> None:
+    assert isinstance(op, rt.CallOp)
+    with nullcontext() if op.callee_name in w.divided else alone(w):
+        _stamp(w, op)
+        _call_kernel(w, op)
+
+
+def _call_kernel(w: Writer, op: rt.CallOp) -> None:
+    name = quote(op.callee_name)
+    for index in range(len(op.buffers)):
+        slot = w.gep("%buffers", "ptr", constant(I64, index + 1))
+        w.line(f"store ptr {w.buffer(op, index)}, ptr {slot}, align 8")
+    share, shares = (w.values[value].typed for value in (op.thread, op.threads))
+    w.line(f"call void @{name}(ptr %buffers, {share}, {shares})")
+    w.helpers[name] = f"declare void @{name}(ptr, i64, i64) nounwind"
+
+
+def _scan(w: Writer, op: Operation) -> None:
+    assert isinstance(op, rt.ScanOp)
+    if op.callee_name in w.divided:
+        scan(w, op, (SHARE, SHARES))
+        return
+    with alone(w):
+        if op.loop.conditional and op.steps != 1:
+            # a check that failed in another share ends the loop, too
+            _find_failed(w)
+        scan(w, op, _ONLY)
+
+
+def _find_failed(w: Writer) -> None:
+    w.helpers[FIND_FAILED] = find_failed_text()
+    w.line(f"call void @{FIND_FAILED}(ptr %context)")
+
+
+def _stop(w: Writer, op: Operation) -> None:
+    with alone(w):
+        _find_failed(w)
+        failed, done = w.label("failed"), w.label("done")
+        status = w.push(I64, "load i64, ptr %context, align 8")
+        succeeded = w.compare("icmp eq", status, constant(I64, 0))
+        w.line(f"br {succeeded.typed}, label %{done}, label %{failed}")
+        w.start(failed)
+        w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
+        w.line(f"br label %{done}")
+        w.start(done)
+
+
+def _watch(w: Writer, op: Operation) -> None:
+    w.helpers[WATCH] = watch_text()
+    with alone(w):
+        ended, done = w.label("ended"), w.label("done")
+        ends = w.push(scalar("i1"), f"call i1 @{WATCH}(ptr %context)")
+        w.line(f"br {ends.typed}, label %{ended}, label %{done}")
+        w.start(ended)
+        w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
+        w.line(f"br label %{done}")
+        w.start(done)
+
+
+def _copy(w: Writer, op: Operation) -> None:
+    source, destination = w.buffer(op, 0), w.buffer(op, 1)
+    size = rt.buffer_bytes(op.operands[0].type)
+    if size != rt.buffer_bytes(op.operands[1].type):
+        raise InternalError("memref.copy between buffers of different sizes", where=str(op))
+    with alone(w):
+        _stamp(w, op)
+        w.line(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {destination}, ptr {source}, "
+            f"{size_value(w, size).typed}, i1 false)"
+        )
+
+
+STEPS: dict[type[Operation], Handler] = {
+    rt.ArenaOp: _arena,
+    rt.WeightOp: _weight,
+    rt.CallOp: _call,
+    rt.ScanOp: _scan,
+    rt.StopOp: _stop,
+    rt.WatchOp: _watch,
+    memref.CopyOp: _copy,
+}

@@ -1,0 +1,172 @@
+"""Helpers: how they start, are recruited, serve and leave."""
+
+from __future__ import annotations
+
+HELPERS = """
+; have a helper that is free serve a slot
+define internal void @recruit(ptr %team, ptr %record, i64 %share) #0 {
+entry:
+  %slot = call ptr @line(ptr %record, i64 0, i64 %share)
+  %size.at = call ptr @at(ptr %team, i64 $team_size)
+  %size = load atomic i64, ptr %size.at acquire, align 8
+  %first = call i64 @number(ptr %slot, i64 $last)
+  %start = ptrtoint ptr %record to i64
+  %all = ptrtoint ptr %team to i64
+  %distance = sub i64 %start, %all
+  %offset = sub i64 %distance, $records
+  ; records are so many lines that this is the number of the record, times the most shares
+  %index = udiv i64 %offset, $line
+  %word = add i64 %index, %share
+  call void @show(ptr %slot, i64 $server, i64 1)
+  br label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %following, %busy ]
+  %more = icmp slt i64 %n, %size
+  br i1 %more, label %one, label %none
+one:
+  %a = add i64 %first, %n
+  %b = sub i64 %a, %size
+  %over = icmp sge i64 %b, 0
+  %helper = select i1 %over, i64 %b, i64 %a
+  %box = call ptr @line(ptr %team, i64 $helpers, i64 %helper)
+  %serves = call i64 @seen(ptr %box, i64 0)
+  %free = icmp eq i64 %serves, 0
+  br i1 %free, label %take, label %busy
+take:
+  %pair = cmpxchg ptr %box, i64 0, i64 %word seq_cst monotonic, align 8
+  %ours = extractvalue { i64, i1 } %pair, 1
+  br i1 %ours, label %found, label %busy
+busy:
+  %following = add i64 %n, 1
+  br label %next
+none:
+  call void @show(ptr %slot, i64 $server, i64 0)
+  ret void
+found:
+  call void @put(ptr %slot, i64 $last, i64 %helper)
+  call void @wake(ptr %team, ptr %box)
+  ret void
+}
+; the core that a thread is on
+define internal i64 @core(ptr %team) #0 {
+  %where = call ptr @pointer(ptr %team, i64 $team_sched_getcpu)
+  %short = call i32 %where()
+  %core = sext i32 %short to i64
+  ret i64 %core
+}
+; whether a helper has another core than its caller; else it is narrowed at once
+define internal i1 @is_apart(ptr %team, ptr %record) #0 {
+entry:
+  %core = call i64 @core(ptr %team)
+  %other = call i64 @seen(ptr %record, i64 $record_core)
+  %elsewhere = icmp ne i64 %core, %other
+  %elastic = call i64 @number(ptr %team, i64 $team_elastic)
+  %rigid = icmp eq i64 %elastic, 0
+  %apart = or i1 %elsewhere, %rigid
+  br i1 %apart, label %end, label %collision
+collision:
+  call void @show(ptr %record, i64 $record_collided, i64 1)
+  br label %end
+end:
+  ret i1 %apart
+}
+; compute the shares of a slot, and those that others are late for, until it is time to leave
+define internal void @serve(ptr %team, i64 %word) #0 {
+entry:
+  %share = urem i64 %word, $most
+  %first = sub i64 %word, %share
+  %record = call ptr @line(ptr %team, i64 $records, i64 %first)
+  %alone.there = call i1 @is_apart(ptr %team, ptr %record)
+  br i1 %alone.there, label %again, label %leave
+again:
+  %since = phi i64 [ 0, %entry ], [ 0, %served ], [ 0, %help ], [ %began, %wait ]
+  br label %look
+look:
+  %n = phi i64 [ 0, %again ], [ %next, %later ]
+  %offer = call i64 @offer(ptr %record, i64 %share)
+  %offered = icmp ne i64 %offer, 0
+  br i1 %offered, label %served, label %later
+later:
+  call void $pause
+  %next = add i64 %n, 1
+  %more = icmp ult i64 %next, $looks
+  br i1 %more, label %look, label %others
+served:
+  call i1 @compute(ptr %team, ptr %record, i64 %share, i64 %offer)
+  br label %again
+others:
+  %apart = call i1 @is_apart(ptr %team, ptr %record)
+  br i1 %apart, label %help, label %leave
+help:
+  %helped = call i1 @compute_others(ptr %team, ptr %record)
+  br i1 %helped, label %again, label %late
+late:
+  %time = call i64 @now(ptr %team)
+  %is.first = icmp eq i64 %since, 0
+  %began = select i1 %is.first, i64 %time, i64 %since
+  %waited = sub i64 %time, %began
+  %runs = call i64 @seen(ptr %record, i64 $record_taken)
+  %goes.on = icmp ne i64 %runs, 0
+  %longest = select i1 %goes.on, i64 $within, i64 $between
+  %patient = icmp slt i64 %waited, %longest
+  %shares = call i64 @width(ptr %team, ptr %record)
+  %wanted = icmp slt i64 %share, %shares
+  %stays = and i1 %patient, %wanted
+  br i1 %stays, label %wait, label %leave
+wait:
+  br label %again
+leave:
+  %slot = call ptr @line(ptr %record, i64 0, i64 %share)
+  call void @show(ptr %slot, i64 $server, i64 0)
+  ret void
+}
+define internal ptr @helper(ptr %box) #0 {
+entry:
+  %team = call ptr @pointer(ptr %box, i64 $team)
+  br label %loop
+loop:
+  call i64 @wait(ptr %team, ptr %box, i64 1, i64 0)
+  %word = load atomic i64, ptr %box acquire, align 8
+  call void @serve(ptr %team, i64 %word)
+  store atomic i64 0, ptr %box release, align 8
+  br label %loop
+}
+@name = private constant [12 x i8] c"tessella-%d\\00"
+define void @"$grow"(ptr %team, i64 %size) #0 {
+entry:
+  %old = alloca [128 x i8], align 16
+  %id = alloca i64, align 8
+  %text = alloca [32 x i8], align 16
+  %signals = call ptr @pointer(ptr %team, i64 $team_signals)
+  %attributes = call ptr @pointer(ptr %team, i64 $team_attributes)
+  %mask = call ptr @pointer(ptr %team, i64 $team_pthread_sigmask)
+  %create = call ptr @pointer(ptr %team, i64 $team_pthread_create)
+  %print = call ptr @pointer(ptr %team, i64 $team_snprintf)
+  %rename = call ptr @pointer(ptr %team, i64 $team_pthread_setname_np)
+  call i32 %mask(i32 $setmask, ptr %signals, ptr %old)
+  br label %next
+next:
+  %have = call i64 @number(ptr %team, i64 $team_size)
+  %fewer = icmp slt i64 %have, %size
+  br i1 %fewer, label %new, label %end
+new:
+  %number = ptrtoint ptr %team to i64
+  %box = call ptr @line(ptr %team, i64 $helpers, i64 %have)
+  call void @put(ptr %box, i64 $team, i64 %number)
+  %failed = call i32 %create(ptr %id, ptr %attributes, ptr @helper, ptr %box)
+  %started = icmp eq i32 %failed, 0
+  br i1 %started, label %made, label %end
+made:
+  %more = add i64 %have, 1
+  %at = call ptr @at(ptr %team, i64 $team_size)
+  store atomic i64 %more, ptr %at release, align 8
+  %short = trunc i64 %more to i32
+  call i32 (ptr, i64, ptr, ...) %print(ptr %text, i64 16, ptr @name, i32 %short)
+  %handle = load i64, ptr %id, align 8
+  call i32 %rename(i64 %handle, ptr %text)
+  br label %next
+end:
+  call i32 %mask(i32 $setmask, ptr %old, ptr null)
+  ret void
+}
+"""

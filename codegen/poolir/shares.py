@@ -1,0 +1,273 @@
+"""Phases: how their shares are offered, taken, computed and awaited."""
+
+from __future__ import annotations
+
+MEMORY = """
+define internal ptr @at(ptr %block, i64 %offset) #1 {
+  %address = getelementptr i8, ptr %block, i64 %offset
+  ret ptr %address
+}
+define internal i64 @number(ptr %block, i64 %offset) #1 {
+  %address = getelementptr i8, ptr %block, i64 %offset
+  %value = load i64, ptr %address, align 8
+  ret i64 %value
+}
+define internal ptr @pointer(ptr %block, i64 %offset) #1 {
+  %address = getelementptr i8, ptr %block, i64 %offset
+  %value = load ptr, ptr %address, align 8
+  ret ptr %value
+}
+define internal void @put(ptr %block, i64 %offset, i64 %value) #1 {
+  %address = getelementptr i8, ptr %block, i64 %offset
+  store i64 %value, ptr %address, align 8
+  ret void
+}
+; what several threads read and write, where no other memory depends on it
+define internal i64 @seen(ptr %block, i64 %offset) #1 {
+  %address = getelementptr i8, ptr %block, i64 %offset
+  %value = load atomic i64, ptr %address monotonic, align 8
+  ret i64 %value
+}
+define internal void @show(ptr %block, i64 %offset, i64 %value) #1 {
+  %address = getelementptr i8, ptr %block, i64 %offset
+  store atomic i64 %value, ptr %address monotonic, align 8
+  ret void
+}
+define internal ptr @line(ptr %block, i64 %first, i64 %index) #1 {
+  %a = mul i64 %index, $line
+  %b = add i64 %a, %first
+  %address = getelementptr i8, ptr %block, i64 %b
+  ret ptr %address
+}
+"""
+
+WAITING = """
+define internal i64 @now(ptr %team) #0 {
+  %time = alloca [2 x i64], align 8
+  %clock = call ptr @pointer(ptr %team, i64 $team_clock_gettime)
+  call i32 %clock(i32 $monotonic, ptr %time)
+  %seconds = call i64 @number(ptr %time, i64 0)
+  %nanoseconds = call i64 @number(ptr %time, i64 8)
+  %a = mul i64 %seconds, 1000000000
+  %b = add i64 %a, %nanoseconds
+  ret i64 %b
+}
+define internal i1 @look(ptr %box, i64 %value) #0 {
+entry:
+  br label %again
+again:
+  %n = phi i64 [ 0, %entry ], [ %next, %later ]
+  %number = load atomic i64, ptr %box acquire, align 8
+  %raised = icmp sge i64 %number, %value
+  br i1 %raised, label %end, label %later
+later:
+  call void $pause
+  %next = add i64 %n, 1
+  %more = icmp ult i64 %next, $looks
+  br i1 %more, label %again, label %end
+end:
+  ret i1 %raised
+}
+; the nanoseconds until the number of a box is a value or more; 0 for few
+define internal i64 @wait(ptr %team, ptr %box, i64 %value, i64 %spin) #0 {
+entry:
+  %early = call i1 @look(ptr %box, i64 %value)
+  br i1 %early, label %end, label %late
+late:
+  %began = call i64 @now(ptr %team)
+  br label %again
+again:
+  %time = call i64 @now(ptr %team)
+  %waited = sub i64 %time, %began
+  %more = icmp slt i64 %waited, %spin
+  br i1 %more, label %more.looks, label %sleepy
+more.looks:
+  %raised = call i1 @look(ptr %box, i64 %value)
+  br i1 %raised, label %over, label %again
+sleepy:
+  %asleep = call ptr @at(ptr %box, i64 $asleep)
+  store atomic i64 1, ptr %asleep seq_cst, align 8
+  br label %check
+check:
+  %number = load atomic i64, ptr %box seq_cst, align 8
+  %done = icmp sge i64 %number, %value
+  br i1 %done, label %awake, label %sleep
+sleep:
+  %syscall = call ptr @pointer(ptr %team, i64 $team_syscall)
+  %low = and i64 %number, 4294967295
+  call i64 (i64, ...) %syscall(i64 $futex, ptr %box, i64 $sleep, i64 %low, i64 0, i64 0, i64 0)
+  br label %check
+awake:
+  store atomic i64 0, ptr %asleep monotonic, align 8
+  br label %over
+over:
+  %last = call i64 @now(ptr %team)
+  %all = sub i64 %last, %began
+  br label %end
+end:
+  %result = phi i64 [ 0, %entry ], [ %all, %over ]
+  ret i64 %result
+}
+; wake who sleeps at a box; call it after a change of the number
+define internal void @wake(ptr %team, ptr %box) #0 {
+entry:
+  %asleep = call ptr @at(ptr %box, i64 $asleep)
+  %sleeps = load atomic i64, ptr %asleep seq_cst, align 8
+  %nobody = icmp eq i64 %sleeps, 0
+  br i1 %nobody, label %end, label %wake
+wake:
+  %syscall = call ptr @pointer(ptr %team, i64 $team_syscall)
+  call i64 (i64, ...) %syscall(i64 $futex, ptr %box, i64 $wake, i64 1, i64 0, i64 0, i64 0)
+  br label %end
+end:
+  ret void
+}
+"""
+
+SHARES = """
+; how many shares a phase has: what the run may have, and its part of the cores
+define internal i64 @width(ptr %team, ptr %record) #0 {
+entry:
+  %threads = call i64 @seen(ptr %record, i64 $record_threads)
+  %planned = call i64 @seen(ptr %record, i64 $record_level)
+  %collided = call i64 @seen(ptr %record, i64 $record_collided)
+  %level = add i64 %planned, %collided
+  %halved = lshr i64 %threads, %level
+  %narrowed = call i64 @llvm.smax.i64(i64 %halved, i64 1)
+  %entered = call i64 @seen(ptr %team, i64 $entered)
+  %left = call i64 @seen(ptr %team, i64 $left_runs)
+  %runs = sub i64 %entered, %left
+  %is.only = icmp slt i64 %runs, 2
+  br i1 %is.only, label %only, label %several
+only:
+  ret i64 %narrowed
+several:
+  %cores = call i64 @number(ptr %team, i64 $team_cores)
+  %limit = call i64 @llvm.smax.i64(i64 %cores, i64 %threads)
+  %part = udiv i64 %limit, %runs
+  %least = call i64 @llvm.smin.i64(i64 %narrowed, i64 %part)
+  %shares = call i64 @llvm.smax.i64(i64 %least, i64 1)
+  ret i64 %shares
+}
+; take a share that is offered under a number, and compute it
+define internal i1 @compute(ptr %team, ptr %record, i64 %share, i64 %offer) #0 {
+entry:
+  %slot = call ptr @line(ptr %record, i64 0, i64 %share)
+  %taken = add i64 %offer, 1
+  %pair = cmpxchg ptr %slot, i64 %offer, i64 %taken acquire monotonic, align 8
+  %ours = extractvalue { i64, i1 } %pair, 1
+  br i1 %ours, label %run, label %end
+run:
+  %function = call ptr @pointer(ptr %record, i64 $record_function)
+  %args = call ptr @pointer(ptr %record, i64 $record_args)
+  %shares = call i64 @seen(ptr %record, i64 $record_shares)
+  call void %function(ptr %args, i64 %share, i64 %shares)
+  %done = add i64 %offer, 2
+  store atomic i64 %done, ptr %slot seq_cst, align 8
+  call void @wake(ptr %team, ptr %slot)
+  br label %end
+end:
+  ret i1 %ours
+}
+; the number under which a share is offered, or 0
+define internal i64 @offer(ptr %record, i64 %share) #0 {
+  %slot = call ptr @line(ptr %record, i64 0, i64 %share)
+  %number = load atomic i64, ptr %slot acquire, align 8
+  %state = and i64 %number, 3
+  %offered = icmp eq i64 %state, $offered
+  %result = select i1 %offered, i64 %number, i64 0
+  ret i64 %result
+}
+; compute the shares that nobody has begun; whether there were any
+define internal i1 @compute_others(ptr %team, ptr %record) #0 {
+entry:
+  %shares = call i64 @seen(ptr %record, i64 $record_shares)
+  br label %next
+next:
+  %share = phi i64 [ 1, %entry ], [ %following, %seen ]
+  %any = phi i1 [ false, %entry ], [ %found, %seen ]
+  %more = icmp slt i64 %share, %shares
+  br i1 %more, label %one, label %end
+one:
+  %offer = call i64 @offer(ptr %record, i64 %share)
+  %offered = icmp ne i64 %offer, 0
+  br i1 %offered, label %run, label %seen
+run:
+  %ours = call i1 @compute(ptr %team, ptr %record, i64 %share, i64 %offer)
+  br label %seen
+seen:
+  %here = phi i1 [ false, %one ], [ %ours, %run ]
+  %found = or i1 %any, %here
+  %following = add i64 %share, 1
+  br label %next
+end:
+  ret i1 %any
+}
+define internal void @launch(ptr %context, ptr %phase, ptr %args) #0 {
+entry:
+  %record = call ptr @pointer(ptr %context, i64 $context_record)
+  %team = call ptr @pointer(ptr %context, i64 $context_team)
+  %shares = call i64 @width(ptr %team, ptr %record)
+  %several = icmp sgt i64 %shares, 1
+  br i1 %several, label %together, label %alone
+alone:
+  call void %phase(ptr %args, i64 0, i64 1)
+  ret void
+together:
+  %before = call i64 @number(ptr %record, i64 $record_phase)
+  %number = add i64 %before, 4
+  call void @put(ptr %record, i64 $record_phase, i64 %number)
+  %phase.number = ptrtoint ptr %phase to i64
+  %args.number = ptrtoint ptr %args to i64
+  call void @put(ptr %record, i64 $record_function, i64 %phase.number)
+  call void @put(ptr %record, i64 $record_args, i64 %args.number)
+  call void @show(ptr %record, i64 $record_shares, i64 %shares)
+  %offer = add i64 %number, $offered
+  br label %next
+next:
+  %share = phi i64 [ 1, %together ], [ %following, %offered ]
+  %slot = call ptr @line(ptr %record, i64 0, i64 %share)
+  store atomic i64 %offer, ptr %slot release, align 8
+  %server = call i64 @seen(ptr %slot, i64 $server)
+  %served = icmp ne i64 %server, 0
+  br i1 %served, label %offered, label %search
+search:
+  call void @recruit(ptr %team, ptr %record, i64 %share)
+  br label %offered
+offered:
+  %following = add i64 %share, 1
+  %more = icmp slt i64 %following, %shares
+  br i1 %more, label %next, label %work
+work:
+  call void %phase(ptr %args, i64 0, i64 %shares)
+  call i1 @compute_others(ptr %team, ptr %record)
+  %done = add i64 %number, $done
+  br label %last
+last:
+  %late = phi i64 [ 1, %work ], [ %later, %last ]
+  %waited = phi i64 [ 0, %work ], [ %sum, %last ]
+  %box = call ptr @line(ptr %record, i64 0, i64 %late)
+  %time = call i64 @wait(ptr %team, ptr %box, i64 %done, i64 $for_a_share)
+  %sum = add i64 %waited, %time
+  %later = add i64 %late, 1
+  %others = icmp slt i64 %later, %shares
+  br i1 %others, label %last, label %end
+end:
+  %so.far = call i64 @number(ptr %record, i64 $record_waited)
+  %all = add i64 %so.far, %sum
+  call void @put(ptr %record, i64 $record_waited, i64 %all)
+  %in.time = icmp eq i64 %sum, 0
+  br i1 %in.time, label %return, label %moved
+moved:
+  call void @be_at(ptr %team, ptr %record)
+  br label %return
+return:
+  ret void
+}
+; tell helpers the core of their caller, which changes where it has waited
+define internal void @be_at(ptr %team, ptr %record) #0 {
+  %core = call i64 @core(ptr %team)
+  call void @show(ptr %record, i64 $record_core, i64 %core)
+  ret void
+}
+"""

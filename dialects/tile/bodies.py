@@ -1,0 +1,128 @@
+"""Ops of the scalar bodies of statements, and what makes bodies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import IndexType, IntAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.sizes import parse_size
+from tessella.support.sizes import Size
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The value of a statement's scalar body."""
+
+    name = "tile.yield"
+    value = operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "$value attr-dict `:` type($value)"
+
+    def __init__(self, value: SSAValue) -> None:
+        super().__init__(operands=[value])
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """The value of an index at this point: `%n = tile.index "x"`."""
+
+    name = "tile.index"
+    index = prop_def(StringAttr)
+    res = result_def(IndexType)
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$index attr-dict"
+
+    def __init__(self, index: str) -> None:
+        super().__init__(properties={"index": StringAttr(index)}, result_types=[IndexType()])
+
+
+@irdl_op_definition
+class SizeOp(IRDLOperation):
+    """The value of a size: `%n = tile.size (past + seq)`."""
+
+    name = "tile.size"
+    size = prop_def(IntAttr)
+    res = result_def(IndexType)
+    traits = traits_def(Pure())
+
+    def __init__(self, size: Size) -> None:
+        super().__init__(properties={"size": IntAttr(size)}, result_types=[IndexType()])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" ({self.size.data})")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SizeOp:
+        parser.parse_punctuation("(")
+        op = cls(parse_size(parser))
+        parser.parse_punctuation(")")
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
+
+
+@irdl_op_definition
+class ExtractOp(IRDLOperation):
+    """The element of a tensor at computed coordinates: `%v = tile.extract %T[%i, %j] : tensor<..>`.
+
+    A coordinate out of range fails the call's check; an element inside the tensor is read instead.
+    """
+
+    name = "tile.extract"
+    source = operand_def(base(TensorType))
+    coordinates = var_operand_def(IndexType)
+    res = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source `[` $coordinates `]` attr-dict `:` type($source) `->` type($res)"
+
+    def __init__(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> None:
+        super().__init__(
+            operands=[source, list(coordinates)],
+            result_types=[tensor_type(source).element_type],
+        )
+
+    def verify_(self) -> None:
+        rank = len(shape_of(self.source))
+        if rank != len(self.coordinates):
+            raise VerifyException(
+                f"tile.extract: expected {rank} coordinates, found {len(self.coordinates)}"
+            )
+        element = tensor_type(self.source).element_type
+        if self.res.type != element:
+            raise VerifyException(f"tile.extract: expected {element}, found {self.res.type}")
+
+
+def yielded(block: Block) -> SSAValue:
+    """The value a statement's body yields."""
+    last = block.last_op
+    if not isinstance(last, YieldOp):
+        raise VerifyException("a body of tile.contract ends in tile.yield")
+    return last.value
+
+
+def scalar_region(
+    types: Sequence[Attribute], body: Callable[[Block, Sequence[SSAValue]], SSAValue]
+) -> Region:
+    """A region whose block takes these scalars: ``body(block, arguments)`` gives the result."""
+    block = Block(arg_types=types)
+    block.add_op(YieldOp(body(block, block.args)))
+    return Region(block)

@@ -1,0 +1,69 @@
+"""Tensors that statements write parts of, one after the other.
+
+    %e = tile.empty : tensor<4xf32>
+    %r = tile.contract = [i: 2] (%x[i]) init %e -> [i] ...
+    %s = tile.contract = [i: 2] (%y[i]) init %r -> [i + 2] ...
+
+All three values are one buffer. A statement with an `init` writes into the buffer of that value,
+so the value is lost: nothing may read it from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.tile.bodies import ExtractOp
+from tessella.dialects.tile.ops import ContractOp, EmptyOp
+
+
+def overwriter(value: SSAValue) -> ContractOp | None:
+    """The statement that has a tensor as its `init`, and so writes over it."""
+    return next((op for use in value.uses if (op := _overwriter(use)) is not None), None)
+
+
+def reads(op: ContractOp) -> Iterator[SSAValue]:
+    """The tensors whose elements a statement reads."""
+    yield from op.tensors[:-1]
+    yield from (x.source for x in op.walk() if isinstance(x, ExtractOp))
+
+
+def check_inits(block: Block) -> None:
+    """Raise VerifyException if a tensor is used after a statement of a kernel has overwritten it,
+    or if a statement would write into a tensor that the kernel does not make."""
+    order = {op: i for i, op in enumerate(block.ops)}
+    for op in order:
+        if not isinstance(op, ContractOp) or (init := op.init) is None:
+            continue
+        name = f"%{init.name_hint or '?'}"
+        if not isinstance(init.owner, ContractOp | EmptyOp):
+            raise VerifyException(
+                f"tile.contract: expected an init that the kernel makes, found its argument {name}"
+            )
+        if init.type != op.res.type:
+            raise VerifyException(
+                f"tile.contract: expected an init of the result's type {op.res.type}, found "
+                f"{init.type}"
+            )
+        last = max(order[_outermost(use.operation, block)] for use in init.uses)
+        if last > order[op] or any(value is init for value in reads(op)):
+            raise VerifyException(
+                f"tile.contract: {name} is used after a statement has written over it as its init; "
+                "read the result of that statement, or a copy made before"
+            )
+
+
+def _overwriter(use: Use) -> ContractOp | None:
+    op = use.operation
+    if not isinstance(op, ContractOp) or use.index < len(op.accesses) - 1:
+        return None
+    return op
+
+
+def _outermost(op: Operation, block: Block) -> Operation:
+    """The op of a block that an op is, or is inside."""
+    found = block.find_ancestor_op_in_block(op)
+    assert found is not None, "a kernel is isolated from above"
+    return found

@@ -1,0 +1,48 @@
+"""The figures of models under load: each cell has some, of calls that all callers make."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bench import load
+
+
+def test_a_cell_has_the_calls_of_all_callers() -> None:
+    lock, count = threading.Lock(), 0
+
+    def call() -> None:
+        nonlocal count
+        with lock:
+            count += 1
+
+    seconds, total = load.latencies([call] * 3, 10)
+    # each caller makes as many calls as the others
+    assert len(seconds) == 12
+    assert count == 12 + 3 * load.WARMUP
+    assert 0 <= min(seconds) <= max(seconds) <= total
+
+
+@pytest.mark.slow
+def test_a_runtime_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["mobilenet", "--peers", "tessella", "--callers", "1,2", "--threads", "2"]
+    assert load.main([*arguments, "--calls", "4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines[-4:]] == [
+        f"mobilenet_opset18, {callers}{beside}"
+        for beside in ("", ", spinner")
+        for callers in (1, 2)
+    ]
+
+
+def test_a_table_has_a_row_for_each_number_of_callers() -> None:
+    cells = [
+        load.Cell("m", peer, 1, callers, False, 1.0, 2.0, 1000.0)
+        for peer in ("tessella", "onnxruntime")
+        for callers in (1, 2)
+    ]
+    head, *rows = load.table(cells)
+    assert head.split()[2:] == ["tessella", "1", "onnxruntime", "1"]
+    assert [row.split("  ")[0] for row in rows] == ["m, 1", "m, 2"]
+    assert all(row.count("1.00 / 2.00") == 2 for row in rows)
