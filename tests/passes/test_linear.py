@@ -73,6 +73,19 @@ def concat(count: int) -> ModelProto:
     return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
 
 
+def maps(count: int) -> ModelProto:
+    """A concat of the exponentials of so many inputs."""
+    model = concat(count)
+    [join] = model.graph.node
+    first = [helper.make_node("Exp", [name], [f"e{name}"]) for name in join.input]
+    join.input[:] = [node.output[0] for node in first]
+    return helper.make_model(
+        helper.make_graph([*first, join], "g", model.graph.input, model.graph.output),
+        ir_version=10,
+        opset_imports=[helper.make_opsetid("", 21)],
+    )
+
+
 def lines_by_pass(model: ModelProto) -> Counter[str]:
     """The lines that run in each pass; in the import of the model before the first one."""
     lines, done = 0, Counter[str]()
@@ -106,3 +119,11 @@ def test_twice_as_many_ops_take_twice_as_long(make: Callable[[int], ModelProto],
         short, long = (lines_by_pass(make(count)) for count in (size, 2 * size))
     growth = {name: lines / short[name] for name, lines in long.items() if lines > FEW}
     assert {name: round(ratio, 2) for name, ratio in growth.items() if ratio > 2.2} == {}
+
+
+def test_statements_that_write_one_tensor_in_turn_are_not_followed_again() -> None:
+    """As many maps as one group may have: later passes have one kernel."""
+    with KNOBS.set(verify=False):
+        lines_by_pass(maps(2))
+        short, long = (lines_by_pass(maps(count))["tile-fuse-maps"] for count in (75, 150))
+    assert long < 2.2 * short
