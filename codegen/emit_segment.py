@@ -26,7 +26,7 @@ from tessella.codegen.symbols import BODY, PHASE
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.runtime.events import PROFILED
-from tessella.runtime.pool import LINE
+from tessella.runtime.pool import ARGUMENTS, LINE
 from tessella.support.sizes import Size
 from tessella.targets import Target
 
@@ -39,13 +39,6 @@ _PARAMETERS = (
     "ptr noundef %contexts, ptr noundef %inputs, ptr noundef %outputs, "
     f"ptr noundef %weights, ptr noundef align {rt.ARENA_ALIGNMENT} %arena"
 )
-_ARGUMENTS = {
-    **dict.fromkeys(("contexts", "inputs", "outputs", "weights", "arena", "privates"), "ptr"),
-    "stride": "i64",
-}
-"""The arguments of a phase, 8 bytes each, and their types: the context of share 0, three arrays of
-pointers, the arena, the memory that share 0 has for itself, and how many bytes after it that of the
-next share is."""
 _LAUNCH = f"""\
 define internal void @launch(ptr %args, ptr %phase) #0 {{
   %context = load ptr, ptr %args, align 8
@@ -182,7 +175,8 @@ def _function(head: str, share: str, lines: Iterable[str], attributes: str = "#0
     """A function that finds the arguments, its context, and the memory of a share."""
     yield f"define {head} {attributes} {{"
     yield "entry:"
-    for number, (name, kind) in enumerate(_ARGUMENTS.items()):
+    for number, name in enumerate(ARGUMENTS):
+        kind = "i64" if name == "stride" else "ptr"
         yield f"  %{name}.at = getelementptr inbounds i64, ptr %args, i64 {number}"
         yield f"  %{name} = load {kind}, ptr %{name}.at, align 8"
     for name, array, stride in (("context", "contexts", LINE), ("private", "privates", "%stride")):

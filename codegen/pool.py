@@ -94,11 +94,10 @@ _CONSTANTS: Mapping[str, object] = {
     "helpers": pool.HELPERS,
     "records": pool.RECORDS,
     "record_bytes": pool.RECORD_BYTES,
-    # of a box and of a slot
+    # of the box of a helper
     "asleep": 8,
     "team": 16,
-    "server": 16,
-    "last": 24,
+    "arguments_bytes": 8 * len(pool.ARGUMENTS),
     "grow": pool.GROW,
     "enter": pool.ENTER,
 }
@@ -124,6 +123,7 @@ def emit_pool(target: Target) -> str:
         **_offsets("team", 0, pool.TABLE),
         **_offsets("record", 0, pool.RECORD),
         **_offsets("elastic", pool.ELASTIC_AT, pool.ELASTIC),
+        **_offsets("slot", 0, pool.SLOT),
         **_offsets("context", 0, pool.CONTEXT),
     }
     text = "".join(Template(part).substitute(values) for part in _PARTS)

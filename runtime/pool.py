@@ -14,7 +14,7 @@ of cache lines that is fetched together:
 | 3 | how far runs are narrowed, and until when; when the last brief run ended |
 | 4 to 67 | the boxes of runs that wait for their turn |
 | one for each helper | its box: the slot that it serves, or 0 |
-| records, one for each place | a line with the phase that goes on, and a slot for each share |
+| records, one for each place | a line for the run, and a slot for each share |
 
 A box is a number that threads wait for, and whether one sleeps there. A slot is one, too: four
 times the number of a phase, plus the state of a share of it (``OFFERED``, ``TAKEN``, ``DONE``).
@@ -61,13 +61,21 @@ segments that are profiled (``runtime.events``). ``sizes`` is the address of the
 program's symbols, 64 bits each."""
 CONTEXT_SLOTS = LINE // 8
 RECORD = (
-    *("taken", "function", "args", "shares", "phase"),
+    *("taken", "shares", "phase"),
     *("threads", "level", "began", "waited", "core", "collided"),
 )
 """The entries of a record's line. ``taken`` says whether a run has it. Of the phase that goes on,
-they are its function, its arguments, the number of its shares, and four times its number; of the
-run, how many threads it asks for, how far it is narrowed, when it began, for how many nanoseconds
-it waited for helpers, the core of its caller, and whether a helper found itself there."""
+they are the number of its shares, and four times its number; of the run, how many threads it asks
+for, how far it is narrowed, when it began, for how many nanoseconds it waited for helpers, the core
+of its caller, and whether a helper found itself there."""
+ARGUMENTS = ("contexts", "inputs", "outputs", "weights", "arena", "privates", "stride")
+"""The arguments of a phase, 8 bytes each: the context of share 0, three arrays of pointers, the
+arena, the memory that share 0 has for itself, and how many bytes after it that of the next one
+is."""
+SLOT = ("state", "asleep", "server", "last", "function", "shares", *ARGUMENTS)
+"""The entries of a slot: a box; whether a helper serves the slot, and which one did so last; the
+function of the phase, the number of shares, and the arguments. A helper finds all of these in the
+line that it waits for, which comes from the core of the caller."""
 ELASTIC = ("level", "until", "pause", "left")
 """The entries of line 3: runs have ``threads >> level`` shares until a time; ``pause`` nanoseconds
 lie between that time and the next try; ``left`` is when the last brief run ended."""

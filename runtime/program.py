@@ -29,6 +29,7 @@ from tessella.runtime.scan import Loop
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.watch import Watch
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
+from tessella.support.foreign import is_of_handler
 from tessella.support.sizes import Expr, Size, value_of
 
 Array = npt.NDArray[Any]
@@ -557,6 +558,8 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
     except (TessellaError, MemoryError):
         raise
     except Exception as error:  # the function may be another's
+        if is_of_handler(error):
+            raise
         raise ExecutionError(
             f"the kernel {step.kernel!r} raised {type(error).__name__}: {error}",
             where=f"node {step.node!r}",

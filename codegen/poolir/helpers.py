@@ -9,7 +9,7 @@ entry:
   %slot = call ptr @line(ptr %record, i64 0, i64 %share)
   %size.at = call ptr @at(ptr %team, i64 $team_size)
   %size = load atomic i64, ptr %size.at acquire, align 8
-  %first = call i64 @number(ptr %slot, i64 $last)
+  %first = call i64 @number(ptr %slot, i64 $slot_last)
   %start = ptrtoint ptr %record to i64
   %all = ptrtoint ptr %team to i64
   %distance = sub i64 %start, %all
@@ -17,7 +17,7 @@ entry:
   ; records are so many lines that this is the number of the record, times the most shares
   %index = udiv i64 %offset, $line
   %word = add i64 %index, %share
-  call void @show(ptr %slot, i64 $server, i64 1)
+  call void @show(ptr %slot, i64 $slot_server, i64 1)
   br label %next
 next:
   %n = phi i64 [ 0, %entry ], [ %following, %busy ]
@@ -40,10 +40,10 @@ busy:
   %following = add i64 %n, 1
   br label %next
 none:
-  call void @show(ptr %slot, i64 $server, i64 0)
+  call void @show(ptr %slot, i64 $slot_server, i64 0)
   ret void
 found:
-  call void @put(ptr %slot, i64 $last, i64 %helper)
+  call void @put(ptr %slot, i64 $slot_last, i64 %helper)
   call void @wake(ptr %team, ptr %box)
   ret void
 }
@@ -117,7 +117,7 @@ wait:
   br label %again
 leave:
   %slot = call ptr @line(ptr %record, i64 0, i64 %share)
-  call void @show(ptr %slot, i64 $server, i64 0)
+  call void @show(ptr %slot, i64 $slot_server, i64 0)
   ret void
 }
 define internal ptr @helper(ptr %box) #0 {

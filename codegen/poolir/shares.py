@@ -158,9 +158,9 @@ entry:
   %ours = extractvalue { i64, i1 } %pair, 1
   br i1 %ours, label %run, label %end
 run:
-  %function = call ptr @pointer(ptr %record, i64 $record_function)
-  %args = call ptr @pointer(ptr %record, i64 $record_args)
-  %shares = call i64 @seen(ptr %record, i64 $record_shares)
+  %function = call ptr @pointer(ptr %slot, i64 $slot_function)
+  %shares = call i64 @number(ptr %slot, i64 $slot_shares)
+  %args = call ptr @at(ptr %slot, i64 $slot_contexts)
   call void %function(ptr %args, i64 %share, i64 %shares)
   %done = add i64 %offer, 2
   store atomic i64 %done, ptr %slot seq_cst, align 8
@@ -217,18 +217,19 @@ together:
   %before = call i64 @number(ptr %record, i64 $record_phase)
   %number = add i64 %before, 4
   call void @put(ptr %record, i64 $record_phase, i64 %number)
-  %phase.number = ptrtoint ptr %phase to i64
-  %args.number = ptrtoint ptr %args to i64
-  call void @put(ptr %record, i64 $record_function, i64 %phase.number)
-  call void @put(ptr %record, i64 $record_args, i64 %args.number)
+  %function = ptrtoint ptr %phase to i64
   call void @show(ptr %record, i64 $record_shares, i64 %shares)
   %offer = add i64 %number, $offered
   br label %next
 next:
   %share = phi i64 [ 1, %together ], [ %following, %offered ]
   %slot = call ptr @line(ptr %record, i64 0, i64 %share)
+  %copy = call ptr @at(ptr %slot, i64 $slot_contexts)
+  call void @llvm.memcpy.p0.p0.i64(ptr %copy, ptr %args, i64 $arguments_bytes, i1 false)
+  call void @put(ptr %slot, i64 $slot_function, i64 %function)
+  call void @put(ptr %slot, i64 $slot_shares, i64 %shares)
   store atomic i64 %offer, ptr %slot release, align 8
-  %server = call i64 @seen(ptr %slot, i64 $server)
+  %server = call i64 @seen(ptr %slot, i64 $slot_server)
   %served = icmp ne i64 %server, 0
   br i1 %served, label %offered, label %search
 search:

@@ -20,6 +20,7 @@ from tessella.runtime.pool import (
     LINE,
     RECORD,
     RECORDS,
+    SLOT,
     TURNS,
 )
 from tessella.runtime.pool import TABLE as TEAM
@@ -42,7 +43,7 @@ def test_a_thread_that_waits_tells_the_core(target: Target) -> None:
 def test_names_of_offsets_are_known() -> None:
     """Each name in the text has a value, and no two parts of a team overlap."""
     assert "$" not in pool.emit_pool(TABLE[0])
-    for entries in (TEAM, RECORD, ELASTIC, CONTEXT):
+    for entries in (TEAM, RECORD, ELASTIC, CONTEXT, SLOT):
         assert 8 * len(entries) <= LINE
     places = [0, ENTERED, LEFT, ELASTIC_AT, TURNS, HELPERS, RECORDS]
     assert places == sorted({*places})

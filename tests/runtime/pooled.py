@@ -39,7 +39,7 @@ together:
 LAUNCH_SUM = "@launch(ptr %contexts, ptr @sum, ptr %args)"
 SUMS = """
 entry:
-  %args = alloca [2 x ptr]
+  %args = alloca [7 x ptr]
   %to.at = getelementptr ptr, ptr %args, i64 1
   %x = load ptr, ptr %inputs
   %y = load ptr, ptr %outputs
@@ -97,7 +97,7 @@ define internal i64 @part(i64 %share, i64 %shares) #0 {
 
 CHECK = """
 entry:
-  %args = alloca [3 x ptr]
+  %args = alloca [7 x ptr]
   %x.at = getelementptr ptr, ptr %args, i64 1
   %y.at = getelementptr ptr, ptr %args, i64 2
   %x = load ptr, ptr %inputs

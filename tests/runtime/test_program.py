@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import signal
+from types import FrameType
 
 import numpy as np
+import pytest
 
+from tessella.runtime import host
 from tessella.runtime.program import (
     _SEGMENT,
     Constant,
@@ -61,3 +65,24 @@ def test_native_code_gets_all_elements_of_a_splat() -> None:
     program = Program(0, (step,), (1,), {0: Constant(0, spec)}, weights, code=Placed(entry))
     (y,) = program.run([])
     np.testing.assert_array_equal(y, np.full((2, 3), 3, np.float32))
+
+
+def test_what_a_signal_handler_raises_in_a_kernel_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not taken for an error of the kernel."""
+
+    class DeadlineError(Exception):
+        pass
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise DeadlineError
+
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    monkeypatch.setattr(host, "run", interrupted)
+    try:
+        with pytest.raises(DeadlineError):
+            reshaped().run([np.arange(6)])
+    finally:
+        signal.signal(signal.SIGUSR1, before)

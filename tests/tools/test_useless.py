@@ -25,7 +25,6 @@ REFUSED: Mapping[str, str] = {
     "run model.onnx --atol 1": "nothing is compared",
     "run model.onnx --rtol 1": "--expected NAME=@FILE.npy",
     "check m.tsl --shape x=1x3x8x8": "only its bytes are checked",
-    "check m.tsl --json": "found: --json",
     "check m.tsl --value x=1": "found: --value",
     "check model.tile --shape x=1x3x8x8": "a stage was made for its shapes",
     "explain m.tsl --shape x=1x3x8x8": "found: --shape",
