@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,6 +18,9 @@ from tessella.runtime.signature import UNKNOWN
 from tessella.support.errors import InvalidModelError
 
 _FOREIGN = "tessella.unchecked"
+_ONNX = ("", "ai.onnx")
+_MANY = 4096
+"""Elements beyond which a Constant is checked as a weight is."""
 
 
 def check_names(model: Model) -> None:
@@ -156,19 +160,40 @@ def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
     return replace(model, graph=replace(model.graph, outputs=typed))
 
 
-def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
-    graph = onnx.GraphProto(name=proto.graph.name or "graph")
-    graph.input.extend(proto.graph.input)
-    graph.output.extend(proto.graph.output)
-    listed = {value.name for value in proto.graph.input}
-    tensors = [(t.name, t.data_type, t.dims) for t in proto.graph.initializer]
-    tensors += [(t.values.name, t.values.data_type, t.dims) for t in proto.graph.sparse_initializer]
+def _large(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """The elements of a Constant, if they are many: to copy and check them takes as long as to read
+    a weight."""
+    is_constant = node.op_type == "Constant" and node.domain in _ONNX
+    if not is_constant or [each.name for each in node.attribute] != ["value"]:
+        return None
+    tensor = node.attribute[0].t
+    return tensor if math.prod(tensor.dims) > _MANY else None
+
+
+def _without_weights(whole: onnx.GraphProto) -> onnx.GraphProto:
+    """The graph with an input for each weight."""
+    graph = onnx.GraphProto(name=whole.name or "graph")
+    graph.input.extend(whole.input)
+    graph.output.extend(whole.output)
+    listed = {value.name for value in whole.input}
+    tensors = [(t.name, t.data_type, t.dims) for t in whole.initializer]
+    tensors += [(t.values.name, t.values.data_type, t.dims) for t in whole.sparse_initializer]
+    tensors = [each for each in tensors if each[0] not in listed]
+    for node in whole.node:
+        tensor = _large(node)
+        if tensor is None:
+            graph.node.append(node)
+        else:
+            tensors += [(name, tensor.data_type, tensor.dims) for name in node.output]
     for name, type, dims in tensors:
-        if name not in listed:
-            graph.input.append(onnx.helper.make_tensor_value_info(name, type, list(dims)))
-    graph.node.extend(proto.graph.node)
+        graph.input.append(onnx.helper.make_tensor_value_info(name, type, list(dims)))
+    return graph
+
+
+def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
+    graph = _without_weights(proto.graph)
     for node in graph.node:
-        if node.domain in ("", "ai.onnx") and not is_known(node.op_type):
+        if node.domain in _ONNX and not is_known(node.op_type):
             node.domain = _FOREIGN
     for output in graph.output:
         if output.type.WhichOneof("value") is None:

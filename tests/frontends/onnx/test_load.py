@@ -10,7 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import tessella
 from tessella.frontends.onnx import OnnxSource, check, load_model
+from tessella.frontends.onnx.validate import check_format
 from tessella.support.errors import InvalidModelError, TessellaError
 from tests.frontends.onnx.models import model, value
 
@@ -169,3 +171,26 @@ def test_too_large_a_file(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(1 << 32)
     refused(path, "too large", "external data")
+
+
+def _constant(count: int, *, dims: list[int] | None = None, output: str = "c") -> onnx.ModelProto:
+    """A model that adds a Constant of so many elements."""
+    data = np.arange(count, dtype=np.float32).tobytes()
+    tensor = TensorProto(name="c", data_type=1, dims=dims or [count], raw_data=data)
+    nodes = [
+        helper.make_node("Constant", [], [output], value=tensor),
+        helper.make_node("Add", ["x", "c"], ["y"]),
+    ]
+    return model(nodes, [value("x", [count])], [value("y", [count])])
+
+
+def test_large_constants_are_not_copied_to_be_checked() -> None:
+    assert check_format(_constant(1 << 18)).ByteSize() < 1000
+    x = np.ones(1 << 18, np.float32)
+    (y,) = tessella.compile(_constant(1 << 18)).run(None, {"x": x})
+    np.testing.assert_array_equal(y, x + np.arange(1 << 18))
+
+
+def test_large_constants_that_are_broken_are_refused() -> None:
+    refused(_constant(1 << 14, dims=[1 << 15]), "data does not fit", "'value'")
+    refused(_constant(1 << 14, output="x"), "defined twice", "'x'")
