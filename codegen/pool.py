@@ -61,6 +61,10 @@ TURN = 100_000_000
 PAUSES = 8_000_000, 1_000_000_000
 """The least and the longest time in nanoseconds for which runs are narrowed."""
 
+CROWDED = 10_000_000
+"""Nanoseconds for which runs leave cores to callers that were there: between two calls of a loop, a
+caller is away for a moment only."""
+
 NAME = "tessella.pool"
 """The module among those that a program is linked from."""
 
@@ -73,6 +77,7 @@ _CONSTANTS: Mapping[str, object] = {
     "within": IN_A_RUN,
     "for_a_share": FOR_A_SHARE,
     "longest_turn": TURN,
+    "crowded_for": CROWDED,
     "least_pause": PAUSES[0],
     "longest_pause": PAUSES[1],
     # the operations of the call, on memory of one process

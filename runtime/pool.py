@@ -62,12 +62,13 @@ program's symbols, 64 bits each."""
 CONTEXT_SLOTS = LINE // 8
 RECORD = (
     *("taken", "shares", "phase"),
-    *("threads", "level", "began", "waited", "core", "collided"),
+    *("threads", "level", "crowd", "began", "waited", "core", "collided"),
 )
 """The entries of a record's line. ``taken`` says whether a run has it. Of the phase that goes on,
 they are the number of its shares, and four times its number; of the run, how many threads it asks
-for, how far it is narrowed, when it began, for how many nanoseconds it waited for helpers, the core
-of its caller, and whether a helper found itself there."""
+for, how far it is narrowed, among how many runs it divides the cores at least, when it began, for
+how many nanoseconds it waited for helpers, the core of its caller, and whether a helper found
+itself there."""
 ARGUMENTS = ("contexts", "inputs", "outputs", "weights", "arena", "privates", "stride")
 """The arguments of a phase, 8 bytes each: the context of share 0, three arrays of pointers, the
 arena, the memory that share 0 has for itself, and how many bytes after it that of the next one
@@ -76,9 +77,10 @@ SLOT = ("state", "asleep", "server", "last", "function", "shares", *ARGUMENTS)
 """The entries of a slot: a box; whether a helper serves the slot, and which one did so last; the
 function of the phase, the number of shares, and the arguments. A helper finds all of these in the
 line that it waits for, which comes from the core of the caller."""
-ELASTIC = ("level", "until", "pause", "left")
+ELASTIC = ("level", "until", "pause", "left", "crowd", "crowded")
 """The entries of line 3: runs have ``threads >> level`` shares until a time; ``pause`` nanoseconds
-lie between that time and the next try; ``left`` is when the last brief run ended."""
+lie between that time and the next try; ``left`` is when the last brief run ended; ``crowd`` is how
+many runs there were when one last found others, at the time ``crowded``."""
 
 OFFERED, TAKEN, DONE = 1, 2, 3
 

@@ -109,6 +109,29 @@ try:
 same:
   ret i64 %level
 }
+; among how many runs one that begins divides the cores, at least: those that were there just before
+define internal i64 @crowd(ptr %team, i64 %time) #0 {
+entry:
+  %entered = call i64 @seen(ptr %team, i64 $entered)
+  %left = call i64 @seen(ptr %team, i64 $left_runs)
+  %runs = sub i64 %entered, %left
+  %several = icmp sgt i64 %runs, 1
+  br i1 %several, label %tell, label %look
+tell:
+  call void @show(ptr %team, i64 $elastic_crowd, i64 %runs)
+  call void @show(ptr %team, i64 $elastic_crowded, i64 %time)
+  ret i64 %runs
+look:
+  %when = call i64 @seen(ptr %team, i64 $elastic_crowded)
+  %since = sub i64 %time, %when
+  %elastic = call i64 @number(ptr %team, i64 $team_elastic)
+  %counts = icmp ne i64 %elastic, 0
+  %short = icmp slt i64 %since, $crowded_for
+  %recent = and i1 %short, %counts
+  %before = call i64 @seen(ptr %team, i64 $elastic_crowd)
+  %crowd = select i1 %recent, i64 %before, i64 1
+  ret i64 %crowd
+}
 ; narrow the runs that follow if this one waited longer than helpers saved: with n shares, its
 ; caller alone would have taken n times what it did not wait
 define internal void @learn(ptr %team, ptr %record, i64 %time) #0 {
@@ -225,7 +248,9 @@ together:
   %began = call i64 @now(ptr %team)
   %level = call i64 @level(ptr %team, i64 %began)
   call void @show(ptr %record, i64 $record_threads, i64 %threads)
+  %crowd = call i64 @crowd(ptr %team, i64 %began)
   call void @show(ptr %record, i64 $record_level, i64 %level)
+  call void @show(ptr %record, i64 $record_crowd, i64 %crowd)
   call void @put(ptr %record, i64 $record_began, i64 %began)
   call void @put(ptr %record, i64 $record_waited, i64 0)
   call void @show(ptr %record, i64 $record_collided, i64 0)

@@ -136,7 +136,9 @@ entry:
   %narrowed = call i64 @llvm.smax.i64(i64 %halved, i64 1)
   %entered = call i64 @seen(ptr %team, i64 $entered)
   %left = call i64 @seen(ptr %team, i64 $left_runs)
-  %runs = sub i64 %entered, %left
+  %here = sub i64 %entered, %left
+  %crowd = call i64 @seen(ptr %record, i64 $record_crowd)
+  %runs = call i64 @llvm.smax.i64(i64 %here, i64 %crowd)
   %is.only = icmp slt i64 %runs, 2
   br i1 %is.only, label %only, label %several
 only:

