@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import tessella
@@ -330,6 +331,19 @@ def test_manifests_that_lie(data: bytes, change: Any, message: str) -> None:
     manifest, blobs = unpacked(data)
     change(manifest)
     with pytest.raises(InvalidModelError, match=message):
+        loaded.from_bytes(repacked(manifest, blobs))
+
+
+def test_a_constant_has_the_size_of_its_weight(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y, float[3] c) '
+        "<float[3] w = {1, 2, 3}> { y = Exp(x) c = Identity(w) }"
+    )
+    tessella.compile(proto).save(tmp_path / "m.tsl")
+    manifest, blobs = unpacked((tmp_path / "m.tsl").read_bytes())
+    (constant,) = manifest["programs"][0]["program"]["constants"].values()
+    constant["spec"]["shape"] = [4]
+    with pytest.raises(InvalidModelError, match="a constant has another size"):
         loaded.from_bytes(repacked(manifest, blobs))
 
 

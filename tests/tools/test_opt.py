@@ -62,7 +62,6 @@ def test_output_goes_to_a_file_only_if_all_went_well(file: Path, tmp_path: Path)
     assert not output.exists()
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "text, message",
     [
