@@ -20,6 +20,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.errors import InputError
+from tessella.support.tables import remembered
 
 Array = npt.NDArray[Any]
 
@@ -27,7 +28,8 @@ Shapes = tuple[tuple[int, ...], ...]
 """Of the inputs, in order."""
 
 MAX_KNOWN = 1024
-"""Shapes of inputs of which a model remembers which program serves them."""
+"""Combinations of shapes of which a model remembers that they fit, and which program serves
+them."""
 
 Out = Sequence[Array | None]
 """Arrays for outputs; None for one that is to be made. Empty if none is given."""
@@ -42,7 +44,7 @@ class _Input:
     shape: tuple[int | str, ...]
 
     def convert(self, value: npt.ArrayLike) -> Array:
-        """The value as a contiguous array. Raises InputError where it does not fit."""
+        """The value as a contiguous array of the element type. Raises InputError."""
         dtype = dtype_name(self.dtype)
         array = _asarray(value, self.name, f"{dtype} {self.shape}")
         if array.dtype != self.dtype:
@@ -52,13 +54,16 @@ class _Input:
                 found=dtype_name(array.dtype),
                 hint=f"pass np.asarray(x, {dtype!r})",
             )
-        if not fits(array.shape, self.shape):
+        return np.require(array, requirements=["C", "A"])
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Raise InputError for a shape that does not fit."""
+        if not fits(shape, self.shape):
             raise InputError(
                 f"input {self.name!r} has the wrong shape",
                 expected=str(self.shape),
-                found=str(array.shape),
+                found=str(shape),
             )
-        return np.require(array, requirements=["C", "A"])
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,8 @@ class _Passed:
 
     name: str
     kind: str
-    dtype: ClassVar = np.dtype(object)
-    shape: ClassVar = (-1,)
-    """No array is an input as it is."""
+    dtype: ClassVar = object()
+    """No array has it: each is converted. None is no such value, as NumPy takes it for float64."""
 
     def convert(self, value: Any) -> Any:
         """The list of arrays; of an optional, what it is. Raises InputError."""
@@ -83,6 +87,9 @@ class _Passed:
                 found=type(value).__name__,
             )
         return None if value is None else self._array(value, self.name)
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Nothing: it has no shape."""
 
     def _array(self, value: npt.ArrayLike, name: str) -> Array:
         array = _asarray(value, name)
@@ -126,6 +133,8 @@ class Model(ABC):
         """The inputs that are no arrays: no program takes them; they pass between steps."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
+        self._fitting: dict[Shapes, None] = {}
+        """Shapes that fit the signature together."""
 
     @property
     @abstractmethod
@@ -291,7 +300,11 @@ class Model(ABC):
         known = {each.name: each for each in self._inputs}
         if not values.keys() <= known.keys():
             raise self._wrong_names(values, needed=())
-        return {name: known[name].convert(value) for name, value in values.items()}
+        arrays = {name: known[name].convert(value) for name, value in values.items()}
+        for name, array in arrays.items():
+            if isinstance(array, np.ndarray):
+                known[name].check(array.shape)
+        return arrays
 
     def _wrong_names(
         self, feeds: Mapping[str, npt.ArrayLike], needed: Sequence[ValueInfo] | None = None
@@ -325,20 +338,23 @@ class Model(ABC):
         """All inputs, as arrays that fit, and their shapes."""
         arrays = [
             value
-            if type(value) is np.ndarray
-            and value.dtype == wanted.dtype
-            and value.shape == wanted.shape
-            and value.flags.carray
+            if type(value) is np.ndarray and value.dtype == wanted.dtype and value.flags.carray
             else wanted.convert(value)
             for wanted, value in zip(self._inputs, values, strict=True)
         ]
         shapes = tuple([a.shape for a in arrays] if not self._passed else self._shapes(arrays))
-        if self._symbolic:
-            self._check_symbols(shapes)
+        if shapes not in self._fitting:
+            remembered(self._fitting, shapes, MAX_KNOWN, partial(self._check_shapes, shapes))
         return shapes, arrays
 
     def _shapes(self, arrays: Sequence[Any]) -> Sequence[tuple[int, ...]]:
         return [() if i in self._passed else array.shape for i, array in enumerate(arrays)]
+
+    def _check_shapes(self, shapes: Shapes) -> None:
+        """Raise InputError for shapes that do not fit the signature."""
+        for wanted, shape in zip(self._inputs, shapes, strict=True):
+            wanted.check(shape)
+        self._check_symbols(shapes)
 
     def _check_symbols(self, shapes: Shapes) -> None:
         """A symbol stands for one size in all inputs."""
