@@ -56,6 +56,10 @@ class _Input:
             )
         return np.require(array, requirements=["C", "A"])
 
+    def shape_of(self, array: Array) -> tuple[int, ...]:
+        """The shape of a value that was converted."""
+        return array.shape
+
     def check(self, shape: tuple[int, ...]) -> None:
         """Raise InputError for a shape that does not fit."""
         if not fits(shape, self.shape):
@@ -87,6 +91,10 @@ class _Passed:
                 found=type(value).__name__,
             )
         return None if value is None else self._array(value, self.name)
+
+    def shape_of(self, value: object) -> tuple[int, ...]:
+        """No dimensions, whatever the value is."""
+        return ()
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Nothing: it has no shape."""
@@ -133,7 +141,7 @@ class Model(ABC):
         """The inputs that are no arrays: no program takes them; they pass between steps."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
-        self._fitting: dict[Shapes, None] = {}
+        self._known_shapes: dict[Shapes, None] = {}
         """Shapes that fit the signature together."""
 
     @property
@@ -302,8 +310,7 @@ class Model(ABC):
             raise self._wrong_names(values, needed=())
         arrays = {name: known[name].convert(value) for name, value in values.items()}
         for name, array in arrays.items():
-            if isinstance(array, np.ndarray):
-                known[name].check(array.shape)
+            known[name].check(known[name].shape_of(array))
         return arrays
 
     def _wrong_names(
@@ -336,19 +343,23 @@ class Model(ABC):
 
     def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
         """All inputs, as arrays that fit, and their shapes."""
-        arrays = [
-            value
-            if type(value) is np.ndarray and value.dtype == wanted.dtype and value.flags.carray
-            else wanted.convert(value)
-            for wanted, value in zip(self._inputs, values, strict=True)
-        ]
-        shapes = tuple([a.shape for a in arrays] if not self._passed else self._shapes(arrays))
-        if shapes not in self._fitting:
-            remembered(self._fitting, shapes, MAX_KNOWN, partial(self._check_shapes, shapes))
+        arrays: list[Array] = []
+        sizes: list[tuple[int, ...]] = []
+        for wanted, value in zip(self._inputs, values, strict=True):
+            if type(value) is np.ndarray and value.dtype == wanted.dtype and value.flags.carray:
+                arrays.append(value)
+                sizes.append(value.shape)
+            else:
+                arrays.append(wanted.convert(value))
+                sizes.append(wanted.shape_of(arrays[-1]))
+        shapes = tuple(sizes)
+        if shapes not in self._known_shapes:
+            remembered(self._known_shapes, shapes, MAX_KNOWN, partial(self._check_shapes, shapes))
         return shapes, arrays
 
-    def _shapes(self, arrays: Sequence[Any]) -> Sequence[tuple[int, ...]]:
-        return [() if i in self._passed else array.shape for i, array in enumerate(arrays)]
+    def _shapes(self, arrays: Sequence[Any]) -> Shapes:
+        pairs = zip(self._inputs, arrays, strict=True)
+        return tuple(wanted.shape_of(array) for wanted, array in pairs)
 
     def _check_shapes(self, shapes: Shapes) -> None:
         """Raise InputError for shapes that do not fit the signature."""
