@@ -345,7 +345,8 @@ class Model(ABC):
         """All inputs, as arrays that fit, and their shapes."""
         arrays: list[Array] = []
         sizes: list[tuple[int, ...]] = []
-        for wanted, value in zip(self._inputs, values, strict=True):
+        for i, wanted in enumerate(self._inputs):
+            value = values[i]
             if type(value) is np.ndarray and value.dtype == wanted.dtype and value.flags.carray:
                 arrays.append(value)
                 sizes.append(value.shape)

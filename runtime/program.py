@@ -360,7 +360,7 @@ class _Frame:
         self._workspace: Workspace | None = None
         self._team: Team | None = None
         self._sized: _Sized | None = None
-        self._numbers = np.zeros(len(program.symbols), np.int64)
+        self._numbers = (ctypes.c_int64 * len(program.symbols))()
         """The values of the symbols, where native code reads them."""
         self._watch = Watch()
         self._contexts = self._new_contexts(1)
@@ -391,8 +391,8 @@ class _Frame:
         self._numbers[:] = sized.sizes
         if recorder is not None and sized.symbols:
             recorder.resize(sized.symbols)
-        for bound, step in zip(self._bound, sized.steps, strict=True):
-            bound.resize(step, sized)
+        for i, step in enumerate(sized.steps):
+            self._bound[i].resize(step, sized)
 
     def _bind(self, workspace: Workspace, arena: int) -> None:
         self._bound = [self._call(step, workspace, arena) for step in self._program.steps]
@@ -405,7 +405,7 @@ class _Frame:
         """Zeroed contexts, in lines of their own, with the values of symbols."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
-        contexts[_SIZES::CONTEXT_SLOTS] = address(self._numbers)
+        contexts[_SIZES::CONTEXT_SLOTS] = ctypes.addressof(self._numbers)
         contexts[_WATCH] = self._watch.address
         if self._program.recorder is not None:
             self._program.recorder.attach(contexts)
