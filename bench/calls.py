@@ -40,7 +40,7 @@ TURN = 0.01
 """Seconds that are timed in a turn."""
 
 Array = npt.NDArray[Any]
-Call = Callable[[Array], object]
+Call = Callable[[Array], Any]
 Function = Callable[[Array], Any]
 
 
