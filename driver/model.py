@@ -35,7 +35,7 @@ from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspace
 from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledModel
-from tessella.runtime.model import Out, Shapes
+from tessella.runtime.model import MAX_KNOWN, Out, Shapes
 from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface
@@ -50,6 +50,7 @@ from tessella.support.errors import (
 )
 from tessella.support.logs import debug, info
 from tessella.support.sizes import symbols_of
+from tessella.support.tables import remembered
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
@@ -274,11 +275,18 @@ class Model(runnable.Model, Compiled):
                     yield from (replace(part, where=part.where or where) for part in model._parts())
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
-        executable = self._only or self._executable(shapes, arrays, in_call=True)
+        executable = self._serving(shapes, arrays)
         if executable.rest is None:
             return executable.run(arrays, self.threads, out)
         results = executable.run(arrays, self.threads)
         return self._followed(executable.rest.program, arrays, results)
+
+    def _serving(self, shapes: Shapes, arrays: Sequence[Array]) -> Executable:
+        """The program for a call."""
+        found = self._only
+        if found is None and (key := self._open.keys.get(shapes)) is not None:
+            found = self._programs.find(key)
+        return found or self._executable(shapes, arrays, in_call=True)
 
     def _executable(
         self,
@@ -309,7 +317,7 @@ class Model(runnable.Model, Compiled):
     def _key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool) -> Key:
         """What a program is made for that serves these inputs."""
         if not (self._by_value.indices or is_own):
-            return Key(self._open.made(shapes) if self._symbolic else shapes)
+            return remembered(self._open.keys, shapes, MAX_KNOWN, lambda: self._plain_key(shapes))
         known, ranks = self._by_value.known(arrays), self._open.ranks
         given = tuple(
             (*shape, *known[i].reshape(-1).tolist()) if i in ranks else shape
@@ -327,6 +335,9 @@ class Model(runnable.Model, Compiled):
         others = {i: array for i, array in known.items() if i not in sizes}
         return Key(made, self._by_value.values(others), tuple(sizes.values()))
 
+    def _plain_key(self, shapes: Shapes) -> Key:
+        return Key(self._open.made(shapes) if self._symbolic else shapes)
+
     def _learn(self, error: UnknownValueError, shapes: Shapes) -> None:
         """Let inputs matter by value that an error asks for. Raises it where there is none."""
         before = self._by_value.indices
@@ -334,6 +345,7 @@ class Model(runnable.Model, Compiled):
         learnt = (i for i in self._by_value.indices if i not in before)
         sizes = {i: prod(shapes[i]) for i in learnt if self.inputs[i].can_be_sizes}
         self._open = self._open.with_elements(sizes)
+        self._open.forget()
 
     def _made(self, key: Key, in_call: bool) -> Executable:
         self._expect_versions()

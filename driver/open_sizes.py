@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import Dimensions, ValueInfo
@@ -39,6 +39,9 @@ from tessella.support.sizes import (
     with_symbols,
 )
 from tessella.support.tables import remembered
+
+if TYPE_CHECKING:
+    from tessella.driver.executable import Key
 
 Bounds = tuple[int, int]
 """The least and the greatest size of a dimension."""
@@ -104,6 +107,9 @@ class OpenSizes:
         dimensions = {d for info in inputs for d in info.shape}
         self._values = names.keys() - dimensions
         """Those that name an element, and no dimension."""
+        self.keys: dict[Shapes, Key] = {}
+        """The keys of programs by the shapes that they serve, whatever the values are. Emptied
+        where another program may be the one that serves."""
         self._known: dict[tuple[Shapes, tuple[int, ...]], Shapes] = {}
         self._versions: dict[tuple[Size, ...], Shapes] = {}
         """What programs are made for, by the ranges of dimensions."""
@@ -133,6 +139,11 @@ class OpenSizes:
         taken = {*self._names}
         found = {i: _element_names(inputs[i].name, n, taken) for i, n in counts.items()}
         return OpenSizes(inputs, openness, made_for, starts, {**elements, **found})
+
+    def forget(self) -> None:
+        """Find out again which program serves which shapes."""
+        self.keys.clear()
+        self._known.clear()
 
     @property
     def names(self) -> Sequence[str]:
@@ -193,14 +204,14 @@ class OpenSizes:
             varied = {name for name, size in self._seen.items() if sizes[name] != size}
             if varied - self._open:
                 self._open |= varied
-                self._known.clear()
+                self.forget()
 
     def make_own(self, shapes: Shapes) -> None:
         """Let these shapes have a program of their own, unless users say what is open."""
         if self._is_auto:
             self._own.add(shapes)
             self._seen = self._seen or dict(self._sizes(shapes))
-            self._known.clear()
+            self.forget()
 
     def is_one_of_several(self, made: Shapes) -> bool:
         """Whether a program is one of several for ranges of sizes, which share packed weights."""
@@ -235,7 +246,7 @@ class OpenSizes:
             )
         self._is_auto, self._open = False, set(self._names)
         self._own.clear()
-        self._known.clear()
+        self.forget()
         served = (self._shapes(choice) for choice in product(*choices))
         return {self.made(shapes): shapes for shapes in served if shapes is not None}
 
@@ -279,7 +290,7 @@ class OpenSizes:
         if len(turns) == MOST_TURNS:
             return False
         turns.append(error.turn)
-        self._known.clear()
+        self.forget()
         return True
 
     def _compile_numbers(self, symbols: Set[Symbol], error: Exception) -> bool:
@@ -290,7 +301,7 @@ class OpenSizes:
         symbols = {symbol for symbol in symbols if symbol.name in values} or symbols
         why = str(error).partition("\n")[0]
         self._numbers |= {(symbol.name, symbol.low): why for symbol in symbols}
-        self._known.clear()
+        self.forget()
         return bool(symbols)
 
     def told(self, made: Shapes) -> Sequence[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Generic, TypeVar
 
 from tessella.support import fork
@@ -18,6 +18,8 @@ class _Entry(Generic[V]):
 
     lock: fork.Lock = field(default_factory=fork.Lock)
     value: V | None = None
+    used: int = 0
+    """When it was asked for last."""
 
 
 class ProgramTable(Generic[V]):
@@ -31,23 +33,35 @@ class ProgramTable(Generic[V]):
     def __init__(self, most: int) -> None:
         self.most = most
         self._lock = fork.Lock()
-        self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
+        self._entries: dict[Hashable, _Entry[V]] = {}
+        self._clock = count(1)
         self._last: tuple[Hashable, V] | None = None
         """The last program that was asked for: most calls ask for it again."""
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """The program of a key. Raises what ``make`` raises."""
+        found = self.find(key)
+        if found is not None:
+            return found
+        entry = self._entry(key)
+        with entry.lock:
+            if entry.value is None:
+                try:
+                    entry.value = make()
+                finally:
+                    self._settle(key, entry)
+            self._last = key, entry.value
+            return entry.value
+
+    def find(self, key: Hashable) -> V | None:
+        """The program of a key, if it is made."""
         last = self._last
         if last is not None and last[0] == key:
             return last[1]
-        entry = self._entry(key)
-        if entry.value is None:
-            with entry.lock:
-                if entry.value is None:
-                    try:
-                        entry.value = make()
-                    finally:
-                        self._settle(key, entry)
+        entry = self._entries.get(key)
+        if entry is None or entry.value is None:
+            return None
+        entry.used = next(self._clock)
         self._last = key, entry.value
         return entry.value
 
@@ -59,8 +73,11 @@ class ProgramTable(Generic[V]):
     def made(self) -> list[V]:
         """All programs that are made, those last that were asked for last."""
         with self._lock:
-            values = [entry.value for entry in self._entries.values()]
-        return [value for value in values if value is not None]
+            return [entry.value for _, entry in self._made() if entry.value is not None]
+
+    def _made(self) -> list[tuple[Hashable, _Entry[V]]]:
+        entries = [item for item in self._entries.items() if item[1].value is not None]
+        return sorted(entries, key=lambda item: item[1].used)
 
     def _entry(self, key: Hashable) -> _Entry[V]:
         with self._lock:
@@ -68,14 +85,12 @@ class ProgramTable(Generic[V]):
             if entry is None:
                 entry = self._entries[key] = _Entry()
                 self._shrink()
-            else:
-                self._entries.move_to_end(key)
+            entry.used = next(self._clock)
             return entry
 
     def _shrink(self) -> None:
         """Drop the oldest programs; those that are being made stay, as others may wait for them."""
-        made = [key for key, entry in self._entries.items() if entry.value is not None]
-        for key in made[: max(0, len(self._entries) - self.most)]:
+        for key, _ in self._made()[: max(0, len(self._entries) - self.most)]:
             del self._entries[key]
 
     def _settle(self, key: Hashable, entry: _Entry[V]) -> None:

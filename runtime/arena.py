@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -129,10 +129,14 @@ def _grown(size: int, before: int) -> int:
     return max(size, min(2 * before, before + MOST_SPARE))
 
 
+_address: Callable[[Any], int] = ctypes.addressof
+_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+
+
 def address(array: Array) -> int:
     """Where a contiguous array's elements are in memory."""
     try:
-        # three times as fast as array.ctypes, but not for arrays that are empty or read-only
-        return ctypes.addressof(ctypes.c_char.from_buffer(cast(bytearray, array)))
+        # four times as fast as array.ctypes, but not for arrays that are empty or read-only
+        return _address(_first_byte(array))
     except (TypeError, ValueError):
         return array.ctypes.data

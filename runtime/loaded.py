@@ -38,7 +38,11 @@ Array = npt.NDArray[Any]
 class _Loaded:
     """A program that is in memory."""
 
+    number: int
+    """The index of its entry."""
     program: Program
+    left: frozenset[int]
+    """The inputs that the program does not take."""
     rest: _LoadedRest | None = None
     """What follows, if the program is cut."""
 
@@ -103,7 +107,11 @@ class LoadedModel(Model):
         self._latest = 0
         self._sized = sorted({i for entry in self._entries for i in entry.sizes})
         """The inputs whose elements are sizes in programs."""
+        self._by_value = bool(self._sized or any(entry.values for entry in self._entries))
+        """Whether values of inputs matter for which program serves a call."""
         self._serving: dict[Shapes, Sequence[int]] = {}
+        self._plain: dict[Shapes, _Loaded] = {}
+        """The programs by the shapes that they serve, where values do not matter."""
         if not (self._symbolic or self._sized) and len(self._entries) == 1:
             self._executable(0)
 
@@ -151,18 +159,25 @@ class LoadedModel(Model):
         values = [feeds[info.name] for info in self.inputs]
         kinds = [info.dtype for info in self.inputs]
         return [*map(kind_of, values)] == kinds and (
-            self._program_for(tuple(self._shapes(values)), values) is not None
+            self._program_for(self._shapes(values), values) is not None
         )
 
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
-        self._latest = number = self._number(shapes, arrays)
-        left = self._passed.union(self._entries[number].values)
+        executable = self._plain.get(shapes) or self._found(shapes, arrays)
+        self._latest, left = executable.number, executable.left
         taken = [a for i, a in enumerate(arrays) if i not in left] if left else arrays
-        executable = self._executable(number)
         if executable.rest is None:
             return executable.program.run(taken, self.threads, out)
         results = executable.program.run(taken, self.threads)
         return self._followed(executable.rest.program, arrays, results)
+
+    def _found(self, shapes: Shapes, arrays: Sequence[Array]) -> _Loaded:
+        """The program for a call, which is remembered for others with such shapes."""
+
+        def find() -> _Loaded:
+            return self._executable(self._number(shapes, arrays))
+
+        return find() if self._by_value else remembered(self._plain, shapes, MAX_KNOWN, find)
 
     def _number(self, shapes: Shapes, arrays: Sequence[Array]) -> int:
         number = self._program_for(shapes, arrays)
@@ -207,7 +222,9 @@ class LoadedModel(Model):
                 found = self._programs.get(number)
                 if found is None:
                     entry = self._entries[number]
-                    found = _Loaded(self._artifact.program(entry), self._rest(entry))
+                    left = self._passed.union(entry.values)
+                    program, rest = self._artifact.program(entry), self._rest(entry)
+                    found = _Loaded(number, program, left, rest)
                     found.program.workspaces = self._workspaces
                     self._programs[number] = found
         return found

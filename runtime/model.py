@@ -27,6 +27,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.errors import InputError
+from tessella.support.tables import remembered
 
 Array = npt.NDArray[Any]
 
@@ -34,7 +35,8 @@ Shapes = tuple[tuple[int, ...], ...]
 """Of the inputs, in order."""
 
 MAX_KNOWN = 1024
-"""Shapes of inputs of which a model remembers which program serves them."""
+"""Combinations of shapes of which a model remembers that they fit, and which program serves
+them."""
 
 Out = Sequence[Array | None]
 """Arrays for outputs; None for one that is to be made. Empty if none is given."""
@@ -49,7 +51,7 @@ class _Input:
     shape: tuple[int | str, ...]
 
     def convert(self, value: npt.ArrayLike) -> Array:
-        """The value as a contiguous array. Raises InputError where it does not fit."""
+        """The value as a contiguous array of the element type. Raises InputError."""
         dtype = dtype_name(self.dtype)
         array = _asarray(value, self.name, f"{dtype} {self.shape}")
         if isinstance(value, list | tuple | int | float) and not isinstance(value, np.generic):
@@ -61,13 +63,20 @@ class _Input:
                 found=dtype_name(array.dtype),
                 hint=f"pass np.asarray(x, {dtype!r})",
             )
-        if not fits(array.shape, self.shape):
+        return np.require(array, requirements=["C", "A"])
+
+    def shape_of(self, array: Array) -> tuple[int, ...]:
+        """The shape of a value that was converted."""
+        return array.shape
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Raise InputError for a shape that does not fit."""
+        if not fits(shape, self.shape):
             raise InputError(
                 f"input {self.name!r} has the wrong shape",
                 expected=str(self.shape),
-                found=str(array.shape),
+                found=str(shape),
             )
-        return np.require(array, requirements=["C", "A"])
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,8 @@ class _Passed:
 
     name: str
     kind: str
-    dtype: ClassVar = np.dtype(object)
-    shape: ClassVar = (-1,)
-    """No array is an input as it is."""
+    dtype: ClassVar = object()
+    """No array has it: each is converted. None is no such value, as NumPy takes it for float64."""
 
     def convert(self, value: Any) -> Any:
         """The list of arrays; of an optional, what it is. Raises InputError."""
@@ -92,6 +100,13 @@ class _Passed:
                 found=type(value).__name__,
             )
         return None if value is None else self._array(value, self.name)
+
+    def shape_of(self, value: object) -> tuple[int, ...]:
+        """No dimensions, whatever the value is."""
+        return ()
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Nothing: it has no shape."""
 
     def _array(self, value: npt.ArrayLike, name: str) -> Array:
         array = _asarray(value, name)
@@ -147,6 +162,8 @@ class Model(ABC):
         """The inputs that are no arrays: no program takes them; they pass between steps."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
+        self._known_shapes: dict[Shapes, None] = {}
+        """Shapes that fit the signature together."""
 
     @property
     @abstractmethod
@@ -312,7 +329,10 @@ class Model(ABC):
         known = {each.name: each for each in self._inputs}
         if not values.keys() <= known.keys():
             raise self._wrong_names(values, needed=())
-        return {name: known[name].convert(value) for name, value in values.items()}
+        arrays = {name: known[name].convert(value) for name, value in values.items()}
+        for name, array in arrays.items():
+            known[name].check(known[name].shape_of(array))
+        return arrays
 
     def _wrong_names(
         self, feeds: Mapping[str, npt.ArrayLike], needed: Sequence[ValueInfo] | None = None
@@ -344,22 +364,30 @@ class Model(ABC):
 
     def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
         """All inputs, as arrays that fit, and their shapes."""
-        arrays = [
-            value
-            if type(value) is np.ndarray
-            and value.dtype == wanted.dtype
-            and value.shape == wanted.shape
-            and value.flags.carray
-            else wanted.convert(value)
-            for wanted, value in zip(self._inputs, values, strict=True)
-        ]
-        shapes = tuple([a.shape for a in arrays] if not self._passed else self._shapes(arrays))
-        if self._symbolic:
-            self._check_symbols(shapes)
+        arrays: list[Array] = []
+        sizes: list[tuple[int, ...]] = []
+        for i, wanted in enumerate(self._inputs):
+            value = values[i]
+            if type(value) is np.ndarray and value.dtype == wanted.dtype and value.flags.carray:
+                arrays.append(value)
+                sizes.append(value.shape)
+            else:
+                arrays.append(wanted.convert(value))
+                sizes.append(wanted.shape_of(arrays[-1]))
+        shapes = tuple(sizes)
+        if shapes not in self._known_shapes:
+            remembered(self._known_shapes, shapes, MAX_KNOWN, partial(self._check_shapes, shapes))
         return shapes, arrays
 
-    def _shapes(self, arrays: Sequence[Any]) -> Sequence[tuple[int, ...]]:
-        return [() if i in self._passed else array.shape for i, array in enumerate(arrays)]
+    def _shapes(self, arrays: Sequence[Any]) -> Shapes:
+        pairs = zip(self._inputs, arrays, strict=True)
+        return tuple(wanted.shape_of(array) for wanted, array in pairs)
+
+    def _check_shapes(self, shapes: Shapes) -> None:
+        """Raise InputError for shapes that do not fit the signature."""
+        for wanted, shape in zip(self._inputs, shapes, strict=True):
+            wanted.check(shape)
+        self._check_symbols(shapes)
 
     def _check_symbols(self, shapes: Shapes) -> None:
         """A symbol stands for one size in all inputs."""

@@ -274,7 +274,7 @@ class Program:
             # native code knows no strides, which those of equal elements have
             values[i] = np.require(array, None, ["C", "A"]) if i in self._read else array
         steps = tuple(step.at(known) for step in self.steps) if self.symbols else self.steps
-        found = self._sized[sizes] = _Sized(known, steps, values, fixed)
+        found = self._sized[sizes] = _Sized(sizes, known, steps, values, fixed)
         return found
 
     @property
@@ -325,13 +325,24 @@ class Program:
 class _Sized:
     """What values of its symbols make of a program: one that has none is as it is."""
 
+    sizes: tuple[int, ...]
+    """The values of the symbols, in the order in which native code reads them."""
     symbols: Mapping[str, int]
-    """In the order in which native code reads them."""
+    """The same by name."""
     steps: tuple[Step, ...]
     values: list[Any]
     """The constants among the values."""
     fixed: Mapping[int, Array]
     """The constants as they are in the weights."""
+    _arenas: dict[int, int] = field(default_factory=dict[int, int])
+    """The bytes of the largest arena by the number of threads."""
+
+    def arena_bytes(self, threads: int) -> int:
+        """The bytes of the largest arena that the steps need on so many threads."""
+        found = self._arenas.get(threads)
+        if found is None:
+            found = self._arenas[threads] = _arena_bytes(self.steps, threads)
+        return found
 
     @functools.cached_property
     def fresh(self) -> Mapping[int, TensorSpec]:
@@ -350,7 +361,7 @@ class _Frame:
         self._workspace: Workspace | None = None
         self._team: Team | None = None
         self._sized: _Sized | None = None
-        self._numbers = np.zeros(len(program.symbols), np.int64)
+        self._numbers = (ctypes.c_int64 * len(program.symbols))()
         """The values of the symbols, where native code reads them."""
         self._watch = Watch()
         self._contexts = self._new_contexts(1)
@@ -362,7 +373,7 @@ class _Frame:
         """The steps for these sizes, which use the workspace and the team."""
         is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
         if is_resized or team is not self._team:
-            self._sized, self._size = None, _arena_bytes(sized.steps, threads)
+            self._sized, self._size = None, sized.arena_bytes(threads)
         if team is not self._team:
             self._contexts = self._new_contexts(threads)
             self._team, self._workspace = team, None
@@ -378,11 +389,11 @@ class _Frame:
 
     def _resize(self, sized: _Sized) -> None:
         recorder = self._program.recorder
-        self._numbers[:] = list(sized.symbols.values())
+        self._numbers[:] = sized.sizes
         if recorder is not None and sized.symbols:
             recorder.resize(sized.symbols)
-        for bound, step in zip(self._bound, sized.steps, strict=True):
-            bound.resize(step, sized.symbols)
+        for i, step in enumerate(sized.steps):
+            self._bound[i].resize(step, sized)
 
     def _bind(self, workspace: Workspace, arena: int) -> None:
         self._bound = [self._call(step, workspace, arena) for step in self._program.steps]
@@ -395,7 +406,7 @@ class _Frame:
         """Zeroed contexts, in lines of their own, with the values of symbols."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
-        contexts[_SIZES::CONTEXT_SLOTS] = address(self._numbers)
+        contexts[_SIZES::CONTEXT_SLOTS] = ctypes.addressof(self._numbers)
         contexts[_WATCH] = self._watch.address
         if self._program.recorder is not None:
             self._program.recorder.attach(contexts)
@@ -428,9 +439,13 @@ def _arena_bytes(steps: Iterable[Step], threads: int) -> int:
 class _Resizable(Bound, Protocol):
     """A step that can be run for other sizes."""
 
-    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+    def resize(self, step: Step, sized: _Sized) -> None:
         """Take the step as it is for these values of the symbols."""
         ...
+
+
+_Outputs = Sequence[tuple[int, Callable[[], Array]]]
+"""Outputs of a segment by number, and what makes an array for each."""
 
 
 class _NativeCall:
@@ -449,18 +464,26 @@ class _NativeCall:
         self.contexts = contexts
         self.watch = watch
         self.workspace = workspace
-        self.outputs: list[tuple[int, Callable[[], Array]]] = []
+        self.outputs: _Outputs = []
+        self._sized: dict[tuple[int, ...], _Outputs] = {}
+        """The outputs by the values of the symbols."""
         self.statuses = contexts[_STATUS::CONTEXT_SLOTS]
         """Of all threads. The first is that of the run, once it is over."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
 
-    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+    def resize(self, step: Step, sized: _Sized) -> None:
         assert isinstance(step, NativeStep)
+        self.outputs = self._sized.get(sized.sizes) or self._new_outputs(step, sized.sizes)
+
+    def _new_outputs(self, step: NativeStep, sizes: tuple[int, ...]) -> _Outputs:
+        if len(self._sized) >= MAX_SIZES:
+            self._sized.clear()
         recycler = self.workspace.recycler
-        self.outputs = [
+        found = self._sized[sizes] = [
             (i, recycler(i).maker(spec.shape, spec.dtype))
             for i, spec in zip(step.outputs, step.specs, strict=True)
         ]
+        return found
 
     def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
         """Run the segment at an address on these weights, in this arena, on a team or alone."""
@@ -508,7 +531,7 @@ class _HostCall:
     def __init__(self, step: HostStep) -> None:
         self.step = step
 
-    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+    def resize(self, step: Step, sized: _Sized) -> None:
         assert isinstance(step, HostStep)
         self.step = step
 
@@ -526,10 +549,10 @@ class _ScanCall:
         self.sizes: tuple[int, ...] = ()
         """The values of the body's symbols."""
 
-    def resize(self, step: Step, values: Mapping[str, int]) -> None:
+    def resize(self, step: Step, sized: _Sized) -> None:
         assert isinstance(step, ScanStep)
         self.step = step
-        self.sizes = tuple(values[each.symbol.name] for each in step.body.symbols)
+        self.sizes = tuple(sized.symbols[each.symbol.name] for each in step.body.symbols)
 
     def run(self, values: list[Any]) -> None:
         inputs = [values[i] for i in self.step.inputs]

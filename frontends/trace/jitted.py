@@ -60,7 +60,7 @@ class TracedModel(Model):
         """The function's result for arrays of its types."""
         ready = [a if a.flags.carray else np.require(a, requirements=["C", "A"]) for a in arrays]
         shapes = tuple([a.shape for a in ready])
-        executable = self._only or self._executable(shapes, ready, in_call=True)
+        executable = self._serving(shapes, ready)
         results = executable.run(ready, self.threads)
         return cast(Tree, executable.structure).unflatten(iter(results))
 

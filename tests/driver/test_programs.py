@@ -92,6 +92,17 @@ def test_the_one_used_longest_ago_is_dropped() -> None:
     assert table.latest() == "b"
 
 
+def test_what_is_found_is_used_and_nothing_is_made_for_it() -> None:
+    table: ProgramTable[str] = ProgramTable(2)
+    assert table.find("a") is None
+    for key in "ab":
+        table.get(key, lambda key=key: key)
+    assert table.find("a") == "a"
+    assert table.latest() == "a"
+    table.get("c", lambda: "c")
+    assert (table.find("a"), table.find("b")) == ("a", None)
+
+
 def test_a_program_in_the_making_is_not_dropped() -> None:
     table: ProgramTable[str] = ProgramTable(1)
     begun, go_on = threading.Event(), threading.Event()
