@@ -9,6 +9,7 @@ from time import perf_counter
 from tessella.support import memory
 from tessella.support.collector import no_collection
 from tessella.support.errors import ResourceError
+from tessella.support.foreign import is_foreign
 
 Progress = Callable[[str], None]
 """Called with the name of each step."""
@@ -54,6 +55,8 @@ def memory_to_compile() -> Generator[None]:
         with no_collection():
             yield
     except MemoryError as error:
+        if is_foreign(error):
+            raise
         raise ResourceError(
             "there is not enough memory to compile the program", found=str(error) or None
         ) from error

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from tessella.dialects.graph import Graph
 from tessella.driver.plugged import blamed
 from tessella.support.errors import InternalError, PluginError, TessellaError
+from tessella.support.foreign import is_foreign
 from tessella.support.plugins import Plugin
 
 
@@ -20,7 +21,7 @@ def reproduced(step: ModulePass, before: Callable[[], Graph]) -> Generator[Plugi
     """The plugin that a pass is from. Where the pass crashes in the block, InternalError, or
     PluginError, that tells where the program ``before`` it has been written.
 
-    Errors that a pass raises on purpose are left as they are.
+    Errors that a pass raises on purpose are left as they are, and so are foreign ones.
     """
     try:
         with blamed(step) as plugin:
@@ -36,8 +37,9 @@ def reproduced(step: ModulePass, before: Callable[[], Graph]) -> Generator[Plugi
 
 
 def _is_crash(error: Exception) -> bool:
-    own = InternalError | PluginError
-    return not isinstance(error, MemoryError | TessellaError) or isinstance(error, own)
+    if isinstance(error, TessellaError):
+        return isinstance(error, InternalError | PluginError)
+    return not isinstance(error, MemoryError) and not is_foreign(error)
 
 
 def _explained(

@@ -70,11 +70,15 @@ class KeptSource(Generic[S]):
         known = None if self._own is None else program_cache.fetch_signature(self._own)
         if known is not None:
             return known
-        source = self._source = self._read()
+        source = self._source = self._first()
         signature = Signature(source.inputs, source.outputs, self._files(source))
         if self._own is not None:
             program_cache.store_signature(self._own, signature)
         return signature
+
+    def _first(self) -> S:
+        """The source, right after it was identified."""
+        return self._read()
 
     def _opened(self) -> S:
         if self._source is None:

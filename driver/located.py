@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from tessella.dialects.sizes import SizeParser
 from tessella.dialects.verify import misplaced, order_error
 from tessella.support.errors import TessellaError
+from tessella.support.foreign import is_foreign
 
 REPORTED = (DiagnosticException, TessellaError)
 """What ops raise where the IR, and not the compiler, is at fault."""
@@ -91,6 +92,8 @@ class LocatedParser(SizeParser):
         except ParseError as error:
             return Problem(self._line_of_error(error), error.msg)
         except Exception as error:
+            if is_foreign(error):
+                raise
             return Problem(self.line_of(self.pos), reason(error))
 
     def _unreadable(self) -> Problem | None:
@@ -135,6 +138,8 @@ def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:
             for block in _empty_blocks(op):
                 block.verify()
         except Exception as error:
+            if is_foreign(error):
+                raise
             yield op, error
 
 

@@ -25,7 +25,7 @@ from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import ResourceError, UnknownValueError
+from tessella.support.errors import UnsupportedError
 from tessella.support.memory import give_back
 from tessella.support.sizes import UndecidedSizeError, symbols_of
 
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 Part = Callable[[Options, "Source", Interface], "Model"]
 """Makes a model of a subprogram, whose source this is."""
 
-NO_REFUSAL = ResourceError, OSError
-"""What may end the making of a program that is possible."""
+REFUSED = UndecidedSizeError, UnsupportedError
+"""What says that a program cannot be compiled with symbols. Nothing else does: not what a signal
+handler raises, no lack of memory, and no bug."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,7 @@ class Making:
     """Whether the stages may be forgotten, as the source makes them again."""
 
     def run(self, progress: Progress) -> Executable:
-        """The program. Raises UndecidedSizeError for one that cannot be compiled with symbols, as
-        far as that is known."""
+        """The program. Raises one of REFUSED for one that cannot be compiled with symbols."""
         check_machine(self.options)
         if not self._symbols:
             return self._fetched() or self._compiled(progress)
@@ -70,11 +70,8 @@ class Making:
             raise refused
         try:
             return self._fetched() or self._compiled(progress)
-        except (UnknownValueError, *NO_REFUSAL):
-            raise
-        except Exception as error:
-            known = isinstance(error, UndecidedSizeError)
-            program_cache.refuse(kept, error if known else UndecidedSizeError(str(error), ()))
+        except REFUSED as error:
+            program_cache.refuse(kept, error)
             raise
 
     @cached_property

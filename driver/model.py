@@ -26,7 +26,7 @@ from tessella.driver.executable import (
     shapes_in,
 )
 from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.making import NO_REFUSAL, Making, stored
+from tessella.driver.making import REFUSED, Making, stored
 from tessella.driver.open_sizes import MAX_VERSIONS, OF_MODELS, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
@@ -299,9 +299,7 @@ class Model(runnable.Model, Compiled):
                 with self._lock:
                     if self._by_value.indices == indices:  # else another thread has learnt it
                         self._learn(error, shapes)
-            except NO_REFUSAL:
-                raise
-            except Exception as error:
+            except REFUSED as error:
                 # what is wrong with the model is wrong with numbers, too
                 with self._lock:
                     if not self._open.narrow(key.made, error):

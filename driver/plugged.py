@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 from tessella.dialects.place import DEVICES
 from tessella.passes.kinds import declared
 from tessella.support.errors import InternalError, TessellaError
+from tessella.support.foreign import is_of_handler
 from tessella.support.plugins import DIALECTS, PASSES, Plugin, plugins
 
 Stages = Sequence[tuple[str, Sequence[ModulePass]]]
@@ -52,14 +53,16 @@ def plugin_of(step: ModulePass) -> Plugin | None:
 def blamed(step: ModulePass) -> Generator[Plugin | None]:
     """The plugin that a pass is from; PluginError for what the pass raises in the block.
 
-    Errors that a pass raises on purpose, which are TessellaErrors, are left as they are.
+    Errors that a pass raises on purpose, which are TessellaErrors, are left as they are, and so are
+    those of signal handlers.
     """
     plugin = plugin_of(step)
     try:
         yield plugin
     except Exception as error:
         on_purpose = isinstance(error, TessellaError) and not isinstance(error, InternalError)
-        if plugin is None or on_purpose or isinstance(error, MemoryError):
+        is_other = isinstance(error, MemoryError) or is_of_handler(error)
+        if plugin is None or on_purpose or is_other:
             raise
         raise plugin.error(
             f"the pass {step.name!r} raised {type(error).__name__}: {error}"

@@ -25,7 +25,7 @@ from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
 from tessella.support.disk import Folder
-from tessella.support.errors import InvalidModelError
+from tessella.support.errors import InvalidModelError, UnsupportedError
 from tessella.support.knobs import KNOBS
 from tessella.support.logs import info
 from tessella.support.sizes import UndecidedSizeError
@@ -104,11 +104,13 @@ def store(
     FOLDER.put(key, *parts)
 
 
-def refuse(key: str | None, error: UndecidedSizeError) -> None:
+def refuse(key: str | None, error: UndecidedSizeError | UnsupportedError) -> None:
     """Keep that what the key names cannot be compiled with symbols, and why."""
     if key is not None:
-        why = str(error).partition("\n")[0]
-        _keep(f"{key} refused", _Refusal(why, sorted(error.symbols), error.turn))
+        why, about = str(error).partition("\n")[0], error
+        if isinstance(about, UnsupportedError):  # for any number
+            about = UndecidedSizeError(why, ())
+        _keep(f"{key} refused", _Refusal(why, sorted(about.symbols), about.turn))
 
 
 def refusal(key: str | None) -> UndecidedSizeError | None:

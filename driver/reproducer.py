@@ -20,6 +20,7 @@ from tessella import targets
 from tessella.dialects.graph import Graph
 from tessella.driver.stage_file import save_stage
 from tessella.runtime.weights import WeightStore
+from tessella.support.foreign import is_foreign
 from tessella.support.knobs import KNOBS
 from tessella.support.versions import versions
 
@@ -47,7 +48,9 @@ def write(step: ModulePass, before: Callable[[], Graph], error: Exception) -> Pa
         return None
     try:
         folder = _written(step, before(), error)
-    except Exception:  # the crash is what has to be told
+    except Exception as failure:  # the crash is what has to be told
+        if is_foreign(failure):
+            raise
         return None
     return _folders.setdefault(key, folder)
 

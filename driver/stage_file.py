@@ -41,6 +41,7 @@ from tessella.driver.stage_check import faults
 from tessella.driver.stages import IR_STAGES, stage_of
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError, TessellaError
+from tessella.support.foreign import is_foreign
 
 WEIGHTS = ".weights"
 """Extension of the file of weights."""
@@ -91,6 +92,8 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
     except InvalidModelError:
         raise
     except Exception as error:
+        if is_foreign(error):
+            raise
         # parsers and verifiers of single ops meet text here that they were not written for
         raise InvalidModelError(
             f"the text is broken: {_first_line(error)}", where=str(path)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from tessella.driver.kept_source import KeptSource
 from tessella.support import disk
+from tessella.support.disk import file_state
 from tessella.support.errors import InvalidModelError
 
 if TYPE_CHECKING:
@@ -31,15 +33,24 @@ class KeptModel(KeptSource["OnnxSource"]):
     ) -> None:
         self._model = model
         self._settings = settings
+        self._state = _state_of(model)
+        """Of the file, since before it was identified."""
         super().__init__(_identity(model, settings), read)
+
+    def _first(self) -> OnnxSource:
+        source = self._read()
+        if _state_of(self._model) != self._state:
+            raise _changed("while it was read", self._model)
+        return source
 
     def _opened(self) -> OnnxSource:
         if self._source is None:
-            self._source = self._read()
+            state, source = _state_of(self._model), self._read()
             own = _identity(self._model, self._settings)
-            if self._whole(own, self._kept.files) != self.fingerprint:
-                self._source = None
-                raise InvalidModelError("the model has changed since it was compiled")
+            is_same = self._whole(own, self._kept.files) == self.fingerprint
+            if not is_same or _state_of(self._model) != state:
+                raise _changed("since it was compiled", self._model)
+            self._source = source
         return self._source
 
     def _files(self, source: OnnxSource) -> Sequence[str]:
@@ -57,16 +68,32 @@ class KeptModel(KeptSource["OnnxSource"]):
         return digest.hexdigest()
 
 
+def _changed(when: str, model: object) -> InvalidModelError:
+    where = os.fsdecode(model) if isinstance(model, str | os.PathLike) else None
+    return InvalidModelError(f"the model has changed {when}", where=where, hint="compile it again")
+
+
+def _state_of(model: object) -> object:
+    """What changes with the file at a path, or with another file there; None for what is none."""
+    if not isinstance(model, str | os.PathLike):
+        return None
+    try:
+        return file_state(os.stat(model))
+    except (OSError, ValueError):
+        return None
+
+
 def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
-    """Names the bytes of a model, and how it is read; None if there is no cache, or it is no
-    model."""
+    """Names the bytes of a model, how it is read, and the version of onnx, which has the schemas
+    and functions of its ops; None if there is no cache, or it is no model."""
     if disk.home() is None:
         return None
     try:
         digest = hashlib.sha256(_contents(model))
+        digest.update(f"onnx={version('onnx')}".encode())
         for name, value in sorted(settings.items()):
             _add(digest.update, name, value)
-    except (OSError, ValueError, TypeError, MemoryError):
+    except (OSError, ValueError, TypeError, MemoryError, PackageNotFoundError):
         return None
     return digest.hexdigest()
 

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tessella.driver.stages import ARTIFACT
 from tessella.runtime import loaded
 from tessella.runtime.artifact import MAGIC
 from tessella.runtime.model import Array, Model
-from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import OptionError
+from tessella.runtime.signature import ValueInfo, fits
+from tessella.support.errors import InputError, OptionError
 from tessella.support.logs import warning
 
 if TYPE_CHECKING:
@@ -154,6 +155,9 @@ class InferenceSession:
         sizes: Mapping[str, int] = getattr(self._options, "sizes", {})
         self.model: Model = _opened(path_or_bytes, self._options.intra_op_num_threads, sizes)
         """Ours: it explains, saves, and takes arrays for outputs."""
+        self._inputs = [_with_sizes(info, sizes) for info in self.model.inputs]
+        self._outputs = [_with_sizes(info, sizes) for info in self.model.outputs]
+        self._has_sizes, self._has_warned = bool(sizes), False
         self._prepare(sizes)
 
     def run(
@@ -162,17 +166,21 @@ class InferenceSession:
         input_feed: Mapping[str, npt.ArrayLike],
         run_options: object = None,
     ) -> list[Array]:
-        """The outputs of these names, all for None or none; ``run_options`` are ignored. Raises
-        TessellaError."""
-        return self.model.run(output_names or None, input_feed, run_options)
+        """The outputs of these names, all for None or none. ``run_options`` are ignored, and a
+        warning says so once. Raises TessellaError."""
+        if run_options is not None and not self._has_warned:
+            self._has_warned = True
+            warning("session", "run_options have no effect: %r", run_options)
+        self._check_sizes(input_feed)
+        return self.model.run(output_names or None, input_feed)
 
     def get_inputs(self) -> list[ValueInfo]:
-        """Name, shape and type of each input."""
-        return [*self.model.inputs]
+        """Name, shape and type of each input; sizes that options fix are numbers."""
+        return [*self._inputs]
 
     def get_outputs(self) -> list[ValueInfo]:
-        """Name, shape and type of each output."""
-        return [*self.model.outputs]
+        """Name, shape and type of each output; sizes that options fix are numbers."""
+        return [*self._outputs]
 
     def get_providers(self) -> list[str]:
         """The one that there is."""
@@ -193,11 +201,26 @@ class InferenceSession:
             return ModelMetadata()
         return _metadata(self._origin)
 
+    def _check_sizes(self, feeds: Mapping[str, npt.ArrayLike]) -> None:
+        """Raise InputError for an array with another size than options fix. Programs of an
+        artifact may serve others."""
+        if not self._has_sizes:
+            return
+        for info in self._inputs:
+            found = np.shape(feeds[info.name]) if info.is_tensor and info.name in feeds else None
+            if found is not None and not fits(found, info.shape):
+                raise InputError(
+                    f"the shape does not fit the input {info.name!r}, whose sizes the session's "
+                    "options fix",
+                    expected=str(info.shape),
+                    found=str(found),
+                )
+
     def _prepare(self, sizes: Mapping[str, int]) -> None:
         """Compile for these sizes of symbols."""
         if not sizes:
             return
-        shapes = {i.name: tuple(sizes.get(str(d), d) for d in i.shape) for i in self.model.inputs}
+        shapes = {info.name: info.shape for info in self._inputs}
         known = {str(d) for info in self.model.inputs for d in info.shape}
         unknown = [name for name in sizes if name not in known]
         if unknown:
@@ -210,6 +233,10 @@ class InferenceSession:
         is_known = all(isinstance(d, int) for shape in shapes.values() for d in shape)
         if prepare is not None and is_known:
             prepare(shapes)
+
+
+def _with_sizes(info: ValueInfo, sizes: Mapping[str, int]) -> ValueInfo:
+    return replace(info, shape=tuple(sizes.get(str(d), d) for d in info.shape))
 
 
 def get_available_providers() -> list[str]:

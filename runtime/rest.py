@@ -16,6 +16,7 @@ from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
+from tessella.support.foreign import is_of_handler
 
 P = TypeVar("P")
 Q = TypeVar("Q")
@@ -200,6 +201,8 @@ def _called(step: Step, *operands: Sequence[Any]) -> Sequence[Value]:
     except MemoryError:
         raise
     except Exception as error:
+        if is_of_handler(error):
+            raise
         raise ExecutionError(
             f"a step raised {type(error).__name__}: {error}", where=where
         ) from error

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tessella.runtime.elements import packed
 from tessella.support.errors import InvalidModelError
+from tessella.support.foreign import is_foreign
 
 Array = npt.NDArray[Any]
 
@@ -87,6 +88,8 @@ class WeightStore:
                 for name, array in _entries(file):
                     store._arrays[name.removeprefix(_KEY)] = array
         except Exception as error:
+            if is_foreign(error):
+                raise
             # what NumPy and zipfile raise for a damaged archive is not documented
             raise InvalidModelError(
                 f"cannot read the weights: {error}",

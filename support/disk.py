@@ -264,6 +264,11 @@ def write(file: Path, mode: int, *parts: Buffer) -> None:
         raise
 
 
+def file_state(status: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file is written to, or another one takes its place."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def _remove(file: Path) -> bool:
     """Whether a file is gone."""
     try:

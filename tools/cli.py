@@ -19,6 +19,7 @@ from types import ModuleType
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.support.versions import versions
+from tessella.tools.commands.useless import check_used
 
 COMMANDS = {
     "run": "compile a model, run it once, show or check its outputs",
@@ -82,6 +83,8 @@ def _run(argv: Sequence[str]) -> int:
             module.add_arguments(command)
     args = parser.parse_args(argv)
     assert module is not None
+    assert chosen is not None
+    check_used(commands.choices[chosen], args, getattr(module, "USELESS", ()))
     try:
         with _logged(args.verbose):
             code: int = module.run(args)

@@ -98,6 +98,12 @@ class OptMain(xDSLOptMain):
             group.add_argument(name, help=text, **options)
 
     def setup_pipeline(self) -> None:
+        if self.args.pass_pipeline and self.args.passes:
+            raise OptionError(
+                "-p and --pass-pipeline both name passes",
+                found=f"-p {self.args.passes}, --pass-pipeline {self.args.pass_pipeline}",
+                hint="give one of them",
+            )
         text: str = self.args.pass_pipeline or self.args.passes
         whole = _WHOLE_MODULE.fullmatch(text)
         try:

@@ -86,22 +86,32 @@ def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _truncated(a: Size, b: Size) -> Size:
-    """The quotient, rounded towards zero."""
+    """The quotient, rounded towards zero; 0 where the divisor is 0, as in every program."""
+    if _is_zero(b):
+        return 0
     if is_static((a, b)) or (a >= 0 and b > 0):
         return -(-a // b) if (a < 0) != (b < 0) else a // b
     raise _unsigned(a, b)
 
 
 def _remainder(a: Size, b: Size) -> Size:
+    if _is_zero(b):
+        return 0
     if b > 0:
         return a % b
     raise _unsigned(a, b)
 
 
 def _remainder_of_positive(a: Size, b: Size) -> Size:
+    if _is_zero(b):
+        return 0
     if a >= 0 and b > 0:
         return a % b
     raise _unsigned(a, b)
+
+
+def _is_zero(a: Size) -> bool:
+    return is_static([a]) and a == 0
 
 
 def _unsigned(a: Size, b: Size) -> UndecidedSizeError:

@@ -33,7 +33,7 @@ from tessella.dialects.nn.core import (
     to_python,
 )
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import differs
+from tessella.support.sizes import MOST, bounds_of, differs
 
 WINDOW: Defaults = {
     "strides": ByRank("ones", lambda rank: (1,) * (rank - 2)),
@@ -61,7 +61,14 @@ def window_rest(size: int, kernel: int, stride: int, before: int, after: int, di
             expected="kernel, stride and dilation of at least 1, no negative padding",
             found=f"kernel {kernel}, stride {stride}, dilation {dilation}, pads {before}, {after}",
         )
-    return size + before + after - (kernel - 1) * dilation - 1
+    reach = (kernel - 1) * dilation
+    if max(bounds_of(reach)[0], before + after) >= MOST:
+        raise ShapeError(
+            "a window, or its padding, is too large",
+            expected=f"at most {MOST} elements",
+            found=f"kernel {kernel}, dilation {dilation}, pads {before}, {after}",
+        )
+    return size + before + after - reach - 1
 
 
 def window_too_large(size: int, kernel: int, before: int, after: int, dilation: int) -> ShapeError:

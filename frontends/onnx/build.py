@@ -80,13 +80,15 @@ class Builder(Emitter):
         """Raises ResourceError for a tensor that is over the limit."""
         check_size(shape, dtype, self._max_bytes)
 
-    def check_made(self, *shape: Size) -> None:
-        """Raises ResourceError for a constant that is too large to be computed at import, and
-        UndecidedSizeError for one whose size depends on symbols."""
-        if math.prod(max(known(size), 0) for size in shape) > _MOST_MADE:
+    def check_made(self, *shape: Size, copies: int = 1) -> None:
+        """Raises ResourceError for a constant that is too large to be computed at import, where so
+        many arrays of its size are needed at once, and UndecidedSizeError for one whose size
+        depends on symbols."""
+        most = _MOST_MADE // copies
+        if math.prod(max(known(size), 0) for size in shape) > most:
             raise ResourceError(
                 "a constant that is computed at import is too large",
-                expected=f"at most {_MOST_MADE} elements",
+                expected=f"at most {most} elements",
                 found=" x ".join(map(str, shape)),
             )
 

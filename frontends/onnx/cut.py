@@ -19,6 +19,7 @@ from tessella.support.errors import (
     UnknownValueError,
     UnsupportedError,
 )
+from tessella.support.foreign import is_of_handler
 from tessella.support.sizes import Size
 
 # What a converter raises where its own code is at fault.
@@ -82,6 +83,8 @@ def located(node: Node) -> Generator[None]:
         error.at(node.where)
         raise
     except _BUGS as error:
+        if is_of_handler(error):
+            raise
         raise InternalError(
             f"the conversion of an ONNX node failed: {error}",
             where=node.where,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from tessella.support.disk import file_state
 from tessella.support.errors import InvalidModelError
 
 
@@ -64,14 +65,21 @@ class ExternalFiles:
         self._roots = (model.parent.resolve(), model.resolve().parent) if model else ()
         self.names: set[str] = set()
         """Those that the model names, relative to its folder."""
+        self._states: dict[str, tuple[int, ...]] = {}
+        """Of these files, when they were checked."""
 
     def check(self, place: Location, where: str) -> None:
         """Raises InvalidModelError unless the file holds the data."""
         self.names.add(place.path)
-        os.close(self._open(place, where))
+        descriptor = self._open(place, where)
+        try:
+            self._states.setdefault(place.path, file_state(os.fstat(descriptor)))
+        finally:
+            os.close(descriptor)
 
     def read(self, place: Location, where: str) -> bytearray:
-        """The data. Raises InvalidModelError where the file does not hold it."""
+        """The data. Raises InvalidModelError where the file does not hold it, or is not the one
+        that was checked."""
         descriptor = self._open(place, where)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             file.seek(place.offset)
@@ -82,6 +90,14 @@ class ExternalFiles:
                 if not count:
                     raise InvalidModelError("the external data file became shorter", where=where)
                 done += count
+            state = file_state(os.fstat(file.fileno()))
+            if self._states.setdefault(place.path, state) != state:
+                raise InvalidModelError(
+                    "the external data has changed since the model was read",
+                    where=where,
+                    found=repr(place.path),
+                    hint="compile the model again",
+                )
             return data
 
     def _open(self, place: Location, where: str) -> int:

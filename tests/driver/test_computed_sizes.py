@@ -352,6 +352,30 @@ def test_unsigned_sizes_wrap() -> None:
         same(program.run(None, feeds), list(oracle.run(None, feeds)))
 
 
+@pytest.mark.parametrize("fmod", [0, 1])
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_a_size_that_is_divided_by_0(op: str, fmod: int) -> None:
+    """The result is 0, as NumPy's; the other sizes stay open."""
+    settings = {"fmod": fmod} if op == "Mod" else {}
+    nodes = make(("Shape", "x", "s"))
+    nodes += make((op, "s divisors", "q"), **settings) + make(("ConstantOfShape", "q", "y"))
+    divisors = ints(2, 0)
+    proto = model(
+        nodes,
+        [value("x", ["seq", 7], np.float32)],
+        [value("y", None)],
+        weights={"divisors": divisors},
+    )
+    program = tessella.compile(proto, dims={})
+    compute = np.floor_divide if op == "Div" else np.remainder
+    for n in (0, 1, 5, 20, 33):
+        with np.errstate(divide="ignore"):
+            expected = compute(np.array([n, 7]), divisors)
+        assert program(np.zeros((n, 7), np.float32)).shape == tuple(expected)
+    if op == "Div":
+        assert "seq: open, from 16" in program.explain().sizes
+
+
 ROWS = model(
     [*make(("Slice", "table first n", "rows")), *make(("Add", "rows rows", "y"))],
     [value("n", [1], np.int64)],

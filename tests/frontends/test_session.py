@@ -132,11 +132,43 @@ def test_sizes_of_dimensions() -> None:
     assert isinstance(session.model, Model)
     assert "<4x5xf32>" in session.model.as_text()
     (info,) = session.get_inputs()
-    with pytest.raises(InputError, match="'n' is out of its bounds"):
+    assert info.shape == (4, 5)
+    assert all("n" not in each.shape for each in session.get_outputs())
+    with pytest.raises(InputError, match=r"expected: \(4, 5\)\n  found: \(3, 5\)"):
         session.run(None, {info.name: np.zeros((3, 5), np.float32)})
+    with pytest.raises(InputError, match="'n' is out of its bounds"):
+        session.model.run(None, {info.name: np.zeros((3, 5), np.float32)})
     options.add_free_dimension_override_by_name("m", 4)
     with pytest.raises(OptionError, match=r"no open dimension 'm'\n  expected: some of 'n'"):
         tessella.InferenceSession(two_outputs("n").SerializeToString(), options)
+
+
+def test_sizes_of_dimensions_of_an_artifact(tmp_path: Path) -> None:
+    """It may have programs for others, which the session refuses."""
+    path = tmp_path / "m.tsl"
+    model = tessella.compile(two_outputs("n").SerializeToString(), dims={"n": (2, 9)})
+    model(np.zeros((3, 5), np.float32))
+    model.save(path)
+    options = tessella.SessionOptions()
+    options.add_free_dimension_override_by_name("n", 4)
+    session = tessella.InferenceSession(path, options)
+    (info,) = session.get_inputs()
+    assert info.shape == (4, 5)
+    x = np.ones((4, 5), np.float32)
+    same = zip(session.run(None, {info.name: x}), model.run(None, {info.name: x}), strict=True)
+    for found, wanted in same:
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(InputError, match=r"expected: \(4, 5\)\n  found: \(3, 5\)"):
+        session.run(None, {info.name: x[:3]})
+    assert len(model(x[:3])) == len(tessella.InferenceSession(path).run(None, {info.name: x[:3]}))
+
+
+def test_options_of_a_run_are_ignored_with_a_warning(caplog: Log) -> None:
+    session = tessella.InferenceSession(DIGITS)
+    for options in (None, onnxruntime.RunOptions(), onnxruntime.RunOptions()):
+        session.run(None, {"image": IMAGE}, options)
+    (record,) = caplog.records
+    assert "run_options have no effect" in record.getMessage()
 
 
 def test_wrong_inputs() -> None:

@@ -61,6 +61,34 @@ BOMBS: list[tuple[str, onnx.ModelProto]] = [
     ("too large", one("Conv", {"x": [1, 1, 2, 2], "w": np.ones((1, 1, 1, 1), F)}, pads=[HUGE] * 4)),
     ("too large", one("ConvTranspose", {"x": [1, 1, 2, 2], "w": THREE}, strides=[HUGE] * 2)),
     ("too large", one("AveragePool", {"x": [1, 1, 4, 4]}, kernel_shape=[2, 2], pads=[HUGE] * 4)),
+    *(
+        ("too large", one("Resize", {"x": [1, 1, 4], "r": floats(), "s": floats(1, 1, s)}, mode=m))
+        for m, s in (("nearest", 1e9), ("linear", 1e9), ("cubic", 1e9), ("cubic", 1e6))
+    ),
+    (
+        "too large",
+        one("Resize", {"x": [1, 1, 4], "r": floats(), "s": floats(), "z": ints(1, 1, 1 << 31)}),
+    ),
+    ("too large", one("Upsample", {"x": [1, 1, 4], "s": floats(1, 1, 1e9)}, opset=9)),
+    *(
+        ("too large", one(op, {"x": [1, 1, 4]}, opset=22, kernel_shape=[size], pads=[size - 1, 0]))
+        for op in ("MaxPool", "AveragePool", "LpPool")
+        for size in (1 << 27, 1 << 31, 1 << 62)
+    ),
+    (
+        "too large",
+        one("LpPool", {"x": [1, 1024, 4]}, opset=22, kernel_shape=[1 << 18], pads=[1 << 17] * 2),
+    ),
+    (
+        "too large",
+        one(
+            "Col2Im",
+            {"x": [1, 4, 4], "i": ints(4, 4), "b": ints(2, 2)},
+            dilations=[1 << 62] * 2,
+            pads=[1 << 62] * 4,
+            strides=[1 << 62] * 2,
+        ),
+    ),
     ("too large", one("Relu", {"x": [HUGE]})),
     ("too large", one("Relu", {"x": [1 << 32, 1 << 32]})),
     ("impossible shape", one("Relu", {"x": [1] * 70})),

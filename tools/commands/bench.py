@@ -23,10 +23,10 @@ from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
-    check_nothing_to_compile,
     count,
     options_of,
 )
+from tessella.tools.commands.useless import COMPILED
 from tessella.tools.measure import Timing, interleave, machine
 from tessella.tools.progress import shown
 
@@ -40,6 +40,9 @@ EPILOG = """\
 OTHERS = tuple(name for name in peers.PEERS if name != "tessella")
 TURN = 0.02
 """Seconds of calls that are timed together, so that short ones are."""
+
+
+USELESS = (COMPILED,)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +133,6 @@ def _opened(
 ) -> tuple[Model | LoadedModel, Mapping[str, Array]]:
     """The model, and its inputs."""
     if Path(args.model).suffix == ARTIFACT:
-        check_nothing_to_compile(args)
         artifact = load(args.model, threads=threads)
         return artifact, feeds_of(artifact.inputs, args)
     source = open_source(args.model)

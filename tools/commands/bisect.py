@@ -31,6 +31,7 @@ from tessella.tools.commands.shared import (
     count,
     options_of,
 )
+from tessella.tools.commands.useless import Useless
 from tessella.tools.ir_diff import ir_diff
 
 EPILOG = """\
@@ -42,6 +43,16 @@ code is compared too. The exit code is 1 where something changes a result, else 
   tessella bisect model.onnx --input x=@x.npy --target avx2
   tessella bisect model.onnx -o culprit       # before.mlir and after.mlir, with their weights
 """
+
+
+USELESS = (
+    Useless(
+        ("lines",),
+        lambda args: args.json,
+        "JSON has all lines of what the pass changed",
+        "leave --lines out",
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

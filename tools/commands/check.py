@@ -15,6 +15,22 @@ from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import load
 from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
 from tessella.tools.commands.shared import add_model, add_values, shapes_of, values_of
+from tessella.tools.commands.useless import Useless, is_artifact
+
+USELESS = (
+    Useless(
+        ("shape", "value", "json"),
+        is_artifact,
+        "of an artifact, only its bytes are checked",
+        "`tessella check MODEL` checks the model that it was made of",
+    ),
+    Useless(
+        ("shape", "value"),
+        lambda args: stage_of(args.model) is not None,
+        "a stage was made for its shapes and values",
+        "give these options to `tessella compile`, which wrote it",
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -34,6 +34,7 @@ from tessella.tools.commands.shared import (
     shapes_of,
     values_of,
 )
+from tessella.tools.commands.useless import Useless
 from tessella.tools.progress import shown
 
 EPILOG = """\
@@ -46,6 +47,22 @@ EPILOG = """\
   tessella compile model.onnx --to asm --target avx2 -o -
   tessella compile model.onnx --to loops --time-passes -vv
 """
+
+
+USELESS = (
+    Useless(
+        ("to", "time_passes"),
+        lambda args: args.emit is not None or Path(args.output or "").suffix == ARTIFACT,
+        "neither an artifact nor code for C is at a stage",
+        "-o FILE.STAGE writes a stage",
+    ),
+    Useless(
+        ("weights",),
+        lambda args: args.emit is None,
+        "only code for C has its weights in an object or in a file",
+        "add --emit c",
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +143,10 @@ def _stage(args: argparse.Namespace) -> str:
 
 def _emit_c(args: argparse.Namespace, path: Path) -> int:
     """Write an object and a header."""
+    if path.suffix != ".o":
+        raise OptionError(
+            "-o names the object for C", where=str(path), expected="a name that ends in .o"
+        )
     source = open_source(args.model)
     if args.dim:
         raise OptionError("code for C has one size of each dimension", hint="--shape gives it")
@@ -174,8 +195,6 @@ def _open(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
 
 def _ship(args: argparse.Namespace, path: Path) -> int:
     """Write an artifact."""
-    if args.to or args.time_passes:
-        raise OptionError("an artifact takes neither --to nor --time-passes", where=str(path))
     source = open_source(args.model)
     shapes, values = _made_for(args, source)
     names: Sequence[str | None] = args.target.split(",") if args.target else [None]

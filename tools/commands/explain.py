@@ -14,14 +14,23 @@ from tessella.driver.stages import ARTIFACT, IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
 from tessella.runtime.explanation import Explanation
-from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
-    check_nothing_to_compile,
     open_graph,
     options_of,
+)
+from tessella.tools.commands.useless import COMPILED, Useless, is_artifact
+
+USELESS = (
+    COMPILED,
+    Useless(
+        ("shape", "value", "tiles", "barriers"),
+        is_artifact,
+        "an artifact tells what was known of its programs when they were compiled",
+        "`tessella explain MODEL` tells more of the model that it was made of",
+    ),
 )
 
 
@@ -52,7 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the explanation; no code is generated."""
     if Path(args.model).suffix == ARTIFACT:
-        check_nothing_to_compile(args)
         return _shipped(args)
     graph = open_graph(open_source(args.model), args)
     if args.tiles is not None:
@@ -68,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
 def _shipped(args: argparse.Namespace) -> int:
     """Print what an artifact says of its programs. It has no more than was known when they were
     compiled."""
-    if args.tiles is not None:
-        raise OptionError("an artifact does not have what --tiles prints", hint="name the model")
     programs = loaded.explain(args.model)
     if args.json:
         print(json.dumps({title: json.loads(each.json()) for title, each in programs}, indent=2))

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 
 from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
+from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import make_array, read_array
-from tessella.tools.commands.shared import assignments, count, missing_shape, shapes_of
+from tessella.tools.commands.shared import (
+    assignments,
+    count,
+    missing_shape,
+    parse_shape,
+    shapes_of,
+)
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +34,26 @@ def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str,
     """The arrays by the name of the input. Raises InputError where a shape is missing."""
     given = assignments("--input", args.input, [info.name for info in inputs])
     shapes = shapes_of(inputs, args.shape)
+    told = assignments("--shape", args.shape, [*given, *shapes])
     feeds: dict[str, Array] = {}
     for info in inputs:
         value = given.get(info.name, "randn")
         if value.startswith("@"):
             feeds[info.name] = read_array(value[1:])
+            _check_shape(info.name, feeds[info.name], told.get(info.name))
         elif info.name in shapes:
             feeds[info.name] = make_array(info, value, shapes[info.name], args.seed)
         else:
             raise missing_shape(info)
     return feeds
+
+
+def _check_shape(name: str, array: Array, told: str | None) -> None:
+    """Raise OptionError where ``--shape`` is given too, and is another."""
+    if told is not None and parse_shape(told) != array.shape:
+        raise OptionError(
+            f"--shape {name} does not fit --input {name}",
+            expected="x".join(map(str, array.shape)),
+            found=told,
+            hint="leave --shape out: the array says it",
+        )

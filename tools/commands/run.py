@@ -34,11 +34,11 @@ from tessella.tools.commands.shared import (
     add_time_passes,
     amount,
     assignments,
-    check_nothing_to_compile,
     check_stage_ahead,
     options_of,
     print_times,
 )
+from tessella.tools.commands.useless import COMPILED, Useless
 from tessella.tools.progress import shown
 
 EPILOG = """\
@@ -51,6 +51,23 @@ EPILOG = """\
 
 INTERPRETED = IR_STAGES[:3]
 """The stages that NumPy can run."""
+
+
+USELESS = (
+    COMPILED,
+    Useless(
+        ("rtol", "atol"),
+        lambda args: not args.expected,
+        "nothing is compared",
+        "--expected NAME=@FILE.npy says what an output must be",
+    ),
+    Useless(
+        ("threads",),
+        lambda args: args.interpret is not None,
+        "NumPy runs the stage, on one thread",
+        "leave --interpret out to run native code on threads",
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +131,6 @@ def _run(args: argparse.Namespace) -> int:
 def _opened(args: argparse.Namespace) -> Source | LoadedModel:
     if Path(args.model).suffix != ARTIFACT:
         return open_source(args.model)
-    check_nothing_to_compile(args)
     return load(args.model, threads=args.threads)
 
 

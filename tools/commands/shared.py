@@ -52,7 +52,7 @@ def add_dims(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def dims_of(options: Iterable[str]) -> dict[str, tuple[int, int]]:
+def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
     """The bounds given by ``--dim``. Raises OptionError."""
     found: dict[str, tuple[int, int]] = {}
     for text in options:
@@ -67,6 +67,8 @@ def dims_of(options: Iterable[str]) -> dict[str, tuple[int, int]]:
                 expected="--dim NAME=LEAST..GREATEST, NAME=LEAST.. for any that are larger, or "
                 "NAME=SIZE",
             )
+        if name in found:
+            raise OptionError(f"--dim {name} is given twice", found=", ".join(options))
         found[name] = int(low), int(high)
     return found
 
@@ -108,19 +110,20 @@ def pattern(text: str) -> re.Pattern[str]:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """What to compile for."""
+def add_options(parser: argparse.ArgumentParser, *, picks: bool = True) -> None:
+    """What to compile for; without ``picks``, the command says how kernels are picked."""
     parser.add_argument(
         "--places",
         type=_places,
         metavar="A,B",
         help="places where kernels may run; the order decides between costs that are close",
     )
-    parser.add_argument(
-        "--pick",
-        choices=STRATEGIES,
-        help="how kernels are picked: by cost, by grade, or by cost once `tune` has measured",
-    )
+    if picks:
+        parser.add_argument(
+            "--pick",
+            choices=STRATEGIES,
+            help="how kernels are picked: by cost, by grade, or by cost once `tune` has measured",
+        )
     parser.add_argument(
         "--fallback",
         choices=FALLBACKS,
@@ -181,25 +184,6 @@ def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
     )
 
 
-COMPILING = (
-    *("target", "places", "pick", "fallback", "winograd", "max_weight_growth", "database"),
-    *("dim", "interpret", "time_passes"),
-)
-"""Arguments that say how a model is compiled."""
-
-
-def check_nothing_to_compile(args: argparse.Namespace) -> None:
-    """Raise OptionError if arguments say how to compile what is compiled already."""
-    given = [name for name in COMPILING if getattr(args, name, None)]
-    if given:
-        raise OptionError(
-            "an artifact is compiled already",
-            where=args.model,
-            found=", ".join(f"--{name.replace('_', '-')}" for name in given),
-            hint="give these options to `tessella compile MODEL -o FILE.tsl`",
-        )
-
-
 def _places(text: str) -> list[str]:
     return text.split(",")
 
@@ -218,6 +202,8 @@ def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict
                 f"{option}: the model has no {name!r}",
                 expected=f"one of {', '.join(known) or 'none'}",
             )
+        if name in result:
+            raise OptionError(f"{option} {name} is given twice", found=f"{result[name]}, {value}")
         result[name] = value
     return result
 
@@ -235,12 +221,11 @@ def shapes_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, 
 
 def parse_shape(text: str) -> Shape:
     """The sizes of a shape such as 1x3x224x224. Raises OptionError."""
-    try:
-        return tuple(int(size) for size in text.split("x") if text)
-    except ValueError as error:
-        raise OptionError(
-            f"cannot read the shape {text!r}", expected="sizes such as 1x3x224x224"
-        ) from error
+    sizes = text.split("x") if text else []
+    # int() alone would take "+1", "1_0", " 1 " and digits of other scripts
+    if not all(size.isascii() and size.isdigit() and len(size) < 20 for size in sizes):
+        raise OptionError(f"cannot read the shape {text!r}", expected="sizes such as 1x3x224x224")
+    return tuple(map(int, sizes))
 
 
 def missing_shape(info: ValueInfo) -> InputError:

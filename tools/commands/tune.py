@@ -18,6 +18,7 @@ from tessella.tools.commands.shared import (
     open_graph,
     options_of,
 )
+from tessella.tools.commands.useless import Useless
 from tessella.tools.progress import shown
 
 EPILOG = """\
@@ -25,6 +26,15 @@ EPILOG = """\
   tessella tune --merge theirs.json -o times.json
   TESSELLA_DB=times.json tessella run model.onnx
 """
+
+USELESS = (
+    Useless(
+        ("shape", "value", "seconds", "places", "target"),
+        lambda args: args.model is None,
+        "nothing is measured without a model",
+        "name the MODEL, or leave these options out to --merge only",
+    ),
+)
 
 UNMEASURED = (
     "estimates are of a table's bandwidths: run `tessella targets --measure` for better ones"
@@ -54,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="add the times of another database; the better measured ones stay",
     )
-    add_options(parser)
+    add_options(parser, picks=False)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -37,11 +37,12 @@ def col2im(call: Call) -> SSAValue:
         # a sum of booleans is whether any is true
         x = call.cast(x, np.int32)
     channels, size = columns // points, math.prod(padded)
+    zeros = call.build.splat(0, (n, channels, size), dtype_of(x.type))
     places = _places(padded, block, counts, settings)
     shape = (n, channels, points * blocks)
     total = call.emit(
         nn.ScatterElementsOp,
-        call.build.splat(0, (n, channels, size), dtype_of(x.type)),
+        zeros,
         call.expand(call.constant(places), shape),
         call.reshape(x, shape),
         axis=2,

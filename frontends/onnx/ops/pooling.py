@@ -17,6 +17,8 @@ def _pool_window(call: Call) -> Window:
     kernel, sizes = call.integers("kernel_shape") or (), shape_of(call.x)[2:]
     if not sizes:
         raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
+    # a window may be mostly padding, so that no size bounds what it looks at
+    call.build.check_made(*kernel)
     return window(call, kernel, sizes)
 
 
@@ -95,6 +97,7 @@ def lp_pool(call: Call) -> SSAValue:
     p, settings = _exponent(call), _pool_window(call)
     powers = _power(call, call.emit(nn.AbsOp, call.x), p)
     channels, sizes = shape_of(powers)[1], shape_of(powers)[2:]
+    call.build.check_made(channels, *settings.kernel)
     ones = call.build.splat(1, (channels, 1, *settings.kernel), dtype_of(powers.type))
     sums = call.emit(
         nn.ConvOp,

@@ -11,14 +11,18 @@ from xdsl.ir import SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.dialects.nn.movement import COORDINATES
+from tessella.dialects.sizes import is_static
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, samples
+from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, reach_of, samples
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, differs
 
 CROPS = "tf_crop_and_resize"
 """The transformation that reads roi."""
+
+_COPIES = 8
+"""Arrays of the size of an axis that its positions and weights are computed with."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,9 @@ def _emit(call: Call, plan: _Plan) -> SSAValue:
 
 def _resized(call: Call, plan: _Plan, x: SSAValue) -> SSAValue:
     if _is_plain(call, plan, shape_of(x)):
+        for axis, size in enumerate(shape_of(x)):
+            if plan.touches(axis, size) and is_static((size, plan.sizes[axis])):
+                call.build.check_made(plan.sizes[axis])
         return call.emit(
             nn.ResizeOp,
             x,
@@ -188,7 +195,7 @@ def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
 
 def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
     old, new, scale = shape_of(x)[axis], plan.sizes[axis], plan.scales[axis]
-    call.build.check_made(new)
+    call.build.check_made(new, copies=_COPIES)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
     if not np.isfinite(places).all():
         raise ShapeError("roi and scales give no positions", found=f"{plan.regions[axis]}, {scale}")
@@ -196,11 +203,15 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
         indices = call.constant(nearest(places, old, plan.nearest))
         y = call.emit(nn.GatherOp, x, indices, axis=axis)
     else:
+        width = scale if call.flag("antialias") else 1.0
+        reach = reach_of(places, old, mode=plan.mode, scale=width)
+        call.build.check_made(new, 2 * reach + 1, copies=_COPIES)
         taken = samples(
             places,
             old,
+            reach,
             mode=plan.mode,
-            scale=scale if call.flag("antialias") else 1.0,
+            scale=width,
             cubic=call.number("cubic_coeff_a"),
             inside=call.flag("exclude_outside"),
         )

@@ -86,19 +86,27 @@ class Samples:
     """0 where a column has fewer elements than others."""
 
 
-def samples(
-    places: Array, old: int, *, mode: str, scale: float, cubic: float, inside: bool
-) -> Samples:
-    """The old elements that each new one takes, and how much of each.
+def reach_of(places: Array, old: int, *, mode: str, scale: float) -> int:
+    """How far from its position an element takes old ones, on either side.
 
-    A scale below 1 widens the kernel (antialiasing). Elements beyond the ends are those at the
-    ends, or with ``inside`` do not count.
+    A scale below 1 widens the kernel (antialiasing).
     """
     if mode not in _KERNELS:
         raise ShapeError("unknown mode", expected="nearest, linear or cubic", found=repr(mode))
-    kernel, support = _KERNELS[mode]
+    _, support = _KERNELS[mode]
+    wide = support / min(scale, 1.0)
+    return math.ceil(min(wide, old + float(np.abs(places).max(initial=0)) + 1))
+
+
+def samples(
+    places: Array, old: int, reach: int, *, mode: str, scale: float, cubic: float, inside: bool
+) -> Samples:
+    """The old elements that each new one takes, and how much of each.
+
+    Elements beyond the ends are those at the ends, or with ``inside`` do not count.
+    """
+    kernel, _ = _KERNELS[mode]
     scale = min(scale, 1.0)
-    reach = min(math.ceil(support / scale), old + int(np.abs(places).max(initial=0)) + 1)
     indices = np.floor(places).astype(np.int64) + np.arange(-reach, reach + 1)[:, None]
     weights = kernel(scale * (indices - places), cubic)
     if inside:

@@ -1,0 +1,39 @@
+"""Exceptions that reach code while it works, and are not its own: those of signal handlers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from inspect import CO_VARARGS
+from itertools import pairwise
+from types import FrameType, TracebackType
+
+_OWN = {"tessella", "numpy", "xdsl", "llvmlite", "onnx", "google", *sys.stdlib_module_names}
+"""Packages whose classes of exceptions code of tessella may raise."""
+
+
+def is_foreign(error: BaseException) -> bool:
+    """Whether an exception is neither tessella's nor of what it calls: a signal handler raised it,
+    or it is of a class that nobody here knows. Its owner catches it."""
+    return is_of_handler(error) or type(error).__module__.partition(".")[0] not in _OWN
+
+
+def is_of_handler(error: BaseException) -> bool:
+    """Whether a signal handler raised an exception, which can be any, anywhere. It is a function
+    that is called with the frame that it interrupts."""
+    frames = pairwise(_frames(error.__traceback__))
+    return any(argument is outer for outer, inner in frames for argument in _arguments(inner))
+
+
+def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
+
+
+def _arguments(frame: FrameType) -> Iterator[object]:
+    code, values = frame.f_code, frame.f_locals
+    count = code.co_argcount + code.co_kwonlyargcount
+    yield from (values.get(name) for name in code.co_varnames[:count])
+    if code.co_flags & CO_VARARGS:
+        yield from values.get(code.co_varnames[count], ())

@@ -1,0 +1,57 @@
+"""Options that have no effect beside others: each command lists its own in ``USELESS``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tessella.driver.stages import ARTIFACT
+from tessella.support.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Useless:
+    """Options that would be ignored."""
+
+    options: Sequence[str]
+    """Their names in the namespace of arguments."""
+    when: Callable[[argparse.Namespace], bool]
+    """Whether these arguments leave them nothing to do."""
+    what: str
+    """Why they are ignored."""
+    hint: str
+
+
+def check_used(
+    command: argparse.ArgumentParser, args: argparse.Namespace, rules: Sequence[Useless]
+) -> None:
+    """Raise OptionError where an option is given that would be ignored."""
+    for rule in rules:
+        given = [n for n in rule.options if getattr(args, n, None) != command.get_default(n)]
+        if given and rule.when(args):
+            raise OptionError(
+                rule.what,
+                where=getattr(args, "model", None),
+                found=", ".join(f"--{name.replace('_', '-')}" for name in given),
+                hint=rule.hint,
+            )
+
+
+def is_artifact(args: argparse.Namespace) -> bool:
+    """Whether the model is one that `tessella compile -o FILE.tsl` wrote."""
+    return Path(args.model or "").suffix == ARTIFACT
+
+
+_COMPILING = (
+    *("target", "places", "pick", "fallback", "winograd", "max_weight_growth", "database"),
+    *("dim", "interpret", "time_passes"),
+)
+
+COMPILED = Useless(
+    _COMPILING,
+    is_artifact,
+    "an artifact is compiled already",
+    "give these options to `tessella compile MODEL -o FILE.tsl`",
+)
