@@ -18,10 +18,14 @@ def compile_source(
     source: Source,
     *,
     dims: Dims | Literal["auto", "fixed"] = "auto",
+    prepare: bool = False,
     progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Model:
-    """Compile what a frontend gives. Raises TessellaError."""
+    """Compile what a frontend gives; ``prepare`` compiles all ranges of sizes ahead of calls.
+
+    Raises TessellaError.
+    """
     checked = make_options(**options)
     if progress is not None and not callable(progress):
         raise OptionError(
@@ -29,4 +33,7 @@ def compile_source(
             expected="a function of a text, or None",
             found=repr(progress),
         )
-    return Model(source, checked, progress or quiet, check_dims(dims))
+    model = Model(source, checked, progress or quiet, check_dims(dims))
+    if prepare:
+        model.prepare()
+    return model

@@ -48,7 +48,7 @@ from tessella.support.errors import (
     ShapeError,
     UnknownValueError,
 )
-from tessella.support.logs import debug, info
+from tessella.support.logs import debug, info, warning
 from tessella.support.sizes import symbols_of
 
 if TYPE_CHECKING:
@@ -140,13 +140,16 @@ class Model(runnable.Model, Compiled):
         """Compile for shapes of inputs by name, so that no call has to. Inputs without symbolic
         dimensions may be left out. ``values`` are those of inputs on whose values shapes depend,
         which need no shapes. Without shapes, all programs are compiled that serve sizes within the
-        bounds of ``dims``; all dimensions are open from then on.
+        bounds of ``dims``; all dimensions are open from then on. A warning names the sizes and the
+        subprograms that only a call can compile.
 
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
         if shapes is None and not values:
             self._compile_versions()
-            self._compile_subprograms()
+            missing = [*self._open.closed(), *self._compile_subprograms()]
+            if missing:
+                warning("compile", "calls may still have to compile: %s", "; ".join(missing))
             return
         arrays = self.converted(values or {})
         known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
@@ -171,6 +174,7 @@ class Model(runnable.Model, Compiled):
     def _compile_versions(self) -> None:
         """Compile the programs for all ranges of sizes."""
         ranks, versions = self._open.ranks, self._open.versions()
+        misfits: list[ShapeError] = []
         try:
             for each in versions.values():
                 shapes = shapes_in(self.inputs, each)
@@ -179,26 +183,33 @@ class Model(runnable.Model, Compiled):
                     np.array(all[len(s) :], info.dtype).reshape(s) if i in ranks else None
                     for i, (info, s, all) in enumerate(parts)
                 )
-                self._compile_version(shapes, [*values])
+                misfits += self._compile_version(shapes, [*values])
         except UnknownValueError:
             if self._open.ranks == ranks:
                 raise
+        if misfits and not self._programs.made():
+            raise misfits[0]
         if self._open.versions().keys() != versions.keys():
             self._compile_versions()  # now that more is known of values and ranges
 
-    def _compile_version(self, shapes: Shapes, arrays: Sequence[Array | None]) -> None:
-        """Compile the program for a range of sizes. Not all fit where inputs are read as shapes."""
+    def _compile_version(
+        self, shapes: Shapes, arrays: Sequence[Array | None]
+    ) -> Sequence[ShapeError]:
+        """Compile the program for a range of sizes. Not all fit together, where one dimension has
+        two names or an input is read as a shape: these have an error instead."""
         try:
             self._executable(shapes, arrays)
+        except UnknownValueError:
+            raise
         except ShapeError as error:
-            if isinstance(error, UnknownValueError) or not self._open.ranks:
-                raise
+            debug("compile", "sizes that do not fit together are left out: %s", error.what)
+            return [error]
+        return []
 
-    def _compile_subprograms(self) -> None:
-        """Compile what follows cuts, as far as its types are known."""
-        for each in self._programs.made():
-            if each.rest is not None:
-                compile_ahead(each.rest)
+    def _compile_subprograms(self) -> Sequence[str]:
+        """Compile what follows cuts, as far as its types are known; what is left, and why."""
+        rests = [each.rest for each in self._programs.made() if each.rest is not None]
+        return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the programs that there are as an artifact, which `tessella.load` runs without the

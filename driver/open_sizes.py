@@ -293,6 +293,18 @@ class OpenSizes:
         self._known.clear()
         return bool(symbols)
 
+    def closed(self) -> Sequence[str]:
+        """The ranges within the bounds whose sizes are compiled as numbers, and why."""
+        found: list[str] = []
+        for name in self.names:
+            for start in self._starts(name):
+                first, last = self._ends(name, start)
+                why = self._numbers.get((self._names[name], first))
+                if why is not None and first < last and start >= FEW:
+                    upper = "" if last == MOST else f" to {last}"
+                    found.append(f"{name} from {first}{upper}, as {why}")
+        return found
+
     def told(self, made: Shapes) -> Sequence[str]:
         """What each open dimension is in a program, and why it is a number."""
         if self._is_fixed:

@@ -6,15 +6,20 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
+import onnxruntime
 import pytest
 
 import tessella
 from tessella.driver.model import MAX_EXECUTABLES
 from tessella.frontends.trace.jitted import USUAL
 from tessella.support.errors import InputError
+from tessella.tools.cli import main
+from tests.native import normal
 from tests.tools.networks import classifier, open_batch
 
 Log = pytest.LogCaptureFixture
@@ -65,6 +70,70 @@ def test_all_sizes_are_prepared(caplog: Log) -> None:
     assert len(caplog.records) == 4
     with pytest.raises(InputError, match="each set of sizes has a program"):
         tessella.compile(open_batch(), dims="fixed").prepare()
+
+
+def divided() -> onnx.ModelProto:
+    """A slice whose end is in the middle of a range of sizes."""
+    return onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+g (float[n, 4] x) => (float[k, 4] y) {
+    start = Constant<value = int64[1] {0}>()
+    end = Constant<value = int64[1] {100}>()
+    y = Slice(x, start, end)
+}""")
+
+
+def unequal() -> onnx.ModelProto:
+    """Two names of one dimension: nothing says that they are equal."""
+    return onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+g (float[a, 4] x, float[b, 4] z) => (float[c, 4] y) { y = Add(x, z) }""")
+
+
+@pytest.mark.parametrize("proto", [open_batch(), divided()])
+def test_compiled_ahead(proto: onnx.ModelProto, compiled: list[str], caplog: Log) -> None:
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    model = tessella.compile(proto, prepare=True)
+    made = len(compiled)
+    assert made >= 4
+    for count in (0, 1, 2, 15, 16, 100, 101, 1000):
+        x = normal(count, 4)
+        [wanted] = session.run(None, {"x": x})
+        np.testing.assert_allclose(model(x), wanted, rtol=1e-5, atol=1e-6)
+    assert len(compiled) == made
+    assert not warnings(caplog)
+
+
+def test_a_session_is_compiled_ahead(compiled: list[str], caplog: Log) -> None:
+    session = tessella.InferenceSession(open_batch().SerializeToString(), precompile=True)
+    made = len(compiled)
+    for count in (0, 1, 2, 40):
+        session.run(None, {"x": rows(count)})
+    assert (made, len(compiled)) == (4, 4)
+    assert not warnings(caplog)
+
+
+def test_sizes_that_only_a_call_can_compile_are_named(compiled: list[str], caplog: Log) -> None:
+    model = tessella.compile(unequal(), prepare=True)
+    [warning] = warnings(caplog)
+    assert "calls may still have to compile: a from 2 to 15, as " in warning
+    made = len(compiled)
+    np.testing.assert_array_equal(model(rows(2), rows(2)), 2 * rows(2))
+    assert len(compiled) == made
+    model(rows(3), rows(3))
+    assert len(compiled) == made + 1
+
+
+def test_artifacts_whose_ranges_are_divided(tmp_path: Path, capsys: Any) -> None:
+    onnx.save(divided(), tmp_path / "m.onnx")
+    onnx.save(unequal(), tmp_path / "u.onnx")
+    argv = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tsl")]
+    assert main([*argv, "--dim", "n=0..1000"]) == 0
+    model = tessella.load(tmp_path / "m.tsl")
+    for count in (0, 1, 2, 99, 100, 101, 1000):
+        x = normal(count, 4)
+        np.testing.assert_array_equal(model(x), x[:100])
+    argv = ["compile", str(tmp_path / "u.onnx"), "-o", str(tmp_path / "u.tsl")]
+    assert main([*argv, "--dim", "a=1..30", "--dim", "b=1..8"]) == 2
+    assert "cannot stay open in programs" in capsys.readouterr().err
 
 
 def test_shapes_that_take_turns(caplog: Log) -> None:
