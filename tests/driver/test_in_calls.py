@@ -96,7 +96,7 @@ def test_compiled_ahead(proto: onnx.ModelProto, compiled: list[str], caplog: Log
     assert made >= 4
     for count in (0, 1, 2, 15, 16, 100, 101, 1000):
         x = normal(count, 4)
-        [wanted] = session.run(None, {"x": x})
+        wanted: Any = session.run(None, {"x": x})[0]
         np.testing.assert_allclose(model(x), wanted, rtol=1e-5, atol=1e-6)
     assert len(compiled) == made
     assert not warnings(caplog)
