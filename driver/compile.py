@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from tessella.driver.compiling import Progress, quiet
+from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import Dims, check_dims
 from tessella.driver.options import CompileOptions, make_options
@@ -33,7 +34,8 @@ def compile_source(
             expected="a function of a text, or None",
             found=repr(progress),
         )
-    model = Model(source, checked, progress or quiet, check_dims(dims))
+    in_calls = CompilesInCalls(expected=0)
+    model = Model(source, checked, progress or quiet, check_dims(dims), in_calls=in_calls)
     if prepare:
         model.prepare()
     return model

@@ -301,8 +301,7 @@ class OpenSizes:
                 first, last = self._ends(name, start)
                 why = self._numbers.get((self._names[name], first))
                 if why is not None and first < last and start >= FEW:
-                    upper = "" if last == MOST else f" to {last}"
-                    found.append(f"{name} from {first}{upper}, as {why}")
+                    found.append(f"{name} {Symbol(name, first, last).range}, as {why}")
         return found
 
     def told(self, made: Shapes) -> Sequence[str]:
@@ -323,8 +322,7 @@ class OpenSizes:
             return str(size)
         if symbols:
             [symbol] = symbols
-            upper = "" if symbol.high == MOST else f" to {symbol.high}"
-            return f"open, from {symbol.low}{upper}"
+            return f"open, {symbol.range}"
         if name not in self._open:
             return f"{size}, not open so far" if self._is_auto and size >= FEW else f"{size}"
         why = self._numbers.get((self._names[name], self._ends(name, size)[0]))

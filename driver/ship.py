@@ -88,10 +88,8 @@ def ship_ranges(
 def _ranges(
     source: Source, options: Options, sizes: OpenSizes, progress: Progress
 ) -> Sequence[Compiled]:
-    names, made = (
-        [info.name for info in source.inputs],
-        dict[Sequence[tuple[Size, ...]], Compiled](),
-    )
+    names = [info.name for info in source.inputs]
+    made: dict[Sequence[tuple[Size, ...]], Compiled] = {}
     while missing := [each for each in sizes.versions() if each not in made]:
         own = replace(options, several=sizes.is_one_of_several(missing[0]))
         shapes = dict(zip(names, missing[0], strict=True))

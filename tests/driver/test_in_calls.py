@@ -38,16 +38,48 @@ def test_a_model_is_compiled_for_each_new_shape(caplog: Log) -> None:
     model = tessella.compile(open_batch(), dims="fixed")
     for count in (1, 1):
         model(rows(count))
-    [message] = [r.getMessage() for r in caplog.records if r.name == "tessella.compile"]
-    assert message.startswith("a model was compiled inside a call, in 0.")
-    assert not warnings(caplog)
+    [record] = [r for r in caplog.records if r.name == "tessella.compile"]
+    warning = record.getMessage()
+    assert record.levelno == logging.WARNING
+    assert warning.startswith("a model was compiled inside a call, which took 0.")
+    assert "its inputs have new shapes: x [1, 4]. " in warning
+    assert "model.prepare({name: shape, ..}) one for these" in warning
+    assert "tessella.compile(.., prepare=True)" in warning
     for count in (2, 3, 4):
         model(rows(count))
+    later = caplog.records[1:]
+    assert [record.levelno for record in later] == 3 * [logging.INFO]
+    assert "inside a call, in 0." in later[-1].getMessage()
+    assert "inputs have new shapes: x [4, 4]" in later[-1].getMessage()
+
+
+def test_the_range_of_a_program_is_told(caplog: Log) -> None:
+    model = tessella.compile(open_batch(), dims={})
+    model(rows(20))
     [warning] = warnings(caplog)
-    assert "a model was compiled again inside a call, which took" in warning
-    assert "its inputs have new shapes: x [2, 4]" in warning
-    assert "model.prepare({name: shape, ..}) one for these" in warning
-    assert "inputs have new shapes: x [4, 4]" in caplog.records[-1].getMessage()
+    assert "new shapes: x [20, 4]; the new program serves N from 16. " in warning
+
+
+def test_one_warning_for_a_model_with_subprograms(caplog: Log) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+g (float[6] x) => (int64[d, k] at, float[k] y) {
+    at = NonZero(x)
+    rows = Transpose(at)
+    found = GatherND(x, rows)
+    y = Exp(found)
+}""")
+    caplog.set_level(logging.INFO, "tessella")
+    model = tessella.compile(proto)
+    for count in (1, 3, 5):
+        model((np.arange(6) >= 6 - count).astype(np.float32))
+    [warning] = warnings(caplog)
+    assert "a part of a model was compiled inside a call" in warning
+    caplog.clear()
+    model = tessella.compile(proto, prepare=True)
+    caplog.clear()
+    for count in (0, 1, 3, 5):
+        model((np.arange(6) >= 6 - count).astype(np.float32))
+    assert not caplog.records
 
 
 def test_a_new_size_opens_a_dimension(caplog: Log) -> None:
@@ -56,8 +88,9 @@ def test_a_new_size_opens_a_dimension(caplog: Log) -> None:
     for count in (4, 5, 6, 4, 15):
         assert model(rows(count)).shape == (count, 3)
     messages = [r.getMessage() for r in caplog.records if r.name == "tessella.compile"]
-    first, second = (message.partition("x [")[2][:4] for message in messages)
-    assert (first, second) == ("4, 4", "N, 4")
+    assert len(messages) == 2
+    assert "x [4, 4]. " in messages[0]
+    assert messages[1].endswith("x [5, 4]; the new program serves N from 2 to 15")
 
 
 def test_all_sizes_are_prepared(caplog: Log) -> None:
@@ -141,8 +174,7 @@ def test_shapes_that_take_turns(caplog: Log) -> None:
     for count in range(1, MAX_EXECUTABLES + 2):
         model.prepare({"x": (count, 4)})
     assert not warnings(caplog)
-    for count in (1, 2):
-        model(rows(count))
+    model(rows(1))
     [warning] = warnings(caplog)
     assert "more than 8 sets of shapes take turns" in warning
 
@@ -188,7 +220,7 @@ def test_a_function_has_a_few_programs(caplog: Log) -> None:
     for count in (90, 91):
         twice(rows(count))
     [warning] = warnings(caplog)
-    assert "twice was compiled again inside a call" in warning
+    assert "twice was compiled inside a call" in warning
     assert "it was called with x: float32 [90, 4]" in warning
     assert "pad arrays to a few shapes" in warning
 
@@ -217,9 +249,10 @@ def test_passes_and_modules_are_for_who_debugs(caplog: Log) -> None:
 SILENT = """
 import sys, numpy as np, tessella
 model = tessella.compile(sys.argv[1], dims="fixed")
-model(np.ones((1, 4), np.float32))
+model.prepare({"x": (1, 4)})
 print("silent so far", file=sys.stderr, flush=True)
 model(np.ones((2, 4), np.float32))
+model(np.ones((3, 4), np.float32))
 """
 
 
@@ -229,7 +262,7 @@ def test_without_a_handler_only_warnings_show(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     first, second = done.stderr.splitlines()
     assert first == "silent so far"
-    assert second.startswith("a model was compiled again inside a call")
+    assert second.startswith("a model was compiled inside a call")
 
 
 @pytest.mark.usefixtures("compiled_anew")
