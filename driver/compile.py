@@ -9,6 +9,7 @@ from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import Dims, check_dims
 from tessella.driver.options import CompileOptions, make_options
+from tessella.support import deadline
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def compile_source(
             found=repr(progress),
         )
     in_calls = CompilesInCalls(expected=0)
-    model = Model(source, checked, progress or quiet, check_dims(dims), in_calls=in_calls)
-    if prepare:
-        model.prepare()
+    with deadline.within(checked.timeout):
+        model = Model(source, checked, progress or quiet, check_dims(dims), in_calls=in_calls)
+        if prepare:
+            model.prepare()
     return model

@@ -40,7 +40,7 @@ from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
-from tessella.support import fork
+from tessella.support import deadline, fork
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
@@ -63,8 +63,8 @@ beside those for ranges of sizes. The least recently used one is dropped."""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
-    "tessella.compile(.., prepare=True) or model.prepare() compiles programs for all sizes ahead of "
-    "calls, model.prepare({name: shape, ..}) one for these, and model.save ships them as an artifact"
+    "tessella.compile(.., prepare=True) or model.prepare() compiles programs for all sizes ahead "
+    "of calls, model.prepare({name: shape, ..}) one for these; model.save ships them as an artifact"
 )
 _HINT_OF_PARTS = (
     "model.prepare() compiles ahead of calls what has types and sizes that are known before, and "
@@ -145,6 +145,14 @@ class Model(runnable.Model, Compiled):
 
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
+        with deadline.within(self._options.timeout):
+            self._prepare(shapes, values)
+
+    def _prepare(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None,
+        values: Mapping[str, npt.ArrayLike] | None,
+    ) -> None:
         if shapes is None and not values:
             self._compile_versions()
             missing = [*self._open.closed(), *self._compile_subprograms()]

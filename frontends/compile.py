@@ -86,6 +86,7 @@ def compile(
     max_weight_growth: float | None = None,
     database: str | None = None,
     budget: float | None = None,
+    timeout: float | None = None,
     dims: Dims | Literal["auto", "fixed"] = "auto",
     prepare: bool = False,
     constants: Mapping[str, npt.ArrayLike] | None = None,
@@ -110,6 +111,8 @@ def compile(
     open at once; ``{}`` is for all sizes. ``dims="fixed"`` has a program for each set of sizes.
     ``prepare=True`` compiles the programs for all ranges of sizes now, as ``model.prepare()`` does,
     so that no call within the bounds has to; a warning names what only a call can compile.
+    ``timeout`` is how many seconds this may take, and likewise each compilation inside a call: a
+    longer one is a CompileTimeoutError.
     ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected.
     ``progress`` is called with the name of each step.
 
@@ -129,6 +132,7 @@ def compile(
         max_weight_growth=max_weight_growth,
         database=database,
         budget=budget,
+        timeout=timeout,
         dims=dims,
         prepare=prepare,
         progress=progress,

@@ -18,6 +18,7 @@ from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
 from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
+from tessella.support import deadline
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import (
     add_dims,
@@ -25,6 +26,7 @@ from tessella.tools.commands.shared import (
     add_options,
     add_time_passes,
     add_values,
+    amount,
     check_stage_ahead,
     dims_of,
     missing_shape,
@@ -92,12 +94,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="object",
         help="where the weights are for C: in the object, or in a file beside it (object)",
     )
+    parser.add_argument(
+        "--timeout",
+        type=amount,
+        metavar="SECONDS",
+        help="how long this may take (any time)",
+    )
     add_time_passes(parser)
     add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the stage: text, and the weights beside it where the stage can be loaded again."""
+    with deadline.within(args.timeout):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     if args.emit == "c":
         return _emit_c(args, Path(args.output or f"{Path(args.model).stem}.o"))
     if Path(args.output or "").suffix == ARTIFACT:
