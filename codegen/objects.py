@@ -14,6 +14,7 @@ from tessella.codegen import kernel_cache, workers
 from tessella.codegen.llvm import Machine, emit_object
 from tessella.codegen.symbols import linked_names, nameless
 from tessella.codegen.workers import Batch, NoWorkersError
+from tessella.support import deadline
 from tessella.targets import Target
 
 Done = Callable[[str], None]
@@ -34,7 +35,7 @@ def prepare() -> None:
     try:
         pool.prepare(pool.size)
     except NoWorkersError as error:
-        workers.refuse(error)
+        workers.refuse(pool, error)
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ def compile_modules(
 class Compilation:
     """Modules that are compiled while others are still being written. Equal ones are compiled once.
 
-    It raises InternalError for text that LLVM does not accept, and ResourceError if memory is
-    short. Leaving the block gives up what is not ready.
+    It raises InternalError for text that LLVM does not accept, ResourceError if memory is short,
+    and CompileTimeoutError after the deadline that it was made with. Leaving the block gives up
+    what is not ready.
     """
 
     _here = 0
@@ -117,6 +119,7 @@ class Compilation:
             self._add(name, nameless(name, text, self._symbols))
 
     def _add(self, name: str, text: str) -> None:
+        deadline.check(f"kernel {name}")
         self._texts[name] = text
         self._names.setdefault(text, []).append(name)
         if text in self._images or text in self._missing:
@@ -147,7 +150,7 @@ class Compilation:
             for future in as_completed(by_future):
                 self._keep(by_future[future], future.result(), done)
         except NoWorkersError as error:
-            workers.refuse(error)
+            self._batch.refuse(error)
         for text in self._missing:
             if text not in self._images:
                 self._keep(text, self._compile_here(text), done)
@@ -167,7 +170,7 @@ class Compilation:
                 submitted = self._executor.submit(self._batch.compile, self._missing[text], text)
                 self._futures[text] = submitted
         except RuntimeError as error:  # the system refuses to start threads
-            workers.refuse(NoWorkersError(str(error)))
+            self._batch.refuse(NoWorkersError(str(error)))
             self._give_up()
             self._executor, self._futures = None, {}
             self._batch = Batch(workers.pool(), self._machine)
@@ -178,6 +181,7 @@ class Compilation:
             self._batch.give_up()
 
     def _compile_here(self, text: str) -> bytes:
+        deadline.check(f"kernel {self._missing[text]}")
         Compilation._here += 1
         began = perf_counter()
         image = emit_object(text, self._machine)

@@ -20,11 +20,12 @@ import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from tessella.codegen import worker
 from tessella.codegen.llvm import Machine
-from tessella.support.errors import InternalError, ResourceError
+from tessella.support import deadline
+from tessella.support.errors import CompileTimeoutError, InternalError, ResourceError
 from tessella.support.knobs import KNOBS
 
 MODULES = 200
@@ -39,6 +40,16 @@ MOST = 8
 
 IDLE_SECONDS = 60.0
 """After so long without work a worker ends."""
+
+START_SECONDS = 120.0
+"""A worker that is not ready after so long never will be: LLVM loads in half a second."""
+
+ANSWER_SECONDS = 600.0
+"""A worker without an answer after so long hangs, where there is no deadline: modules take a few
+seconds."""
+
+AGAIN_SECONDS = 10.0
+"""After so long starting workers is tried again, once the system has refused it."""
 
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; "
@@ -61,6 +72,10 @@ class DiedError(Exception):
         """Whether it said so."""
         self.killed = status == -signal.SIGKILL
         """Whether it was killed: most likely by the system, for lack of memory."""
+
+
+class SilentError(Exception):
+    """A worker has given no answer in time, and was ended."""
 
 
 class NoWorkersError(Exception):
@@ -86,13 +101,19 @@ class Worker:
         """The system's number of the process."""
         return self._process.pid
 
-    def ask(self, request: bytes) -> bytes:
-        """The reply to a request. Raises DiedError, and NoWorkersError if it never started."""
+    def ask(self, request: bytes, until: float) -> bytes:
+        """The reply to a request, which has to come before this time of the monotonic clock. Raises
+        DiedError, SilentError, and NoWorkersError if it never started."""
         try:
-            self._wait()
+            self._wait(until)
             self.modules += 1
-            self._send(request)
-            reply = self._receive()
+            self._send(request, until)
+            reply = self._receive(until)
+        except TimeoutError as error:
+            self.kill()
+            raise SilentError(
+                f"the worker process {self.pid} gave no answer, and was ended"
+            ) from error
         except OSError as error:
             died = self._bury()
             if self._is_ready:
@@ -126,11 +147,18 @@ class Worker:
         if self._process.returncode is None:
             self._process.returncode = 0  # or Popen complains that it still runs
 
-    def _wait(self) -> None:
-        if not self._is_ready:
-            if self._receive() != worker.READY:
+    def _wait(self, until: float) -> None:
+        if self._is_ready:
+            return
+        start = monotonic() + START_SECONDS
+        try:
+            if self._receive(min(start, until)) != worker.READY:
                 raise ConnectionResetError("it is none of ours")
-            self._is_ready = True
+        except TimeoutError as error:
+            if until < start:
+                raise
+            raise ConnectionResetError("it does not start") from error
+        self._is_ready = True
 
     def _bury(self) -> DiedError:
         self.kill()
@@ -141,22 +169,31 @@ class Worker:
             said = self._process.stderr.read() or b""
         return DiedError(status, said.decode(errors="replace").strip()[-_SHOWN:])
 
-    def _send(self, message: bytes) -> None:
+    def _send(self, message: bytes, until: float) -> None:
         data = memoryview(len(message).to_bytes(worker.LENGTH) + message)
         while data:
+            self._limit(until)
             # no signal where the other side is closed: it would end this process
             data = data[self._socket.send(data, socket.MSG_NOSIGNAL) :]
 
-    def _receive(self) -> bytes:
-        size = int.from_bytes(self._read(worker.LENGTH))
+    def _receive(self, until: float) -> bytes:
+        size = int.from_bytes(self._read(worker.LENGTH, until))
         if size > _LARGEST:
             raise ConnectionResetError("it is none of ours")
-        return self._read(size)
+        return self._read(size, until)
 
-    def _read(self, size: int) -> bytes:
+    def _limit(self, until: float) -> None:
+        """Let what the socket does next end before this time. Raises TimeoutError."""
+        left = until - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def _read(self, size: int, until: float) -> bytes:
         data = bytearray(size)
         view = memoryview(data)
         while view:
+            self._limit(until)
             count = self._socket.recv_into(view)
             if count == 0:
                 raise ConnectionResetError("it closed the socket")
@@ -207,14 +244,26 @@ class Pool:
                 self._idle.append(Worker())
 
     @contextlib.contextmanager
-    def worker(self) -> Generator[Worker]:
-        """A worker for this thread, which waits until one is free. Raises NoWorkersError."""
-        with self._free:
+    def worker(self, until: float) -> Generator[Worker]:
+        """A worker for this thread, which waits until one is free. Raises NoWorkersError, and
+        SilentError if none is before this time of the monotonic clock."""
+        if not self._free.acquire(timeout=max(0.0, until - monotonic())):
+            raise SilentError("all worker processes are busy")
+        try:
             taken = self._take()
             try:
                 yield taken
             finally:
                 self._give_back(taken)
+        finally:
+            self._free.release()
+
+    def retire(self) -> None:
+        """End the workers that have no work, and the others once they are done; start none."""
+        with self._lock:
+            idle, self._idle, self._is_closed = self._idle, [], True
+        for one in idle:
+            one.close()
 
     def close(self) -> None:
         """End all workers. Their current work fails, and none are started again."""
@@ -240,7 +289,7 @@ class Pool:
                 one.close()
             else:
                 if self._is_closed:
-                    raise NoWorkersError("this process ends")
+                    raise NoWorkersError("there are to be no more")
                 one = Worker()
             self._busy.add(one)
             return one
@@ -260,6 +309,7 @@ class Batch:
     def __init__(self, pool: Pool, machine: Machine) -> None:
         self._pool = pool
         self._machine = machine
+        self._end = deadline.current()
         self._at_work: set[Worker] = set()
         self._is_given_up = False
         self.seconds: list[float] = []
@@ -285,7 +335,8 @@ class Batch:
         """The object of a module. Several threads may call this at once.
 
         Raises InternalError if LLVM refuses the text or crashes, ResourceError if it runs out of
-        memory, and NoWorkersError.
+        memory, CompileTimeoutError after the deadline that the batch was made with and for a worker
+        that hangs, and NoWorkersError.
         """
         request = json.dumps(self._machine).encode() + b"\n" + text.encode()
         deaths: list[DiedError] = []
@@ -294,20 +345,44 @@ class Batch:
                 return _object(self._ask(request), name)
             except DiedError as death:
                 deaths.append(death)
+            except SilentError as silent:
+                raise self._late(name, silent) from silent
         raise _failure(name, deaths[-1])
 
+    def refuse(self, error: NoWorkersError) -> None:
+        """Have no workers for a while."""
+        refuse(self._pool, error)
+
+    def _late(self, name: str, silent: SilentError) -> CompileTimeoutError:
+        where = f"kernel {name}"
+        if self._end is not None and monotonic() >= self._end:
+            return deadline.exceeded(where, str(silent))
+        return CompileTimeoutError(
+            f"LLVM is not done with a kernel after {ANSWER_SECONDS:.0f} s",
+            where=where,
+            found=str(silent),
+            hint="report it, with the kernel's text: as_text('llvm')",
+        )
+
     def _ask(self, request: bytes) -> bytes:
-        with self._pool.worker() as one:
+        if self._is_given_up:
+            raise CancelledError
+        with self._pool.worker(self._until()) as one:
             self._at_work.add(one)
             try:
                 if self._is_given_up:
                     raise CancelledError
                 began = perf_counter()
-                answer = one.ask(request)
+                answer = one.ask(request, self._until())
                 self.seconds.append(perf_counter() - began)
                 return answer
             finally:
                 self._at_work.discard(one)
+
+    def _until(self) -> float:
+        """When a worker that is asked now must have answered."""
+        limit = monotonic() + ANSWER_SECONDS
+        return limit if self._end is None else min(limit, self._end)
 
 
 def _object(reply: bytes, name: str) -> bytes:
@@ -337,17 +412,30 @@ class _Shared:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pool: Pool | None = None
+        self._not_before = 0.0
+        """When workers may be started again, by the monotonic clock."""
 
     def get(self) -> Pool:
-        """The pool; it is of size 0 where there can be no workers."""
+        """The pool; one of size 0 where there can be no workers now."""
         with self._lock:
             if self._pool is None:
+                if monotonic() < self._not_before:
+                    return Pool(0)
                 self._pool = Pool(_size())
                 atexit.register(self.close)
             return self._pool
 
+    def refuse(self, pool: Pool) -> None:
+        """Start no workers for a while, as those of this pool cannot be started."""
+        with self._lock:
+            if self._pool is not pool:  # another thread was told before
+                return
+            self._pool, self._not_before = None, monotonic() + AGAIN_SECONDS
+        pool.retire()
+
     def close(self) -> None:
         """End all workers; there are none from now on."""
+        atexit.unregister(self.close)
         with self._lock:
             old, self._pool = self._pool, Pool(0)
         if old is not None:
@@ -356,7 +444,7 @@ class _Shared:
     def after_fork(self) -> None:
         """In the child of a fork: the workers belong to the parent, and its locks are of no use."""
         old = self._pool
-        self._lock, self._pool = threading.Lock(), None
+        self._lock, self._pool, self._not_before = threading.Lock(), None, 0.0
         if old is not None:
             old.let_go()
 
@@ -381,7 +469,7 @@ def pool() -> Pool:
     return _SHARED.get()
 
 
-def refuse(error: NoWorkersError) -> None:
-    """Have no workers from now on."""
-    _log.info("LLVM runs in this process: %s", error)
-    _SHARED.close()
+def refuse(pool: Pool, error: NoWorkersError) -> None:
+    """Have no workers for a while, as those of this pool cannot be started."""
+    _log.info("LLVM runs in this process for now: %s", error)
+    _SHARED.refuse(pool)

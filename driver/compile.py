@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from tessella.driver.compiling import Progress, quiet
+from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import Dims, check_dims
 from tessella.driver.options import CompileOptions, make_options
+from tessella.support import deadline
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
@@ -18,10 +20,14 @@ def compile_source(
     source: Source,
     *,
     dims: Dims | Literal["auto", "fixed"] = "auto",
+    prepare: bool = False,
     progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Model:
-    """Compile what a frontend gives. Raises TessellaError."""
+    """Compile what a frontend gives; ``prepare`` compiles all ranges of sizes ahead of calls.
+
+    Raises TessellaError.
+    """
     checked = make_options(**options)
     if progress is not None and not callable(progress):
         raise OptionError(
@@ -29,4 +35,9 @@ def compile_source(
             expected="a function of a text, or None",
             found=repr(progress),
         )
-    return Model(source, checked, progress or quiet, check_dims(dims))
+    in_calls = CompilesInCalls(expected=0)
+    with deadline.within(checked.timeout):
+        model = Model(source, checked, progress or quiet, check_dims(dims), in_calls=in_calls)
+        if prepare:
+            model.prepare()
+    return model

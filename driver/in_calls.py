@@ -9,11 +9,11 @@ from tessella.support.logs import info, warning
 
 @dataclass
 class CompilesInCalls:
-    """Counts the compilations of a model, or of a function."""
+    """Counts the compilations of a model with its subprograms, or of a function."""
 
     expected: int
-    """The number of compilations that is expected: the first call, and calls with a few kinds of
-    arguments."""
+    """The number of compilations that is expected: none of a model, which can be compiled ahead of
+    calls; a few kinds of arguments of a function."""
     _count: int = field(default=0, init=False)
     _has_warned: bool = field(default=False, init=False)
 
@@ -26,7 +26,7 @@ class CompilesInCalls:
         self._has_warned = True
         warning(
             "compile",
-            "%s was compiled again inside a call, which took %.2f s: %s. %s. "
+            "%s was compiled inside a call, which took %.2f s: %s. %s. "
             "(This is told once; tessella.compile logs each as INFO.)",
             *(what, seconds, why, hint),
         )

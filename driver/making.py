@@ -25,6 +25,7 @@ from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
+from tessella.support import deadline
 from tessella.support.errors import UnsupportedError
 from tessella.support.memory import give_back
 from tessella.support.sizes import UndecidedSizeError, symbols_of
@@ -62,6 +63,10 @@ class Making:
     def run(self, progress: Progress) -> Executable:
         """The program. Raises one of REFUSED for one that cannot be compiled with symbols."""
         check_machine(self.options)
+        with deadline.within(self.options.timeout):
+            return self._run(progress)
+
+    def _run(self, progress: Progress) -> Executable:
         if not self._symbols:
             return self._fetched() or self._compiled(progress)
         kept = self._kept()

@@ -40,7 +40,7 @@ from tessella.runtime.profiler import Part
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
-from tessella.support import fork
+from tessella.support import deadline, fork
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
@@ -48,7 +48,7 @@ from tessella.support.errors import (
     ShapeError,
     UnknownValueError,
 )
-from tessella.support.logs import debug, info
+from tessella.support.logs import debug, info, warning
 from tessella.support.sizes import symbols_of
 from tessella.support.tables import remembered
 
@@ -64,8 +64,8 @@ beside those for ranges of sizes. The least recently used one is dropped."""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
-    "model.prepare() compiles programs for all sizes ahead of calls, and model.prepare({name: "
-    "shape, ..}) one for these"
+    "tessella.compile(.., prepare=True) or model.prepare() compiles programs for all sizes ahead "
+    "of calls, model.prepare({name: shape, ..}) one for these; model.save ships them as an artifact"
 )
 _HINT_OF_PARTS = (
     "model.prepare() compiles ahead of calls what has types and sizes that are known before, and "
@@ -89,10 +89,12 @@ class Model(runnable.Model, Compiled):
         *,
         elements: Mapping[str, Dimensions] | None = None,
         is_inner: bool = False,
+        in_calls: CompilesInCalls | None = None,
         most: int = MAX_EXECUTABLES,
         starts: Sequence[int] = OF_MODELS,
     ) -> None:
-        """``elements`` are those of inputs that are known to be sizes, which may have names."""
+        """``elements`` are those of inputs that are known to be sizes, which may have names.
+        ``in_calls`` counts compilations in calls; without it, the first one is expected."""
         super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
         self._options = options
@@ -104,7 +106,7 @@ class Model(runnable.Model, Compiled):
         self._open = OpenSizes(self.inputs, openness, source.symbols, starts, sizes)
         self._most = most
         self._programs: ProgramTable[Executable] = ProgramTable(most)
-        self._in_calls = CompilesInCalls(expected=1)
+        self._in_calls = in_calls or CompilesInCalls(expected=1)
         self._expect_versions()
         self._only: Executable | None = None
         """The one program that a model has whose sizes and values are known."""
@@ -117,9 +119,7 @@ class Model(runnable.Model, Compiled):
 
     def _expect_versions(self) -> None:
         """Have room for a program for each range of sizes."""
-        versions = min(MAX_VERSIONS, self._open.count)
-        self._programs.most = self._most + versions
-        self._in_calls.expected = max(1, versions)
+        self._programs.most = self._most + min(MAX_VERSIONS, self._open.count)
 
     def _compile_ahead(self) -> None:
         """Compile the one program that a model has; one that depends on values waits for them."""
@@ -141,13 +141,24 @@ class Model(runnable.Model, Compiled):
         """Compile for shapes of inputs by name, so that no call has to. Inputs without symbolic
         dimensions may be left out. ``values`` are those of inputs on whose values shapes depend,
         which need no shapes. Without shapes, all programs are compiled that serve sizes within the
-        bounds of ``dims``; all dimensions are open from then on.
+        bounds of ``dims``; all dimensions are open from then on. A warning names the sizes and the
+        subprograms that only a call can compile.
 
         Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
         """
+        with deadline.within(self._options.timeout):
+            self._prepare(shapes, values)
+
+    def _prepare(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None,
+        values: Mapping[str, npt.ArrayLike] | None,
+    ) -> None:
         if shapes is None and not values:
             self._compile_versions()
-            self._compile_subprograms()
+            missing = [*self._open.closed(), *self._compile_subprograms()]
+            if missing:
+                warning("compile", "calls may still have to compile: %s", "; ".join(missing))
             return
         arrays = self.converted(values or {})
         known = {i.name: [d for d in i.shape if isinstance(d, int)] for i in self.inputs}
@@ -172,6 +183,7 @@ class Model(runnable.Model, Compiled):
     def _compile_versions(self) -> None:
         """Compile the programs for all ranges of sizes."""
         ranks, versions = self._open.ranks, self._open.versions()
+        misfits: list[ShapeError] = []
         try:
             for each in versions.values():
                 shapes = shapes_in(self.inputs, each)
@@ -180,26 +192,33 @@ class Model(runnable.Model, Compiled):
                     np.array(all[len(s) :], info.dtype).reshape(s) if i in ranks else None
                     for i, (info, s, all) in enumerate(parts)
                 )
-                self._compile_version(shapes, [*values])
+                misfits += self._compile_version(shapes, [*values])
         except UnknownValueError:
             if self._open.ranks == ranks:
                 raise
+        if misfits and not self._programs.made():
+            raise misfits[0]
         if self._open.versions().keys() != versions.keys():
             self._compile_versions()  # now that more is known of values and ranges
 
-    def _compile_version(self, shapes: Shapes, arrays: Sequence[Array | None]) -> None:
-        """Compile the program for a range of sizes. Not all fit where inputs are read as shapes."""
+    def _compile_version(
+        self, shapes: Shapes, arrays: Sequence[Array | None]
+    ) -> Sequence[ShapeError]:
+        """Compile the program for a range of sizes. Not all fit together, where one dimension has
+        two names or an input is read as a shape: these have an error instead."""
         try:
             self._executable(shapes, arrays)
+        except UnknownValueError:
+            raise
         except ShapeError as error:
-            if isinstance(error, UnknownValueError) or not self._open.ranks:
-                raise
+            debug("compile", "sizes that do not fit together are left out: %s", error.what)
+            return [error]
+        return []
 
-    def _compile_subprograms(self) -> None:
-        """Compile what follows cuts, as far as its types are known."""
-        for each in self._programs.made():
-            if each.rest is not None:
-                compile_ahead(each.rest)
+    def _compile_subprograms(self) -> Sequence[str]:
+        """Compile what follows cuts, as far as its types are known; what is left, and why."""
+        rests = [each.rest for each in self._programs.made() if each.rest is not None]
+        return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the programs that there are as an artifact, which `tessella.load` runs without the
@@ -302,7 +321,9 @@ class Model(runnable.Model, Compiled):
             with self._lock:
                 indices, key = self._by_value.indices, self._key(shapes, arrays, is_own)
             try:
-                return self._programs.get(key, partial(self._made, key, in_call))
+                return self._programs.get(
+                    key, partial(self._made, key, shapes if in_call else None)
+                )
             except UnknownValueError as error:
                 with self._lock:
                     if self._by_value.indices == indices:  # else another thread has learnt it
@@ -347,7 +368,7 @@ class Model(runnable.Model, Compiled):
         self._open = self._open.with_elements(sizes)
         self._open.forget()
 
-    def _made(self, key: Key, in_call: bool) -> Executable:
+    def _made(self, key: Key, call: Shapes | None) -> Executable:
         self._expect_versions()
         latest = self._programs.latest()
         executable = self._compile(key)
@@ -356,11 +377,11 @@ class Model(runnable.Model, Compiled):
         executable.program.workspaces = self._workspaces
         executable.passed = self._passed
         executable.sizes = self._open.told(key.made)
-        self._tell(key, executable.timings, in_call)
+        self._tell(key, executable.timings, call)
         return executable
 
-    def _tell(self, key: Key, timings: Mapping[str, float], in_call: bool) -> None:
-        """Log how a program was made."""
+    def _tell(self, key: Key, timings: Mapping[str, float], call: Shapes | None) -> None:
+        """Log how a program was made; for a call, these are the shapes of its inputs."""
         valued = {value.name: str(value) for value in (*key.values, *key.sizes)}
         text = ", ".join(
             valued.get(i.name, f"{i.name} {list(shape)}")
@@ -369,15 +390,23 @@ class Model(runnable.Model, Compiled):
         seconds = total(timings)
         if "fetch" in timings:
             info("compile", "a program for %s was found on disk, in %.3f s", text, seconds)
-        elif in_call:
-            known = hash(key) in self._known
-            new = "values, on which shapes depend" if key.values else "shapes"
-            why = _DROPPED if known else f"its inputs have new {new}: {text}"
+        elif call is not None:
+            why = _DROPPED if hash(key) in self._known else self._what_is_new(key, call, valued)
             told = ("a part of a model", _HINT_OF_PARTS) if self._is_inner else ("a model", _HINT)
             self._in_calls.tell(told[0], seconds, why, told[1])
         else:
             info("compile", "a model was compiled for %s, in %.2f s", text, seconds)
         self._known.add(hash(key))
+
+    def _what_is_new(self, key: Key, call: Shapes, valued: Mapping[str, str]) -> str:
+        """Why a call had to compile a program, and which sizes it serves."""
+        new = "values, on which shapes depend" if key.values else "shapes"
+        pairs = zip(self.inputs, call, strict=True)
+        given = ", ".join(valued.get(i.name, f"{i.name} {list(shape)}") for i, shape in pairs)
+        symbols = sorted(symbols_of(size for shape in key.made for size in shape))
+        ranges = ", ".join(f"{symbol} {symbol.range}" for symbol in symbols)
+        serves = f"; the new program serves {ranges}" if ranges else ""
+        return f"its inputs have new {new}: {given}{serves}"
 
     def _compile(self, key: Key) -> Executable:
         source = self._source
@@ -386,18 +415,27 @@ class Model(runnable.Model, Compiled):
         options = replace(self._options, several=self._open.is_one_of_several(key.made))
         # the source of a model with one program is not kept, and nor are its stages forgotten
         varies = self._symbolic or key.values or key.sizes
+        part = partial(part_of_model, in_calls=self._in_calls)
         return Making(
-            source, self.inputs, self.outputs, key, options, part_of_model, forgets=bool(varies)
+            source, self.inputs, self.outputs, key, options, part, forgets=bool(varies)
         ).run(self._progress)
 
 
-def part_of_model(options: Options, source: Source, interface: Interface) -> Model:
-    """A model of a subprogram, whose sizes stay open, some of them within bounds."""
+def part_of_model(
+    options: Options,
+    source: Source,
+    interface: Interface,
+    in_calls: CompilesInCalls | None = None,
+) -> Model:
+    """A model of a subprogram, whose sizes stay open, some of them within bounds. ``in_calls``
+    counts for the whole model."""
     elements = interface.elements
     shapes = (*(info.shape for info in source.inputs), *elements.values())
     names = {d for shape in shapes for d in shape}
     openness = {n: b for n, b in interface.bounds.items() if n in names}
-    return Model(source, options, openness=openness, elements=elements, is_inner=True)
+    return Model(
+        source, options, openness=openness, elements=elements, is_inner=True, in_calls=in_calls
+    )
 
 
 def _shape(name: str, given: object) -> tuple[int, ...]:

@@ -304,6 +304,17 @@ class OpenSizes:
         self.forget()
         return bool(symbols)
 
+    def closed(self) -> Sequence[str]:
+        """The ranges within the bounds whose sizes are compiled as numbers, and why."""
+        found: list[str] = []
+        for name in self.names:
+            for start in self._starts(name):
+                first, last = self._ends(name, start)
+                why = self._numbers.get((self._names[name], first))
+                if why is not None and first < last and start >= FEW:
+                    found.append(f"{name} {Symbol(name, first, last).range}, as {why}")
+        return found
+
     def told(self, made: Shapes) -> Sequence[str]:
         """What each open dimension is in a program, and why it is a number."""
         if self._is_fixed:
@@ -322,8 +333,7 @@ class OpenSizes:
             return str(size)
         if symbols:
             [symbol] = symbols
-            upper = "" if symbol.high == MOST else f" to {symbol.high}"
-            return f"open, from {symbol.low}{upper}"
+            return f"open, {symbol.range}"
         if name not in self._open:
             return f"{size}, not open so far" if self._is_auto and size >= FEW else f"{size}"
         why = self._numbers.get((self._names[name], self._ends(name, size)[0]))

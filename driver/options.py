@@ -42,6 +42,9 @@ class CompileOptions(TypedDict, total=False):
     winograd: str | None
     """``allow``, the default; ``off`` refuses Winograd's method, whose rounding errors are up to
     four times those of direct convolutions."""
+    timeout: float | None
+    """Seconds that a compilation may take; None, the default, for any. A longer one is a
+    CompileTimeoutError."""
     max_weight_growth: float | None
     """How many times as large as in the model weights may become in memory; the default is 2. Few
     weights count as many as the last level of cache holds."""
@@ -70,6 +73,8 @@ class Options:
     """Whether there are several programs for ranges of sizes, which share packed weights."""
     budget: float = field(default=30.0, repr=False, compare=False)
     """Seconds to measure kernels in, at the most."""
+    timeout: float | None = field(default=None, repr=False, compare=False)
+    """Seconds that a compilation may take."""
     threads: int = field(default=1, repr=False, compare=False)
     """How many threads run a program, which is the same for any number."""
 
@@ -78,6 +83,7 @@ _TYPES: Mapping[str, tuple[type[Any], ...]] = {
     **dict.fromkeys(("target", "pick", "fallback", "database", "winograd"), (str,)),
     "threads": (int,),
     "budget": (int, float),
+    "timeout": (int, float),
     "max_weight_growth": (int, float),
 }
 _DEFAULTS: Mapping[str, Any] = {
@@ -116,6 +122,7 @@ def make_options(**options: Unpack[CompileOptions]) -> Options:
         max_weight_growth=_checked_growth(values["max_weight_growth"]),
         database=values.get("database") or _database(values["pick"]),
         budget=_checked_budget(values["budget"]),
+        timeout=_checked_timeout(values.get("timeout")),
         threads=count,
     )
 
@@ -149,6 +156,16 @@ def _checked_budget(seconds: float) -> float:
     if not 0 <= seconds < math.inf:
         raise OptionError("a budget is a number of seconds", found=repr(seconds))
     return float(seconds)
+
+
+def _checked_timeout(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise OptionError(
+            "the option 'timeout' is out of range",
+            expected="a number of seconds above 0, or None for no deadline",
+            found=repr(seconds),
+        )
+    return seconds
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from tessella.driver.compiling import ROOM, Progress, Timings
 from tessella.driver.crash import reproduced
 from tessella.driver.reproducer import MOST_BYTES
 from tessella.runtime.weights import WeightStore
-from tessella.support import memory
+from tessella.support import deadline, memory
 from tessella.support.collector import no_collection
 from tessella.support.errors import InternalError
 from tessella.support.knobs import KNOBS
@@ -49,6 +49,7 @@ class PassRunner:
         for i, step in enumerate(steps):
             self.progress(step.name)
             memory.require(ROOM)
+            deadline.check(f"the pass {step.name}")
             with no_collection(), reproduced(step, partial(_replayed, start, steps[:i])) as plugin:
                 began = perf_counter()
                 with self.timings.of(step.name):

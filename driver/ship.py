@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,14 @@ import numpy.typing as npt
 
 from tessella import targets
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
+from tessella.driver.open_sizes import OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.subprograms import interfaces, sources, whole
 from tessella.runtime.artifact import Buffer, Compiled, CompiledModel, CompiledSubprogram, dump
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.rest import Rest
-from tessella.support.errors import OptionError
-from tessella.support.sizes import Size
+from tessella.support.errors import OptionError, UnsupportedError
+from tessella.support.sizes import Size, UndecidedSizeError
 from tessella.support.versions import versions
 
 if TYPE_CHECKING:
@@ -72,6 +74,38 @@ def ship(
     pairs = product(choices, shapes)
     programs = [_program(source, options, each, values or {}, progress) for options, each in pairs]
     return parts(CompiledModel(source.inputs, source.outputs, programs))
+
+
+def ship_ranges(
+    source: Source, choices: Sequence[Options], sizes: OpenSizes, progress: Progress = quiet
+) -> Sequence[Buffer]:
+    """The same, with programs for all sizes within the bounds of open dimensions. Raises
+    OptionError where a program cannot leave them open."""
+    programs = [each for o in choices for each in _ranges(source, o, sizes, progress)]
+    return parts(CompiledModel(source.inputs, source.outputs, programs))
+
+
+def _ranges(
+    source: Source, options: Options, sizes: OpenSizes, progress: Progress
+) -> Sequence[Compiled]:
+    names = [info.name for info in source.inputs]
+    made: dict[Sequence[tuple[Size, ...]], Compiled] = {}
+    while missing := [each for each in sizes.versions() if each not in made]:
+        own = replace(options, several=sizes.is_one_of_several(missing[0]))
+        shapes = dict(zip(names, missing[0], strict=True))
+        try:
+            made[missing[0]] = _program(source, own, shapes, {}, progress)
+        except (UndecidedSizeError, UnsupportedError) as error:
+            if not sizes.narrow(missing[0], error) or sizes.closed():
+                raise OptionError(
+                    "some sizes cannot stay open in programs",
+                    found="; ".join(sizes.closed()) or error.what,
+                    hint="--shape, once for each shape, compiles them as numbers",
+                ) from error
+    found = [made[each] for each in sizes.versions()]
+    if not found:
+        raise OptionError("no sizes are within all bounds of the open dimensions")
+    return found
 
 
 def ship_c(

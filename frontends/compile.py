@@ -86,7 +86,9 @@ def compile(
     max_weight_growth: float | None = None,
     database: str | None = None,
     budget: float | None = None,
+    timeout: float | None = None,
     dims: Dims | Literal["auto", "fixed"] = "auto",
+    prepare: bool = False,
     constants: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     progress: Progress | None = None,
@@ -107,6 +109,10 @@ def compile(
     no other size needs one (docs/open-sizes.md). ``dims`` gives the least and the greatest size of
     dimensions, ``{"batch": (1, 64), "seq": (1, 512)}``, or one size, ``{"batch": 8}``: then all are
     open at once; ``{}`` is for all sizes. ``dims="fixed"`` has a program for each set of sizes.
+    ``prepare=True`` compiles the programs for all ranges of sizes now, as ``model.prepare()`` does,
+    so that no call within the bounds has to; a warning names what only a call can compile.
+    ``timeout`` is how many seconds this may take, and likewise each compilation inside a call: a
+    longer one is a CompileTimeoutError.
     ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected.
     ``progress`` is called with the name of each step.
 
@@ -126,6 +132,8 @@ def compile(
         max_weight_growth=max_weight_growth,
         database=database,
         budget=budget,
+        timeout=timeout,
         dims=dims,
+        prepare=prepare,
         progress=progress,
     )

@@ -139,10 +139,13 @@ class InferenceSession:
         sess_options: SessionOptions | None = None,
         providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        precompile: bool = False,
         **others: object,
     ) -> None:
         """Compile an ONNX model, or load an artifact. ``sess_options`` may be those of ONNX
-        Runtime. Raises TessellaError."""
+        Runtime. ``precompile`` compiles for all sizes of open dimensions now, so that no call has
+        to; an artifact has all that it runs. Raises TessellaError."""
         self._origin = path_or_bytes
         self._options: Any = SessionOptions() if sess_options is None else sess_options
         ignored = [
@@ -153,7 +156,8 @@ class InferenceSession:
         if ignored:
             warning("session", "options that have no effect: %s", "; ".join(ignored))
         sizes: Mapping[str, int] = getattr(self._options, "sizes", {})
-        self.model: Model = _opened(path_or_bytes, self._options.intra_op_num_threads, sizes)
+        threads = self._options.intra_op_num_threads or None
+        self.model: Model = _opened(path_or_bytes, threads, sizes, prepare=precompile)
         """Ours: it explains, saves, and takes arrays for outputs."""
         self._inputs = [_with_sizes(info, sizes) for info in self.model.inputs]
         self._outputs = [_with_sizes(info, sizes) for info in self.model.outputs]
@@ -245,20 +249,23 @@ def get_available_providers() -> list[str]:
 
 
 def _opened(
-    origin: str | os.PathLike[str] | bytes, threads: int, sizes: Mapping[str, int]
+    origin: str | os.PathLike[str] | bytes,
+    threads: int | None,
+    sizes: Mapping[str, int],
+    *,
+    prepare: bool,
 ) -> Model:
-    count = threads or None
     if _is_artifact(origin):
         if isinstance(origin, bytes):
-            return loaded.from_bytes(origin, count)
-        return loaded.load(origin, threads=count)
+            return loaded.from_bytes(origin, threads)
+        return loaded.load(origin, threads=threads)
     # the compiler is not needed for an artifact
     from pathlib import Path
 
     from tessella.frontends.compile import compile
 
     model = origin if isinstance(origin, bytes) else Path(origin)
-    return compile(model, threads=count, dims={**sizes} if sizes else "auto")
+    return compile(model, threads=threads, dims={**sizes} if sizes else "auto", prepare=prepare)
 
 
 def _is_artifact(origin: str | os.PathLike[str] | bytes) -> bool:

@@ -27,7 +27,7 @@ from tessella.runtime.signature import ValueInfo
 from tessella.runtime.values import Value, kind_of, shape_of
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
-from tessella.support.sizes import MOST, expression, symbols_of, value_of
+from tessella.support.sizes import expression, symbols_of, value_of
 from tessella.support.tables import remembered
 from tessella.targets import Target, threads
 
@@ -359,7 +359,7 @@ def _made_for(inputs: Sequence[ValueInfo], entry: Entry) -> str:
         f"{text} of a certain value" if i in entry.values else text for i, text in enumerate(texts)
     )
     symbols = sorted(symbols_of(size for shape in entry.shapes for size in shape))
-    bounds = [f"{s} from {s.low}" + (f" to {s.high}" if s.high < MOST else "") for s in symbols]
+    bounds = [f"{symbol} {symbol.range}" for symbol in symbols]
     return f"{made} with {', '.join(bounds)}" if bounds else made
 
 

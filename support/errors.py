@@ -94,6 +94,11 @@ class ResourceError(TessellaError):
     """Something that would take more memory or work than is allowed or than there is."""
 
 
+class CompileTimeoutError(TessellaError):
+    """A compilation that takes longer than `timeout` allows, or a worker process without an
+    answer."""
+
+
 class ExecutionError(TessellaError):
     """A compiled model met values that it cannot compute with, such as an index out of range."""
 

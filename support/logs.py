@@ -3,7 +3,7 @@
 | logger | level | |
 |---|---|---|
 | `tessella.compile` | `INFO` | each compilation, with what it was for and how long it took |
-| `tessella.compile` | `WARNING` | one inside a call that was not expected: once for each model |
+| `tessella.compile` | `WARNING` | the first one inside a call of a model; what `prepare` leaves |
 | `tessella.passes` | `DEBUG` | each pass, with its time |
 | `tessella.session` | `WARNING` | options of an `InferenceSession` that have no effect |
 | `tessella.llvm` | `DEBUG` | each module that LLVM is done with |

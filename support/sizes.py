@@ -61,6 +61,11 @@ class Symbol:
         return self.low if self.low == self.high else cast(int, Expr.of({(self,): 1}))
 
     @property
+    def range(self) -> str:
+        """The bounds, as users read them."""
+        return f"from {self.low}" + (f" to {self.high}" if self.high < MOST else "")
+
+    @property
     def usual(self) -> int:
         """The value that costs are estimated for."""
         return (self.low + self.high) // 2 if self.high <= USUAL else max(self.low, USUAL)

@@ -24,7 +24,7 @@ from tessella.frontends.trace.program import TracedSource, trace
 from tessella.frontends.trace.traced import Array
 from tessella.frontends.trace.tree import Tree
 from tessella.runtime.explanation import Explanation
-from tessella.runtime.model import MAX_KNOWN
+from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import Dimensions
 from tessella.support.copies import Compiled
 from tessella.support.errors import ShapeError
@@ -64,7 +64,7 @@ class TracedModel(Model):
         results = executable.run(ready, self.threads)
         return cast(Tree, executable.structure).unflatten(iter(results))
 
-    def _tell(self, key: ModelKey, timings: Mapping[str, float], in_call: bool) -> None:
+    def _tell(self, key: ModelKey, timings: Mapping[str, float], call: Shapes | None) -> None:
         columns = zip(self.inputs, key.made, strict=True)
         inputs = [f"{info.name}: {info.dtype} {list(shape)}" for info, shape in columns]
         self._tell_compiled(inputs, total(timings))

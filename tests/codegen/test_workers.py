@@ -12,13 +12,15 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tessella.codegen import objects, workers
 from tessella.codegen.llvm import Machine, emit_object
 from tessella.codegen.workers import Batch, Pool, Worker
-from tessella.support.errors import InternalError, ResourceError
+from tessella.support import deadline
+from tessella.support.errors import CompileTimeoutError, InternalError, ResourceError
 from tessella.targets import get, native
 from tests.refusal import refuse_threads
 
@@ -68,8 +70,27 @@ def pool() -> Iterator[Pool]:
 def shared(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> Pool:
     """The pool that all of the process use, for a test; nothing is compiled outside of it."""
     monkeypatch.setattr(workers._SHARED, "_pool", pool)
+    monkeypatch.setattr(workers._SHARED, "_not_before", 0.0)
     monkeypatch.setattr(objects, "MODULES_HERE", 0)
     return pool
+
+
+SLEEPS = "import time; time.sleep(600)"
+READY = "import os; ready = b'tessella'; os.write(0, len(ready).to_bytes(8) + ready); "
+
+
+def pids_of(monkeypatch: pytest.MonkeyPatch, script: str) -> list[int]:
+    """Let workers run this script instead, for a test; their numbers are added to the list."""
+    monkeypatch.setattr(workers, "_START", script)
+    start, pids = workers._start, list[int]()
+
+    def started() -> Any:
+        connection, process = start()
+        pids.append(process.pid)
+        return connection, process
+
+    monkeypatch.setattr(workers, "_start", started)
+    return pids
 
 
 def is_there(pid: int) -> bool:
@@ -222,7 +243,79 @@ def test_a_worker_without_memory(shared: Pool) -> None:
     assert objects.compile_modules({"k": constant(1)}, native())
 
 
+# ** workers that hang **
+
+
+def test_a_worker_without_an_answer_is_ended(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = pids_of(monkeypatch, READY + SLEEPS)
+    monkeypatch.setattr(workers, "ANSWER_SECONDS", 1.0)
+    with pytest.raises(CompileTimeoutError, match="LLVM is not done with a kernel") as caught:
+        Batch(shared, MACHINE).compile("some_kernel", constant(1))
+    assert caught.value.where == "kernel some_kernel"
+    assert f"the worker process {pids[0]} gave no answer" in str(caught.value.found)
+    assert not any(map(is_there, pids))
+    assert not shared._busy
+    assert not shared._idle
+
+
+def test_a_deadline_ends_a_worker(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = pids_of(monkeypatch, READY + SLEEPS)
+    texts = {f"k{i}": constant(i) for i in range(5)}
+    with pytest.raises(CompileTimeoutError) as caught, deadline.within(2):
+        objects.compile_modules(texts, native())
+    assert "takes longer than it may" in str(caught.value)
+    assert str(caught.value.where).startswith("kernel k")
+    assert "gave no answer, and was ended" in str(caught.value.found)
+    shared.close()
+    assert all(wait_until_gone(pid) for pid in pids)
+
+
+def test_a_worker_that_never_starts(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is as if the system refused it."""
+    pids = pids_of(monkeypatch, SLEEPS)
+    monkeypatch.setattr(workers, "START_SECONDS", 0.5)
+    made = objects.compile_modules({f"k{i}": constant(i) for i in range(3)}, native())
+    assert made.files["k1"] == emit_object(constant(1), MACHINE)
+    assert all(wait_until_gone(pid) for pid in pids)
+
+
+def test_modules_without_workers_keep_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers._SHARED, "_pool", Pool(0))
+    with pytest.raises(CompileTimeoutError, match="before kernel k"), deadline.within(0):
+        objects.compile_modules({"k": constant(1)}, native())
+
+
 # ** where there can be no workers **
+
+
+def test_starting_workers_is_tried_again(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal does not move LLVM into this process for good."""
+    monkeypatch.setattr(workers, "AGAIN_SECONDS", 0.0)
+    texts = {f"k{i}": constant(i) for i in range(3)}
+    with monkeypatch.context() as refused:
+        refused.setattr(sys, "executable", "/nowhere/python")
+        assert set(objects.compile_modules(texts, native()).files) == set(texts)
+    again = workers.pool()
+    assert again is not shared
+    assert again.size
+    assert objects.compile_modules({"k": constant(9)}, native())
+    assert again._idle
+    again.close()
+
+
+def test_a_refusal_leaves_workers_at_work(shared: Pool) -> None:
+    """Another thread's module is compiled all the same."""
+    made: list[objects.Objects] = []
+    text = long(400)
+    work = threading.Thread(
+        target=lambda: made.append(objects.compile_modules({"k": text}, native()))
+    )
+    work.start()
+    one = wait_for_busy(shared)
+    workers.refuse(shared, workers.NoWorkersError("refused"))
+    work.join()
+    assert made[0].files["k"] == emit_object(text, MACHINE)
+    assert not is_there(one.pid)
 
 
 @pytest.mark.parametrize("program", ["/nowhere/python", "/bin/true", "/bin/cat", "/dev/null"])
@@ -378,7 +471,7 @@ for one in list(workers.pool()._idle):
     one._process.wait()
     one._process.returncode = None
     try:
-        one.ask(b"x" * 100)
+        one.ask(b"x" * 100, time.monotonic() + 60)
     except workers.DiedError:
         print("alive")
 """

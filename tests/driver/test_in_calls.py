@@ -6,15 +6,20 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
+import onnxruntime
 import pytest
 
 import tessella
 from tessella.driver.model import MAX_EXECUTABLES
 from tessella.frontends.trace.jitted import USUAL
 from tessella.support.errors import InputError
+from tessella.tools.cli import main
+from tests.native import normal
 from tests.tools.networks import classifier, open_batch
 
 Log = pytest.LogCaptureFixture
@@ -33,16 +38,48 @@ def test_a_model_is_compiled_for_each_new_shape(caplog: Log) -> None:
     model = tessella.compile(open_batch(), dims="fixed")
     for count in (1, 1):
         model(rows(count))
-    [message] = [r.getMessage() for r in caplog.records if r.name == "tessella.compile"]
-    assert message.startswith("a model was compiled inside a call, in 0.")
-    assert not warnings(caplog)
+    [record] = [r for r in caplog.records if r.name == "tessella.compile"]
+    warning = record.getMessage()
+    assert record.levelno == logging.WARNING
+    assert warning.startswith("a model was compiled inside a call, which took 0.")
+    assert "its inputs have new shapes: x [1, 4]. " in warning
+    assert "model.prepare({name: shape, ..}) one for these" in warning
+    assert "tessella.compile(.., prepare=True)" in warning
     for count in (2, 3, 4):
         model(rows(count))
+    later = caplog.records[1:]
+    assert [record.levelno for record in later] == 3 * [logging.INFO]
+    assert "inside a call, in 0." in later[-1].getMessage()
+    assert "inputs have new shapes: x [4, 4]" in later[-1].getMessage()
+
+
+def test_the_range_of_a_program_is_told(caplog: Log) -> None:
+    model = tessella.compile(open_batch(), dims={})
+    model(rows(20))
     [warning] = warnings(caplog)
-    assert "a model was compiled again inside a call, which took" in warning
-    assert "its inputs have new shapes: x [2, 4]" in warning
-    assert "model.prepare({name: shape, ..}) one for these" in warning
-    assert "inputs have new shapes: x [4, 4]" in caplog.records[-1].getMessage()
+    assert "new shapes: x [20, 4]; the new program serves N from 16. " in warning
+
+
+def test_one_warning_for_a_model_with_subprograms(caplog: Log) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+g (float[6] x) => (int64[d, k] at, float[k] y) {
+    at = NonZero(x)
+    rows = Transpose(at)
+    found = GatherND(x, rows)
+    y = Exp(found)
+}""")
+    caplog.set_level(logging.INFO, "tessella")
+    model = tessella.compile(proto)
+    for count in (1, 3, 5):
+        model((np.arange(6) >= 6 - count).astype(np.float32))
+    [warning] = warnings(caplog)
+    assert "a part of a model was compiled inside a call" in warning
+    caplog.clear()
+    model = tessella.compile(proto, prepare=True)
+    caplog.clear()
+    for count in (0, 1, 3, 5):
+        model((np.arange(6) >= 6 - count).astype(np.float32))
+    assert not caplog.records
 
 
 def test_a_new_size_opens_a_dimension(caplog: Log) -> None:
@@ -51,8 +88,9 @@ def test_a_new_size_opens_a_dimension(caplog: Log) -> None:
     for count in (4, 5, 6, 4, 15):
         assert model(rows(count)).shape == (count, 3)
     messages = [r.getMessage() for r in caplog.records if r.name == "tessella.compile"]
-    first, second = (message.partition("x [")[2][:4] for message in messages)
-    assert (first, second) == ("4, 4", "N, 4")
+    assert len(messages) == 2
+    assert "x [4, 4]. " in messages[0]
+    assert messages[1].endswith("x [5, 4]; the new program serves N from 2 to 15")
 
 
 def test_all_sizes_are_prepared(caplog: Log) -> None:
@@ -67,13 +105,76 @@ def test_all_sizes_are_prepared(caplog: Log) -> None:
         tessella.compile(open_batch(), dims="fixed").prepare()
 
 
+def divided() -> onnx.ModelProto:
+    """A slice whose end is in the middle of a range of sizes."""
+    return onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+g (float[n, 4] x) => (float[k, 4] y) {
+    start = Constant<value = int64[1] {0}>()
+    end = Constant<value = int64[1] {100}>()
+    y = Slice(x, start, end)
+}""")
+
+
+def unequal() -> onnx.ModelProto:
+    """Two names of one dimension: nothing says that they are equal."""
+    return onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+g (float[a, 4] x, float[b, 4] z) => (float[c, 4] y) { y = Add(x, z) }""")
+
+
+@pytest.mark.parametrize("proto", [open_batch(), divided()])
+def test_compiled_ahead(proto: onnx.ModelProto, compiled: list[str], caplog: Log) -> None:
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    model = tessella.compile(proto, prepare=True)
+    made = len(compiled)
+    assert made >= 4
+    for count in (0, 1, 2, 15, 16, 100, 101, 1000):
+        x = normal(count, 4)
+        wanted: Any = session.run(None, {"x": x})[0]
+        np.testing.assert_allclose(model(x), wanted, rtol=1e-5, atol=1e-6)
+    assert len(compiled) == made
+    assert not warnings(caplog)
+
+
+def test_a_session_is_compiled_ahead(compiled: list[str], caplog: Log) -> None:
+    session = tessella.InferenceSession(open_batch().SerializeToString(), precompile=True)
+    made = len(compiled)
+    for count in (0, 1, 2, 40):
+        session.run(None, {"x": rows(count)})
+    assert (made, len(compiled)) == (4, 4)
+    assert not warnings(caplog)
+
+
+def test_sizes_that_only_a_call_can_compile_are_named(compiled: list[str], caplog: Log) -> None:
+    model = tessella.compile(unequal(), prepare=True)
+    [warning] = warnings(caplog)
+    assert "calls may still have to compile: a from 2 to 15, as " in warning
+    made = len(compiled)
+    np.testing.assert_array_equal(model(rows(2), rows(2)), 2 * rows(2))
+    assert len(compiled) == made
+    model(rows(3), rows(3))
+    assert len(compiled) == made + 1
+
+
+def test_artifacts_whose_ranges_are_divided(tmp_path: Path, capsys: Any) -> None:
+    onnx.save(divided(), tmp_path / "m.onnx")
+    onnx.save(unequal(), tmp_path / "u.onnx")
+    argv = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tsl")]
+    assert main([*argv, "--dim", "n=0..1000"]) == 0
+    model = tessella.load(tmp_path / "m.tsl")
+    for count in (0, 1, 2, 99, 100, 101, 1000):
+        x = normal(count, 4)
+        np.testing.assert_array_equal(model(x), x[:100])
+    argv = ["compile", str(tmp_path / "u.onnx"), "-o", str(tmp_path / "u.tsl")]
+    assert main([*argv, "--dim", "a=1..30", "--dim", "b=1..8"]) == 2
+    assert "cannot stay open in programs" in capsys.readouterr().err
+
+
 def test_shapes_that_take_turns(caplog: Log) -> None:
     model = tessella.compile(open_batch(), dims="fixed")
     for count in range(1, MAX_EXECUTABLES + 2):
         model.prepare({"x": (count, 4)})
     assert not warnings(caplog)
-    for count in (1, 2):
-        model(rows(count))
+    model(rows(1))
     [warning] = warnings(caplog)
     assert "more than 8 sets of shapes take turns" in warning
 
@@ -119,7 +220,7 @@ def test_a_function_has_a_few_programs(caplog: Log) -> None:
     for count in (90, 91):
         twice(rows(count))
     [warning] = warnings(caplog)
-    assert "twice was compiled again inside a call" in warning
+    assert "twice was compiled inside a call" in warning
     assert "it was called with x: float32 [90, 4]" in warning
     assert "pad arrays to a few shapes" in warning
 
@@ -148,9 +249,10 @@ def test_passes_and_modules_are_for_who_debugs(caplog: Log) -> None:
 SILENT = """
 import sys, numpy as np, tessella
 model = tessella.compile(sys.argv[1], dims="fixed")
-model(np.ones((1, 4), np.float32))
+model.prepare({"x": (1, 4)})
 print("silent so far", file=sys.stderr, flush=True)
 model(np.ones((2, 4), np.float32))
+model(np.ones((3, 4), np.float32))
 """
 
 
@@ -160,7 +262,7 @@ def test_without_a_handler_only_warnings_show(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     first, second = done.stderr.splitlines()
     assert first == "silent so far"
-    assert second.startswith("a model was compiled again inside a call")
+    assert second.startswith("a model was compiled inside a call")
 
 
 @pytest.mark.usefixtures("compiled_anew")

@@ -12,12 +12,13 @@ from tessella.dialects.graph import Source
 from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.c_header import WEIGHTS
 from tessella.driver.open_sizes import OpenSizes, check_dims
-from tessella.driver.ship import Array, Shapes, ship, ship_c
+from tessella.driver.ship import Array, Shapes, ship, ship_c, ship_ranges
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
 from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
+from tessella.support import deadline
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import (
     add_dims,
@@ -25,6 +26,7 @@ from tessella.tools.commands.shared import (
     add_options,
     add_time_passes,
     add_values,
+    amount,
     check_stage_ahead,
     dims_of,
     missing_shape,
@@ -92,12 +94,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="object",
         help="where the weights are for C: in the object, or in a file beside it (object)",
     )
+    parser.add_argument(
+        "--timeout",
+        type=amount,
+        metavar="SECONDS",
+        help="how long this may take (any time)",
+    )
     add_time_passes(parser)
     add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the stage: text, and the weights beside it where the stage can be loaded again."""
+    with deadline.within(args.timeout):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     if args.emit == "c":
         return _emit_c(args, Path(args.output or f"{Path(args.model).stem}.o"))
     if Path(args.output or "").suffix == ARTIFACT:
@@ -168,8 +181,6 @@ def _made_for(
 ) -> tuple[Sequence[Shapes], Mapping[str, Array]]:
     """The sets of shapes on the command line, and values."""
     values = values_of(source.inputs, args.value)
-    if args.dim:
-        return _open(args, source), values
     given = {name: value.shape for name, value in values.items()}
     shapes = [{**shapes_of(source.inputs, each), **given} for each in _sets(args.shape)]
     for info, known in product(source.inputs, shapes):
@@ -180,27 +191,34 @@ def _made_for(
 
 def _open(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
     """What programs are made for that serve all sizes of ``--dim``."""
+    infos = [info.name for info in source.inputs]
+    found = [dict(zip(infos, made, strict=True)) for made in _open_sizes(args, source).versions()]
+    if not found:
+        raise OptionError("no sizes are within all bounds of --dim", found=", ".join(args.dim))
+    return found
+
+
+def _open_sizes(args: argparse.Namespace, source: Source) -> OpenSizes:
+    """The sizes that ``--dim`` leaves open."""
     if args.shape or args.value:
         raise OptionError("--dim says what all programs are made for: give no --shape or --value")
     bounds = dims_of(args.dim)
     sizes = OpenSizes(source.inputs, check_dims(bounds))
     if missing := [name for name in sizes.names if name not in bounds]:
         raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
-    infos = [info.name for info in source.inputs]
-    found = [dict(zip(infos, made, strict=True)) for made in sizes.versions()]
-    if not found:
-        raise OptionError("no sizes are within all bounds of --dim", found=", ".join(args.dim))
-    return found
+    return sizes
 
 
 def _ship(args: argparse.Namespace, path: Path) -> int:
     """Write an artifact."""
     source = open_source(args.model)
-    shapes, values = _made_for(args, source)
     names: Sequence[str | None] = args.target.split(",") if args.target else [None]
     choices = [options_of(args, target=name) for name in names]
     with shown(wanted=not args.verbose) as progress:
-        parts = ship(source, choices, shapes, values, progress)
+        if args.dim:
+            parts = ship_ranges(source, choices, _open_sizes(args, source), progress)
+        else:
+            parts = ship(source, choices, *_made_for(args, source), progress)
     loaded.write(path, parts)
     print(f"wrote {path}")
     return 0
