@@ -192,8 +192,8 @@ class _Writer:
         for step in steps:
             for number, spec in zip(step.outputs, step.specs, strict=True):
                 name = results.get(number)
-                at = f"arena + {self._memory.add(_bytes(spec))}" if name is None else ""
-                self._values[number] = at or name
+                at = f"arena + {self._memory.add(_bytes(spec))}" if name is None else name
+                self._values[number] = at
                 self._specs[number] = spec
         start = self._memory.add(max((step.arena_bytes for step in steps), default=0))
         for step in steps:

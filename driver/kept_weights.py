@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import sharing
-from tessella.runtime.arena import ALIGNMENT, aligned
 from tessella.support.disk import Folder
 
 Array = npt.NDArray[np.uint8]
@@ -31,15 +30,12 @@ def keep(array: Array) -> str:
 
 
 def find(wanted: Sequence[tuple[str, int]]) -> list[Array]:
-    """The arrays of these names and sizes: those that programs of this process have, the others in
-    one block. Raises MissingError."""
+    """The arrays of these names and sizes: those that programs of this process have, or else from
+    disk. Raises MissingError."""
     found = {name: sharing.named.get(name) for name, _ in wanted}
     sizes = {name: size for name, size in wanted if found[name] is None}
-    block = aligned(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes.values()))
-    end = 0
-    for name, size in sizes.items():
-        found[name] = sharing.named[name] = _read(name, block[end : end + size])
-        end += -(-size // ALIGNMENT) * ALIGNMENT
+    for name, room in zip(sizes, sharing.placed([*sizes.values()]), strict=True):
+        found[name] = sharing.named[name] = _read(name, room)
     arrays = [array for name, _ in wanted if (array := found[name]) is not None]
     return sharing.adopted(arrays)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,7 +31,7 @@ from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
-from tessella.runtime.arena import Workspace
+from tessella.runtime.arena import Workspaces
 from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledModel
 from tessella.runtime.model import MAX_KNOWN, Out, Shapes
@@ -99,7 +98,7 @@ class Model(runnable.Model, Compiled):
         self._source: Source | None = source
         self._options = options
         self._progress = progress
-        self._workspaces: deque[Workspace] = deque()
+        self._workspaces = Workspaces()
         elements = elements or {}
         sizes = {i: elements[x.name] for i, x in enumerate(self.inputs) if x.name in elements}
         self._by_value = ByValue(self.inputs, tuple(sizes))

@@ -7,7 +7,7 @@ import ctypes
 import math
 import mmap
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -27,6 +27,9 @@ HUGE_PAGE = 2 * 1024 * 1024
 KEPT = 2
 MOST_SPARE = 64 * 1024 * 1024
 """Bytes that memory has to spare at most where it has grown."""
+WINDOW = 61
+"""Calls after which workspaces shrink. The number is odd so that of callers that alternate, each is
+the last of a window now and then: only workspaces that no call uses shrink."""
 
 
 def aligned(size: int, alignment: int = ALIGNMENT) -> Array:
@@ -52,28 +55,103 @@ def _huge(size: int) -> Array:
     return block[start : start + size]
 
 
-class Workspace:
-    """Memory for one call at a time, of any of several programs: an arena as large as the largest
-    has needed so far, and recyclers for outputs."""
+class Workspaces:
+    """Memory for calls that may run at the same time, each in a workspace that it has for itself.
+
+    After every ``WINDOW`` calls, each workspace keeps what the largest of the last two windows has
+    needed, and one that neither has used is freed.
+    """
 
     def __init__(self) -> None:
-        self._arena = aligned(0)
-        self._address = 0
+        self.free: deque[Workspace] = deque()
+        """Those that no call uses, the one used last at the right. A call returns its workspace to
+        the deque that it was taken from."""
+        self.left = WINDOW
+        """Calls until they shrink."""
+
+    def shrink(self) -> None:
+        """End a window. Other threads may take workspaces meanwhile."""
+        self.left, free = WINDOW, self.free
+        for _ in range(len(free)):
+            try:
+                workspace = free.popleft()
+            except IndexError:
+                return
+            if workspace.shrink():
+                free.append(workspace)
+
+    def release(self) -> None:
+        """Free all memory: that of a call which is running once the call has ended."""
+        self.left, self.free = WINDOW, deque()
+
+
+class Workspace:
+    """Memory for one call at a time, of any of several programs: an arena as large as the largest
+    needs, recyclers for outputs, and the frames of the programs."""
+
+    def __init__(self) -> None:
+        self.frames: dict[object, Any] = {}
+        """What programs have bound to this memory, by their keys, as used in this window. No frame
+        refers to the workspace or to its program, so that no cycle delays the end of either."""
+        self._older: dict[object, Any] = {}
+        """Those that were only used in the window before."""
         self._recyclers: defaultdict[int, Recycler] = defaultdict(Recycler)
+        self._need = Need()
+        self._arena = aligned(0)
+        self._address = self._room = 0
+
+    def frame(self, key: object, make: Callable[[], Any]) -> Any:
+        """The frame of a program that has not asked for it in this window yet."""
+        found = self.frames[key] = self._older.pop(key, None) or make()
+        return found
 
     def arena(self, size: int) -> int:
-        """The address of at least so many bytes. It is valid until more are asked for. Raises
-        ResourceError."""
-        if size > self._arena.size or not self._address:
-            room = _grown(size, self._arena.size)
-            self._address, self._arena = 0, aligned(0)  # not both at a time
-            self._arena = aligned(room)
-            self._address = address(self._arena)
+        """The address of at least so many bytes. It is valid until more are asked for, or the
+        workspace shrinks. Raises ResourceError."""
+        if size > self._need.now:
+            if size > self._room or not self._address:
+                room = max(_grown(size, self._room), self._need.before)
+                self._free_arena()  # not both at a time
+                self._arena, self._room = aligned(room), room
+                self._address = address(self._arena)
+            self._need.now = size
         return self._address
 
     def recycler(self, number: int) -> Recycler:
         """The recycler for the outputs of this number."""
         return self._recyclers[number]
+
+    def shrink(self) -> bool:
+        """End a window, and free what it and the one before did not need. Returns whether the
+        workspace was used in them."""
+        most = self._need.end()
+        if self._room > _spacious(most):
+            self._free_arena()
+        self._older, self.frames = self.frames, {}
+        for recycler in self._recyclers.values():
+            recycler.shrink()
+        return most >= 0
+
+    def _free_arena(self) -> None:
+        self._need.now = -1
+        self._address = self._room = 0
+        self._arena = aligned(0)
+
+
+class Need:
+    """The most bytes that were asked for in this window of calls, and in the one before; -1 where
+    none were."""
+
+    __slots__ = ("before", "now")
+
+    def __init__(self) -> None:
+        self.now = self.before = -1
+
+    def end(self) -> int:
+        """End the window. Returns the most of both."""
+        most = max(self.now, self.before)
+        self.now, self.before = -1, self.now
+        return most
 
 
 class Recycler:
@@ -88,6 +166,7 @@ class Recycler:
         """Blocks of memory, where their arrays start, and how large these can be. The first block
         is never handed out. It shows how many references unused memory has, which depends on the
         version of Python."""
+        self._need = Need()
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array]:
         """Makes arrays of undefined values. Large ones are aligned, as a vector that crosses a
@@ -101,7 +180,15 @@ class Recycler:
         memory, start = self._memory(size)
         return np.ndarray(shape, dtype, memory, start)
 
+    def shrink(self) -> None:
+        """End a window of calls. Memory that is larger than arrays need by now is no longer kept:
+        it is freed with the arrays on it."""
+        most = _spacious(self._need.end())
+        self._kept[1:] = [each for each in self._kept[1:] if each[2] <= most]
+
     def _memory(self, size: int) -> tuple[Array, int]:
+        if size > self._need.now:
+            self._need.now = size
         unused, small = 0, 0
         for i, (memory, start, room) in enumerate(self._kept):
             # arrays on it, and their views, refer to the memory itself: NumPy keeps no chains
@@ -126,7 +213,12 @@ class Recycler:
 def _grown(size: int, before: int) -> int:
     """How much memory to ask for in the place of some that is too small. Where sizes grow from call
     to call, the pages that the system has to give come from twice as much at a time."""
-    return max(size, min(2 * before, before + MOST_SPARE))
+    return max(size, _spacious(before))
+
+
+def _spacious(size: int) -> int:
+    """How much memory may be in the place of so much that is needed."""
+    return min(2 * size, size + MOST_SPARE)
 
 
 _address: Callable[[Any], int] = ctypes.addressof

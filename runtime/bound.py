@@ -24,6 +24,7 @@ class Runnable(Protocol):
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
     ) -> list[Array]: ...
     def converted(self, values: Mapping[str, npt.ArrayLike]) -> Mapping[str, Array]: ...
+    def release(self) -> None: ...
 
 
 class BoundModel:
@@ -64,6 +65,10 @@ class BoundModel:
                 hint="a cache without entries is an array whose length is 0",
             )
         self._state = dict(self._model.converted(state))
+
+    def release(self) -> None:
+        """Free the memory that calls of the model use again. What is kept stays."""
+        self._model.release()
 
     def run(self, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         """The outputs that are not kept, by name, for the inputs that are not kept. What is kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
-from tessella.runtime.arena import Workspace, aligned
+from tessella.runtime.arena import Workspaces, aligned
 from tessella.runtime.artifact import Artifact
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.manifest import Entry, ModelRecord, SubprogramRecord
@@ -52,6 +51,11 @@ class _LoadedRest:
     """What follows the first subprogram of a program."""
 
     program: Runner[_Subprogram]
+
+    def models(self) -> Iterator[LoadedModel]:
+        """Those of subprograms."""
+        for _, subprogram in self.program.rest.described():
+            yield from subprogram.models
 
     def parts(self) -> Iterator[Part]:
         """The programs that there are."""
@@ -103,7 +107,7 @@ class LoadedModel(Model):
         self._entries = _runnable(record.programs, where)
         self._programs: dict[int, _Loaded] = {}
         self._lock = fork.Lock()
-        self._workspaces: deque[Workspace] = deque()
+        self._workspaces = Workspaces()
         self._latest = 0
         self._sized = sorted({i for entry in self._entries for i in entry.sizes})
         """The inputs whose elements are sizes in programs."""
@@ -142,7 +146,10 @@ class LoadedModel(Model):
         return self
 
     def _known_programs(self) -> Sequence[Program]:
-        return [each.program for each in self._programs.values()]
+        made = [*self._programs.values()]
+        rests = (each.rest for each in made if each.rest is not None)
+        others = (p for rest in rests for m in rest.models() for p in m._known_programs())
+        return [*(each.program for each in made), *others]
 
     def _parts(self) -> Iterator[Part]:
         for number, each in self._programs.items():

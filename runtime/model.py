@@ -27,6 +27,7 @@ from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.errors import InputError
+from tessella.support.memory import give_back
 from tessella.support.tables import remembered
 
 Array = npt.NDArray[Any]
@@ -172,7 +173,7 @@ class Model(ABC):
 
     @abstractmethod
     def _known_programs(self) -> Sequence[Program]:
-        """The programs that there are."""
+        """The programs that there are, those of subprograms among them."""
 
     @abstractmethod
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
@@ -212,6 +213,16 @@ class Model(ABC):
         """Bytes of the weights of the programs that there are, as they are in memory."""
         arrays = (array for made in self._known_programs() for array in made.all_weights())
         return sum({id(array): array.nbytes for array in arrays}.values())
+
+    def release(self) -> None:
+        """Free the memory that calls use again: workspaces, and arrays of earlier outputs that
+        nobody refers to. The programs and their weights stay, and the next call allocates anew.
+
+        Other threads may be calling the model: what they use is freed when their calls end.
+        """
+        for program in self._known_programs():
+            program.release()
+        give_back()
 
     def run(
         self,

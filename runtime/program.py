@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast
@@ -21,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime import host
-from tessella.runtime.arena import Workspace, address, aligned
+from tessella.runtime.arena import Workspace, Workspaces, address, aligned
 from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
@@ -180,7 +179,7 @@ class Program:
     """What segments do, by the numbers that their events have."""
     recorder: Recorder | None = None
     """What is told what the program does: see ``recorded``."""
-    workspaces: deque[Workspace] = field(default_factory=deque[Workspace])
+    workspaces: Workspaces = field(default_factory=Workspaces)
     """Memory for calls, which other programs may use as well."""
     symbols: tuple[Dimension | Element, ...] = ()
     """The order is that of the numbers that native code reads."""
@@ -192,7 +191,8 @@ class Program:
             addresses = map(address, self.weights)
             self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
         self._sized: dict[tuple[int, ...], _Sized] = {}
-        self._frames: deque[_Frame] = deque()
+        self._key = object()
+        """Of its frames in workspaces."""
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._count = max([self.inputs - 1, *known]) + 1
         native = [step for step in self.steps if isinstance(step, NativeStep)]
@@ -230,18 +230,18 @@ class Program:
         values[: self.inputs] = arrays
         if out:
             self._place(values, out, sized)
-        # other threads take from the queues, too
+        workspaces = self.workspaces
+        free = workspaces.free  # other threads take from it, or replace it
         try:
-            workspace = self.workspaces.pop()
+            workspace = free.pop()
         except IndexError:
             workspace = Workspace()
         try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = _Frame(self)
-        try:
+            frame = workspace.frames.get(self._key)
+            if frame is None:
+                frame = workspace.frame(self._key, functools.partial(_Frame, self))
             team = POOL.team(threads, self.library) if threads > 1 and self._is_shared else None
-            for step in frame.steps(sized, workspace, team):
+            for step in frame.steps(self, sized, workspace, team):
                 step.run(values)
             results = [values[i] for i in self.results]
             if self._apart:
@@ -251,8 +251,19 @@ class Program:
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
         finally:
-            self._frames.append(frame)
-            self.workspaces.append(workspace)
+            free.append(workspace)
+            workspaces.left -= 1
+            if workspaces.left <= 0:
+                workspaces.shrink()
+
+    def release(self) -> None:
+        """Free the memory that calls use again: of this program, and of those in its loops. Calls
+        that are running free theirs when they end."""
+        self.workspaces.release()
+        self._sized.clear()
+        for step in self.steps:
+            if isinstance(step, ScanStep):
+                step.body.release()
 
     def recorded(self, recorder: Recorder) -> Program:
         """The same program, which tells a recorder what it does. This one does not."""
@@ -354,73 +365,71 @@ class _Sized:
 
 
 class _Frame:
-    """The steps, bound to sizes and to a workspace that one call uses at a time."""
+    """The steps of a program, bound to sizes and to the workspace that the frame is in."""
 
     def __init__(self, program: Program) -> None:
-        self._program = program
-        self._workspace: Workspace | None = None
         self._team: Team | None = None
         self._sized: _Sized | None = None
         self._numbers = (ctypes.c_int64 * len(program.symbols))()
         """The values of the symbols, where native code reads them."""
         self._watch = Watch()
-        self._contexts = self._new_contexts(1)
+        self._contexts = self._new_contexts(1, program.recorder)
         self._size = self._arena = 0
         self._bound: list[_Resizable] = []
         self._steps: Sequence[Bound] = []
 
-    def steps(self, sized: _Sized, workspace: Workspace, team: Team | None) -> Sequence[Bound]:
+    def steps(
+        self, program: Program, sized: _Sized, workspace: Workspace, team: Team | None
+    ) -> Sequence[Bound]:
         """The steps for these sizes, which use the workspace and the team."""
         is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
         if is_resized or team is not self._team:
             self._sized, self._size = None, sized.arena_bytes(threads)
         if team is not self._team:
-            self._contexts = self._new_contexts(threads)
-            self._team, self._workspace = team, None
+            self._contexts = self._new_contexts(threads, program.recorder)
+            self._team, self._arena = team, 0
         arena = workspace.arena(self._size)
-        if workspace is not self._workspace or arena != self._arena:
+        if arena != self._arena:
             self._sized = None
-            self._bind(workspace, arena)
-            self._workspace, self._arena, is_resized = workspace, arena, True
+            self._bind(program, arena)
+            self._arena, is_resized = arena, True
         if is_resized:
-            self._resize(sized)
+            self._resize(sized, workspace, program.recorder)
         self._sized = sized
         return self._steps
 
-    def _resize(self, sized: _Sized) -> None:
-        recorder = self._program.recorder
+    def _resize(self, sized: _Sized, workspace: Workspace, recorder: Recorder | None) -> None:
         self._numbers[:] = sized.sizes
         if recorder is not None and sized.symbols:
             recorder.resize(sized.symbols)
         for i, step in enumerate(sized.steps):
-            self._bound[i].resize(step, sized)
+            self._bound[i].resize(step, sized, workspace)
 
-    def _bind(self, workspace: Workspace, arena: int) -> None:
-        self._bound = [self._call(step, workspace, arena) for step in self._program.steps]
-        self._steps, recorder = self._bound, self._program.recorder
+    def _bind(self, program: Program, arena: int) -> None:
+        self._bound = [self._call(program, step, arena) for step in program.steps]
+        self._steps, recorder = self._bound, program.recorder
         if recorder is not None:
-            pairs = zip(self._bound, self._program.steps, strict=True)
+            pairs = zip(self._bound, program.steps, strict=True)
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
-    def _new_contexts(self, threads: int) -> Array:
+    def _new_contexts(self, threads: int, recorder: Recorder | None) -> Array:
         """Zeroed contexts, in lines of their own, with the values of symbols."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
         contexts[_SIZES::CONTEXT_SLOTS] = ctypes.addressof(self._numbers)
         contexts[_WATCH] = self._watch.address
-        if self._program.recorder is not None:
-            self._program.recorder.attach(contexts)
+        if recorder is not None:
+            recorder.attach(contexts)
         return contexts
 
-    def _call(self, step: Step, workspace: Workspace, arena: int) -> _Resizable:
+    def _call(self, program: Program, step: Step, arena: int) -> _Resizable:
         match step:
             case NativeStep():
-                known = step, self._program.nodes, self._contexts, self._watch
-                call = _NativeCall(*known, workspace)
-                assert self._program.pointers is not None
-                weights = ctypes.addressof(self._program.pointers)
-                version = "" if self._program.recorder is None else PROFILED
-                segment = self._program.library.address(step.name + version)
+                call = _NativeCall(step, program.nodes, self._contexts, self._watch)
+                assert program.pointers is not None
+                weights = ctypes.addressof(program.pointers)
+                version = "" if program.recorder is None else PROFILED
+                segment = program.library.address(step.name + version)
                 call.bind(segment, weights, arena, self._team if step.shared else None)
                 return call
             case HostStep():
@@ -439,8 +448,9 @@ def _arena_bytes(steps: Iterable[Step], threads: int) -> int:
 class _Resizable(Bound, Protocol):
     """A step that can be run for other sizes."""
 
-    def resize(self, step: Step, sized: _Sized) -> None:
-        """Take the step as it is for these values of the symbols."""
+    def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
+        """Take the step as it is for these values of the symbols, with the outputs' memory in the
+        workspace."""
         ...
 
 
@@ -457,13 +467,11 @@ class _NativeCall:
         nodes: Mapping[int, Sequence[str]],
         contexts: Array,
         watch: Watch,
-        workspace: Workspace,
     ) -> None:
         self.step = step
         self.nodes = nodes
         self.contexts = contexts
         self.watch = watch
-        self.workspace = workspace
         self.outputs: _Outputs = []
         self._sized: dict[tuple[int, ...], _Outputs] = {}
         """The outputs by the values of the symbols."""
@@ -471,14 +479,18 @@ class _NativeCall:
         """Of all threads. The first is that of the run, once it is over."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
 
-    def resize(self, step: Step, sized: _Sized) -> None:
+    def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
         assert isinstance(step, NativeStep)
-        self.outputs = self._sized.get(sized.sizes) or self._new_outputs(step, sized.sizes)
+        self.outputs = self._sized.get(sized.sizes) or self._new_outputs(
+            step, sized.sizes, workspace
+        )
 
-    def _new_outputs(self, step: NativeStep, sizes: tuple[int, ...]) -> _Outputs:
+    def _new_outputs(
+        self, step: NativeStep, sizes: tuple[int, ...], workspace: Workspace
+    ) -> _Outputs:
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
-        recycler = self.workspace.recycler
+        recycler = workspace.recycler
         found = self._sized[sizes] = [
             (i, recycler(i).maker(spec.shape, spec.dtype))
             for i, spec in zip(step.outputs, step.specs, strict=True)
@@ -531,7 +543,7 @@ class _HostCall:
     def __init__(self, step: HostStep) -> None:
         self.step = step
 
-    def resize(self, step: Step, sized: _Sized) -> None:
+    def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
         assert isinstance(step, HostStep)
         self.step = step
 
@@ -549,7 +561,7 @@ class _ScanCall:
         self.sizes: tuple[int, ...] = ()
         """The values of the body's symbols."""
 
-    def resize(self, step: Step, sized: _Sized) -> None:
+    def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
         assert isinstance(step, ScanStep)
         self.step = step
         self.sizes = tuple(sized.symbols[each.symbol.name] for each in step.body.symbols)

@@ -1,7 +1,13 @@
-"""Constants that programs share: equal ones are in memory once, as long as a program reads them."""
+"""Constants that programs share: equal ones are in memory once, as long as a program reads them.
+
+New constants are placed one after another in one block, as large pages serve several of them. The
+pages of each constant are given back when no program reads it any more, though others of its block
+are still read.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -9,8 +15,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from tessella.runtime.arena import ALIGNMENT, aligned
-from tessella.support.memory import give_back
+from tessella.runtime.arena import ALIGNMENT, address, aligned
+from tessella.support.memory import discard, give_back
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int]
@@ -33,8 +39,7 @@ def packed(arrays: list[Array]) -> list[Array]:
     """The bytes of each array, at a multiple of ``ALIGNMENT``; they are shared and must not be
     written to.
 
-    Those that no program has yet are placed one after another in one block. The list is emptied: no
-    array is held once its bytes are copied. Raises ResourceError.
+    The list is emptied: no array is held once its bytes are copied. Raises ResourceError.
     """
     missing: dict[Key, Array] = {}
     chosen = [_first(bytes_of(array), _shared, missing) for array in arrays]
@@ -42,23 +47,39 @@ def packed(arrays: list[Array]) -> list[Array]:
     for place, flat in enumerate(chosen):
         if _shared.get(_key(flat)) is not flat:
             new.setdefault(id(flat), []).append(place)
-    block, end = aligned(sum(_room(chosen[places[0]]) for places in new.values())), 0
+    rooms = placed([chosen[places[0]].size for places in new.values()])
     arrays.clear()
     missing.clear()
-    given_back = 0
-    for places in new.values():
-        flat = chosen[places[0]]
-        view = block[end : end + flat.size]
-        view[:] = flat
-        del flat
-        _shared[_key(view)] = view
-        end += _room(view)
+    freed = 0
+    for room, places in zip(rooms, new.values(), strict=True):
+        room[:] = chosen[places[0]]
+        _shared[_key(room)] = room
         for place in places:
-            chosen[place] = view
-        if end - given_back > _KEPT:
+            chosen[place] = room
+        freed += room.size
+        if freed > _KEPT:
             give_back()
-            given_back = end
+            freed = 0
     return chosen
+
+
+def placed(sizes: Sequence[int]) -> list[Array]:
+    """Arrays of so many bytes, each at a multiple of ``ALIGNMENT``, in one block. The whole pages of
+    an array are given back once nothing refers to it. Raises ResourceError."""
+    block, end = aligned(sum(map(_room, sizes))), 0
+    arrays: list[Array] = []
+    for size in sizes:
+        # on a memoryview, as views of the array then refer to it: NumPy lets them refer to the block
+        # if the block is its base
+        array = np.ndarray(size, np.uint8, block.data[end : end + size])
+        weakref.finalize(array, _discard, block, end, size).atexit = False
+        arrays.append(array)
+        end += _room(size)
+    return arrays
+
+
+def _discard(block: Array, start: int, size: int) -> None:
+    discard(address(block) + start, size)
 
 
 def adopted(flats: Sequence[Array]) -> list[Array]:
@@ -90,5 +111,5 @@ def _key(flat: Array) -> Key:
     return flat.size, hash(flat[::step].tobytes())
 
 
-def _room(flat: Array) -> int:
-    return -(-flat.size // ALIGNMENT) * ALIGNMENT
+def _room(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -20,12 +20,23 @@ def require(size: int) -> None:
 def give_back() -> None:
     """Give the system what the C library keeps for later, where it keeps much: glibc has a heap
     for each thread, and compiling leaves tens of megabytes there. A few milliseconds."""
-    _trim()(0)
+    _of_c_library("malloc_trim")(0)
+
+
+def discard(start: int, size: int) -> None:
+    """Give the system the whole pages of memory at an address, which stays allocated. It holds
+    undefined values from then on."""
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = (start + size) // mmap.PAGESIZE * mmap.PAGESIZE
+    if first < last and hasattr(mmap, "MADV_DONTNEED"):
+        function = _of_c_library("madvise")
+        function(ctypes.c_void_p(first), ctypes.c_size_t(last - first), mmap.MADV_DONTNEED)
 
 
 @functools.cache
-def _trim() -> Callable[[int], object]:
+def _of_c_library(name: str) -> Callable[..., object]:
+    """A function of the C library; one that does nothing where it has none of this name."""
     try:
-        return ctypes.CDLL(None).malloc_trim
+        return getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError, TypeError):
-        return lambda _: None
+        return lambda *_: None

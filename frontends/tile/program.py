@@ -65,6 +65,11 @@ class TileProgram(Compiled):
         specs = [_spec(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
         return Lowered(self._program(specs), self._options)
 
+    def release(self) -> None:
+        """Free the memory that calls use again, as ``Model.release`` does."""
+        for model in self._programs.made():
+            model.release()
+
     def __repr__(self) -> str:
         return f"tile({self.source!r})"
 

@@ -127,6 +127,11 @@ class Jitted(Compiled, Generic[P, R]):
             raise ShapeError("the function was not called yet", hint="call it once")
         return latest.explain()
 
+    def release(self) -> None:
+        """Free the memory that calls use again, as ``Model.release`` does."""
+        for model in self._programs.made():
+            model.release()
+
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 

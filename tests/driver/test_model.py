@@ -337,7 +337,7 @@ def test_a_call_that_fails_while_memory_is_made_leaves_nothing_half_done(
     model = tessella.compile(classifier(), threads=1)
     x = normal(1, 3, 8, 8)
     expected = model(x)
-    model._workspaces.clear()  # as when other threads have them
+    model._workspaces.release()  # as when other threads have them
 
     def fail(*_: object) -> None:
         raise MemoryError

@@ -58,8 +58,8 @@ def check_bits(program: Program, arrays: Sequence[Array], monkeypatch: pytest.Mo
             workspace = Workspace()
             workspace.arena(1 << 20)
             workspace._arena.fill(255)
-            program.workspaces.clear()
-            program.workspaces.append(workspace)
+            program.workspaces.release()
+            program.workspaces.free.append(workspace)
             in_turns = program.run(arrays, len(order))
         assert [y.tobytes() for y in in_turns] == alone, order
         at_once = program.run(arrays, len(order))

@@ -5,11 +5,22 @@ from __future__ import annotations
 import mmap
 import re
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 
-from tessella.runtime.arena import ALIGNMENT, HUGE_PAGE, KEPT, Recycler, Workspace, address, aligned
+from tessella.runtime.arena import (
+    ALIGNMENT,
+    HUGE_PAGE,
+    KEPT,
+    WINDOW,
+    Recycler,
+    Workspace,
+    Workspaces,
+    address,
+    aligned,
+)
 
 F32 = np.dtype(np.float32)
 SHAPE = (64, 33)
@@ -114,3 +125,71 @@ def test_programs_of_one_workspace_have_one_arena() -> None:
     assert workspace.arena(100) == grown
     assert workspace.recycler(3) is workspace.recycler(3)
     assert workspace.recycler(3) is not workspace.recycler(4)
+
+
+def peak(workspaces: Workspaces, rows: int) -> int:
+    """What a call does that needs memory by its rows; the bytes that the workspace has after it."""
+    workspace = workspaces.free.pop() if workspaces.free else Workspace()
+    workspace.arena(rows << 20)
+    workspace.recycler(0).maker((rows << 18,), F32)()
+    workspaces.free.append(workspace)
+    workspaces.left -= 1
+    if workspaces.left <= 0:
+        workspaces.shrink()
+    return size_of(workspace)
+
+
+def size_of(workspace: Workspace) -> int:
+    recyclers = workspace._recyclers.values()
+    return workspace._room + sum(room for each in recyclers for _, _, room in each._kept[1:])
+
+
+def test_memory_shrinks_after_a_peak() -> None:
+    """A bounded number of calls after it."""
+    workspaces = Workspaces()
+    assert peak(workspaces, 64) >= 128 << 20
+    sizes = [peak(workspaces, 1) for _ in range(3 * WINDOW)]
+    assert sizes[0] >= 128 << 20
+    assert sizes[-1] <= 4 << 20
+
+
+def test_sizes_that_alternate_allocate_once() -> None:
+    workspaces = Workspaces()
+    peak(workspaces, 64)
+    [workspace] = workspaces.free
+    before = workspace.arena(64 << 20), workspace.recycler(0)._kept[1][1:]
+    for rows in (1, 64, 3) * WINDOW:
+        peak(workspaces, rows)
+    assert [*workspaces.free] == [workspace]
+    assert (workspace.arena(1), workspace.recycler(0)._kept[1][1:]) == before
+
+
+def test_memory_that_grows_keeps_what_it_has_to_spare() -> None:
+    """Sizes that grow from call to call allocate seldom."""
+    workspace, places = Workspace(), set[int]()
+    for rows in range(1, 10 * WINDOW):
+        places.add(workspace.arena(rows << 10))
+        if rows % WINDOW == 0:
+            workspace.shrink()
+    assert len(places) <= 12
+
+
+def test_workspaces_of_a_burst_are_freed() -> None:
+    workspaces = Workspaces()
+    workspaces.free.extend(Workspace() for _ in range(50))
+    for workspace in workspaces.free:
+        workspace.arena(1 << 20)
+    kept = workspaces.free[-1]
+    for _ in range(3 * WINDOW):
+        peak(workspaces, 1)
+    assert [*workspaces.free] == [kept]
+
+
+def test_workspaces_shrink_while_threads_take_them() -> None:
+    workspaces = Workspaces()
+    threads = [Thread(target=lambda: [peak(workspaces, 1) for _ in range(2000)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 1 <= len(workspaces.free) <= 8
