@@ -357,6 +357,6 @@ def test_a_diagonal_of_what_steps_write() -> None:
             T[i, j : N, N] = +(A[i, j + k]), k < 4;
             D[i : N] = +(T[i, N - 1 - i]);
         }"""
-    t = sum(a[:, k : k + 400] for k in range(4))
+    t = np.stack([a[:, k : k + 400] for k in range(4)]).sum(axis=0)
     rows = np.arange(400)
     same(run(program, a), t[rows, 399 - rows])
