@@ -69,7 +69,7 @@ def placed(sizes: Sequence[int]) -> list[Array]:
     block, end = aligned(sum(map(_room, sizes))), 0
     arrays: list[Array] = []
     for size in sizes:
-        # on a memoryview, so that views of the array refer to the array: if the block were its base,
+        # on a memoryview: views of the array then refer to the array. If the block were its base,
         # NumPy would let them refer to the block
         array = np.ndarray(size, np.uint8, block.data[end : end + size])
         weakref.finalize(array, _discard, block, end, size).atexit = False
