@@ -334,6 +334,16 @@ def test_manifests_that_lie(data: bytes, change: Any, message: str) -> None:
         loaded.from_bytes(repacked(manifest, blobs))
 
 
+def test_an_output_may_be_as_large_as_its_open_sizes_let_it(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 20]> '
+        "g (float[a, b, c] x) => (float[a, b, c] y) { y = Neg(x) }"
+    )
+    model, x = tessella.compile(proto, dims={}), np.ones((17, 18, 19), np.float32)
+    model(x)
+    np.testing.assert_array_equal(saved(model, tmp_path / "m.tsl")(x), -x)
+
+
 def test_a_constant_has_the_size_of_its_weight(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y, float[3] c) '

@@ -341,6 +341,15 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
         assert accumulators + broadcasts <= target.vector_registers
 
 
+@pytest.mark.parametrize("m, n, k", [(13, 19, 100), (33, 40, 20), (64, 64, 100)])
+def test_the_chosen_tile_of_a_product_is_not_the_one_of_the_least_bound(
+    m: int, n: int, k: int
+) -> None:
+    op = product(m, n, k)
+    cycles = [choice.cycles for choice in all_choices(op, kernel_of(op), AVX2)]
+    assert chosen(op, AVX2).cycles <= min(cycles)
+
+
 @every_target
 @settings(max_examples=sampled(15))
 @given(random=randoms)
