@@ -13,10 +13,8 @@ from types import FrameType, TracebackType
 from tessella.support.errors import ResourceError, TessellaError, UnsupportedError
 
 _WIDTH = 80
-_NOT_THE_USERS = (
-    *("tessella.", "numpy.", "xdsl."),
-    *("abc.", "contextlib.", "functools.", "inspect.", "random.", "secrets."),
-)
+# a project's own tests may be in a package of the name of Python's
+_LIBRARIES = {"tessella", "numpy", "xdsl", *sys.stdlib_module_names} - {"test"}
 _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
     MemoryError: ("there is not enough memory for an array", None),
     RecursionError: (
@@ -88,7 +86,7 @@ def _innermost(traceback: TracebackType | None) -> Location | None:
 
 def is_users(module: str | None) -> bool:
     """Whether the code of a module belongs to the user, and not to a library that traces it."""
-    return not f"{module or ''}.".startswith(_NOT_THE_USERS)
+    return (module or "").partition(".")[0] not in _LIBRARIES
 
 
 def _is_users(frame: FrameType) -> bool:
