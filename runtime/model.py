@@ -39,6 +39,9 @@ MAX_KNOWN = 1024
 """Combinations of shapes of which a model remembers that they fit, and which program serves
 them."""
 
+_BY_NAME = dict, Mapping
+"""Types of inputs by name. The usual one is first, as asking an abstract class takes long."""
+
 Out = Sequence[Array | None]
 """Arrays for outputs; None for one that is to be made. Empty if none is given."""
 
@@ -240,7 +243,7 @@ class Model(ABC):
 
         Raises InputError for wrong names, shapes or element types.
         """
-        if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(feeds, _BY_NAME):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
                 "inputs must be given by name",
                 expected="a dictionary of arrays",
