@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -145,7 +145,7 @@ class PlaceAttr(ParametrizedAttribute):
         return f"{self.device.data}/{self.precision.data}/{self.layout}"
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _place(device: str, precision: str, layout: Layout) -> PlaceAttr:
     return PlaceAttr(StringAttr(device), StringAttr(precision), LayoutAttr(layout))
 
@@ -319,7 +319,7 @@ def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
     return _steps(start, end)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
     if start.device == end.device:
         return tuple(_on_one_device(start, end))

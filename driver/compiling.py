@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 
-from tessella.support import memory
+from tessella.support import memory, tables
 from tessella.support.collector import no_collection
 from tessella.support.errors import ResourceError
 from tessella.support.foreign import is_foreign
@@ -60,3 +60,5 @@ def memory_to_compile() -> Generator[None]:
         raise ResourceError(
             "there is not enough memory to compile the program", found=str(error) or None
         ) from error
+    finally:
+        tables.shrink()

@@ -34,7 +34,7 @@ def _vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
     return VectorType(element, [lanes])
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _sum(coefficients: tuple[int, ...], constant: Size) -> AffineMapAttr:
     """The map of a sum of products with constants, and a constant."""
     count, expr = len(coefficients), AffineExpr.constant(constant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from xdsl.dialects import memref
@@ -120,7 +120,7 @@ def _most(a: Size, b: Size) -> Size:
     return a if _is_least(b, a) else a + b
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _is_least(a: Size, b: Size) -> bool:
     """Whether a size is no larger than another one for all values of symbols."""
     return bounds_of(b - a)[0] >= 0

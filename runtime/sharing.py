@@ -64,13 +64,13 @@ def packed(arrays: list[Array]) -> list[Array]:
 
 
 def placed(sizes: Sequence[int]) -> list[Array]:
-    """Arrays of these sizes in bytes, each at a multiple of ``ALIGNMENT``, in one block. The whole
-    pages of an array are given back once nothing refers to it. Raises ResourceError."""
+    """Arrays of so many bytes, each at a multiple of ``ALIGNMENT``, in one block. The whole pages
+    of an array are given back once nothing refers to it. Raises ResourceError."""
     block, end = aligned(sum(map(_room, sizes))), 0
     arrays: list[Array] = []
     for size in sizes:
-        # on a memoryview: views of the array then refer to the array. If the block were its base,
-        # NumPy would let them refer to the block
+        # its base is a memoryview, so that its own views refer to it: those of an array whose base
+        # is the block would refer to the block
         array = np.ndarray(size, np.uint8, block.data[end : end + size])
         weakref.finalize(array, _discard, block, end, size).atexit = False
         arrays.append(array)

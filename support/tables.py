@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+LATEST = 256
+"""Values that a table of compilations keeps between them."""
+
+_of_compilations: list[dict[Any, Any]] = []
+
+
+def of_compilations() -> dict[Any, Any]:
+    """An empty table of values that passes of one compilation ask for again, and others may: it
+    keeps the latest ones when a compilation has ended. One for each module, as it is never
+    freed."""
+    table: dict[Any, Any] = {}
+    _of_compilations.append(table)
+    return table
+
+
+def shrink() -> None:
+    """Drop the older values of tables of compilations. Other threads may be compiling: they make
+    again what they miss."""
+    for table in _of_compilations:
+        for key in [*table][: max(0, len(table) - LATEST)]:
+            table.pop(key, None)
 
 
 def remembered(table: dict[K, V], key: K, most: int, make: Callable[[], V]) -> V:

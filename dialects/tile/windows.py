@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import place_of
@@ -60,7 +60,7 @@ def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: in
     return _covers(theirs, own, need, shape_of(writer.res)[need.dim])
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
     """Whether each step writes all that it needs of a dimension."""
     if expression(own.trips) is not None:

@@ -27,15 +27,16 @@ from tessella.passes.tile.cost import constant_bytes
 from tessella.passes.tile.cost import seconds as tile_seconds
 from tessella.support.elements import ELEMENTS
 from tessella.support.sizes import estimated
+from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 from tessella.targets.database import Times, Timing
 
 MAX_KEPT = 1 << 16
-"""Estimates that are kept."""
+"""Estimates that one compilation keeps."""
 DEVICE_LATENCY = 1e-5
 """Seconds until a copy to or from a device begins: a guess."""
 
-_ESTIMATES: dict[Hashable, Estimate] = {}
+_ESTIMATES: dict[Hashable, Estimate] = of_compilations()
 
 
 @dataclass(frozen=True)
@@ -122,14 +123,12 @@ class OpCost:
         if not layout_matters(kernel, op):
             place = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
         key = (cost, kernel, place, self.target)
-        known = _ESTIMATES.get(key)
-        if known is None:
-            if len(_ESTIMATES) >= MAX_KEPT:
-                _ESTIMATES.clear()
+
+        def make() -> Estimate:
             scratch = scratch_kernel(cost, op, kernel, place, self.target)
-            weights = constant_bytes(scratch)
-            known = _ESTIMATES[key] = Estimate(tile_seconds(scratch, self.target), weights)
-        return known.scaled(scale)
+            return Estimate(tile_seconds(scratch, self.target), constant_bytes(scratch))
+
+        return remembered(_ESTIMATES, key, MAX_KEPT, make).scaled(scale)
 
 
 def kernel_seconds(kernel: Kernel, op: NnOp, place: PlaceAttr, target: Target) -> float:

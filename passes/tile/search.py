@@ -24,16 +24,16 @@ from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
 from tessella.passes.tile.statement_key import statement_key
 from tessella.passes.tile.tiles import ends_of
-from tessella.support.tables import remembered
+from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
 BUDGET = 24
 """Candidates that are scored. Of the 1015 statements of `bench.cases` and the models of the tests,
 on each of four targets, one on neon takes 5% more cycles than under the best of all candidates."""
 KEPT = 4096
-"""Choices that are kept for statements that are alike."""
+"""Choices that one compilation keeps for statements that are alike."""
 
-_CHOICES: dict[Hashable, Choice] = {}
+_CHOICES: dict[Hashable, Choice] = of_compilations()
 
 
 def best_schedule(

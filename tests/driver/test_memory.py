@@ -102,6 +102,236 @@ open(sys.argv[1], "wb").write(bytes_of(nodes, *infos, weights))
 print(json.dumps(sum(v.nbytes for v in values)))
 """
 
+NETWORK = """
+import threading
+
+nodes = [
+    helper.make_node("Conv", ["x", "w1"], ["t"], pads=[1, 1, 1, 1]),
+    helper.make_node("Relu", ["t"], ["r"]),
+    helper.make_node("Conv", ["r", "w2"], ["y"], pads=[1, 1, 1, 1]),
+]
+weights = [weight("w1", 16, 3, 3, 3), weight("w2", 16, 16, 3, 3)]
+infos = [info("x", "n", 3, 64, 64)], [info("y", "n", 16, 64, 64)]
+data = bytes_of(nodes, *infos, weights)
+image = np.ones((1, 3, 64, 64), np.float32)
+images = np.ones((64, 3, 64, 64), np.float32)
+"""
+
+AFTER_A_PEAK = """
+model = tessella.compile(data, dims={"n": (1, 64)})
+model.prepare()
+model(images[:2])
+for _ in range(200):
+    model(image)
+before = resident()
+model(images)
+peak = resident() - before
+for _ in range(200):
+    model(image)
+print(json.dumps([peak, resident() - before]))
+"""
+
+AFTER_A_BURST = """
+model = tessella.compile(data, dims={"n": (1, 64)}, threads=1)
+few = images[:8]
+model(few)
+before = resident()
+start = threading.Barrier(16)
+
+def call():
+    start.wait()
+    for _ in range(4):
+        model(few)
+
+threads = [threading.Thread(target=call) for _ in range(16)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+made = len(model._workspaces.free)
+for _ in range(200):
+    model(few)
+print(json.dumps([made, (resident() - before) // images[:8].nbytes]))
+"""
+
+RELEASED = """
+model = tessella.compile(data, dims={"n": (1, 64)})
+if sys.argv[1] == "loaded":
+    model.prepare()
+    model.save(sys.argv[2])
+    model = tessella.load(sys.argv[2])
+elif sys.argv[1] == "jit":
+    model = tessella.jit(lambda x: np.sqrt(np.sqrt(x).sum(axis=1, keepdims=True) + x))
+expected = model(images).tobytes()
+model(image)
+before = resident()
+model.release()
+freed = before - resident()
+assert model(images).tobytes() == expected
+print(json.dumps(freed / images.nbytes))
+"""
+
+SHARED_CONSTANT = """
+def classifier(seed, side):
+    rng = np.random.default_rng(seed)
+    large = numpy_helper.from_array(rng.standard_normal((side, side)).astype(np.float32), "large")
+    nodes = [
+        helper.make_node("MatMul", ["x", "large"], ["t"]),
+        helper.make_node("Mul", ["t", "small"], ["u"]),
+        helper.make_node("MatMul", ["u", "last"], ["y"]),
+    ]
+    small, last = weight("small", side), weight("last", side, 16)
+    infos = [info("x", 1, side)], [info("y", 1, 16)]
+    return tessella.compile(bytes_of(nodes, *infos, [large, small, last]))
+
+x = np.ones((1, 2048), np.float32)
+one = classifier(1, 2048)
+expected = one(x)
+before = resident()
+other = classifier(2, 2048)
+other(x)
+shared = {id(w) for p in one._known_programs() for w in p.all_weights()}
+shared &= {id(w) for p in other._known_programs() for w in p.all_weights()}
+grown = resident() - before
+if sys.argv[1] == "first":
+    del one
+else:
+    del other
+left = resident() - before
+print(json.dumps([len(shared), grown, left]))
+"""
+
+PEAK = """
+model = tessella.compile(data, dims={"n": (1, 64)})
+model.prepare()
+model(images[:2])
+for _ in range(200):
+    model(image)
+before = resident()
+model(images)
+peak = resident() - before
+for _ in range(200):
+    model(image)
+print(json.dumps([peak, resident() - before]))
+"""
+
+AFTER_A_BURST = """
+model = tessella.compile(data, dims={"n": (1, 64)}, threads=1)
+few = images[:8]
+model(few)
+before = resident()
+start = threading.Barrier(16)
+
+def call():
+    start.wait()
+    for _ in range(4):
+        model(few)
+
+threads = [threading.Thread(target=call) for _ in range(16)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+made = len(model._workspaces.free)
+for _ in range(200):
+    model(few)
+print(json.dumps([made, (resident() - before) // images[:8].nbytes]))
+"""
+
+RELEASED = """
+model = tessella.compile(data, dims={"n": (1, 64)})
+if sys.argv[1] == "loaded":
+    model.prepare()
+    model.save(sys.argv[2])
+    model = tessella.load(sys.argv[2])
+elif sys.argv[1] == "jit":
+    model = tessella.jit(lambda x: np.sqrt(np.sqrt(x).sum(axis=1, keepdims=True) + x))
+expected = model(images).tobytes()
+model(image)
+before = resident()
+model.release()
+freed = before - resident()
+assert model(images).tobytes() == expected
+print(json.dumps(freed / images.nbytes))
+"""
+
+SHARED_CONSTANT = """
+def classifier(seed, side):
+    rng = np.random.default_rng(seed)
+    large = numpy_helper.from_array(rng.standard_normal((side, side)).astype(np.float32), "large")
+    nodes = [
+        helper.make_node("MatMul", ["x", "large"], ["t"]),
+        helper.make_node("Mul", ["t", "small"], ["u"]),
+        helper.make_node("MatMul", ["u", "last"], ["y"]),
+    ]
+    small, last = weight("small", side), weight("last", side, 16)
+    infos = [info("x", 1, side)], [info("y", 1, 16)]
+    return tessella.compile(bytes_of(nodes, *infos, [large, small, last]))
+
+x = np.ones((1, 2048), np.float32)
+one = classifier(1, 2048)
+expected = one(x)
+before = resident()
+other = classifier(2, 2048)
+other(x)
+shared = {id(w) for p in one._known_programs() for w in p.all_weights()}
+shared &= {id(w) for p in other._known_programs() for w in p.all_weights()}
+grown = resident() - before
+if sys.argv[1] == "first":
+    del one
+else:
+    del other
+left = resident() - before
+print(json.dumps([len(shared), grown, left]))
+"""
+
+DIFFERENT_COMPILES = """
+def weight_of(i, *shape):
+    values = np.random.default_rng(i).standard_normal(shape)
+    return numpy_helper.from_array(values.astype(np.float32), "w")
+
+def convolution(i):
+    channels, side = 3 + i, 8 + i % 9
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["t"], pads=[1, 1, 1, 1]),
+        helper.make_node("Softmax", ["t"], ["y"], axis=1),
+    ]
+    return nodes, (1, 1 + i % 5, side, side), 4, weight_of(i, channels, 1 + i % 5, 3, 3)
+
+def product(i):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["t"]),
+        helper.make_node(("Relu", "Tanh", "Sigmoid", "Exp")[i % 4], ["t"], ["y"]),
+    ]
+    return nodes, (1 + i % 7, 3 + i), 2, weight_of(i, 3 + i, 2 + i % 5)
+
+def moved(i):
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Concat", ["t", "w"], ["u"], axis=0),
+        helper.make_node("Tanh", ["u"], ["y"]),
+    ]
+    return nodes, (3 + i, 8 + i % 9), 2, weight_of(i, 3, 3 + i)
+
+def pooled(i):
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["t"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Add", ["t", "w"], ["y"]),
+    ]
+    return nodes, (1, 3 + i, 8 + i % 9, 8), 4, weight_of(i, 1, 3 + i, 1, 1)
+
+for i in range(int(sys.argv[1])):
+    nodes, shape, rank, constant = (convolution, product, moved, pooled)[i % 4](i)
+    dims = [f"d{axis}" for axis in range(rank)]
+    model = tessella.compile(bytes_of(nodes, [info("x", *shape)], [info("y", *dims)], [constant]))
+    model(np.ones(shape, np.float32))
+    del model
+    if i % 30 == 29: print(i + 1, resident() / 1e6, file=sys.stderr)
+    if i == 29:
+        before = resident()
+print(json.dumps(resident() - before))
+"""
+
 PEAK = """
 import tessella.driver.run_passes as run_passes, tessella.frontends.onnx.importer
 
@@ -118,7 +348,8 @@ print(json.dumps(peak() - before))
 
 
 def run(program: str, *arguments: object) -> Any:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TESSELLA_VERIFY": "0"}
+    settings = {"PYTHONPATH": str(ROOT / "src"), "TESSELLA_VERIFY": "0", "TESSELLA_CACHE": "off"}
+    environment = {**os.environ, **settings}
     printed = subprocess.run(
         [sys.executable, "-c", COMMON + program, *map(str, arguments)],
         env=environment,
@@ -140,6 +371,38 @@ def test_the_sizes_of_a_symbolic_model_share_its_weights_and_arena() -> None:
 def test_a_hundred_compiles_leave_nothing() -> None:
     """LLVM itself does, in the processes that it runs in."""
     assert run(MANY_COMPILES) < 10_000_000
+
+
+def test_memory_comes_back_after_a_peak() -> None:
+    peak, left = run(NETWORK + AFTER_A_PEAK)
+    assert peak > 16 << 20
+    assert left < peak // 4
+
+
+def test_memory_comes_back_after_a_burst_of_callers() -> None:
+    made, left = run(NETWORK + AFTER_A_BURST)
+    assert made > 4
+    assert left < 16
+
+
+@pytest.mark.parametrize("kind", ["compiled", "loaded", "jit"])
+def test_release_frees_the_memory_of_calls(kind: str, tmp_path: Path) -> None:
+    """An output of the inputs' size, and what models have between."""
+    freed = run(NETWORK + RELEASED, kind, tmp_path / "model.tsl")
+    assert freed > (0.9 if kind == "jit" else 4)
+
+
+@pytest.mark.parametrize("dropped", ["first", "second"])
+def test_a_shared_constant_does_not_keep_those_beside_it(dropped: str) -> None:
+    """Of a model that is dropped: 17 MB beside 8 kB."""
+    shared, grown, left = run(SHARED_CONSTANT, dropped)
+    assert shared >= 1
+    assert left < grown - (13 << 20)
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_compiles_of_different_models_leave_nothing(count: int) -> None:
+    assert run(DIFFERENT_COMPILES, count) < 10_000_000 * (count - 30) / 270
 
 
 @pytest.mark.slow
