@@ -42,15 +42,8 @@ from tessella.runtime import perf_map, sharing
 from tessella.runtime.elements import full
 from tessella.runtime.events import PROFILED
 from tessella.runtime.image import Library
-from tessella.runtime.program import (
-    Constant,
-    HostStep,
-    NativeStep,
-    Program,
-    ScanStep,
-    Step,
-    TensorSpec,
-)
+from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
+from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError, OptionError

@@ -15,8 +15,9 @@ from tessella.codegen.object_file import object_file
 from tessella.driver.c_header import RESERVED, SEGMENT, comment, header
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.pool import LINE
-from tessella.runtime.program import NativeStep, Program, TensorSpec
+from tessella.runtime.program import NativeStep, Program
 from tessella.runtime.signature import ValueInfo
+from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import OptionError
 from tessella.support.names import identifiers
 

@@ -38,18 +38,11 @@ from tessella.runtime.manifest import (
     codes_of,
     verify,
 )
-from tessella.runtime.program import (
-    Constant,
-    HostStep,
-    NativeStep,
-    Program,
-    ScanStep,
-    Step,
-    TensorSpec,
-)
+from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
 from tessella.runtime.records import decoded, encoded
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
+from tessella.runtime.specs import Constant, TensorSpec
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 

@@ -16,11 +16,12 @@ from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.events import PROFILED, Call, Work
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
-from tessella.runtime.program import Constant, HostStep, NativeStep, TensorSpec
+from tessella.runtime.program import HostStep, NativeStep
 from tessella.runtime.records import LARGEST, dtype_of
 from tessella.runtime.rest import FUNCTIONS, Interface, Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
+from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 

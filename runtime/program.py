@@ -25,6 +25,7 @@ from tessella.runtime.events import PROFILED, Call
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
+from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.watch import Watch
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
@@ -40,36 +41,6 @@ MAX_SIZES = 256
 _STATUS, _SIZES, _WATCH = map(CONTEXT.index, ("status", "sizes", "watch"))
 _SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 """A segment. Calls through it release the GIL."""
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """Shape and dtype of a value."""
-
-    shape: tuple[Size, ...]
-    dtype: np.dtype[Any]
-
-    def at(self, values: Mapping[str, int]) -> TensorSpec:
-        """Shape and dtype for values of the symbols."""
-        return TensorSpec(tuple(value_of(size, values) for size in self.shape), self.dtype)
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A value that is a whole weight. A weight of one element stands for all elements of the
-    value."""
-
-    slot: int
-    spec: TensorSpec
-
-    def at(self, values: Mapping[str, int]) -> Constant:
-        """The constant for values of the symbols."""
-        return Constant(self.slot, self.spec.at(values))
-
-    def array(self, weights: Sequence[Array]) -> Array:
-        """Its elements, in the memory of the weight. They must not be written to."""
-        flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.shape
-        return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)
 
 
 @dataclass(frozen=True)

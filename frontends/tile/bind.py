@@ -39,8 +39,8 @@ from tessella.frontends.tile.syntax import (
     TensorRef,
     postorder,
 )
-from tessella.runtime.program import TensorSpec
 from tessella.runtime.scan import Loop
+from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import ResourceError, ShapeError, TileError, UnboundedIndexError
 
 MAX_BYTES = 16 << 30

@@ -53,7 +53,7 @@ from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
 from tessella.kernels.builder import Scalars, broadcast_access
 from tessella.kernels.registry import LOOP_KERNEL
-from tessella.runtime.program import TensorSpec
+from tessella.runtime.specs import TensorSpec
 from tessella.runtime.weights import WeightStore
 
 Operand = tuple[SSAValue, Access]

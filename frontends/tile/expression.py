@@ -17,7 +17,7 @@ from tessella.frontends.tile.folding import folded
 from tessella.frontends.tile.functions import CASTS, FUNCTIONS, Number, ScalarFunction
 from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import Apply, Expr, IndexName, Literal, Name, postorder
-from tessella.runtime.program import TensorSpec
+from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import InternalError, ShapeError
 
 DType = np.dtype[Any]

@@ -20,7 +20,7 @@ from tessella.frontends.tile.check import check
 from tessella.frontends.tile.parse import parse
 from tessella.frontends.tile.source import Source
 from tessella.frontends.trace.arguments import Spec
-from tessella.runtime.program import TensorSpec
+from tessella.runtime.specs import TensorSpec
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, OptionError
 

@@ -24,10 +24,11 @@ from tessella.frontends import onnx as onnx_source
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import LARGE, Artifact, Compiled, CompiledModel, dump
-from tessella.runtime.program import Constant, HostStep, Program, TensorSpec
+from tessella.runtime.program import HostStep, Program
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.sharing import packed
 from tessella.runtime.signature import ValueInfo
+from tessella.runtime.specs import Constant, TensorSpec
 from tessella.support.disk import Buffer, Folder
 from tessella.support.errors import InvalidModelError, OptionError
 from tests.hostile.models import X, Y, mixed

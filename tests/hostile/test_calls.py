@@ -17,8 +17,9 @@ from onnx import helper
 
 import tessella
 from tessella import Model, Spec, TessellaError, ops
-from tessella.runtime.program import Constant, HostStep, NativeStep, Program, TensorSpec
+from tessella.runtime.program import HostStep, NativeStep, Program
 from tessella.runtime.sharing import packed
+from tessella.runtime.specs import Constant, TensorSpec
 from tessella.support.errors import (
     InputError,
     InvalidModelError,

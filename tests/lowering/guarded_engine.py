@@ -19,7 +19,7 @@ import tessella
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.runtime.program import TensorSpec
+from tessella.runtime.specs import TensorSpec
 from tessella.support.sizes import UndecidedSizeError
 from tests.codegen.harness import RUNNABLE as EVERY_WIDTH
 from tests.frontends.tile import points

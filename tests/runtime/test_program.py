@@ -10,15 +10,9 @@ import numpy as np
 import pytest
 
 from tessella.runtime import host
-from tessella.runtime.program import (
-    _SEGMENT,
-    Constant,
-    HostStep,
-    NativeStep,
-    Program,
-    TensorSpec,
-)
+from tessella.runtime.program import _SEGMENT, HostStep, NativeStep, Program
 from tessella.runtime.sharing import packed
+from tessella.runtime.specs import Constant, TensorSpec
 from tests.native import Placed
 
 

@@ -1,0 +1,44 @@
+"""What a program knows of its values: shapes, dtypes, and which are weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.support.sizes import Size, value_of
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Shape and dtype of a value."""
+
+    shape: tuple[Size, ...]
+    dtype: np.dtype[Any]
+
+    def at(self, values: Mapping[str, int]) -> TensorSpec:
+        """Shape and dtype for values of the symbols."""
+        return TensorSpec(tuple(value_of(size, values) for size in self.shape), self.dtype)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value that is a whole weight. A weight of one element stands for all elements of the
+    value."""
+
+    slot: int
+    spec: TensorSpec
+
+    def at(self, values: Mapping[str, int]) -> Constant:
+        """The constant for values of the symbols."""
+        return Constant(self.slot, self.spec.at(values))
+
+    def array(self, weights: Sequence[Array]) -> Array:
+        """Its elements, in the memory of the weight. They must not be written to."""
+        flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.shape
+        return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)
