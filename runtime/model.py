@@ -252,7 +252,7 @@ class Model(ABC):
             )
         if feeds.keys() != self._names:
             raise self._wrong_names(feeds)
-        values = [feeds[each.name] for each in self._inputs]
+        values = [*map(feeds.__getitem__, self._names)]
         if output_names is None and out is None:
             return self.run_in_order(values)
         chosen = range(len(self.outputs))

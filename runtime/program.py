@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast
 
@@ -214,7 +214,7 @@ class Program:
             team = POOL.team(threads, self.library) if threads > 1 and self._is_shared else None
             for step in frame.steps(self, sized, workspace, team):
                 step.run(values)
-            results = [values[i] for i in self.results]
+            results = [*map(values.__getitem__, self.results)]
             if self._apart:
                 return results
             taken = [*arrays, *sized.fixed.values(), *(array for array in out if array is not None)]
@@ -323,7 +323,9 @@ class _Sized:
         """The bytes of the largest arena that the steps need on so many threads."""
         found = self._arenas.get(threads)
         if found is None:
-            found = self._arenas[threads] = _arena_bytes(self.steps, threads)
+            native = (step for step in self.steps if isinstance(step, NativeStep))
+            sizes = (s.arena_bytes + s.private_bytes * (threads if s.shared else 1) for s in native)
+            found = self._arenas[threads] = max(sizes, default=0)
         return found
 
     @functools.cached_property
@@ -409,13 +411,6 @@ class _Frame:
                 return _ScanCall(step)
 
 
-def _arena_bytes(steps: Iterable[Step], threads: int) -> int:
-    """Of the largest arena that so many threads need."""
-    native = (step for step in steps if isinstance(step, NativeStep))
-    sizes = (s.arena_bytes + s.private_bytes * (threads if s.shared else 1) for s in native)
-    return max(sizes, default=0)
-
-
 class _Resizable(Bound, Protocol):
     """A step that can be run for other sizes."""
 
@@ -425,8 +420,9 @@ class _Resizable(Bound, Protocol):
         ...
 
 
-_Outputs = Sequence[tuple[int, Callable[[], Array]]]
-"""Outputs of a segment by number, and what makes an array for each."""
+_Outputs = Sequence[tuple[int, int, Callable[[], Array]]]
+"""The outputs of a segment: the index of the pointer, the number of the value, and what makes an
+array for it."""
 
 
 class _NativeCall:
@@ -443,6 +439,8 @@ class _NativeCall:
         self.nodes = nodes
         self.contexts = contexts
         self.watch = watch
+        self.inputs = [*enumerate(step.inputs)]
+        """The index of the pointer, and the number of the value."""
         self.outputs: _Outputs = []
         self._sized: dict[tuple[int, ...], _Outputs] = {}
         """The outputs by the values of the symbols."""
@@ -462,9 +460,10 @@ class _NativeCall:
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
         recycler = workspace.recycler
+        pairs = zip(step.outputs, step.specs, strict=True)
         found = self._sized[sizes] = [
-            (i, recycler(i).maker(spec.shape, spec.dtype))
-            for i, spec in zip(step.outputs, step.specs, strict=True)
+            (slot, i, recycler(i).maker(spec.shape, spec.dtype))
+            for slot, (i, spec) in enumerate(pairs, len(step.inputs))
         ]
         return found
 
@@ -481,16 +480,14 @@ class _NativeCall:
             self.segment = functools.partial(team.run, *start, *arguments, *numbers)
 
     def run(self, values: list[Any]) -> None:
-        pointers, slot = self.pointers, 0
-        for i in self.step.inputs:
+        pointers = self.pointers
+        for slot, i in self.inputs:
             pointers[slot] = address(values[i])
-            slot += 1
-        for i, make in self.outputs:
+        for slot, i, make in self.outputs:
             output = values[i]
             if output is None:  # the caller has given none
                 values[i] = output = make()
             pointers[slot] = address(output)
-            slot += 1
         # whatever the run before has left, as an interrupt may come when it is over
         self.statuses.fill(0)
         self.watch.clear()

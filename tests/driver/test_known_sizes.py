@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 SLOW = {
     *("convert", "fits", "_check_symbols", "made", "_range", "_ends", "_version"),
-    *("_fitting", "_covers", "_new_sizes", "_arena_bytes", "maker", "value_of"),
+    *("_fitting", "_covers", "_new_sizes", "_new_outputs", "maker", "value_of"),
 }
 """Functions that check shapes, find the program that serves them, and make its sizes numbers."""
 
