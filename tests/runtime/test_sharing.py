@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
 import numpy as np
@@ -70,3 +71,18 @@ def test_strides_and_empty_arrays() -> None:
     flats = packed([strided, np.zeros((0, 3)), np.array(5)])
     assert [flat.size for flat in flats] == [96, 0, 8]
     assert flats[0].tobytes() == strided.tobytes()
+
+
+def test_a_view_keeps_the_memory_of_its_constant() -> None:
+    """Though the pages of each constant of a block are given back on their own."""
+    arrays = [np.full(1 << 20, i, np.int32) for i in (1, 2, 3)]
+    first, second, third = packed([*arrays])
+    assert address(second) - address(first) == 4 << 20
+    view = second.view(np.int32)[5:]
+    where = address(third)
+    del second, third
+    gc.collect()
+    assert (view == 2).all()
+    assert (first.view(np.int32) == 1).all()
+    third = np.ctypeslib.as_array((ctypes.c_uint8 * (4 << 20)).from_address(where))
+    assert not third[8192:-8192].any(), "its pages are the system's again"
