@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import NoReturn
 
@@ -35,13 +36,20 @@ _KILLED_FIRST = "1000"
 
 def main(idle_seconds: float) -> NoReturn:
     """Serve until no request has come for so long."""
+    serve(answer, idle_seconds, initialize)
+
+
+def serve(
+    answer: Callable[[bytes], bytes], idle_seconds: float, load: Callable[[], object]
+) -> NoReturn:
+    """Answer requests, once something is loaded, until none has come for so long."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked gets it too, and decides
     os.set_blocking(2, False)  # nobody reads it before this process has died
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_KILLED_FIRST)
     requests = SimpleQueue[bytes]()
     threading.Thread(target=_receive, args=(requests,), daemon=True).start()
-    initialize()
+    load()
     _send(READY)
     while True:
         try:

@@ -52,8 +52,8 @@ AGAIN_SECONDS = 10.0
 """After so long starting workers is tried again, once the system has refused it."""
 
 _START = (
-    "import sys; sys.path[:] = sys.argv[2:]; "
-    "from tessella.codegen.worker import main; main(float(sys.argv[1]))"
+    "import sys; sys.path[:] = sys.argv[3:]; from importlib import import_module; "
+    "import_module(sys.argv[1]).main(float(sys.argv[2]))"
 )
 _OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|Allocation failed", re.IGNORECASE)
 _LARGEST = 1 << 32
@@ -83,16 +83,16 @@ class NoWorkersError(Exception):
 
 
 class Worker:
-    """A process that runs LLVM, as seen from this one. One thread uses it at a time."""
+    """A process that runs a module, as seen from this one. One thread uses it at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
         """Start it. Raises NoWorkersError."""
         self.modules = 0
         """How many it was given."""
         self._is_ready = False
         self._was_killed = False
         try:
-            self._socket, self._process = _start()
+            self._socket, self._process = _start(module)
         except (OSError, ValueError, MemoryError) as error:
             raise NoWorkersError(f"cannot start a process: {error}") from error
 
@@ -119,6 +119,9 @@ class Worker:
             if self._is_ready:
                 raise died from error
             raise NoWorkersError(f"a process ended before it could be used: {died}") from error
+        except BaseException:  # nobody waits for the answer any more
+            self.kill()
+            raise
         if reply.startswith(worker.NO_MEMORY):
             self.kill()  # another one has not leaked any yet
         return reply
@@ -201,12 +204,12 @@ class Worker:
         return bytes(data)
 
 
-def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _start(module: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair()
     with theirs, contextlib.ExitStack() as failed:
         failed.callback(ours.close)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _START, str(IDLE_SECONDS), *_paths()],
+            [sys.executable, "-I", "-S", "-c", _START, module, str(IDLE_SECONDS), *_paths()],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -224,8 +227,9 @@ def _paths() -> Sequence[str]:
 class Pool:
     """At most so many workers, for all threads of this process."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, module: str = worker.__name__) -> None:
         self.size = size
+        self._module = module
         self._free = threading.Semaphore(size)
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
@@ -241,7 +245,7 @@ class Pool:
         NoWorkersError."""
         with self._lock:
             for _ in range(min(count, self.size) - len(self._idle) - len(self._busy)):
-                self._idle.append(Worker())
+                self._idle.append(Worker(self._module))
 
     @contextlib.contextmanager
     def worker(self, until: float) -> Generator[Worker]:
@@ -290,7 +294,7 @@ class Pool:
             else:
                 if self._is_closed:
                     raise NoWorkersError("there are to be no more")
-                one = Worker()
+                one = Worker(self._module)
             self._busy.add(one)
             return one
 
@@ -406,14 +410,19 @@ def _failure(name: str, death: DiedError) -> InternalError | ResourceError:
     )
 
 
-class _Shared:
-    """The pool of this process."""
+class SharedPool:
+    """The pool of this process for one kind of workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str, most: int | None = None) -> None:
+        """``most`` bounds their number further than ``TESSELLA_WORKERS`` and the cores do."""
+        self._most = most
+        self._module = module
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._not_before = 0.0
         """When workers may be started again, by the monotonic clock."""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
 
     def get(self) -> Pool:
         """The pool; one of size 0 where there can be no workers now."""
@@ -421,12 +430,13 @@ class _Shared:
             if self._pool is None:
                 if monotonic() < self._not_before:
                     return Pool(0)
-                self._pool = Pool(_size())
+                self._pool = Pool(_size(self._most), self._module)
                 atexit.register(self.close)
             return self._pool
 
-    def refuse(self, pool: Pool) -> None:
+    def refuse(self, pool: Pool, error: NoWorkersError) -> None:
         """Start no workers for a while, as those of this pool cannot be started."""
+        _log.info("no processes of %s are started for now: %s", self._module, error)
         with self._lock:
             if self._pool is not pool:  # another thread was told before
                 return
@@ -441,7 +451,7 @@ class _Shared:
         if old is not None:
             old.close()
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """In the child of a fork: the workers belong to the parent, and its locks are of no use."""
         old = self._pool
         self._lock, self._pool, self._not_before = threading.Lock(), None, 0.0
@@ -449,19 +459,16 @@ class _Shared:
             old.let_go()
 
 
-def _size() -> int:
+def _size(most: int | None) -> int:
     # an application that is one file with Python inside would be started again as a whole
     if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
         return 0
-    if KNOBS.workers is not None:
-        return KNOBS.workers
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores or 1, MOST)
+    count = min(cores or 1, MOST) if KNOBS.workers is None else KNOBS.workers
+    return count if most is None else min(count, most)
 
 
-_SHARED = _Shared()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_SHARED.after_fork)
+_SHARED = SharedPool(worker.__name__)
 
 
 def pool() -> Pool:
@@ -471,5 +478,4 @@ def pool() -> Pool:
 
 def refuse(pool: Pool, error: NoWorkersError) -> None:
     """Have no workers for a while, as those of this pool cannot be started."""
-    _log.info("LLVM runs in this process for now: %s", error)
-    _SHARED.refuse(pool)
+    _SHARED.refuse(pool, error)

@@ -17,6 +17,7 @@ from tessella.support.sizes import Size, Symbol
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source
+    from tessella.driver.apart import Origin
 
 Array = npt.NDArray[Any]
 S = TypeVar("S", bound="Source")
@@ -71,7 +72,8 @@ class KeptSource(Generic[S]):
         if known is not None:
             return known
         source = self._source = self._first()
-        signature = Signature(source.inputs, source.outputs, self._files(source))
+        files, nodes = self._files(source), self._count(source)
+        signature = Signature(source.inputs, source.outputs, files, nodes)
         if self._own is not None:
             program_cache.store_signature(self._own, signature)
         return signature
@@ -88,6 +90,22 @@ class KeptSource(Generic[S]):
     def _files(self, source: S) -> Sequence[str]:
         """The files that the source consists of beside its own."""
         return ()
+
+    @property
+    def nodes(self) -> int:
+        """As many as the model has; 0 for a subprogram."""
+        return self._kept.nodes
+
+    def _count(self, source: S) -> int:
+        return 0
+
+    def origin(self) -> Origin | None:
+        """How another process opens the source; None where it cannot."""
+        return None
+
+    def data(self) -> bytes:
+        """The bytes of a source that is at no path."""
+        return b""
 
     def _whole(self, own: str | None, files: Sequence[str]) -> str | None:
         """What identifies the source together with its files."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from tessella import targets
 from tessella.driver import kept_source, program_cache, ship
-from tessella.driver.compiling import Progress, Timings, memory_to_compile
+from tessella.driver.compiling import Progress, Timings, memory_to_compile, total
 from tessella.driver.executable import Executable, Key
+from tessella.driver.kept_source import KeptSource
 from tessella.driver.options import Options, check_machine
 from tessella.driver.subprograms import (
     RunningRest,
@@ -39,6 +42,12 @@ if TYPE_CHECKING:
 
 # the compiler is imported where it is needed: a program that is found on disk does without
 
+NODES = 12
+"""A model with fewer nodes is compiled in less time than it takes to ask another process."""
+
+WAITING = "other process"
+"""The timing of what is around a compilation in another process: its start, and transfers."""
+
 Part = Callable[[Options, "Source", Interface], "Model"]
 """Makes a model of a subprogram, whose source this is."""
 
@@ -59,6 +68,8 @@ class Making:
     part: Part
     forgets: bool
     """Whether the stages may be forgotten, as the source makes them again."""
+    in_call: bool = False
+    """Whether other calls may be going on: a large program is compiled in another process."""
 
     def run(self, progress: Progress) -> Executable:
         """The program. Raises one of REFUSED for one that cannot be compiled with symbols."""
@@ -68,13 +79,13 @@ class Making:
 
     def _run(self, progress: Progress) -> Executable:
         if not self._symbols:
-            return self._fetched() or self._compiled(progress)
+            return self._fetched() or self._apart() or self._compiled(progress)
         kept = self._kept()
         refused = program_cache.refusal(kept)
         if refused is not None:
             raise refused
         try:
-            return self._fetched() or self._compiled(progress)
+            return self._fetched() or self._apart() or self._compiled(progress)
         except REFUSED as error:
             program_cache.refuse(kept, error)
             raise
@@ -110,6 +121,36 @@ class Making:
         timings = Timings()
         with memory_to_compile(), timings.of("fetch"):
             found = program_cache.fetch(self._kept(), self._is_made)
+        return self._loaded(found, timings)
+
+    def _apart(self) -> Executable | None:
+        """The program, compiled by another process; None where this one is to compile it."""
+        source = self.source
+        if not (isinstance(source, KeptSource) and self._is_in_the_way(source.nodes)):
+            return None
+        origin = source.origin()
+        if origin is None:
+            return None
+        from tessella.driver import apart  # which is seldom needed
+
+        began = perf_counter()
+        answer = apart.compiled(origin, source.data, self.key, self.options)
+        if answer is None:
+            return None
+        if isinstance(answer, program_cache.Refusal):
+            raise answer.error
+        timings = Timings(answer.timings)
+        timings[WAITING] = max(0.0, perf_counter() - began - total(timings))
+        return self._loaded(program_cache.only_program(answer.artifact, self._is_made), timings)
+
+    def _is_in_the_way(self, nodes: int) -> bool:
+        """Whether compiling a model of so many nodes here would keep other threads waiting."""
+        others = self.in_call and threading.active_count() > 1
+        return others and nodes >= NODES and program_cache.is_repeatable()
+
+    def _loaded(
+        self, found: tuple[Program, Rest[Interface] | None] | None, timings: Timings
+    ) -> Executable | None:
         if found is None:
             return None
         program, after = found

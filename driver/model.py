@@ -370,7 +370,7 @@ class Model(runnable.Model, Compiled):
     def _made(self, key: Key, call: Shapes | None) -> Executable:
         self._expect_versions()
         latest = self._programs.latest()
-        executable = self._compile(key)
+        executable = self._compile(key, in_call=call is not None)
         if latest is not None:
             latest.forget()
         executable.program.workspaces = self._workspaces
@@ -407,7 +407,7 @@ class Model(runnable.Model, Compiled):
         serves = f"; the new program serves {ranges}" if ranges else ""
         return f"its inputs have new {new}: {given}{serves}"
 
-    def _compile(self, key: Key) -> Executable:
+    def _compile(self, key: Key, *, in_call: bool) -> Executable:
         source = self._source
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.made}")
@@ -415,9 +415,9 @@ class Model(runnable.Model, Compiled):
         # the source of a model with one program is not kept, and nor are its stages forgotten
         varies = self._symbolic or key.values or key.sizes
         part = partial(part_of_model, in_calls=self._in_calls)
-        return Making(
-            source, self.inputs, self.outputs, key, options, part, forgets=bool(varies)
-        ).run(self._progress)
+        types = source, self.inputs, self.outputs
+        making = Making(*types, key, options, part, forgets=bool(varies), in_call=in_call)
+        return making.run(self._progress)
 
 
 def part_of_model(

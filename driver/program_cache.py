@@ -46,17 +46,29 @@ class Signature:
     outputs: Sequence[ValueInfo]
     files: Sequence[str]
     """The other files that hold tensors of it, relative to its own."""
+    nodes: int = 0
+    """As many as the model has; 0 for a subprogram."""
     by_value: Sequence[str] = ()
     """Inputs on whose values shapes are known to depend."""
 
 
 @dataclass(frozen=True)
-class _Refusal:
+class Refusal:
     """An `UndecidedSizeError`."""
 
     what: str
     symbols: Sequence[str]
     turn: int | None
+
+    @staticmethod
+    def of(error: UndecidedSizeError) -> Refusal:
+        """What is kept of an error."""
+        return Refusal(str(error).partition("\n")[0], sorted(error.symbols), error.turn)
+
+    @property
+    def error(self) -> UndecidedSizeError:
+        """The error."""
+        return UndecidedSizeError(self.what, self.symbols, self.turn)
 
 
 def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
@@ -81,8 +93,16 @@ def fetch(
     except (InvalidModelError, kept_weights.MissingError) as error:
         info("compile", "a program on disk does not load, and is compiled anew: %s", error)
         return None
+    return only_program(found, is_wanted)
+
+
+def only_program(
+    found: Artifact, is_wanted: Callable[[Manifest], bool]
+) -> tuple[Program, Rest[Interface] | None] | None:
+    """The one program of an artifact, and what follows if it is cut; None for another than is
+    wanted."""
     if not is_wanted(found.manifest):
-        info("compile", "a program on disk is another than its key says, and is compiled anew")
+        info("compile", "a program is another than its key says, and is compiled anew")
         return None
     [entry] = found.manifest.programs
     rest = None
@@ -107,16 +127,15 @@ def store(
 def refuse(key: str | None, error: UndecidedSizeError | UnsupportedError) -> None:
     """Keep that what the key names cannot be compiled with symbols, and why."""
     if key is not None:
-        why, about = str(error).partition("\n")[0], error
-        if isinstance(about, UnsupportedError):  # for any number
-            about = UndecidedSizeError(why, ())
-        _keep(f"{key} refused", _Refusal(why, sorted(about.symbols), about.turn))
+        if isinstance(error, UnsupportedError):  # for any number
+            error = UndecidedSizeError(str(error).partition("\n")[0], ())
+        _keep(f"{key} refused", Refusal.of(error))
 
 
 def refusal(key: str | None) -> UndecidedSizeError | None:
     """Why what the key names cannot be compiled with symbols, if that is known."""
-    found = None if key is None else _kept(_Refusal, f"{key} refused")
-    return None if found is None else UndecidedSizeError(found.what, found.symbols, found.turn)
+    found = None if key is None else _kept(Refusal, f"{key} refused")
+    return None if found is None else found.error
 
 
 def fetch_signature(model: str) -> Signature | None:
@@ -143,8 +162,14 @@ def _kept(kind: type[T], key: str) -> T | None:
         return None
 
 
+def is_repeatable() -> bool:
+    """Whether another process makes the same programs: what plugins and debug passes do can change
+    at any time."""
+    return not KNOBS.debug_passes and not _has_plugins()
+
+
 def _can_be_kept() -> bool:
-    return FOLDER.path() is not None and not KNOBS.debug_passes and not _has_plugins()
+    return FOLDER.path() is not None and is_repeatable()
 
 
 def _has_plugins() -> bool:

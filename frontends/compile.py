@@ -43,6 +43,16 @@ def open_source(
         from tessella.driver.stage_file import StageSource
 
         return StageSource(model)
+    return open_onnx(model, constants=constants, max_bytes=max_bytes)
+
+
+def open_onnx(
+    model: str | Path | bytes | onnx.ModelProto,
+    *,
+    constants: Mapping[str, npt.ArrayLike] | None = None,
+    max_bytes: int | None = None,
+) -> KeptModel:
+    """The source of an ONNX model. Raises TessellaError."""
     _check_import_options(constants, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     settings = {"constants": constants or {}, **limits}

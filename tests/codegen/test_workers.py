@@ -84,8 +84,8 @@ def pids_of(monkeypatch: pytest.MonkeyPatch, script: str) -> list[int]:
     monkeypatch.setattr(workers, "_START", script)
     start, pids = workers._start, list[int]()
 
-    def started() -> Any:
-        connection, process = start()
+    def started(module: str) -> Any:
+        connection, process = start(module)
         pids.append(process.pid)
         return connection, process
 
