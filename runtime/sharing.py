@@ -71,7 +71,7 @@ def placed(sizes: Sequence[int]) -> list[Array]:
     for size in sizes:
         # its base is a memoryview, so that its own views refer to it: those of an array whose base
         # is the block would refer to the block
-        array = np.ndarray(size, np.uint8, block.data[end : end + size])
+        array = np.frombuffer(block.data[end : end + size], np.uint8)
         weakref.finalize(array, _discard, block, end, size).atexit = False
         arrays.append(array)
         end += _room(size)
