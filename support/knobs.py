@@ -8,7 +8,7 @@
 | `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
 | `TESSELLA_CRASH_DIR` | where a pass that crashes leaves what repeats it, or `off` |
 | `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
-| `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: it runs in this one |
+| `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: this one compiles everything |
 | `TESSELLA_ELASTIC` | 0: runs keep all their threads, also where waiting for them costs more |
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
 | `TESSELLA_CACHE` | the folder of what was compiled before, or `off`; read by ``disk`` |
@@ -63,7 +63,8 @@ class Knobs:
     """Use what other installed packages add."""
 
     workers: int | None = field(default_factory=lambda: _count("TESSELLA_WORKERS"))
-    """Processes that run LLVM, at most; None: as many as there are cores."""
+    """Processes that run LLVM, at most; None: as many as there are cores. With 0, no program is
+    compiled in another process either."""
 
     elastic: bool = field(default_factory=lambda: os.environ.get("TESSELLA_ELASTIC") != "0")
     """Narrow runs whose threads have to wait for cores."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import zlib
 from collections.abc import Generator
 
@@ -14,6 +15,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from tests import budgets, environment, selection, shared_kernels  # isort: skip (the first settles what others read)
 from tessella.codegen import kernel_cache
+from tessella.driver import making
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.support.knobs import KNOBS
@@ -23,6 +25,9 @@ shared_kernels.share()
 
 # Caches have the sizes of the table of targets, on whatever machine the tests run.
 machine._CACHE_ROOT = environment.RUN
+
+# Tests look into what compiles, so calls compile in this process; threads of pytest would count.
+making.NODES = sys.maxsize
 
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)

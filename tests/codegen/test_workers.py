@@ -285,6 +285,21 @@ def test_modules_without_workers_keep_a_deadline(monkeypatch: pytest.MonkeyPatch
         objects.compile_modules({"k": constant(1)}, native())
 
 
+def test_a_question_that_is_interrupted(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes the answer to it for that to the next one."""
+
+    def interrupted(worker: Worker, until: float) -> bytes:
+        raise KeyboardInterrupt
+
+    with shared.worker(time.monotonic() + 60) as one, monkeypatch.context() as patched:
+        one._wait(time.monotonic() + 60)
+        patched.setattr(Worker, "_receive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one.ask(b"x", time.monotonic() + 60)
+    assert not is_there(one.pid)
+    assert not shared._idle
+
+
 # ** where there can be no workers **
 
 

