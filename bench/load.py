@@ -9,6 +9,8 @@ caller, ONNX Runtime with one session. A call's latency is the time that its cal
 
 from __future__ import annotations
 
+import functools
+import importlib
 import multiprocessing
 import subprocess
 import sys
@@ -63,9 +65,7 @@ def new_callers(peer: str, path: Path, threads: int, feeds: Feeds, count: int) -
 
 
 def _openvino(path: Path, threads: int, feeds: Feeds, count: int) -> Iterator[Caller]:
-    import openvino
-
-    core: Any = openvino.Core()
+    core: Any = importlib.import_module("openvino").Core()
     options = {
         "INFERENCE_PRECISION_HINT": "f32",
         "INFERENCE_NUM_THREADS": threads,
@@ -73,10 +73,8 @@ def _openvino(path: Path, threads: int, feeds: Feeds, count: int) -> Iterator[Ca
     }
     compiled = core.compile_model(core.read_model(str(path)), "CPU", options)
     for _ in range(count):
-        request = compiled.create_infer_request()
-        yield lambda request=request: request.infer(
-            dict(feeds), share_inputs=True, share_outputs=True
-        )
+        infer: Callable[..., object] = compiled.create_infer_request().infer
+        yield functools.partial(infer, dict(feeds), share_inputs=True, share_outputs=True)
 
 
 def latencies(callers: Sequence[Caller], calls: int) -> tuple[list[float], float]:
