@@ -30,6 +30,8 @@ OBJECT, REFUSED, NO_MEMORY = b"o", b"r", b"m"
 LENGTH = 8
 
 _SOCKET = 0
+_CHUNK = 1 << 20
+"""Bytes that are read at once; Python has room for all of them each time."""
 _KILLED_FIRST = "1000"
 """The system's out-of-memory killer chooses this process rather than the one that asked."""
 
@@ -80,7 +82,7 @@ def _receive(requests: SimpleQueue[bytes]) -> NoReturn:
 def _read(size: int) -> bytes:
     """So many bytes; fewer where the socket is closed before."""
     parts: list[bytes] = []
-    while size and (part := os.read(_SOCKET, size)):
+    while size and (part := os.read(_SOCKET, min(size, _CHUNK))):
         parts.append(part)
         size -= len(part)
     return b"" if size else b"".join(parts)

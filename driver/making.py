@@ -79,13 +79,13 @@ class Making:
 
     def _run(self, progress: Progress) -> Executable:
         if not self._symbols:
-            return self._fetched() or self._apart() or self._compiled(progress)
+            return self._fetched() or self._apart(progress) or self._compiled(progress)
         kept = self._kept()
         refused = program_cache.refusal(kept)
         if refused is not None:
             raise refused
         try:
-            return self._fetched() or self._apart() or self._compiled(progress)
+            return self._fetched() or self._apart(progress) or self._compiled(progress)
         except REFUSED as error:
             program_cache.refuse(kept, error)
             raise
@@ -123,7 +123,7 @@ class Making:
             found = program_cache.fetch(self._kept(), self._is_made)
         return self._loaded(found, timings)
 
-    def _apart(self) -> Executable | None:
+    def _apart(self, progress: Progress) -> Executable | None:
         """The program, compiled by another process; None where this one is to compile it."""
         source = self.source
         if not (isinstance(source, KeptSource) and self._is_in_the_way(source.nodes)):
@@ -133,6 +133,7 @@ class Making:
             return None
         from tessella.driver import apart  # which is seldom needed
 
+        progress("another process compiles")
         began = perf_counter()
         answer = apart.compiled(origin, source.data, self.key, self.options)
         if answer is None:

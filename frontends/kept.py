@@ -60,7 +60,7 @@ class KeptModel(KeptSource["OnnxSource"]):
     def _count(self, source: OnnxSource) -> int:
         return source.nodes
 
-    def origin(self) -> Origin | None:
+    def origin(self) -> Origin:
         """How another process opens the model."""
         from tessella.driver.apart import Origin, StoredArray  # which is seldom needed
 

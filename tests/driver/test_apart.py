@@ -19,7 +19,12 @@ import tessella
 from tessella.codegen import workers
 from tessella.codegen.workers import SharedPool
 from tessella.driver import apart, making
+from tessella.driver.executable import Key
+from tessella.driver.options import make_options
+from tessella.frontends.apart import Compiler
+from tessella.frontends.compile import open_onnx
 from tessella.support.errors import CompileTimeoutError, InvalidModelError, ResourceError
+from tessella.support.sizes import Symbol
 from tests.codegen.test_workers import READY, SLEEPS, is_there, pids_of, wait_until_gone
 from tests.native import Array, normal
 from tests.tools.networks import network, open_batch
@@ -35,19 +40,36 @@ UNEQUAL = """<ir_version: 10, opset_import: ["" : 17]>
 g (float[a, 4] x, float[b, 4] z) => (float[c, 4] y) { y = Add(x, z) }"""
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[SharedPool]:
+    """The process that most tests share."""
+    pool = SharedPool(apart.MODULE, 1)
+    yield pool
+    pool.close()
+
+
 @pytest.fixture
-def compilers(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedPool]:
+def compilers(
+    processes: SharedPool, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.MonkeyPatch]:
     """Every compilation in a call is one in another process: no model is small, and there is
     another thread."""
-    pool = SharedPool(apart.MODULE, 1)
-    monkeypatch.setattr(apart, "COMPILERS", pool)
+    monkeypatch.setattr(apart, "COMPILERS", processes)
     monkeypatch.setattr(making, "NODES", 0)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
-    yield pool
+    yield monkeypatch
     done.set()
     thread.join()
+
+
+@pytest.fixture
+def own(compilers: pytest.MonkeyPatch) -> Iterator[None]:
+    """The processes of a test are its own."""
+    pool = SharedPool(apart.MODULE, 1)
+    compilers.setattr(apart, "COMPILERS", pool)
+    yield
     pool.close()
 
 
@@ -72,7 +94,7 @@ def check(proto: onnx.ModelProto, model: tessella.Model, **feeds: Array) -> None
 def test_ranges_are_compiled_elsewhere(
     kind: str,
     cache: str,
-    compilers: SharedPool,
+    compilers: pytest.MonkeyPatch,
     compiled: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -98,7 +120,9 @@ def test_ranges_are_compiled_elsewhere(
         assert set(again.timings) == {"fetch", making.WAITING}
 
 
-def test_explanations_and_artifacts_are_made_anew(compilers: SharedPool, tmp_path: Path) -> None:
+def test_explanations_and_artifacts_are_made_anew(
+    compilers: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     model = tessella.compile(wide(), dims={})
     x = normal(20, 256)
     y = model(x)
@@ -108,7 +132,7 @@ def test_explanations_and_artifacts_are_made_anew(compilers: SharedPool, tmp_pat
     assert "func.func @main" in model.as_text()
 
 
-def test_constants_and_values(compilers: SharedPool, compiled: list[str]) -> None:
+def test_constants_and_values(compilers: pytest.MonkeyPatch, compiled: list[str]) -> None:
     """Shapes that depend on values are compiled for these."""
     proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
 g (float[n, 4] x, float[4] c, int64[k] axes) => (float[m, 4, j] y) {
@@ -125,14 +149,14 @@ g (float[n, 4] x, float[4] c, int64[k] axes) => (float[m, 4, j] y) {
     assert compiled == []
 
 
-def test_sizes_that_cannot_stay_open(compilers: SharedPool, compiled: list[str]) -> None:
+def test_sizes_that_cannot_stay_open(compilers: pytest.MonkeyPatch, compiled: list[str]) -> None:
     model = tessella.compile(onnx.parser.parse_model(UNEQUAL), dims={})
     x, z = normal(20, 4), normal(20, 4)
     np.testing.assert_array_equal(model(x, z), x + z)
     assert compiled == []
 
 
-def test_a_cut_program(compilers: SharedPool) -> None:
+def test_a_cut_program(compilers: pytest.MonkeyPatch) -> None:
     proto = onnx.parser.parse_model(CUT)
     model = tessella.compile(proto, dims={})
     x = np.maximum(normal(30), 0)
@@ -141,7 +165,7 @@ def test_a_cut_program(compilers: SharedPool) -> None:
 
 
 def test_weights_are_shared_with_programs_of_this_process(
-    compilers: SharedPool, compiled: list[str]
+    compilers: pytest.MonkeyPatch, compiled: list[str]
 ) -> None:
     model = tessella.compile(wide(), dims={})
     model.prepare({"x": (20, 256)})
@@ -154,7 +178,7 @@ def test_weights_are_shared_with_programs_of_this_process(
 
 
 def test_small_models_and_lonely_threads_compile_here(
-    compilers: SharedPool, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+    compilers: pytest.MonkeyPatch, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(making, "NODES", 2)
     tessella.compile(open_batch(), dims={})(normal(2, 4))
@@ -166,7 +190,7 @@ def test_small_models_and_lonely_threads_compile_here(
 
 
 def test_what_is_compiled_ahead_is_compiled_here(
-    compilers: SharedPool, compiled: list[str]
+    compilers: pytest.MonkeyPatch, compiled: list[str]
 ) -> None:
     tessella.compile(open_batch(), prepare=True)
     assert len(compiled) == 4
@@ -175,7 +199,7 @@ def test_what_is_compiled_ahead_is_compiled_here(
 @pytest.mark.parametrize("knob", [0, None])
 def test_no_process_can_be_started(
     knob: int | None,
-    compilers: SharedPool,
+    own: None,
     compiled: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -186,7 +210,7 @@ def test_no_process_can_be_started(
     assert len(compiled) == 1
 
 
-def test_a_process_that_hangs(compilers: SharedPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_hangs(own: None, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = pids_of(monkeypatch, READY + SLEEPS)
     model = tessella.compile(open_batch(), dims={}, timeout=2)
     with pytest.raises(CompileTimeoutError, match="in a process that compiles") as caught:
@@ -199,17 +223,22 @@ def test_a_process_that_hangs(compilers: SharedPool, monkeypatch: pytest.MonkeyP
     assert not any(map(is_there, pids))
 
 
-def test_a_deadline_in_the_other_process(compilers: SharedPool) -> None:
-    model = tessella.compile(open_batch(), dims={}, timeout=1e-9)
-    with pytest.raises(CompileTimeoutError):
-        model(normal(2, 4))
+def test_a_deadline_in_the_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    source, compiler = open_onnx(open_batch().SerializeToString()), Compiler()
+    key = Key(((Symbol("N", 2, 15).size, 4),))
+    request = apart.COMPILE + apart._request(source.origin(), key, make_options(), end=0.0)
+    assert compiler.answer(request) == apart.UNKNOWN
+    answer = compiler.answer(request + source.data())
+    assert answer[:1] == apart.LATE
+    assert b"before the pass" in answer
 
 
 @pytest.mark.parametrize("end, outcome", [("os._exit(3)", "here"), ("os.kill(os.getpid(), 9)", "")])
 def test_a_process_that_dies(
     end: str,
     outcome: str,
-    compilers: SharedPool,
+    own: None,
     compiled: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -226,7 +255,7 @@ def test_a_process_that_dies(
 
 
 def test_a_file_that_changes(
-    compilers: SharedPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compilers: pytest.MonkeyPatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No program is made of another model."""
     monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "cache"))
@@ -248,7 +277,9 @@ def _other(folder: Path) -> Path:
     return folder / "other.onnx"
 
 
-def test_errors_have_all_that_there_is_to_say(compilers: SharedPool, compiled: list[str]) -> None:
+def test_errors_have_all_that_there_is_to_say(
+    compilers: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
     """They are those of this process."""
     proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
 g (float[n, 4] x) => (float[k, 5] y)
@@ -258,7 +289,9 @@ g (float[n, 4] x) => (float[k, 5] y)
         tessella.compile(proto, dims={})(normal(2, 4))
 
 
-def test_threads_ask_for_different_models(compilers: SharedPool, compiled: list[str]) -> None:
+def test_threads_ask_for_different_models(
+    compilers: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
     protos, errors = [wide(), open_batch()], list[BaseException]()
 
     def run(proto: onnx.ModelProto, columns: int) -> None:
