@@ -89,6 +89,7 @@ def check(proto: onnx.ModelProto, model: tessella.Model, **feeds: Array) -> None
         np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["proto", "bytes", "path"])
 @pytest.mark.parametrize("cache", ["off", "on"])
 def test_ranges_are_compiled_elsewhere(

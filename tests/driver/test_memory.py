@@ -301,13 +301,16 @@ def test_memory_comes_back_after_a_peak() -> None:
     assert left < peak // 4
 
 
+@pytest.mark.slow
 def test_memory_comes_back_after_a_burst_of_callers() -> None:
     made, left = run(NETWORK + AFTER_A_BURST)
     assert made > 4
     assert left < 16
 
 
-@pytest.mark.parametrize("kind", ["compiled", "loaded", "jit"])
+@pytest.mark.parametrize(
+    "kind", ["jit", *(pytest.param(k, marks=pytest.mark.slow) for k in ("compiled", "loaded"))]
+)
 def test_release_frees_the_memory_of_calls(kind: str, tmp_path: Path) -> None:
     """An output of the inputs' size, and what models have between."""
     freed = run(NETWORK + RELEASED, kind, tmp_path / "model.tsl")

@@ -109,6 +109,7 @@ def cases() -> list[Case]:
     return found
 
 
+@pytest.mark.slow
 def test_programs_of_every_kind(tmp_path: Path) -> None:
     made = cases()
     write(tmp_path / "cases", made)

@@ -12,7 +12,12 @@ from tests.fuzz.runner import Runner
 
 
 @pytest.mark.parametrize(
-    "name, key", [("failing", "WrongError"), ("crashing", "SIGABRT"), ("hanging", "hangs")]
+    "name, key",
+    [
+        ("failing", "WrongError"),
+        ("crashing", "SIGABRT"),
+        pytest.param("hanging", "hangs", marks=pytest.mark.slow),
+    ],
 )
 def test_what_fails_is_caught_and_saved(
     name: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -121,6 +121,7 @@ def test_twice_as_many_ops_take_twice_as_long(make: Callable[[int], ModelProto],
     assert {name: round(ratio, 2) for name, ratio in growth.items() if ratio > 2.2} == {}
 
 
+@pytest.mark.slow
 def test_statements_that_write_one_tensor_in_turn_are_not_followed_again() -> None:
     """As many maps as one group may have: later passes have one kernel."""
     with KNOBS.set(verify=False):
