@@ -80,7 +80,7 @@ def test_threads_of_aarch64(threads: int) -> None:
         np.testing.assert_array_equal(_run(cores, threads, x), summed(x, 4))
 
 
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_threads_that_lose_their_cores(seed: int) -> None:
     """Helpers are late, by phases or by runs; others compute their shares, with the same result."""
     cores = Cores(with_pool({"segment": image(NEON, "segment", sums(2))}), seed)
