@@ -1,6 +1,6 @@
 """Segments: the phases that call kernels on weights, the arena and the call's arrays.
 
-    void NAME(context, inputs, outputs, weights, arena)     the entry, which makes the arguments
+    void NAME(contexts, inputs, outputs, weights, arena)    the entry, which makes the arguments
     void NAME.body(args)                                    runs phases, and loops between them
     void phase.0(args, share, shares)                       one share of a phase
     void NAME.phase(args, share, shares)                    the phase of a segment that has only one
@@ -61,9 +61,11 @@ def emit_segment(
 ) -> dict[str, str]:
     """The LLVM modules of one segment, which call kernels and segments of other modules: as it
     runs, and as it runs when it is profiled."""
-    name = segment.sym_name.data
+    name, block = segment.sym_name.data, segment.parent_block()
+    divided = frozenset[str]() if block is None else rt.divided(block)
+    numbers = {} if block is None else {op: i for i, op in enumerate(rt.timed(block))}
     return {
-        name + version: _Segment(segment, target, symbols, version).text()
+        name + version: _Segment(segment, target, symbols, version, divided, numbers).text()
         for version in ("", PROFILED)
     }
 
@@ -72,16 +74,21 @@ class _Segment:
     """The functions of a segment while they are being written."""
 
     def __init__(
-        self, segment: rt.SegmentOp, target: Target, symbols: Sequence[str], version: str
+        self,
+        segment: rt.SegmentOp,
+        target: Target,
+        symbols: Sequence[str],
+        version: str,
+        divided: frozenset[str],
+        numbers: Mapping[Operation, int],
     ) -> None:
-        block = segment.parent_block()
         self.segment = segment
         self.target = target
         self.name = segment.sym_name.data + version
         self.version = version
         self.symbols = symbols
-        self.divided = frozenset[str]() if block is None else rt.divided(block)
-        self.stamps = {} if block is None else {op: i for i, op in enumerate(rt.timed(block))}
+        self.divided = divided
+        self.stamps = numbers
         self.helpers: dict[str, str] = {}
 
     def text(self) -> str:

@@ -90,7 +90,6 @@ _CONSTANTS: Mapping[str, object] = {
     "line": pool.LINE,
     "most": pool.MOST,
     "offered": pool.OFFERED,
-    "taken_state": pool.TAKEN,
     "done": pool.DONE,
     "ring": pool.RING,
     "entered": pool.ENTERED,
