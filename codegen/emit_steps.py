@@ -26,15 +26,21 @@ _ONLY = constant(I64, 0), constant(I64, 1)
 
 
 @contextmanager
-def alone(w: Writer) -> Generator[None]:
-    """Guard what is written meanwhile, which belongs to share 0."""
-    first, done = w.label("first"), w.label("done")
-    is_first = w.compare("icmp eq", SHARE, constant(I64, 0))
-    w.line(f"br {is_first.typed}, label %{first}, label %{done}")
-    w.start(first)
+def where(w: Writer, condition: Value) -> Generator[None]:
+    """Guard what is written meanwhile: it runs where a condition holds."""
+    holds, done = w.label("holds"), w.label("done")
+    w.line(f"br {condition.typed}, label %{holds}, label %{done}")
+    w.start(holds)
     yield
     w.line(f"br label %{done}")
     w.start(done)
+
+
+@contextmanager
+def alone(w: Writer) -> Generator[None]:
+    """Guard what is written meanwhile: it belongs to share 0."""
+    with where(w, w.compare("icmp eq", SHARE, constant(I64, 0))):
+        yield
 
 
 def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
@@ -42,15 +48,10 @@ def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
     if not w.version:
         return
     number = END if barrier is None else w.stamps[barrier]
-    stamped, done = w.label("stamped"), w.label("done")
     # without others, share 0 goes on at once
-    least = (SHARE, 1) if barrier is None else (SHARES, 2)
-    is_stamped = w.compare("icmp uge", least[0], constant(I64, least[1]))
-    w.line(f"br {is_stamped.typed}, label %{stamped}, label %{done}")
-    w.start(stamped)
-    w.line(write(number))
-    w.line(f"br label %{done}")
-    w.start(done)
+    found, least = (SHARE, 1) if barrier is None else (SHARES, 2)
+    with where(w, w.compare("icmp uge", found, constant(I64, least))):
+        w.line(write(number))
 
 
 def _stamp(w: Writer, op: Operation) -> None:
@@ -111,26 +112,20 @@ def _find_failed(w: Writer) -> None:
 def _stop(w: Writer, op: Operation) -> None:
     with alone(w):
         _find_failed(w)
-        failed, done = w.label("failed"), w.label("done")
         status = w.push(I64, "load i64, ptr %context, align 8")
-        succeeded = w.compare("icmp eq", status, constant(I64, 0))
-        w.line(f"br {succeeded.typed}, label %{done}, label %{failed}")
-        w.start(failed)
-        w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
-        w.line(f"br label %{done}")
-        w.start(done)
+        with where(w, w.compare("icmp ne", status, constant(I64, 0))):
+            _end_loop(w, op)
 
 
 def _watch(w: Writer, op: Operation) -> None:
     w.helpers[WATCH] = watch_text()
-    with alone(w):
-        ended, done = w.label("ended"), w.label("done")
-        ends = w.push(scalar("i1"), f"call i1 @{WATCH}(ptr %context)")
-        w.line(f"br {ends.typed}, label %{ended}, label %{done}")
-        w.start(ended)
-        w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
-        w.line(f"br label %{done}")
-        w.start(done)
+    with alone(w), where(w, w.push(scalar("i1"), f"call i1 @{WATCH}(ptr %context)")):
+        _end_loop(w, op)
+
+
+def _end_loop(w: Writer, op: Operation) -> None:
+    """Make the condition of a loop false."""
+    w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
 
 
 def _copy(w: Writer, op: Operation) -> None:
