@@ -25,6 +25,7 @@ from tessella.kernels.elements import FLOATS, NATIVE, T, Table, has_code, rows
 from tessella.kernels.registry import native
 from tessella.kernels.remainder import REMAINDERS, floored, integer_power, truncated
 from tessella.runtime.host.elementwise import ROWS, Function, Row, divide, erf, fma, power
+from tessella.support.errors import InternalError
 
 Code = Callable[..., SSAValue]
 """Scalar code: ``code(scalars, *operands)``."""
@@ -55,6 +56,8 @@ class Scalar(NDArrayOperatorsMixin):
     def _applied(self, function: Function, operands: Sequence[Any]) -> Scalar:
         """The result of a function. A number among the operands has the type of the last
         scalar."""
+        if function not in CODE:
+            raise InternalError(f"there is no scalar code of {function.__name__}")
         like = [x.value for x in operands if isinstance(x, Scalar)][-1]
         values = (
             x.value if isinstance(x, Scalar) else self.scalars.like(x, like) for x in operands
