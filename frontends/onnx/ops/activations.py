@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import SSAValue
-
 from tessella.dialects import nn
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.support.errors import ShapeError
 
-Activation = Callable[[Call, SSAValue], SSAValue]
+Activation = Callable[[Value], Value]
 
 _PLAIN: dict[str, type[nn.NnOp]] = {
     "relu": nn.ReluOp,
@@ -30,25 +29,21 @@ _PARAMETERS: dict[str, tuple[type[nn.NnOp], float, float | None]] = {
 
 
 def _plain(op: type[nn.NnOp]) -> Activation:
-    return lambda call, x: call.emit(op, x)
+    return lambda x: x.op(op)
 
 
 def _with(op: type[nn.NnOp], alpha: float, beta: float | None) -> Activation:
     if beta is None:
-        return lambda call, x: call.emit(op, x, alpha=alpha)
-    return lambda call, x: call.emit(op, x, alpha=alpha, beta=beta)
+        return lambda x: x.op(op, alpha=alpha)
+    return lambda x: x.op(op, alpha=alpha, beta=beta)
 
 
 def _affine(alpha: float, beta: float) -> Activation:
-    return lambda call, x: call.add(call.mul(x, call.scalar(alpha, x)), call.scalar(beta, x))
+    return lambda x: x * alpha + beta
 
 
 def _scaled_tanh(alpha: float, beta: float) -> Activation:
-    def apply(call: Call, x: SSAValue) -> SSAValue:
-        inner = call.emit(nn.TanhOp, call.mul(x, call.scalar(beta, x)))
-        return call.mul(inner, call.scalar(alpha, x))
-
-    return apply
+    return lambda x: (x * beta).op(nn.TanhOp) * alpha
 
 
 def activations(call: Call, default: Sequence[str], directions: int) -> list[Activation]:
@@ -57,7 +52,7 @@ def activations(call: Call, default: Sequence[str], directions: int) -> list[Act
     The attributes ``activation_alpha`` and ``activation_beta`` hold the parameters of those
     functions that have them, in order.
     """
-    names = call.node.attributes.get("activations") or (*default,) * directions
+    names = call.given("activations") or (*default,) * directions
     if len(names) != len(default) * directions:
         raise ShapeError(
             "activations of the wrong number",
