@@ -10,21 +10,7 @@ from tessella.dialects import nn
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.registry import Converter, converts
-
-_BINARY: dict[str, tuple[type[nn.NnOp], int, int]] = {
-    "Add": (nn.AddOp, 1, 14),
-    "Sub": (nn.SubOp, 1, 14),
-    "Mul": (nn.MulOp, 1, 14),
-    "Div": (nn.DivOp, 1, 14),
-    "And": (nn.AndOp, 1, 7),
-    "Or": (nn.OrOp, 1, 7),
-    "Xor": (nn.XorOp, 1, 7),
-    "Equal": (nn.EqualOp, 1, 19),
-    "Greater": (nn.GreaterOp, 1, 13),
-    "GreaterOrEqual": (nn.GreaterEqualOp, 12, 16),
-    "Less": (nn.LessOp, 1, 13),
-    "LessOrEqual": (nn.LessEqualOp, 12, 16),
-}
+from tessella.runtime.host.elementwise import ROWS
 
 _VARIADIC: dict[str, tuple[type[nn.NnOp], int, int]] = {
     "Max": (nn.MaxOp, 1, 13),
@@ -45,8 +31,9 @@ def _folded(call: Call, op: type[nn.NnOp]) -> Value:
     return reduce(lambda x, y: x.op(op, y), call.operands())
 
 
-for _name, (_op, _first, _last) in _BINARY.items():
-    converts(_name, _first, _last)(_binary(_op))
+for _name, _row in ROWS.items():
+    if _row.onnx is not None and _row.kind in ("binary", "comparison", "logic"):
+        converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_binary(nn.OPS[_name]))
 for _name, (_op, _first, _last) in _VARIADIC.items():
     converts(_name, _first, _last)(_variadic(_op))
 
