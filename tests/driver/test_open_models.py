@@ -223,7 +223,7 @@ def test_batches(name: str, batches: Sequence[int]) -> None:
         assert told.startswith("batch: open, from")
 
 
-EXPORTED = ((2, 9, 4), (3, 40, 17), (1, 33, 20), (1, 1, 50), (16, 16, 16))
+EXPORTED = ((2, 9, 4), (3, 40, 17), (1, 33, 20), (1, 1, 50))
 """Batch, length and length of the past, of programs of their own."""
 
 
@@ -233,7 +233,7 @@ def test_exported_models(turn: int, name: str) -> None:
     """Open dimensions with several sizes, which take turns, against ONNX Runtime."""
     proto = load_fixture(name)
     model = tessella.compile(proto, dims={})
-    for batch, seq, past in (EXPORTED * 2)[turn % 5 :][:3]:
+    for batch, seq, past in (*(EXPORTED * 2)[turn % 4 :][:2], (16, 16, 16)):
         feeds = random_inputs(proto, sizes={"batch": batch, "seq": seq, "past": past})
         found = model.run(None, feeds)
         for result, expected in zip(found, run_onnxruntime(proto, feeds), strict=True):
