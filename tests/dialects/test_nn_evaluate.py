@@ -203,7 +203,7 @@ def test_asking_for_every_value_of_a_graph() -> None:
     calls = 0
     run = nn.NegOp.evaluate
 
-    def counted(op: nn.NegOp, *arrays: Array | None) -> list[Array]:
+    def counted(op: nn.UnaryOp, *arrays: Array | None) -> list[Array]:
         nonlocal calls
         calls += 1
         return run(op, *arrays)
