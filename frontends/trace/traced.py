@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import (
@@ -272,6 +272,9 @@ class Trace:
         """The first error where sizes are open: the function may go on after it, as it would not
         with numbers."""
         self.is_open = True
+        self.limits: dict[int, tuple[int, int]] = {}
+        """What Python numbers may be that are arguments, by their position: the elements of
+        the arrays that they are combined with."""
         self._is_sized = is_sized
         self._names = names or {}
         self._captured: dict[int, tuple[Array, Array, Traced]] = {}
@@ -340,6 +343,13 @@ class Trace:
     def cast(self, x: Traced, dtype: DType) -> Traced:
         """An array with another dtype."""
         return Traced(self, self.emitter.cast(x.value, dtype))
+
+    def limit(self, number: Traced, dtype: DType) -> None:
+        """Calls fail, as with NumPy, where an argument that is a number does not fit a dtype."""
+        if isinstance(number.value, BlockArgument):
+            low, high = self.limits.get(number.value.index, (-(2**63), 2**63 - 1))
+            info = np.iinfo(dtype)
+            self.limits[number.value.index] = max(low, int(info.min)), min(high, int(info.max))
 
     def reshape(self, x: Traced, shape: Sequence[Size]) -> Traced:
         """An array with its elements in another shape."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tessella
 from tessella.frontends.trace.dispatch import UFUNCS
-from tessella.support.errors import ShapeError, TessellaError
+from tessella.support.errors import InputError, ShapeError, TessellaError
 from tests.frontends.trace.checks import (
     DTYPES,
     Array,
@@ -201,6 +201,16 @@ def test_a_number_that_does_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"(?s)does not fit into uint8.*found: 300"):
         tessella.jit(lambda x: x + 300)(array((3,), "uint8"))
     agrees(lambda x: (x < 300) & (x > -1), array((3,), "uint8"))
+
+
+def test_an_argument_that_does_not_fit() -> None:
+    x = array((3,), "uint8")
+    agrees(lambda x, n: (x < n) & (x > -n) & (x != n // 2), x, 300)
+    add = tessella.jit(lambda x, n: x + n)
+    with pytest.raises(InputError, match=r"(?s)'n' does not fit.*\[0, 255\].*found: 300"):
+        add(x, 300)
+    same(add(x, 200), x + 200)
+    same(add(x, np.int64(300)), x + np.int64(300))
 
 
 SPECIAL = np.asarray([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-20, -1e-20, 2.5, -2.5, 1e30])
