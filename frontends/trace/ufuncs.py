@@ -70,7 +70,7 @@ _OF_BOOLEANS: dict[np.ufunc, type[NnOp]] = {
 
 _POWERS: dict[tuple[str, float], np.ufunc] = {
     **{(kind, 1): np.positive for kind in "fiu"},
-    **{(kind, 2): np.square for kind in "fiu"},
+    **{(kind, 2): np.square for kind in "fiub"},
     ("f", 0.5): np.sqrt,
     ("f", -1): np.reciprocal,
 }

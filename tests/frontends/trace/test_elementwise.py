@@ -197,6 +197,13 @@ def test_python_numbers_give_way(dtype: str) -> None:
     agrees(lambda x: np.maximum(x, 1), x)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32"])
+def test_operators_beside_ufuncs(dtype: str) -> None:
+    x = positive((5,), dtype)
+    agrees(lambda x: x**2, x)
+    agrees(lambda x, y: (*divmod(x, y), *divmod(7, y)), array((5,), "float32"), positive((5,)))
+
+
 def test_a_number_that_does_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"(?s)does not fit into uint8.*found: 300"):
         tessella.jit(lambda x: x + 300)(array((3,), "uint8"))
