@@ -39,7 +39,6 @@ from tessella.frontends.compile import open_source
 from tessella.passes.tile import cost, search
 from tessella.passes.tile.cost import scheduled_seconds, scheduling_passes
 from tessella.passes.tile_stage import kernel_passes
-from tessella.runtime.profile import aligned
 from tessella.tools.measure import geometric_mean
 from tests.models import load_model
 
@@ -123,6 +122,13 @@ class Row:
     mean: float
     """Of the times of those that change, to the times before."""
     most: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.target}: {self.constant} = {self.other} instead of {self.value} changes "
+            f"{self.changed} of {self.of}, which take {self.mean - 1:+.1%} in the mean and "
+            f"{self.most - 1:+.1%} at most"
+        )
 
 
 # ** what is scheduled **
@@ -236,18 +242,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Evaluate and print."""
     options = _parse(arguments)
     where = show_machine()
-    rows = [
-        row
-        for target in options.targets
-        for name in options.names
-        for row in measure(CONSTANTS[name], target)
-    ]
-    header = ("constant", "value", "other", "target", "changed", "of", "mean", "most")
-    cells = [
-        (*(str(x) for x in list(asdict(row).values())[:6]), f"{row.mean:.3f}", f"{row.most:.2f}")
-        for row in rows
-    ]
-    print("", *aligned([header, *cells], 4), sep="\n")
+    rows: list[Row] = []
+    for target in options.targets:
+        for name in options.names:
+            for row in measure(CONSTANTS[name], target):
+                rows.append(row)
+                print(row, flush=True)
     write_figures(options.json, where, rows=[asdict(row) for row in rows])
     return 0
 
