@@ -36,9 +36,9 @@ from tessella.dialects.tile import CallOp, KernelOp
 from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
 from tessella.frontends.compile import open_source
-from tessella.passes.tile import cost, search
 from tessella.passes.tile.cost import scheduled_seconds, scheduling_passes
 from tessella.passes.tile_stage import kernel_passes
+from tessella.support import tables
 from tessella.tools.measure import geometric_mean
 from tests.models import load_model
 
@@ -224,8 +224,7 @@ def measure(constant: Constant, target: str) -> Iterator[Row]:
 
 def _scheduled(units: Sequence[ModuleOp], constant: Constant, target: str) -> Sequence[ModuleOp]:
     """Copies of the units after their passes, with no choice that was made for another value."""
-    search._CHOICES.clear()
-    cost._COSTS.clear()
+    tables.forget()
     steps = kernel_passes(target) if constant.of_programs else scheduling_passes(target)
     return [_after(steps, unit) for unit in units]
 

@@ -31,6 +31,12 @@ def shrink() -> None:
             table.pop(key, None)
 
 
+def forget() -> None:
+    """Drop all values of tables of compilations."""
+    for table in _of_compilations:
+        table.clear()
+
+
 def remembered(table: dict[K, V], key: K, most: int, make: Callable[[], V]) -> V:
     """The value of a key, which is made where there is none. A table with so many values is
     emptied: they are cheap to make again."""

@@ -34,35 +34,35 @@ from tessella.passes.tile.traffic import Traffic, overlapped
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
-# "Without it": how many of 411 choices (every fifth statement of `bench.cases` and the models of
-# the tests, on avx512, avx2 and neon) are others, and what these take more, in cycles of the model
-# with it.
+# "Without it": how many of 500 kernels have other schedules, and what these take more by the model
+# with it, on avx512. `python -m bench.constants model` prints it, for other values and targets too.
 
 LOOP_CYCLES = 0.5
-"""Of a step of the innermost loop, beside the arithmetic that hides most of it. Without it 47,
-2% in the mean and 7% at most."""
+"""Of a step of the innermost loop, beside the arithmetic that hides most of it. Without it 98,
+1.3% in the mean and 2.5% at most."""
 LOAD_CYCLES = 0.1
 """Of a load beyond its port: operands come from the second level of cache as often as from the
-first. Without it 65, 2% in the mean and 7% at most."""
+first. Without it 122, 1.1% in the mean and 4.4% at most."""
 PANEL_WAYS = 2
-"""Ways of a set of the first level of cache that other operands take."""
+"""Ways of a set of the first level of cache that other operands take. Without them 2, 13.5% in the
+mean and 20.4% at most."""
 CONFLICT_CYCLES = 0.25
 """Of a load that finds its line gone, as more rows share a set than it has ways. The 1x1
 convolution 2048->512 of 7x7, whose rows lie 8 KiB apart, takes 675 us by 13 rows, 570 by 11, and
-540 by 10 (medians in six processes; 12 ways)."""
+540 by 10 (medians in six processes; 12 ways). Without it 3, 13.9% in the mean and 20.4% at
+most."""
 MASK_CYCLES = 0.5
-"""Of a comparison of the lanes with a bound; loops hoist most of them. Without it 2, 11%
-at most."""
+"""Of a comparison of the lanes with a bound; loops hoist most of them. Without it 2, 9.3%
+in the mean and 13.8% at most."""
 HELD_WEIGHTS = 9
-"""Points of a window whose weights stay in registers: those of 3x3. With all points, none of 2068
-choices on avx512 and avx2 changes, but depthwise convolutions of 5x5 and 7x7 of 28x28 on avx512
-take 2.3 and 2.5 times as many cycles, as their rows have no registers."""
+"""Points of a window whose weights stay in registers: those of 3x3. With all points 15,
+51% in the mean and 148% at most: the rows of depthwise convolutions of 5x5 and 7x7 have no
+registers."""
 _INSTRUCTIONS = ("absf", "absi", "ceil", "floor", "trunc", "roundeven", "copysign", "fma")
 """Functions that are one instruction or two."""
 EXPENSIVE = {"math": 12.0, "math.powf": 128.0, **{f"math.{f}": 1.0 for f in _INSTRUCTIONS}}
-"""Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it neither
-schedules nor picked kernels change, but statements with such ops seem to take up to 1.8 times fewer
-cycles, and the normalizations of Inception v1, with powers, a quarter."""
+"""Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it 1,
+2.9%; but statements with such ops seem to take fewer cycles than they do."""
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,16 @@ from tessella.dialects.tile import ContractOp, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.targets import Target
 
-# Figures "with all of it" are of the choices that `passes/tile/model.py` names.
+# Figures "with all of it" are of the kernels that `passes/tile/model.py` names:
+# `python -m bench.constants traffic` prints them.
 
 HIDDEN = 0.9
 """The share of the shorter of computing and loading that hides behind the longer one. With all of
-it 58, 1% in the mean and 9% at most. The same share of what other levels deliver hides behind the
+it 94, 1.0% in the mean and 5.9% at most. The same share of what other levels deliver hides behind the
 slowest one: with all of that, depthwise convolutions in nhwc read their rows three times from the
 second level (3x3, 144 channels of 56x56: 74 instead of 65 us), and MobileNet V2 takes 4% longer."""
 CACHE_SHARE = 0.75
-"""The share of a cache that a statement can count on. With all of it 39, 3% in the mean and 33% at
+"""The share of a cache that a statement can count on. With all of it 39, 2.5% in the mean and 26% at
 most."""
 
 
