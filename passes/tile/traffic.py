@@ -18,7 +18,8 @@ HIDDEN = 0.9
 """The share of the shorter of computing and loading that hides behind the longer one. With all of
 it 94, 1.0% in the mean and 5.9% at most. The same share of what other levels deliver hides behind
 the slowest one: with all of that, depthwise convolutions in nhwc read their rows three times
-from the second level (3x3, 144 channels of 56x56: 74 instead of 65 us), and MobileNet V2 takes 4% longer."""
+from the second level (3x3, 144 channels of 56x56: 74 instead of 65 us), and MobileNet V2 takes 4%
+longer."""
 CACHE_SHARE = 0.75
 """The share of a cache that a statement can count on. With all of it 39, 2.5% in the mean and 26%
 at most."""
