@@ -280,7 +280,7 @@ def _program(op: NnOp, candidate: Candidate) -> Graph:
         if value not in values:
             values[value] = _constant(value, main, weights)
     picked.operands = [values[value] for value in picked.operands]
-    picked.attributes.pop("places", None)
+    picked.picked_places = None
     main.body.block.add_op(picked)
     finish_main(main, [f"y{i}" for i in range(len(picked.results))], picked.results)
     return Graph(ModuleOp([main]), weights, "placed")

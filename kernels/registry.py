@@ -366,7 +366,7 @@ def _check_signature(kernel: Kernel, function: HostKernel) -> None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
     taken = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
-    wanted = kernel.op.get_irdl_definition().properties.keys()
+    wanted = kernel.op.setting_defs().keys()
     missing, unknown = wanted - taken.keys(), {k for k in taken if taken[k]} - wanted
     if missing or unknown:
         raise InternalError(
