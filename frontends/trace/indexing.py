@@ -16,7 +16,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.ranges import Steps
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import as_axes
+from tessella.frontends.trace.movement import as_axis
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError, TessellaError
@@ -167,7 +167,7 @@ def take(
     value = trace.lift(x)
     if axis is None:
         value = value.flat()
-    (along,) = as_axes(axis or 0, value.rank)
+    along = as_axis(axis or 0, value.rank)
     return value.gather(as_indices(trace, indices), along)
 
 
@@ -180,7 +180,7 @@ def _take_along_axis(
         value = value.flat()
     if value.rank != places.rank:
         raise ShapeError("ranks differ", expected=str(value.rank), found=str(places.rank))
-    (along,) = as_axes(axis or 0, value.rank)
+    along = as_axis(axis or 0, value.rank)
     shapes = [(*s[:along], 1, *s[along + 1 :]) for s in (value.shape, places.shape)]
     shape = broadcast_shapes(shapes)
     data, at = (

@@ -12,7 +12,7 @@ from tessella.dialects import nn
 from tessella.frontends.emitter import Value
 from tessella.frontends.shapes import same_padding, split_padding
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import Shape, as_axes, as_ints
+from tessella.frontends.trace.movement import Shape, as_axis, as_ints
 from tessella.frontends.trace.promote import common, floating
 from tessella.frontends.trace.traced import Trace
 from tessella.support.errors import ShapeError
@@ -97,7 +97,7 @@ def layer_norm(
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from ``axis`` on."""
     given = [v for v in (scale, bias) if v is not None]
     value, *rest = floating(trace, x, *given)
-    (first,) = as_axes(axis, value.rank)
+    first = as_axis(axis, value.rank)
     if scale is None:
         rest.insert(0, trace.emitter.splat(1, value.shape[first:], value.dtype))
     return value.op(nn.LayerNormOp, *rest, axis=first, epsilon=float(epsilon))

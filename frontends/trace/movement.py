@@ -50,6 +50,14 @@ def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
     return tuple(normalise_axis(each, rank) for each in axes)
 
 
+def as_axis(axis: SupportsIndex, rank: int) -> int:
+    """One axis counted from the front. Raises ShapeError."""
+    axes = as_axes(axis, rank)
+    if len(axes) != 1 or isinstance(axis, Sequence):
+        raise ShapeError("one axis is needed", expected="a number", found=str(axis))
+    return axes[0]
+
+
 @function
 def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Value:
     """The elements in row-major order in another shape; one size may be -1, which is computed."""
@@ -111,7 +119,7 @@ def concatenate(
         raise ShapeError(
             "nothing to concatenate", expected="arrays of at least one dimension", found=str(values)
         )
-    return concat(values, *as_axes(axis or 0, values[0].rank))
+    return concat(values, as_axis(axis or 0, values[0].rank))
 
 
 @function
@@ -122,7 +130,7 @@ def stack(trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex = 0
         raise ShapeError(
             "only arrays of one shape can be stacked", found=", ".join(str(x.shape) for x in values)
         )
-    (along,) = as_axes(axis, values[0].rank + 1)
+    along = as_axis(axis, values[0].rank + 1)
     return concat([_expanded(x, [along]) for x in values], along)
 
 

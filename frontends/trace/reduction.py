@@ -15,7 +15,7 @@ from tessella.dialects.nn.core import NnOp
 from tessella.frontends.emitter import Value
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import Shape, as_axes
+from tessella.frontends.trace.movement import Shape, as_axes, as_axis
 from tessella.frontends.trace.promote import cast, floating, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
@@ -148,7 +148,7 @@ def _arg(op: type[NnOp]):
     ) -> Value:
         value = trace.lift(x)
         flat = value if axis is not None else value.flat()
-        (along,) = as_axes(axis or 0, flat.rank)
+        along = as_axis(axis or 0, flat.rank)
         result = flat.op(op, axis=along, keepdims=keepdims, select_last_index=False)
         return result.reshape([1] * value.rank) if axis is None and keepdims else result
 
@@ -166,7 +166,7 @@ def _cumsum(
     value = cast(trace, value, _dtype(np.cumsum, value, dtype))
     if axis is None:
         value = value.flat()
-    (along,) = as_axes(axis or 0, value.rank)
+    along = as_axis(axis or 0, value.rank)
     return value.op(nn.CumsumOp, axis=along, exclusive=False, reverse=False)
 
 
@@ -174,14 +174,14 @@ def _cumsum(
 def softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Value:
     """e^x / sum(e^x) along an axis."""
     (value,) = floating(trace, x)
-    return value.op(nn.SoftmaxOp, axis=as_axes(axis, value.rank)[0])
+    return value.op(nn.SoftmaxOp, axis=as_axis(axis, value.rank))
 
 
 @function
 def log_softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Value:
     """x - log(sum(e^x)) along an axis."""
     (value,) = floating(trace, x)
-    return value.op(nn.LogSoftmaxOp, axis=as_axes(axis, value.rank)[0])
+    return value.op(nn.LogSoftmaxOp, axis=as_axis(axis, value.rank))
 
 
 FUNCTIONS.update(
