@@ -20,6 +20,7 @@ from tessella.runtime.rest import Rest
 from tessella.support.errors import OptionError, UnsupportedError
 from tessella.support.sizes import Size, UndecidedSizeError
 from tessella.support.versions import versions
+from tessella.targets.table import family_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
@@ -130,8 +131,8 @@ def ship_c(
     sizes = [shapes[info.name] for info in inputs]
     target = targets.resolve(options.target)
     machine = " ".join([target.name, *target.features])
-    made = {"arch": target.arch, "target": machine, "versions": versions()}
-    return emit_c(name, program, inputs, source.outputs, sizes, **made, weights=weights)
+    made = {"target": machine, "versions": versions(), "weights": weights}
+    return emit_c(name, program, inputs, source.outputs, sizes, family=family_of(target), **made)
 
 
 def _program(
