@@ -41,6 +41,7 @@ from tessella.driver.stages import IR_STAGES, stage_of
 from tessella.runtime.weights import WeightStore
 from tessella.support import disk
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError, TessellaError
+from tessella.support.files import regular
 from tessella.support.foreign import is_foreign
 
 WEIGHTS = ".weights"
@@ -173,7 +174,7 @@ def _first_line(error: Exception) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return regular(path).read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidModelError(
             f"cannot read the stage: {error.strerror or error}", where=str(path)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block
+from xdsl.ir import Block, BlockArgument
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import (
@@ -180,6 +180,13 @@ class Traced(Dispatched):
     __truediv__, __rtruediv__ = _binary(np.true_divide)
     __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
     __mod__, __rmod__ = _binary(np.remainder)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     __pow__, __rpow__ = _binary(np.power)
     __matmul__, __rmatmul__ = _binary(np.matmul)
     __and__, __rand__ = _binary(np.bitwise_and)
@@ -270,6 +277,9 @@ class Trace:
         """The first error where sizes are open: the function may go on after it, as it would not
         with numbers."""
         self.is_open = True
+        self.limits: dict[int, tuple[int, int]] = {}
+        """What Python numbers may be that are arguments, by their position: the elements of
+        the arrays that they are combined with."""
         self._is_sized = is_sized
         self._names = names or {}
         self._captured: dict[int, tuple[Array, Array, Traced]] = {}
@@ -337,6 +347,14 @@ class Trace:
     def cast(self, x: Traced, dtype: DType) -> Traced:
         """An array with another dtype."""
         return Traced(self, x.value.cast(dtype))
+
+    def limit(self, number: Traced, dtype: DType) -> None:
+        """Calls fail, as with NumPy, where an argument that is a number does not fit a dtype."""
+        argument = number.value.ssa
+        if isinstance(argument, BlockArgument):
+            low, high = self.limits.get(argument.index, (-(2**63), 2**63 - 1))
+            info = np.iinfo(dtype)
+            self.limits[argument.index] = max(low, int(info.min)), min(high, int(info.max))
 
     def reshape(self, x: Traced, shape: Sequence[Size]) -> Traced:
         """An array with its elements in another shape."""

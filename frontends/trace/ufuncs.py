@@ -51,7 +51,7 @@ _OF_KINDS: Mapping[str, Mapping[np.ufunc, Meaning]] = {
 
 _POWERS: dict[tuple[str, float], np.ufunc] = {
     **{(kind, 1): np.positive for kind in "fiu"},
-    **{(kind, 2): np.square for kind in "fiu"},
+    **{(kind, 2): np.square for kind in "fiub"},
     ("f", 0.5): np.sqrt,
     ("f", -1): np.reciprocal,
 }
@@ -99,11 +99,16 @@ def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iu"]
     limits = [np.iinfo(dtype) for dtype in dtypes]
     return [
-        np.dtype(np.int64)
-        if type(x) is int and any(not i.min <= x <= i.max for i in limits)
-        else kind
+        np.dtype(np.int64) if any(_may_exceed(x, kind, each) for each in limits) else kind
         for x, kind in zip(operands, kinds, strict=True)
     ]
+
+
+def _may_exceed(x: Any, kind: Kind, limits: np.iinfo[Any]) -> bool:
+    """Whether a number may be none of those within limits."""
+    if isinstance(x, Traced):
+        return kind is int and limits.dtype != np.int64
+    return type(x) is int and not limits.min <= x <= limits.max
 
 
 def _resolved(ufunc: np.ufunc, kinds: Sequence[Kind]) -> tuple[DType, DType]:
