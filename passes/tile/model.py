@@ -316,7 +316,7 @@ class Model:
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
         if all(start % s.lanes == 0 for start in starts):
             return 1.0
-        return 1.0 + (self.target.vector_bits // 8 - 4) / self.target.cache_line
+        return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess, rows: int) -> float:
         """The share of a window's loads that no other row of the unrolled points makes."""

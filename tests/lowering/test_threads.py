@@ -16,7 +16,7 @@ from bench import models
 from bench.array_cases import CASES, Modules
 from bench.cases import attention
 from tessella.dialects.tile import KernelOp
-from tessella.driver.build import compile_graph
+from tessella.driver.compile_graph import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.frontends.onnx import OnnxSource
