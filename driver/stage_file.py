@@ -13,7 +13,6 @@ Trust those as you would trust a program.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -40,6 +39,7 @@ from tessella.driver.located import LocatedParser, Problem, verify_each
 from tessella.driver.stage_check import faults
 from tessella.driver.stages import IR_STAGES, stage_of
 from tessella.runtime.weights import WeightStore
+from tessella.support import disk
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError, TessellaError
 from tessella.support.files import regular
 from tessella.support.foreign import is_foreign
@@ -228,9 +228,5 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file as a whole or not at all. Raises OptionError and OSError."""
     if path.exists() and not path.is_file():
         raise OptionError("this is not a plain file", where=str(path))
-    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
+    with disk.replaced(path) as new:
         write(new)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)

@@ -44,7 +44,7 @@ def _trace(
     main = make_main(names, [_tensor(*column) for column in columns])
     symbols = sorted(symbols_of(size for shape in shapes for size in shape))
     record = Trace(main.body.block, captured_names(function), is_sized=not symbols)
-    arguments = zip(main.body.block.args, specs, strict=True)
+    arguments = zip(record.emitter.values(main.body.block.args), specs, strict=True)
     arrays = [Traced(record, argument, spec.weak) for argument, spec in arguments]
     args, kwargs = parameters.arguments(call, arrays)
     leaves: list[Any] = []
@@ -54,7 +54,7 @@ def _trace(
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
     if record.failure is not None:
         raise record.failure
-    finish_main(main, paths, [x.value for x in values])
+    finish_main(main, paths, [x.value.ssa for x in values])
     module = record.emitter.module(main)
     declare_symbols(module, symbols)
     return Graph(module, record.emitter.weights, structure=Interface(result, record.limits))
