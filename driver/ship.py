@@ -52,16 +52,24 @@ def ship(
 
 
 def ship_ranges(
-    source: Source, choices: Sequence[Options], sizes: OpenSizes, progress: Progress = quiet
+    source: Source,
+    choices: Sequence[Options],
+    sizes: OpenSizes,
+    values: Mapping[str, Array] | None = None,
+    progress: Progress = quiet,
 ) -> Sequence[Buffer]:
     """The same, with programs for all sizes within the bounds of open dimensions. Raises
     OptionError where a program cannot leave them open."""
-    programs = [each for o in choices for each in _ranges(source, o, sizes, progress)]
+    programs = [each for o in choices for each in _ranges(source, o, sizes, values or {}, progress)]
     return parts(CompiledModel(source.inputs, source.outputs, programs))
 
 
 def _ranges(
-    source: Source, options: Options, sizes: OpenSizes, progress: Progress
+    source: Source,
+    options: Options,
+    sizes: OpenSizes,
+    values: Mapping[str, Array],
+    progress: Progress,
 ) -> Sequence[Compiled]:
     names = [info.name for info in source.inputs]
     made: dict[Sequence[tuple[Size, ...]], Compiled] = {}
@@ -69,7 +77,7 @@ def _ranges(
         own = replace(options, several=sizes.is_one_of_several(missing[0]))
         shapes = dict(zip(names, missing[0], strict=True))
         try:
-            made[missing[0]] = _program(source, own, shapes, {}, progress)
+            made[missing[0]] = _program(source, own, shapes, values, progress)
         except (UndecidedSizeError, UnsupportedError) as error:
             if not sizes.narrow(missing[0], error) or sizes.closed():
                 raise OptionError(

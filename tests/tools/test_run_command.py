@@ -216,6 +216,21 @@ def test_the_value_of_an_input(reshaping: str, capsys: Out) -> None:
     assert "cannot read --value shape=6,q" in capsys.readouterr().err
 
 
+def test_a_value_beside_dimensions_that_stay_open(reshaping: str, capsys: Out) -> None:
+    proto = onnx.load(reshaping)
+    for info, name in zip(proto.graph.input, ("n", "k"), strict=True):
+        info.type.tensor_type.shape.dim[0].dim_param = name
+    onnx.save(proto, reshaping)
+    argv = ["compile", reshaping, "-o", "m.tsl", "--dim", "n=1..9", "--value", "shape=3,-1"]
+    assert main([*argv, "--dim", "k=3"]) == 2
+    assert "--dim k does not fit --value shape" in capsys.readouterr().err
+    assert main(argv) == 0
+    shipped = tessella.load("m.tsl")
+    for rows in (1, 2, 9):
+        x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        np.testing.assert_array_equal(shipped(x, np.array([3, -1])), x.reshape(3, -1))
+
+
 @pytest.mark.parametrize("interpreted", [[], ["--interpret", "nn"]])
 def test_an_input_that_is_fed_is_known(reshaping: str, interpreted: list[str], capsys: Out) -> None:
     np.save("shape.npy", np.array([3, -1]))
