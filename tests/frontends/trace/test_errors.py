@@ -14,7 +14,6 @@ import tessella
 from tessella.support.errors import InputError, OptionError, ShapeError, TessellaError
 from tests.frontends.trace.checks import array
 
-
 SEVERAL: Any = (0, 1)
 
 
