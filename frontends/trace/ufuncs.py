@@ -24,7 +24,10 @@ Meaning = Callable[..., Traced | Value]
 
 
 def _emits(op: type[NnOp]) -> Meaning:
-    return lambda x, *others: x.value.op(op, *(y.value for y in others))
+    def record(x: Traced, *others: Traced) -> Value:
+        return x.value.op(op, *(other.value for other in others))
+
+    return record
 
 
 _OPS: Mapping[np.ufunc, Meaning] = {
