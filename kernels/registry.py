@@ -37,10 +37,11 @@ from tessella.kernels.host_cost import host_seconds
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError
+from tessella.targets.table import FAMILIES
 
 CPU = "cpu"
 """The device of kernels that run on every CPU."""
-CPUS = ("x86", "arm")
+CPUS = tuple(FAMILIES)
 """The devices of places that are CPUs."""
 
 HOST_KERNEL = "host"

@@ -77,14 +77,14 @@ def _cost_after(steps: Iterable[KernelPass], kernel: KernelOp, target: Target) -
         step.rewrite(kernel, target)
     windows = (at.window for op in kernel.statements for at in op.at_list)
     return KernelCost(
-        seconds=_seconds(kernel, target),
+        seconds=scheduled_seconds(kernel, target),
         weights=constant_bytes(kernel),
         saved=bytes_saved(kernel, target),
         repeats=any(window is not None for window in windows),
     )
 
 
-def _seconds(kernel: KernelOp, target: Target) -> float:
+def scheduled_seconds(kernel: KernelOp, target: Target) -> float:
     """Modelled seconds of one call, with the copies of operands that schedules read in other
     layouts. Constants come from memory: all others of the program have been used since."""
     cycles = kernel_cycles(kernel, partial(statement_cycles, target=target), target)

@@ -57,7 +57,9 @@ HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3. With all points, none of 2068
 choices on avx512 and avx2 changes, but depthwise convolutions of 5x5 and 7x7 of 28x28 on avx512
 take 2.3 and 2.5 times as many cycles, as their rows have no registers."""
-EXPENSIVE = {"math": 12.0, "math.powf": 128.0}
+_INSTRUCTIONS = ("absf", "absi", "ceil", "floor", "trunc", "roundeven", "copysign", "fma")
+"""Functions that are one instruction or two."""
+EXPENSIVE = {"math": 12.0, "math.powf": 128.0, **{f"math.{f}": 1.0 for f in _INSTRUCTIONS}}
 """Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it neither
 schedules nor picked kernels change, but statements with such ops seem to take up to 1.8 times fewer
 cycles, and the normalizations of Inception v1, with powers, a quarter."""
@@ -316,7 +318,7 @@ class Model:
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
         if all(start % s.lanes == 0 for start in starts):
             return 1.0
-        return 1.0 + (self.target.vector_bits // 8 - 4) / self.target.cache_line
+        return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess, rows: int) -> float:
         """The share of a window's loads that no other row of the unrolled points makes."""
