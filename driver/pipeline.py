@@ -34,6 +34,7 @@ from tessella.passes.plan_weights import PlanWeightsPass
 from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
+from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_schedule import TileSchedulePass
@@ -103,11 +104,13 @@ def _stages(options: Options) -> Stages:
                 TileMergeKernelsPass(target=options.target),
                 TileSplitIndicesPass(target=options.target),
                 TileShareLoopsPass(target=options.target),
+                TileMergeIndicesPass(),
                 TileSchedulePass(target=options.target, shared=options.several),
                 PackOperandsPass(),
                 HoistInvariantsPass(),
                 # the kernels that copy operands have come in with the packing
                 TileSplitIndicesPass(target=options.target),
+                TileMergeIndicesPass(),
                 TileSchedulePass(target=options.target, shared=options.several),
                 TileParallelizePass(target=options.target),
             ],

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.merge import merge_indices
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.estimates import bytes_in
@@ -22,6 +23,8 @@ def seconds(kernel: KernelOp, target: Target) -> float:
     for op in kernel.statements:
         split_statement(op, target.arch)
     share_loops(kernel, target)
+    for op in kernel.statements:
+        merge_indices(op)
     cycles = kernel_cycles(kernel, lambda op: best_schedule(op, kernel, target).cycles, target)
     cold = constant_bytes(kernel) / target.memory_bandwidth
     return overlapped(cycles, cold) / (target.ghz * 1e9)

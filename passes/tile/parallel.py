@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects import rt
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
-from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
 from tessella.dialects.tile.nest import can_divide, depth, shared_loops
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
@@ -42,7 +42,7 @@ def busy(share: rt.Share, threads: int) -> float:
 
 def modelled(op: ContractOp, target: Target) -> Model:
     """The model of a statement that has a schedule."""
-    return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
+    return Model(op, flatten(op).with_sizes(estimated), target)
 
 
 @dataclass(frozen=True)

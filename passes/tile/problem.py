@@ -8,7 +8,8 @@ from functools import cached_property
 
 from tessella.dialects.layout import Layout
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.dialects.tile.flat import Flat, flatten
+from tessella.dialects.tile.merge import with_layouts
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of, packed_layouts
@@ -46,21 +47,21 @@ class Problem:
         return self.model({}).flat
 
     def model(self, layouts: Layouts) -> Model:
-        """The cost model with other layouts for some operands.
+        """The cost model with other layouts for some operands, in which more indices may merge.
 
-        Indices merge before sizes become numbers: schedules name the indices that the lowering
-        has, for all values of the symbols.
+        They merge before sizes become numbers: schedules name the indices that the lowering has,
+        for all values of the symbols.
         """
         key = tuple(layouts.items())
         if key not in self._models:
-            flat = simplify(flatten(self.op, layouts)).with_sizes(estimated)
+            flat = with_layouts(self.op, layouts).with_sizes(estimated)
             self._models[key] = Model(self.op, flat, self.target)
         return self._models[key]
 
     @cached_property
     def symbolic(self) -> Mapping[str | None, Size]:
-        """The ranges that depend on symbols, by the names that their indices have once merged."""
-        indices = simplify(flatten(self.op)).indices
+        """The ranges that depend on symbols, by index."""
+        indices = flatten(self.op).indices
         return {i.name: i.range for i in indices if expression(i.range) is not None}
 
     def shares_panels(self, vector: str, lanes: int) -> bool:
