@@ -257,36 +257,36 @@ def _is_zero(number: float | int | None, sign: float) -> bool:
     return number == 0 and (not isinstance(number, float) or math.copysign(1, number) == sign)
 
 
-def _add_zero(op: ew.AddOp) -> Replacement:
+def _add_zero(op: ew.BinaryOp) -> Replacement:
     """x + -0.0 = x"""
     if _is_zero(_number(op.rhs), -1):
         return op.lhs
     return op.rhs if _is_zero(_number(op.lhs), -1) else None
 
 
-def _sub_zero(op: ew.SubOp) -> Replacement:
+def _sub_zero(op: ew.BinaryOp) -> Replacement:
     """x - 0.0 = x"""
     return op.lhs if _is_zero(_number(op.rhs), 1) else None
 
 
-def _mul_one(op: ew.MulOp) -> Replacement:
+def _mul_one(op: ew.BinaryOp) -> Replacement:
     """x * 1 = x"""
     if _number(op.rhs) == 1:
         return op.lhs
     return op.rhs if _number(op.lhs) == 1 else None
 
 
-def _right_one(op: ew.DivOp | ew.PowOp) -> Replacement:
+def _right_one(op: ew.BinaryOp) -> Replacement:
     """x / 1 = x and x ^ 1 = x"""
     return op.lhs if _number(op.rhs) == 1 else None
 
 
-def _square(op: ew.PowOp) -> Replacement:
+def _square(op: ew.BinaryOp) -> Replacement:
     """x ^ 2 = x * x"""
     return _made(ew.MulOp, op, op.lhs, op.lhs) if _number(op.rhs) == 2 else None
 
 
-def _div_power_of_two(op: ew.DivOp) -> Replacement:
+def _div_power_of_two(op: ew.BinaryOp) -> Replacement:
     """x / 2^k = x * 2^-k, if both powers are normal numbers of the type."""
     number, type = _number(op.rhs), tensor_type(op.rhs)
     if number is None or not is_float(type.element_type):
@@ -299,14 +299,14 @@ def _div_power_of_two(op: ew.DivOp) -> Replacement:
     return [inverse, *_made(ew.MulOp, op, op.lhs, inverse.res)]
 
 
-def _and_true(op: ew.AndOp) -> Replacement:
+def _and_true(op: ew.BinaryOp) -> Replacement:
     """x and true = x"""
     if _number(op.rhs):
         return op.lhs
     return op.rhs if _number(op.lhs) else None
 
 
-def _or_false(op: ew.OrOp) -> Replacement:
+def _or_false(op: ew.BinaryOp) -> Replacement:
     """x or false = x"""
     if _number(op.rhs) is False:
         return op.lhs
@@ -330,7 +330,7 @@ def _always(op: ew.CompareOp) -> Replacement:
     return None if known is None else [SplatOp(known, tensor_type(op.res))]
 
 
-def _clip_nothing(op: ew.ClipOp) -> Replacement:
+def _clip_nothing(op: ew.UnaryOp) -> Replacement:
     """clip(x, -inf, inf) = x"""
     settings = op.settings
     return op.x if (settings["low"], settings["high"]) == (-math.inf, math.inf) else None

@@ -11,22 +11,8 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import Converter, converts
+from tessella.runtime.host.elementwise import ROWS
 from tessella.support.errors import ShapeError
-
-_BINARY: dict[str, tuple[type[nn.NnOp], int, int]] = {
-    "Add": (nn.AddOp, 1, 14),
-    "Sub": (nn.SubOp, 1, 14),
-    "Mul": (nn.MulOp, 1, 14),
-    "Div": (nn.DivOp, 1, 14),
-    "And": (nn.AndOp, 1, 7),
-    "Or": (nn.OrOp, 1, 7),
-    "Xor": (nn.XorOp, 1, 7),
-    "Equal": (nn.EqualOp, 1, 19),
-    "Greater": (nn.GreaterOp, 1, 13),
-    "GreaterOrEqual": (nn.GreaterEqualOp, 12, 16),
-    "Less": (nn.LessOp, 1, 13),
-    "LessOrEqual": (nn.LessEqualOp, 12, 16),
-}
 
 _VARIADIC: dict[str, tuple[type[nn.NnOp], int, int]] = {
     "Max": (nn.MaxOp, 1, 13),
@@ -70,8 +56,9 @@ def _folded(call: Call, op: type[nn.NnOp]) -> SSAValue:
     return reduce(lambda x, y: call.emit(op, x, y), call.operands())
 
 
-for _name, (_op, _first, _last) in _BINARY.items():
-    converts(_name, _first, _last)(_binary(_op))
+for _name, _row in ROWS.items():
+    if _row.onnx is not None and _row.kind in ("binary", "comparison", "logic"):
+        converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_binary(nn.OPS[_name]))
 for _name, (_op, _first, _last) in _VARIADIC.items():
     converts(_name, _first, _last)(_variadic(_op))
 

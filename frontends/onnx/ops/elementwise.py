@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -14,58 +15,18 @@ from tessella.frontends.onnx.model import DTYPES
 from tessella.frontends.onnx.registry import Converter, Rule, converts
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import widened
-
-_UNARY: dict[str, tuple[type[nn.NnOp], int, int]] = {
-    "Abs": (nn.AbsOp, 1, 13),
-    "Acos": (nn.AcosOp, 7, 22),
-    "Acosh": (nn.AcoshOp, 9, 22),
-    "Asin": (nn.AsinOp, 7, 22),
-    "Asinh": (nn.AsinhOp, 9, 22),
-    "Atan": (nn.AtanOp, 7, 22),
-    "Atanh": (nn.AtanhOp, 9, 22),
-    "Ceil": (nn.CeilOp, 1, 13),
-    "Cos": (nn.CosOp, 7, 22),
-    "Cosh": (nn.CoshOp, 9, 22),
-    "Exp": (nn.ExpOp, 1, 13),
-    "Floor": (nn.FloorOp, 1, 13),
-    "HardSwish": (nn.HardSwishOp, 14, 22),
-    "IsNaN": (nn.IsNanOp, 9, 20),
-    "Log": (nn.LogOp, 1, 13),
-    "Neg": (nn.NegOp, 1, 13),
-    "Not": (nn.NotOp, 1, 1),
-    "Reciprocal": (nn.ReciprocalOp, 1, 13),
-    "Relu": (nn.ReluOp, 1, 14),
-    "Round": (nn.RoundOp, 11, 22),
-    "Sigmoid": (nn.SigmoidOp, 1, 13),
-    "Sign": (nn.SignOp, 9, 13),
-    "Sin": (nn.SinOp, 7, 22),
-    "Sinh": (nn.SinhOp, 9, 22),
-    "Softplus": (nn.SoftplusOp, 1, 22),
-    "Softsign": (nn.SoftsignOp, 1, 22),
-    "Sqrt": (nn.SqrtOp, 1, 13),
-    "Tan": (nn.TanOp, 7, 22),
-    "Tanh": (nn.TanhOp, 1, 13),
-}
-
-# With the ONNX attributes that become the properties of the same place in the row.
-_PARAMETERS: dict[str, tuple[type[nn.NnOp], int, int, dict[str, str]]] = {
-    "Celu": (nn.CeluOp, 12, 28, {"alpha": "alpha"}),
-    "Elu": (nn.EluOp, 1, 22, {"alpha": "alpha"}),
-    "HardSigmoid": (nn.HardSigmoidOp, 1, 22, {"alpha": "alpha", "beta": "beta"}),
-    "LeakyRelu": (nn.LeakyReluOp, 1, 16, {"alpha": "alpha"}),
-    "Selu": (nn.SeluOp, 1, 22, {"alpha": "alpha", "beta": "gamma"}),
-    "ThresholdedRelu": (nn.ThresholdedReluOp, 10, 22, {"alpha": "alpha"}),
-}
+from tessella.runtime.host.elementwise import ROWS
 
 
-def _unary(op: type[nn.NnOp], names: dict[str, str]) -> Converter:
+def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
+    """An op whose properties are attributes of these names."""
     return lambda call: call.emit(op, call.x, **{k: call.number(v) for k, v in names.items()})
 
 
-for _name, (_op, _first, _last) in _UNARY.items():
-    converts(_name, _first, _last)(_unary(_op, {}))
-for _name, (_op, _first, _last, _names) in _PARAMETERS.items():
-    converts(_name, _first, _last)(_unary(_op, _names))
+for _name, _row in ROWS.items():
+    if _row.onnx is not None and _row.kind in ("unary", "float", "predicate", "boolean"):
+        _names = {k: _row.onnx.attributes.get(k, k) for k in _row.parameters}
+        converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_unary(nn.OPS[_name], _names))
 
 
 @converts("Erf", 9, 13)

@@ -204,7 +204,7 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
         y = call.emit(nn.GatherOp, x, indices, axis=axis)
     else:
         width = scale if call.flag("antialias") else 1.0
-        reach = reach_of(places, old, mode=plan.mode, scale=width)
+        reach = reach_of(places, mode=plan.mode, scale=width)
         call.build.check_made(new, 2 * reach + 1, copies=_COPIES)
         taken = samples(
             places,

@@ -162,6 +162,15 @@ RESIZED = [
 ]
 
 
+@pytest.mark.parametrize("settings", RESIZED)
+def test_one_element_whose_window_goes_beyond_both_ends(settings: dict[str, Any]) -> None:
+    feeds = {"x": normal(1, 1, 3, 9), "roi": np.zeros(0, np.float32)}
+    feeds |= {"scales": np.zeros(0, np.float32), "sizes": np.array([1, 1, 1, 1])}
+    proto = one_node("Resize", feeds, opset=18, constants=["roi", "scales", "sizes"], **settings)
+    (found,) = compiled(proto, {"x": feeds["x"]})
+    np.testing.assert_allclose(found, reference(proto, feeds["x"]), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("settings", RESIZED)
 @pytest.mark.parametrize("size", [9, 14, 20, 31])
