@@ -20,13 +20,15 @@ from xdsl.ir import Operation
 
 from tessella import targets
 from tessella.dialects.tile import KernelOp
+from tessella.dialects.tile.check_nest import check_nest
 from tessella.passes.kinds import StatementPass
 from tessella.passes.tile.nest import share_loops
 
 
 @dataclass(frozen=True)
 class TileShareLoopsPass(StatementPass):
-    """Choose the loops that the statements of a kernel share, and their steps, for a target."""
+    """Choose the loops that the statements of a kernel share, and their steps, for a target. That
+    steps read what they write themselves is checked in every compilation."""
 
     name = "tile-share-loops"
     stages = ("tile",)
@@ -36,3 +38,4 @@ class TileShareLoopsPass(StatementPass):
     def rewrite(self, ctx: Context, op: Operation) -> None:
         if isinstance(op, KernelOp):
             share_loops(op, targets.resolve(self.target))
+            check_nest(op, op.nest)
