@@ -88,7 +88,7 @@ def asked(
     found: dict[ContractOp, list[Ahead]] = {part.op: [] for part in parts}
     for value, reads in _reads(parts).items() if nest.prefetch else ():
         read = max(reads, key=lambda each: each.work)
-        line = max(1, nest.prefetch * 8 // element_of(value.type).bits)
+        line = max(1, nest.prefetch // element_of(value.type).size)
         if not read.work:
             start = read.part.step.starts[read.operand]
             _ask_now(emitter, buffers[value], start + read.span, read.span, line)
@@ -107,8 +107,8 @@ def streamed(
     found: dict[SSAValue, tuple[Size, Ahead]] = {}
     for number in streams(op, flat, schedule.vector) if schedule.prefetch else ():
         value, offset = op.tensors[number], flat.accesses[number].offset
-        bits = element_of(value.type).bits
-        ahead = Ahead(number, buffers[value], STREAM * 8 // bits, LINE * 8 // bits, write=False)
+        size = element_of(value.type).size
+        ahead = Ahead(number, buffers[value], STREAM // size, LINE // size, write=False)
         if value not in found or found[value][0] < offset:
             found[value] = offset, ahead
     return [ahead for _, ahead in found.values()]

@@ -18,7 +18,7 @@ is all -inf makes p NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import Pure
+from xdsl.traits import OpTrait, Pure
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn import elementwise as ew
@@ -49,6 +49,7 @@ from tessella.dialects.nn.movement import (
     TileOp,
     TransposeOp,
 )
+from tessella.dialects.nn.traits import Idempotent, Involution
 from tessella.passes.base import PROVENANCE, functions
 from tessella.passes.counted import compared
 from tessella.passes.kinds import ProgramPass
@@ -88,7 +89,7 @@ def _simplify(block: Block) -> bool:
     for op in list(block.ops):
         if isinstance(op, NnOp) and op.kernel is None:
             changed |= isinstance(op, ew.ElementwiseOp) and _skip_expansions(op)
-            changed |= any(_apply(rule, op) for rule in RULES.get(type(op), ()))
+            changed |= any(_apply(rule, op) for rule in _rules(op))
     return changed
 
 
@@ -365,18 +366,20 @@ RULES: dict[type[NnOp], Sequence[Rule]] = {
     ew.DivOp: (_right_one, _div_power_of_two),
     ew.PowOp: (_right_one, _square),
     ew.ClipOp: (_clip_nothing,),
-    ew.ReluOp: (_idempotent,),
-    ew.AbsOp: (_idempotent,),
-    ew.SignOp: (_idempotent,),
-    ew.FloorOp: (_idempotent,),
-    ew.CeilOp: (_idempotent,),
-    ew.RoundOp: (_idempotent,),
-    ew.NegOp: (_involution,),
     # ** booleans **
     **dict.fromkeys((ew.LessOp, ew.LessEqualOp, ew.GreaterOp, ew.GreaterEqualOp), (_always,)),
-    ew.NotOp: (_involution,),
     ew.AndOp: (_and_true,),
     ew.OrOp: (_or_false,),
     ew.WhereOp: (_where_known,),
 }
 """What may stand instead of an op; a rule counts only where the type is the same."""
+
+_RULES_OF_TRAITS: Mapping[type[OpTrait], Rule] = {
+    Idempotent: _idempotent,
+    Involution: _involution,
+}
+
+
+def _rules(op: NnOp) -> Iterator[Rule]:
+    yield from RULES.get(type(op), ())
+    yield from (rule for trait, rule in _RULES_OF_TRAITS.items() if op.has_trait(trait))

@@ -14,22 +14,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.ir import Operation
-
-from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile import KernelOp
 from tessella.dialects.tile.merge import merge_indices
-from tessella.passes.kinds import StatementPass
+from tessella.passes.kinds import KernelPass
+from tessella.targets import Target
 
 
 @dataclass(frozen=True)
-class TileMergeIndicesPass(StatementPass):
+class TileMergeIndicesPass(KernelPass):
     """Make loops longer and fewer: merge indices that are one in memory, and drop those of one
     value."""
 
     name = "tile-merge-indices"
     stages = ("tile",)
 
-    def rewrite(self, ctx: Context, op: Operation) -> None:
-        if isinstance(op, ContractOp) and op.schedule is None:
-            merge_indices(op)
+    def rewrite(self, kernel: KernelOp, target: Target) -> None:
+        for op in kernel.statements:
+            if op.schedule is None:
+                merge_indices(op)

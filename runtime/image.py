@@ -10,15 +10,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tessella.runtime import perf_map
-from tessella.support import fork
+from tessella.support import fork, libc
 from tessella.support.errors import InternalError, ResourceError
 from tessella.support.knobs import KNOBS
+from tessella.targets import machine
 
 SYSTEM = ("memcpy", "memmove", "memset")
 """The functions of the C library that code may call. LLVM writes such calls itself."""
@@ -98,19 +98,20 @@ def _written(image: Image) -> mmap.mmap:
 def _system(name: str) -> int:
     if name not in SYSTEM:
         raise InternalError(f"code calls {name!r}", expected=f"one of {', '.join(SYSTEM)}")
-    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+    return libc.address(name)
 
 
 def _make_executable(start: int, size: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
+    system = ctypes.CDLL(None, use_errno=True)
     address = ctypes.c_void_p(start)
-    if libc.mprotect(address, ctypes.c_size_t(size), _PROT_READ | _PROT_EXEC):
+    if system.mprotect(address, ctypes.c_size_t(size), _PROT_READ | _PROT_EXEC):
         raise ResourceError(
             "the system does not let memory become executable",
             found=f"error {ctypes.get_errno()} of mprotect",
             hint="a policy such as SELinux's execmem forbids it",
         )
-    if platform.machine().lower() in ("aarch64", "arm64"):
+    own = machine.family()
+    if own is not None and own.flushes_code:
         _flush(start, size)
 
 

@@ -42,6 +42,8 @@ them."""
 _BY_NAME = dict, Mapping
 """Types of inputs by name. The usual one is first, as asking an abstract class takes long."""
 
+_ORDERS = {True: "", False: " in another byte order"}
+
 Out = Sequence[Array | None]
 """Arrays for outputs; None for one that is to be made. Empty if none is given."""
 
@@ -64,7 +66,7 @@ class _Input:
             raise InputError(
                 f"input {self.name!r} has the wrong element type",
                 expected=dtype,
-                found=dtype_name(array.dtype),
+                found=dtype_name(array.dtype) + _ORDERS[array.dtype.isnative],
                 hint=f"pass np.asarray(x, {dtype!r})",
             )
         return np.require(array, requirements=["C", "A"])
@@ -198,7 +200,7 @@ class Model(ABC):
 
         Inputs are given by name, or in order. The runs use ``threads`` threads, as all do. Calls
         that others make at the same time are not told apart, and take part in the figures. Raises
-        InputError for wrong inputs, OptionError on systems without ``clock_gettime``.
+        InputError for wrong inputs, ResourceError on systems without ``clock_gettime``.
         """
         if not isinstance(inputs, Mapping):
             listed = [inputs] if isinstance(inputs, np.ndarray) else inputs

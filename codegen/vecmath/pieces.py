@@ -1,7 +1,8 @@
 """Coefficients of odd functions by intervals, as `codegen/vecmath/piecewise.py` evaluates them.
 
-Our own fits in f64: weighted least squares (Lawson) until the errors in ULP are level; each
-coefficient was rounded to f32 before the higher ones were fitted. The stated errors are relative to
+Our own fits in f64, which `python -m bench.fit_vecmath` repeats: weighted least squares (Lawson)
+until the errors in ULP are level; each coefficient was rounded to f32 before the higher ones were
+fitted. The stated errors are relative to
 the function, of the rounded coefficients in exact arithmetic.
 """
 

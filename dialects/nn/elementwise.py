@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Commutative, Pure
+from xdsl.traits import Commutative, OpTrait, Pure
 
 from tessella.dialects.nn.checks import BOOL, check_float, check_number, check_same_element
 from tessella.dialects.nn.core import (
@@ -23,7 +23,8 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
-from tessella.runtime.host.elementwise import ROWS, Kind, Row
+from tessella.dialects.nn.traits import Idempotent, Involution
+from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
 from tessella.support.errors import ShapeError
 
 
@@ -116,6 +117,13 @@ _BASES: Mapping[Kind, type[ElementwiseOp]] = {
 }
 
 
+_LAWS: Mapping[Law, type[OpTrait]] = {
+    "commutative": Commutative,
+    "idempotent": Idempotent,
+    "involution": Involution,
+}
+
+
 def _op_class(row: Row) -> type[ElementwiseOp]:
     """The class of a row's op: of `leaky_relu` the class ``LeakyReluOp``."""
     fields: dict[str, Any] = {
@@ -124,8 +132,8 @@ def _op_class(row: Row) -> type[ElementwiseOp]:
         "name": f"nn.{row.name}",
         **{parameter: prop_def(FloatAttr[Float64Type]) for parameter in row.parameters},
     }
-    if row.commutative:
-        fields["traits"] = traits_def(Commutative())
+    if row.law is not None:
+        fields["traits"] = traits_def(_LAWS[row.law]())
     name = "".join(map(str.capitalize, row.name.split("_")))
     found = irdl_op_definition(type(f"{name}Op", (_BASES[row.kind],), fields))
     found.DEFAULTS = row.parameters

@@ -37,6 +37,8 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
+from tessella.dialects.nn.host_work import POINT, elements
+from tessella.dialects.nn.traits import ReadsRows
 from tessella.support.errors import ShapeError
 
 
@@ -55,6 +57,8 @@ class NormalizationOp(NnOp):
 
 class TrailingNormOp(NormalizationOp):
     """A normalization over all dimensions from `axis` on; the other operands broadcast to x."""
+
+    traits = traits_def(ReadsRows())
 
     DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS, "epsilon": 1e-5}
     axis = prop_def(IntegerAttr[I64])
@@ -158,3 +162,9 @@ class LrnOp(NormalizationOp):
         check_rank(self, self.x, 2)
         check_least(self, "size", [self.settings["size"]], 1)
         return super().infer()
+
+    @property
+    def host_bytes(self) -> int:
+        channels = shape_of(self.x)[1]
+        turns = min(self.settings["size"], 2 * channels)
+        return turns * (POINT + elements(self.x))

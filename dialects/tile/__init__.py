@@ -39,7 +39,6 @@ from tessella.dialects.tile.functions import (
     weight_of,
 )
 from tessella.dialects.tile.ops import (
-    PARTS,
     ContractOp,
     EmptyOp,
     fused_products,
@@ -50,7 +49,6 @@ from tessella.dialects.tile.scan import ScanOp
 __all__ = [
     "CONSTANT",
     "PACKED",
-    "PARTS",
     "Access",
     "AccessAttr",
     "At",

@@ -207,10 +207,6 @@ class KernelOp(_Function):
             regions=[body],
         )
 
-    @property
-    def statements(self) -> list[ContractOp]:
-        return [op for op in self.body.block.ops if isinstance(op, ContractOp)]
-
     def marks(self, argument: int) -> DictionaryAttr:
         return DictionaryAttr({}) if self.arg_attrs is None else self.arg_attrs.data[argument]
 

@@ -13,11 +13,13 @@ from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    I64,
     ArrayAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
     TensorType,
+    i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -78,9 +80,6 @@ class EmptyOp(IRDLOperation):
         super().__init__(result_types=[type])
 
 
-PARTS = "tile.parts"
-"""Attribute of a statement: how many values of a sum are added up before the result is added to
-those of others, where less than usual are as its rounding errors are multiplied later."""
 SCALAR_DIALECTS = ("arith", "math")
 """The dialects that bodies compute with."""
 _OF_BODIES = (IndexOp, SizeOp, ExtractOp, YieldOp)
@@ -128,6 +127,9 @@ class ContractOp(IRDLOperation):
     """Of the inputs, then of the post inputs, then of the output."""
     constraints = opt_prop_def(WhereAttr)
     default = opt_prop_def(Attribute)
+    parts = opt_prop_def(IntegerAttr[I64])
+    """How many values of a sum are added up before the result is added to those of others, where
+    less than usual are as its rounding errors are multiplied later."""
     at = opt_prop_def(AtAttr)
     """The indices that the shared loops of the kernel run over."""
     schedule = opt_prop_def(ScheduleAttr)
@@ -151,6 +153,7 @@ class ContractOp(IRDLOperation):
         where: Sequence[tuple[Linear, int]] = (),
         init: SSAValue | None = None,
         default: Attribute | None = None,
+        parts: int | None = None,
         at: AtAttr | None = None,
         schedule: ScheduleAttr | None = None,
     ) -> None:
@@ -163,6 +166,7 @@ class ContractOp(IRDLOperation):
                 "accesses": ArrayAttr(AccessAttr(a) for a in accesses),
                 "constraints": WhereAttr(tuple(where)) if where else None,
                 "default": default,
+                "parts": None if parts is None else IntegerAttr(parts, i64),
                 "at": at,
                 "schedule": schedule,
             },
@@ -222,10 +226,9 @@ class ContractOp(IRDLOperation):
         return self.post.blocks.first
 
     @property
-    def parts(self) -> int | None:
-        """How many values a partial sum has, if the statement says so."""
-        found = self.attributes.get(PARTS)
-        return found.value.data if isinstance(found, IntegerAttr) else None
+    def part_count(self) -> int | None:
+        """The number of values of a partial sum, if the statement says so."""
+        return None if self.parts is None else self.parts.value.data
 
     @property
     def is_map(self) -> bool:
@@ -273,8 +276,8 @@ class ContractOp(IRDLOperation):
                 f"tile.contract: expected an aggregation ({' '.join(AGGREGATIONS)}), found "
                 f"{self.aggregation.data!r}"
             )
-        if PARTS in self.attributes and (self.parts or 0) < 1:
-            raise VerifyException(f"tile.contract: expected a number above 0 as {PARTS}")
+        if self.part_count is not None and self.part_count < 1:
+            raise VerifyException("tile.contract: expected a number above 0 as parts")
         self._verify_elements()
         self._verify_accesses()
         self._verify_written_once()
@@ -461,18 +464,7 @@ class ContractOp(IRDLOperation):
             printer.print_string(" init ")
             printer.print_ssa_value(self.init)
         printer.print_string(f" -> {print_access(self.out_access)}")
-        if self.constraints is not None:
-            printer.print_string(" where ")
-            self.constraints.print_parameter(printer)
-        if self.default is not None:
-            printer.print_string(" default ")
-            printer.print_attribute(self.default)
-        if self.at is not None:
-            printer.print_string(" at ")
-            self.at.print_parameter(printer)
-        if self.schedule is not None:
-            printer.print_string(" schedule ")
-            printer.print_attribute(self.schedule)
+        self._print_clauses(printer)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.combine)
@@ -480,6 +472,22 @@ class ContractOp(IRDLOperation):
             printer.print_string(", ")
             printer.print_region(self.post)
         print_types(printer, self.result_types)
+
+    def _print_clauses(self, printer: Printer) -> None:
+        if self.constraints is not None:
+            printer.print_string(" where ")
+            self.constraints.print_parameter(printer)
+        if self.default is not None:
+            printer.print_string(" default ")
+            printer.print_attribute(self.default)
+        if self.part_count is not None:
+            printer.print_string(f" parts {self.part_count}")
+        if self.at is not None:
+            printer.print_string(" at ")
+            self.at.print_parameter(printer)
+        if self.schedule is not None:
+            printer.print_string(" schedule ")
+            printer.print_attribute(self.schedule)
 
     @classmethod
     def parse(cls, parser: Parser) -> ContractOp:
@@ -502,6 +510,7 @@ class ContractOp(IRDLOperation):
         out = parse_access(parser)
         where = WhereAttr.parse_parameter(parser) if parser.parse_optional_keyword("where") else ()
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
+        parts = parser.parse_integer() if parser.parse_optional_keyword("parts") else None
         at = AtAttr.parse_parameter(parser) if parser.parse_optional_keyword("at") else None
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
@@ -525,6 +534,7 @@ class ContractOp(IRDLOperation):
             where=where,
             init=init,
             default=default,
+            parts=parts,
             at=AtAttr(at) if at is not None else None,
             schedule=schedule,
         )

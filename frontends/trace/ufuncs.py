@@ -9,6 +9,7 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace.composites import COMPOSITES, OF_INTEGERS, same
 from tessella.frontends.trace.dispatch import UFUNCS
 from tessella.frontends.trace.function import function
@@ -19,11 +20,11 @@ from tessella.support.errors import ShapeError
 
 BOOL = np.dtype(bool)
 
-Meaning = Callable[..., Traced]
+Meaning = Callable[..., Traced | Value]
 
 
 def _emits(op: type[NnOp]) -> Meaning:
-    return lambda *values: values[0].trace.emit(op, values)
+    return lambda x, *others: x.value.op(op, *(y.value for y in others))
 
 
 _OPS: Mapping[np.ufunc, Meaning] = {
@@ -51,7 +52,7 @@ _OF_KINDS: Mapping[str, Mapping[np.ufunc, Meaning]] = {
 
 _POWERS: dict[tuple[str, float], np.ufunc] = {
     **{(kind, 1): np.positive for kind in "fiu"},
-    **{(kind, 2): np.square for kind in "fiu"},
+    **{(kind, 2): np.square for kind in "fiub"},
     ("f", 0.5): np.sqrt,
     ("f", -1): np.reciprocal,
 }
@@ -70,19 +71,20 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     if ufunc in _COMPARISONS:
         kinds = _comparable(operands, kinds)
     inputs, output = _resolved(ufunc, kinds)
-    result = _record(ufunc, [cast(trace, x, inputs) for x in operands])
+    values = [Traced(trace, cast(trace, x, inputs)) for x in operands]
+    result = trace.lift(_meaning(ufunc, inputs)(*values)).cast(output)
     # of Python's numbers alone, NumPy makes an array
     is_weak = any(isinstance(x, Traced) for x in operands) and output.kind in "if"
     weak = is_weak and all(isinstance(kind, type) for kind in kinds)
-    return Traced(trace, cast(trace, result, output).value, weak)
+    return Traced(trace, result, weak)
 
 
-def _record(ufunc: np.ufunc, values: Sequence[Traced]) -> Traced:
-    meaning = _OF_KINDS[values[0].dtype.kind].get(ufunc)
+def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
+    """What a ufunc means for operands of a dtype."""
+    meaning = _OF_KINDS[dtype.kind].get(ufunc)
     if meaning is None:
-        dtype = values[0].dtype.name
-        raise ShapeError(f"np.{ufunc.__name__} is known for booleans only", found=dtype)
-    return meaning(*values)
+        raise ShapeError(f"np.{ufunc.__name__} is known for booleans only", found=dtype.name)
+    return meaning
 
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
@@ -99,11 +101,16 @@ def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iu"]
     limits = [np.iinfo(dtype) for dtype in dtypes]
     return [
-        np.dtype(np.int64)
-        if type(x) is int and any(not i.min <= x <= i.max for i in limits)
-        else kind
+        np.dtype(np.int64) if any(_may_exceed(x, kind, each) for each in limits) else kind
         for x, kind in zip(operands, kinds, strict=True)
     ]
+
+
+def _may_exceed(x: Any, kind: Kind, limits: np.iinfo[Any]) -> bool:
+    """Whether a number may be none of those within limits."""
+    if isinstance(x, Traced):
+        return kind is int and limits.dtype != np.int64
+    return type(x) is int and not limits.min <= x <= limits.max
 
 
 def _resolved(ufunc: np.ufunc, kinds: Sequence[Kind]) -> tuple[DType, DType]:

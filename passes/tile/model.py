@@ -27,10 +27,11 @@ from tessella.dialects.tile import (
     YieldOp,
     fused_products,
 )
-from tessella.dialects.tile.flat import Flat, FlatAccess
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 # "Without it": how many of 411 choices (every fifth statement of `bench.cases` and the models of
@@ -56,7 +57,9 @@ HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3. With all points, none of 2068
 choices on avx512 and avx2 changes, but depthwise convolutions of 5x5 and 7x7 of 28x28 on avx512
 take 2.3 and 2.5 times as many cycles, as their rows have no registers."""
-EXPENSIVE = {"math": 12.0, "math.powf": 128.0}
+_INSTRUCTIONS = ("absf", "absi", "ceil", "floor", "trunc", "roundeven", "copysign", "fma")
+"""Functions that are one instruction or two."""
+EXPENSIVE = {"math": 12.0, "math.powf": 128.0, **{f"math.{f}": 1.0 for f in _INSTRUCTIONS}}
 """Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it neither
 schedules nor picked kernels change, but statements with such ops seem to take up to 1.8 times fewer
 cycles, and the normalizations of Inception v1, with powers, a quarter."""
@@ -315,7 +318,7 @@ class Model:
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
         if all(start % s.lanes == 0 for start in starts):
             return 1.0
-        return 1.0 + (self.target.vector_bits // 8 - 4) / self.target.cache_line
+        return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess, rows: int) -> float:
         """The share of a window's loads that no other row of the unrolled points makes."""
@@ -429,6 +432,11 @@ class Model:
         forms = (form for access, o in operands if o.is_window for form in access)
         moving = (form for form in forms if s.rows is not None and form.coefficient(s.rows))
         return {n for form in moving for n, _ in form.terms} & set(self.flat.reduced)
+
+
+def modelled(op: ContractOp, target: Target) -> Model:
+    """The model of a statement that has a schedule."""
+    return Model(op, flatten(op).with_sizes(estimated), target)
 
 
 def body_ops(op: ContractOp) -> float:

@@ -15,11 +15,11 @@ from xdsl.ir import SSAValue
 from tessella.dialects import rt
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
-from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
+from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.dialects.tile.nest import can_divide, depth, shared_loops
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
-from tessella.passes.tile.cost import runs
+from tessella.passes.tile.cycles import runs
 from tessella.passes.tile.estimates import bytes_in
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.parts import Divided, part_of
@@ -38,11 +38,6 @@ def busy(share: rt.Share, threads: int) -> float:
     """The share of the time that threads are busy with a loop, as some get more of it than
     others."""
     return share.extent / (threads * share.largest(threads))
-
-
-def modelled(op: ContractOp, target: Target) -> Model:
-    """The model of a statement that has a schedule."""
-    return Model(op, flatten(op).with_sizes(estimated), target)
 
 
 @dataclass(frozen=True)
@@ -162,7 +157,7 @@ def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
 
 def _time(model: Model, core: float, loop: Loop) -> float:
     """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
-    sizes = [a.size * max(1, element_of(v.type).bits // 8) for a, v in _operands(model)]
+    sizes = [a.size * element_of(v.type).size for a, v in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
     share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
     for threads in THREADS:
@@ -211,6 +206,6 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
 
 def _grain(model: Model, loop: Loop) -> int:
     """Whole tiles that are at least a cache line of the result."""
-    size = max(1, element_of(model.op.res.type).bits // 8)
+    size = element_of(model.op.res.type).size
     written = model.flat.out.lane_stride(loop.name) * loop.step * size
     return loop.step * max(1, -(-model.target.cache_line // max(1, written)))

@@ -126,5 +126,5 @@ def _shared_part(
             return ANY
     if access.offset < 0 or inside >= step:
         return ANY
-    size = max(1, element_of(value.type).bits // 8)
+    size = element_of(value.type).size
     return Part.shared(Share(period * size, shared.grain * step * size, count))

@@ -44,6 +44,10 @@ Kind = Literal["unary", "float", "predicate", "boolean", "binary", "comparison",
 """
 
 
+Law = Literal["commutative", "idempotent", "involution"]
+"""f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x"""
+
+
 @dataclass(frozen=True)
 class Onnx:
     """The operator that is the op in the versions ``first`` to ``last``."""
@@ -68,7 +72,7 @@ class Row:
     onnx: Onnx | None = None
     parameters: Mapping[str, float] = field(default_factory=dict[str, float])
     """The defaults of the properties, which are numbers."""
-    commutative: bool = False
+    law: Law | None = None
     equivalent: np.ufunc | None = None
     """The ufunc that a function of our own stands for."""
 
@@ -217,10 +221,10 @@ def _clip(x: Any, low: float, high: float) -> Any:
 
 _ROWS = (
     # numbers
-    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13)),
-    Row("neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13)),
-    Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13)),
-    Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14)),
+    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), law="idempotent"),
+    Row("neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13), law="involution"),
+    Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), law="idempotent"),
+    Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), law="idempotent"),
     Row(
         "clip", "unary", "min(max(x, low), high); the bounds may be infinite", _clip,
         parameters={"low": -math.inf, "high": math.inf},
@@ -232,9 +236,12 @@ _ROWS = (
     Row("log10", "float", "logarithm to the base 10", np.log10),
     Row("sqrt", "float", "square root", np.sqrt, Onnx("Sqrt", 1, 13)),
     Row("reciprocal", "float", "1 / x", np.reciprocal, Onnx("Reciprocal", 1, 13)),
-    Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13)),
-    Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13)),
-    Row("round", "float", "rounding to nearest, halves to even", np.rint, Onnx("Round", 11, 22)),
+    Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13), law="idempotent"),
+    Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13), law="idempotent"),
+    Row(
+        "round", "float", "rounding to nearest, halves to even", np.rint,
+        Onnx("Round", 11, 22), law="idempotent",
+    ),
     Row("sin", "float", "sine", np.sin, Onnx("Sin", 7, 22)),
     Row("cos", "float", "cosine", np.cos, Onnx("Cos", 7, 22)),
     Row("tan", "float", "tangent", np.tan, Onnx("Tan", 7, 22)),
@@ -283,21 +290,21 @@ _ROWS = (
     # to booleans
     Row("is_nan", "predicate", "test for NaN", np.isnan, Onnx("IsNaN", 9, 20)),
     Row("is_inf", "predicate", "test for an infinity", np.isinf),
-    Row("not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1)),
+    Row("not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1), law="involution"),
     # two operands
-    Row("add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), commutative=True),
+    Row("add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), law="commutative"),
     Row("sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14)),
-    Row("mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), commutative=True),
+    Row("mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), law="commutative"),
     Row(
         "div", "binary", "lhs / rhs; integers round towards zero", divide,
         Onnx("Div", 1, 14), equivalent=np.true_divide,
     ),
     Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power),
-    Row("min", "binary", "smaller of both; NaN if either is", np.minimum, commutative=True),
-    Row("max", "binary", "larger of both; NaN if either is", np.maximum, commutative=True),
+    Row("min", "binary", "smaller of both; NaN if either is", np.minimum, law="commutative"),
+    Row("max", "binary", "larger of both; NaN if either is", np.maximum, law="commutative"),
     Row("mod", "binary", "remainder with the sign of rhs", np.remainder),
     Row("fmod", "binary", "remainder with the sign of lhs", np.fmod),
-    Row("equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), commutative=True),
+    Row("equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), law="commutative"),
     Row("less", "comparison", "lhs < rhs", np.less, Onnx("Less", 1, 13)),
     Row("less_equal", "comparison", "lhs <= rhs", np.less_equal, Onnx("LessOrEqual", 12, 16)),
     Row("greater", "comparison", "lhs > rhs", np.greater, Onnx("Greater", 1, 13)),
@@ -305,9 +312,9 @@ _ROWS = (
         "greater_equal", "comparison", "lhs >= rhs", np.greater_equal,
         Onnx("GreaterOrEqual", 12, 16),
     ),
-    Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), commutative=True),
-    Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), commutative=True),
-    Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), commutative=True),
+    Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), law="commutative"),
+    Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), law="commutative"),
+    Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), law="commutative"),
 )  # fmt: skip
 
 ROWS: Mapping[str, Row] = {row.name: row for row in _ROWS}

@@ -23,7 +23,7 @@ import numpy as np
 from onnx.backend.test.loader import load_model_tests
 
 import tessella
-from tessella.driver import build
+from tessella.driver import compile_graph as module
 from tessella.support.errors import UnsupportedError
 from tests.frontends.onnx.suite import calls_of, difference, opened
 from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxruntime
@@ -57,6 +57,8 @@ class Round:
     """The name of its case for each program that was compiled."""
     count: int
     """Of cases."""
+    sizes: Sequence[str]
+    """The explanations of the sizes of inputs, of models that were compiled."""
 
 
 def write(path: Path, cases: Iterable[Case]) -> None:
@@ -115,8 +117,9 @@ def _read(path: str) -> Iterator[Case]:
     yield from (Case(**case) for case in pickle.loads(Path(path).read_bytes()))
 
 
-def _wrong(case: Case) -> str | None:
-    """Why a case failed; None where it did not, or where the model is not supported."""
+def _wrong(case: Case, use: Callable[[tessella.Model], object]) -> str | None:
+    """Why a case failed; None where it did not, or where the model is not supported. A model that
+    has run is used."""
     try:
         model = tessella.compile(case.model, dims=case.dims, threads=1)
         for feeds, expected in case.calls:
@@ -124,6 +127,7 @@ def _wrong(case: Case) -> str | None:
             for a, b in zip(found, expected, strict=True):
                 if wrong := difference(a, b, case):
                     return wrong
+        use(model)
     except UnsupportedError:
         return None
     except Exception as error:
@@ -133,19 +137,23 @@ def _wrong(case: Case) -> str | None:
 
 def main(name: str) -> None:
     """Run the cases, and print the `Round`."""
-    names, compiled, make = list[str](), list[str](), build.compile_graph
+    names, compiled, make = list[str](), list[str](), module.compile_graph
 
     def compile_graph(*args: Any) -> Any:
         compiled.append(names[-1])
         return make(*args)
 
-    build.compile_graph = compile_graph
-    wrong: dict[str, str] = {}
+    def note_sizes(model: tessella.Model) -> None:
+        if compiled[-1:] == names[-1:]:  # a program from the cache would be lowered to explain it
+            sizes.extend(model.explain().sizes)
+
+    module.compile_graph = compile_graph
+    wrong, sizes = dict[str, str](), list[str]()
     for case in COLLECTIONS[name]() if name in COLLECTIONS else _read(name):
         names.append(case.name)
-        if why := _wrong(case):
+        if why := _wrong(case, note_sizes):
             wrong[case.name] = why
-    print(json.dumps({"wrong": wrong, "compiled": compiled, "count": len(names)}))
+    print(json.dumps(vars(Round(wrong, compiled, len(names), sizes))))
 
 
 if __name__ == "__main__":

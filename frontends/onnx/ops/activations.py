@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.ir import SSAValue
-
 from tessella.dialects import nn
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.runtime.host.elementwise import ROWS, Row
 from tessella.support.errors import ShapeError
 
-Activation = Callable[[Call, SSAValue], SSAValue]
+Activation = Callable[[Value], Value]
 
 _NAMED = """
     Elu HardSigmoid LeakyRelu Relu Sigmoid Softplus Softsign Tanh ThresholdedRelu
@@ -26,19 +25,15 @@ _ROWS: Mapping[str, Row] = {
 
 
 def _named(row: Row, parameters: Mapping[str, float]) -> Activation:
-    return lambda call, x: call.emit(nn.OPS[row.name], x, **parameters)
+    return lambda x: x.op(nn.OPS[row.name], **parameters)
 
 
 def _affine(alpha: float, beta: float) -> Activation:
-    return lambda call, x: call.add(call.mul(x, call.scalar(alpha, x)), call.scalar(beta, x))
+    return lambda x: x * alpha + beta
 
 
 def _scaled_tanh(alpha: float, beta: float) -> Activation:
-    def apply(call: Call, x: SSAValue) -> SSAValue:
-        inner = call.emit(nn.TanhOp, call.mul(x, call.scalar(beta, x)))
-        return call.mul(inner, call.scalar(alpha, x))
-
-    return apply
+    return lambda x: (x * beta).op(nn.TanhOp) * alpha
 
 
 def activations(call: Call, default: Sequence[str], directions: int) -> list[Activation]:
@@ -47,7 +42,7 @@ def activations(call: Call, default: Sequence[str], directions: int) -> list[Act
     The attributes ``activation_alpha`` and ``activation_beta`` hold the parameters of those
     functions that have them, in order.
     """
-    names = call.node.attributes.get("activations") or (*default,) * directions
+    names = call.given("activations") or (*default,) * directions
     if len(names) != len(default) * directions:
         raise ShapeError(
             "activations of the wrong number",

@@ -13,7 +13,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tessella.support.errors import ShapeError
+from tessella.support.errors import ShapeError, UnsupportedError
 from tests.frontends.onnx.models import Array, model, one_node, value
 from tests.models import run_onnxruntime as runtime
 from tests.native import normal
@@ -289,3 +289,15 @@ def test_a_region_of_a_wrong_length(count: int) -> None:
     proto = one_node("Resize", feeds, opset=18, constants=["roi", "scales"], **settings)
     with pytest.raises(ShapeError, match="roi has a start and an end for each axis"):
         tessella.compile(proto).run(None, {"x": x})
+
+
+@pytest.mark.parametrize("stash_type", [1, 11])
+def test_an_attribute_that_no_converter_reads_is_refused(stash_type: int) -> None:
+    """Unless it has its default value."""
+    x = {"x": normal(2, 3), "scale": normal(3)}
+    proto = one_node("LayerNormalization", x, opset=17, stash_type=stash_type)
+    if stash_type == 1:
+        compiled(proto, x)
+        return
+    with pytest.raises(UnsupportedError, match="stash_type"):
+        compiled(proto, x)

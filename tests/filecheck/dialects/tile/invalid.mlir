@@ -416,6 +416,15 @@ tile.kernel @read_before(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // -----
 
 %x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{expected a number above 0 as parts}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] parts 0 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
 // expected-error@+1 {{a default belongs to an assignment}}
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] default 1.0 : f32 {
 ^bb0(%v: f32):

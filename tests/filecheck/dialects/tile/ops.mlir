@@ -1,7 +1,7 @@
 // RUN: TESSELLA_ROUNDTRIP
 
 // CHECK:       tile.kernel @conv(%D: tensor<1x64x56x56xf32, #nhwc>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #nhwc>) {
-// CHECK-NEXT:    %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
+// CHECK-NEXT:    %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] parts 64 schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
 // CHECK-NEXT:    ^bb0(%d: f32, %k: f32):
 // CHECK-NEXT:      %p = arith.mulf %d, %k : f32
 // CHECK-NEXT:      tile.yield %p : f32
@@ -13,7 +13,7 @@
 // CHECK-NEXT:    tile.return %O : tensor<1x64x56x56xf32, #nhwc>
 // CHECK-NEXT:  }
 tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) {
-  %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
+  %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] parts 64 schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
   ^bb0(%d: f32, %k: f32):
     %p = arith.mulf %d, %k : f32
     tile.yield %p : f32

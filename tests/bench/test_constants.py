@@ -1,0 +1,55 @@
+"""What other values of constants change, and that a row means the constant that is read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import tessella
+from bench import constants
+from bench.cases import Case, matmul
+from bench.constants import CONSTANTS, Constant, measure
+
+SOURCE = Path(tessella.__file__).parent
+
+
+@pytest.fixture
+def one_product(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The kernels are those of one product."""
+    case = Case("matmul", "33x100x64", partial(matmul, 33, 100, 64))
+    monkeypatch.setattr(constants, "GROUPS", {"matmul": lambda: iter([case])})
+    monkeypatch.setattr(constants, "NETWORKS", ())
+    constants.forget()
+    yield
+    constants.forget()
+
+
+@pytest.mark.usefixtures("one_product")
+@pytest.mark.parametrize("of_programs", [False, True])
+def test_a_worse_value_costs_more_and_an_equal_one_changes_nothing(of_programs: bool) -> None:
+    space = CONSTANTS["tile.space.VECTORS"]
+    row = Constant(space.module, space.name, ((1,), space.value), of_programs)
+    worse, equal = measure(row, "avx512")
+    assert worse.changed == worse.of == equal.of
+    assert worse.most >= worse.mean > 1
+    assert (equal.changed, equal.mean, equal.most) == (0, 1, 1)
+
+
+def imported() -> set[tuple[str, str]]:
+    """What modules of the source import from others, by module and name."""
+    files = (file for folder in ("passes", "lowering") for file in (SOURCE / folder).rglob("*.py"))
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
+    imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+    return {(node.module or "", alias.name) for node in imports for alias in node.names}
+
+
+def test_each_constant_is_read_in_its_module_alone() -> None:
+    """Another module that imports it would keep the old value."""
+    found = imported()
+    for row in CONSTANTS.values():
+        assert row.value not in row.others
+        assert (row.module, row.name) not in found
