@@ -4,6 +4,7 @@ from xdsl.ir import Dialect
 
 from tessella.dialects.tile.access import Access, Linear, access, stays_inside
 from tessella.dialects.tile.attributes import (
+    PACKED,
     AccessAttr,
     At,
     AtAttr,
@@ -27,7 +28,6 @@ from tessella.dialects.tile.bodies import (
 )
 from tessella.dialects.tile.functions import (
     CONSTANT,
-    PACKED,
     CallOp,
     KernelOp,
     ReturnOp,

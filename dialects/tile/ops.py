@@ -63,6 +63,7 @@ from tessella.dialects.tile.attributes import (
     WhereAttr,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.check_schedule import check_schedule
 from tessella.support.sizes import Size, UndecidedSizeError, bounds_of
 
 
@@ -174,8 +175,14 @@ class ContractOp(IRDLOperation):
         )
 
     @property
-    def index_list(self) -> tuple[Index, ...]:
+    def loop_list(self) -> tuple[Index, ...]:
+        """The indices that loops run over and schedules name: merged ones, not their digits."""
         return self.indices.data
+
+    @property
+    def index_list(self) -> tuple[Index, ...]:
+        """The indices that accesses name: of merged ones the digits."""
+        return tuple(part for index in self.indices.data for part in index.parts)
 
     @property
     def ranges(self) -> dict[str, Size]:
@@ -277,6 +284,9 @@ class ContractOp(IRDLOperation):
         self._verify_where()
         self._verify_bodies()
         self._verify_default()
+        if self.schedule is not None:
+            shared = [at.name for at in self.at_list]
+            check_schedule(self.schedule.data, self.loop_list, shared)
 
     def _verify_elements(self) -> None:
         for value in self.tensors:
@@ -288,7 +298,8 @@ class ContractOp(IRDLOperation):
 
     def _verify_accesses(self) -> None:
         known = {index.name: index for index in self.index_list}
-        if len(known) != len(self.index_list):
+        names = [*known, *(index.name for index in self.loop_list if index.digits)]
+        if len({*names}) != len(self.index_list) + sum(bool(i.digits) for i in self.loop_list):
             raise VerifyException("tile.contract: an index is declared twice")
         values = (*self.inputs, *self.post_inputs, self.res)
         if len(self.accesses) != len(values):

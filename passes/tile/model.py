@@ -27,7 +27,7 @@ from tessella.dialects.tile import (
     YieldOp,
     fused_products,
 )
-from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
@@ -436,7 +436,7 @@ class Model:
 
 def modelled(op: ContractOp, target: Target) -> Model:
     """The model of a statement that has a schedule."""
-    return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
+    return Model(op, flatten(op).with_sizes(estimated), target)
 
 
 def body_ops(op: ContractOp) -> float:

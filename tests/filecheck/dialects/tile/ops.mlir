@@ -79,6 +79,17 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 
 // -----
 
+// Merged indices: loops run over these, accesses name their digits. Merged ones are merged as a whole.
+
+// CHECK:       %0 = tile.contract + [c: 4, y_x(y: 7, x: 9) | i_j_k(i: 2, j: 3, k: 5)] (%x[c, y, x, i, j, k]) -> [c, y, x] {
+%x = "test.op"() : () -> tensor<4x7x9x2x3x5xf32>
+%0 = tile.contract + [c: 4, y_x(y: 7, x: 9) | i_j_k(i: 2, j_k(j: 3, k: 5))] (%x[c, y, x, i, j, k]) -> [c, y, x] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<4x7x9xf32>
+
+// -----
+
 // The parts of a schedule. What is as it is without being written is not written.
 
 // CHECK:       "test.op"() {a = #tile.schedule<[] reduce []>} : () -> ()
