@@ -29,7 +29,8 @@ from tessella.dialects.tile import (
     ScheduleAttr,
 )
 from tessella.dialects.tile.check_nest import is_valid
-from tessella.dialects.tile.flat import flatten, layout_of, simplify
+from tessella.dialects.tile.flat import layout_of
+from tessella.dialects.tile.merge import merge_indices, with_layouts
 from tessella.dialects.tile.windows import infer_windows
 from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
@@ -37,6 +38,7 @@ from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.search import all_choices
+from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_schedule import TileSchedulePass, set_schedule
 
@@ -119,7 +121,9 @@ def compile_candidate(problem: Problem, candidate: Candidate) -> Compiled:
     if candidate.nest is not None:
         _set_nest(kernel, candidate.nest)
     if candidate.choice is not None:
-        set_schedule(statement, candidate.choice, problem.options.arch)
+        merge_indices(statement)
+        chosen = candidate.choice
+        set_schedule(statement, chosen.schedule, chosen.layouts, problem.options.arch)
     before = set(_kernels(module))
     ctx = stage_context()
     schedule, layouts, after = "", tuple[Layout, ...](), before
@@ -155,15 +159,15 @@ def try_candidate(problem: Problem, candidate: Candidate) -> Compiled | Rejected
 
 
 def _passes(options: Options) -> tuple[list[ModulePass], list[ModulePass]]:
-    """The passes up to the first schedule, and from there on. Threads divide nothing: a kernel is
-    one function then, which one thread runs."""
+    """The passes up to the merging of indices for the first schedules, and from there on. Threads
+    divide nothing: a kernel is one function then, which one thread runs."""
     passes = [
         step
         for _, steps in pipeline(options)
         for step in steps
         if not isinstance(step, TileParallelizePass)
     ]
-    first = next(i for i, step in enumerate(passes) if isinstance(step, TileSchedulePass))
+    first = next(i for i, step in enumerate(passes) if isinstance(step, TileMergeIndicesPass))
     return passes[:first], passes[first:]
 
 
@@ -233,8 +237,9 @@ def _set_nest(kernel: KernelOp, nest: Nest) -> None:
 def choices(problem: Problem, limit: int) -> list[Choice]:
     """Up to ``limit`` candidates, the same ones each time: known tiles, then half of those of the
     model's own list, then variations of them."""
-    kernel = _kernels(_module(problem.text))[problem.kernel]
+    kernel = _kernels(_module(problem.text).clone())[problem.kernel]
     statement = kernel.statements[problem.statement]
+    merge_indices(statement)
     listed = list(all_choices(statement, kernel, targets.resolve(problem.options.target)))
     known = list(_known(statement, listed))
     varied = [new for choice in (*known, *listed) for new in _variations(statement, choice)]
@@ -292,7 +297,7 @@ def _reductions(s: Schedule) -> list[tuple[str, ...]]:
 def _blocks(op: ContractOp, choice: Choice) -> Iterator[tuple[tuple[str, int], ...]]:
     """One free index in blocks, of 2 and of 8 steps."""
     s = choice.schedule
-    flat = simplify(flatten(op, choice.layouts))
+    flat = with_layouts(op, choice.layouts)
     for name in s.order:
         if name == s.vector or name in flat.pinned:
             continue
@@ -301,4 +306,4 @@ def _blocks(op: ContractOp, choice: Choice) -> Iterator[tuple[tuple[str, int], .
 
 
 def _ranges(op: ContractOp, choice: Choice) -> Mapping[str, int]:
-    return simplify(flatten(op, choice.layouts)).ranges
+    return with_layouts(op, choice.layouts).ranges

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from tessella.support.errors import InternalError
 
-X86_64, AARCH64 = 62, 183
 """Machines."""
 
 _HEADER = struct.Struct("<6s12xH20xQ10xHHH")

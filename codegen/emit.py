@@ -44,13 +44,15 @@ def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dic
     Raises InvalidModelError for an op that the tables do not know.
     """
     texts: dict[str, str] = {}
+    divided = rt.divided(module.body.block)
+    numbers = {op: i for i, op in enumerate(rt.timed(module.body.block))}
     for op in module.ops:
         if isinstance(op, rt.KernelOp | rt.SegmentOp) and op.sym_name.data not in without:
             name = op.sym_name.data
             if isinstance(op, rt.KernelOp):
                 texts[name] = emit_kernel(op, target)
             else:
-                texts |= emit_segment(op, target, _symbols(op))
+                texts |= emit_segment(op, target, _symbols(op), divided, numbers)
     return texts
 
 

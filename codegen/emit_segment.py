@@ -57,15 +57,19 @@ together:
 
 
 def emit_segment(
-    segment: rt.SegmentOp, target: Target, symbols: Sequence[str] = ()
+    segment: rt.SegmentOp,
+    target: Target,
+    symbols: Sequence[str],
+    divided: frozenset[str],
+    numbers: Mapping[Operation, int],
 ) -> dict[str, str]:
     """The LLVM modules of one segment, which call kernels and segments of other modules: as it
-    runs, and as it runs when it is profiled."""
-    name, block = segment.sym_name.data, segment.parent_block()
-    divided = frozenset[str]() if block is None else rt.divided(block)
-    numbers = {} if block is None else {op: i for i, op in enumerate(rt.timed(block))}
+    runs, and as it runs when it is profiled. Threads run the functions together that are
+    ``divided``; the operations that a profile counts have ``numbers``."""
     return {
-        name + version: _Segment(segment, target, symbols, version, divided, numbers).text()
+        segment.sym_name.data + version: _Segment(
+            segment, target, symbols, version, divided, numbers
+        ).text()
         for version in ("", PROFILED)
     }
 

@@ -8,16 +8,27 @@ from typing import NamedTuple
 
 from tessella.codegen import elf
 from tessella.codegen.elf import Object, Section, Symbol
-from tessella.codegen.relocations import MACHINES, patched
 from tessella.codegen.symbols import PLACEHOLDER
 from tessella.runtime.image import SYSTEM, Function, Image
 from tessella.support.errors import InternalError
+from tessella.targets.family import Family
+from tessella.targets.table import FAMILIES
 
 LINE = 64
 """Sections begin at such multiples: loops lie the same within cache lines, whatever is before them
 in the image."""
 
 _ADDRESS, _PAGE = 8, 4096
+_FAMILIES = {family.elf: family for family in FAMILIES.values()}
+"""The families by the machine of their objects."""
+
+
+def patched(family: Family, kind: int, word: int, at: int, target: int) -> int:
+    """The new 32 bits of a place. Raises InternalError for a kind that no image can have."""
+    patch = family.patches.get(kind)
+    if patch is None:
+        raise InternalError(f"code that is linked into an image has a relocation of kind {kind}")
+    return patch(word, at, target)
 
 
 class _Placed(NamedTuple):
@@ -82,13 +93,13 @@ class _Linker:
 
     def relocate(self, placed: _Placed) -> None:
         """Fill in the distances in an object's sections."""
-        machine = MACHINES[placed.object.machine]
+        family = _FAMILIES[placed.object.machine]
         for number, place in placed.places.items():
             for offset, kind, symbol, addend in placed.object.relocations.get(number, ()):
                 at = place + offset
                 target = self._target(placed, placed.object.symbols[symbol]) + addend
                 (word,) = struct.unpack_from("<I", self.code, at)
-                struct.pack_into("<I", self.code, at, patched(machine, kind, word, at, target))
+                struct.pack_into("<I", self.code, at, patched(family, kind, word, at, target))
 
     def _put(self, section: Section) -> int:
         if section.is_writable or section.alignment > _PAGE:
@@ -113,7 +124,7 @@ class _Linker:
                 expected=f"another object's function, or one of {', '.join(SYSTEM)}",
             )
         if name not in self._jumps:
-            code = MACHINES[machine].jump
+            code = _FAMILIES[machine].indirect_jump
             self._jumps[name] = self._add(code + bytes(_ADDRESS), _ADDRESS)
             self.imports[name] = self._jumps[name] + len(code)
         return self._jumps[name]

@@ -87,7 +87,6 @@ def scalar(element: str) -> LLType:
 
 
 I1 = scalar("i1")
-I8 = scalar("i8")
 I64 = scalar("i64")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tessella.codegen.lltypes import Value, vector
 from tessella.codegen.writer import Writer
+from tessella.targets.table import family_of
 
 MINMAX = {
     "maximumf": "maximum",
@@ -37,7 +38,7 @@ def minmax(w: Writer, kind: str, a: Value, b: Value, flags: str = "") -> Value:
 
 def reduce_minmax(w: Writer, kind: str, value: Value, flags: str = "") -> Value:
     """The minimum or maximum of all lanes: by halves, for x86, where LLVM would write a chain."""
-    if w.target.arch == "arm":
+    if family_of(w.target).reduces_minmax:
         name = f"llvm.vector.reduce.{_REDUCTIONS[kind]}.{value.type.mangled}"
         return w.call(value.type.scalar, name, value)
     while value.type.lanes > 1 and value.type.lanes % 2 == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessella.targets import Target
+from tessella.targets.table import family_of
 
 
 def module_text(target: Target, functions: Sequence[str]) -> str:
@@ -12,7 +13,7 @@ def module_text(target: Target, functions: Sequence[str]) -> str:
     inlined too, and `#2` never and cold."""
     return "\n".join(
         [
-            f'target datalayout = "{target.data_layout}"',
+            f'target datalayout = "{family_of(target).data_layout}"',
             f'target triple = "{target.triple}"',
             *functions,
             f"attributes #0 = {{ {_attributes(target)} }}",

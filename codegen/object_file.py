@@ -9,13 +9,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tessella.codegen.elf import AARCH64, X86_64
 from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.image import Image
-
-_MACHINES = {"x86": X86_64, "arm": AARCH64}
-_ALIGNMENTS = {"x86": ALIGNMENT, "arm": 4096}
-"""Of code. That for AArch64 counts distances in pages."""
+from tessella.targets.family import Family, Jump
 
 _PROGBITS, _SYMBOLS, _STRINGS, _RELOCATIONS = 1, 2, 3, 4
 _LOADED, _CODE = 2, 2 | 4
@@ -25,20 +21,6 @@ _TEXT, _WEIGHTS, _SYMTAB, _STRTAB = 1, 2, 4, 5
 """Numbers of sections."""
 
 
-class _Jump(NamedTuple):
-    """Code that goes on in a function, with a relocation: ``jmp rel32`` and PLT32, ``b`` and
-    JUMP26."""
-
-    code: bytes
-    at: int
-    kind: int
-    addend: int
-
-
-_JUMPS = {
-    "x86": _Jump(bytes.fromhex("e900000000"), 1, 4, -4),
-    "arm": _Jump(bytes.fromhex("00000014"), 0, 282, 0),
-}
 _BEFORE = 8
 """An address in an image follows code of so many bytes that goes on there."""
 
@@ -55,13 +37,13 @@ class _Section(NamedTuple):
 
 
 def object_file(
-    arch: str, image: Image, functions: Mapping[str, str], tables: Mapping[str, bytes]
+    family: Family, image: Image, functions: Mapping[str, str], tables: Mapping[str, bytes]
 ) -> bytes:
     """The object. ``functions`` are the symbols of functions by their names in the image;
     ``tables`` are constants by their symbols."""
     code, names = bytearray(image.code), list(image.imports)
     relocations = b"".join(
-        _jump(arch, code, image.imports[name], 1 + len(tables) + len(functions) + i)
+        _jump(family.jump, code, image.imports[name], 1 + len(tables) + len(functions) + i)
         for i, name in enumerate(names)
     )
     texts = ["", *tables, *functions.values(), *names]
@@ -81,19 +63,19 @@ def object_file(
     ]
     sections = [
         _Section("", 0, 0, b"", 0),
-        _Section(".text", _PROGBITS, _CODE, bytes(code), _ALIGNMENTS[arch]),
+        _Section(".text", _PROGBITS, _CODE, bytes(code), family.code_alignment),
         _Section(".rodata", _PROGBITS, _LOADED, bytes(constants), ALIGNMENT),
         _Section(".rela.text", _RELOCATIONS, 0, relocations, 8, _SYMTAB, _TEXT, 24),
         _Section(".symtab", _SYMBOLS, 0, bytes(24) + b"".join(entries), 8, _STRTAB, 1, 24),
         _Section(".strtab", _STRINGS, 0, _strings(texts), 1),
         _Section(".note.GNU-stack", _PROGBITS, 0, b"", 1),
     ]
-    return _file(_MACHINES[arch], sections)
+    return _file(family.elf, sections)
 
 
-def _jump(arch: str, code: bytearray, slot: int, symbol: int) -> bytes:
+def _jump(jump: Jump, code: bytearray, slot: int, symbol: int) -> bytes:
     """Write a jump in place of one through an address. Returns its relocation."""
-    jump, start = _JUMPS[arch], slot - _BEFORE
+    start = slot - _BEFORE
     code[start : start + len(jump.code)] = jump.code
     return struct.pack("<QIIq", start + jump.at, jump.kind, symbol, jump.addend)
 

@@ -39,6 +39,7 @@ from tessella.codegen.poolir.runs import ELASTIC, ENTRY, TURNS
 from tessella.codegen.poolir.shares import MEMORY, SHARES, WAITING
 from tessella.runtime import pool
 from tessella.targets import Target
+from tessella.targets.table import family_of
 
 LOOKS = 64
 """How often a thread looks before it asks for the time."""
@@ -68,9 +69,6 @@ caller is away for a moment only."""
 NAME = "tessella.pool"
 """The module among those that a program is linked from."""
 
-_PAUSE = {"x86": "@llvm.x86.sse2.pause()", "arm": "@llvm.aarch64.isb(i32 15)"}
-_FUTEX = {"x86": 202, "arm": 98}
-"""The number of the system call."""
 _CONSTANTS: Mapping[str, object] = {
     "looks": LOOKS,
     "between": BETWEEN_RUNS,
@@ -120,10 +118,11 @@ def pool_object(target: Target) -> bytes:
 
 def emit_pool(target: Target) -> str:
     """The LLVM module."""
+    family = family_of(target)
     values: dict[str, object] = {
         **_CONSTANTS,
-        "pause": _PAUSE[target.arch],
-        "futex": _FUTEX[target.arch],
+        "pause": family.pause,
+        "futex": family.futex,
         **_offsets("team", 0, pool.TABLE),
         **_offsets("record", 0, pool.RECORD),
         **_offsets("elastic", pool.ELASTIC_AT, pool.ELASTIC),

@@ -34,7 +34,7 @@ def probe_texts(target: Target) -> dict[str, str]:
 
 def block_bytes(target: Target) -> int:
     """Bytes that a turn of a loop over memory moves."""
-    return BLOCK * _vector_bytes(target)
+    return BLOCK * target.vector_bytes
 
 
 def accumulators(target: Target) -> int:
@@ -44,15 +44,11 @@ def accumulators(target: Target) -> int:
 
 def result_bytes(target: Target) -> int:
     """Bytes that a probe of arithmetic writes at the most."""
-    return target.vector_registers * _vector_bytes(target)
+    return target.vector_registers * target.vector_bytes
 
 
 def _vector(target: Target) -> LLType:
     return vector("f32", target.lanes(32))
-
-
-def _vector_bytes(target: Target) -> int:
-    return target.vector_bits // 8
 
 
 def _function(target: Target, name: str, body: Sequence[str], w: Writer) -> str:
@@ -141,22 +137,22 @@ def _end_of_loop(
 
 
 def _read(w: Writer, type: LLType, source: str, _: str) -> None:
-    w.push(type, f"load volatile {type.text}, ptr {source}, align {type.bits // 8}")
+    w.push(type, f"load volatile {type.text}, ptr {source}, align {type.memory_bytes}")
 
 
 def _write(w: Writer, type: LLType, _: str, target: str) -> None:
-    w.line(f"store volatile {type.text} zeroinitializer, ptr {target}, align {type.bits // 8}")
+    w.line(f"store volatile {type.text} zeroinitializer, ptr {target}, align {type.memory_bytes}")
 
 
 def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
-    align = f"align {type.bits // 8}"
+    align = f"align {type.memory_bytes}"
     value = w.push(type, f"load volatile {type.text}, ptr {source}, {align}")
     w.line(f"store volatile {value.typed}, ptr {target}, {align}")
 
 
 def _add(w: Writer, type: LLType, source: str, target: str) -> None:
     """The sum of two buffers, the second after the first."""
-    align = f"align {type.bits // 8}"
+    align = f"align {type.memory_bytes}"
     other = w.gep(source, "i8", Value(I64, "%bytes"))
     first, second = (
         w.push(type, f"load volatile {type.text}, ptr {address}, {align}")
@@ -184,7 +180,7 @@ def _memory(target: Target, name: str) -> str:
     w.start("block")
     w.line("%at = phi i64 [ 0, %pass ], [ %following, %block ]")
     for i in range(BLOCK):
-        index = w.binary("add", Value(I64, "%at"), constant(I64, i * _vector_bytes(target)))
+        index = w.binary("add", Value(I64, "%at"), constant(I64, i * target.vector_bytes))
         _MEMORY[name](w, _vector(target), w.gep("%from", "i8", index), w.gep("%to", "i8", index))
     _end_of_loop(w, "block", "at", "following", block_bytes(target), "bytes", "passed")
     _end_of_loop(w, "pass", "count", "counted", 1, "repeats", "done")

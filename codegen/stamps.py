@@ -7,6 +7,7 @@ from string import Template
 from tessella.runtime import events
 from tessella.runtime.pool import CONTEXT
 from tessella.targets import Target
+from tessella.targets.table import family_of
 
 WRITE_END = "  call void @stamp.end(ptr %context)"
 
@@ -15,12 +16,6 @@ def write(number: int) -> str:
     """The call that stamps the beginning of what has this number."""
     return f"call void @stamp(ptr %context, i64 {number})"
 
-
-_COUNTERS = {
-    "x86": "@llvm.readcyclecounter()",
-    "arm": '@llvm.read_volatile_register.i64(metadata !{!"cntvct_el0"})',
-}
-"""The processor's: ``rdtsc`` on x86, on AArch64 a register that users may read."""
 
 _STAMPS = """\
 define internal i64 @clock(ptr %context) #0 {
@@ -88,7 +83,7 @@ def stamps(target: Target) -> str:
     slots = {name: 8 * slot for slot, name in enumerate(CONTEXT)}
     return Template(_STAMPS).substitute(
         slots,
-        counter=_COUNTERS[target.arch],
+        counter=family_of(target).counter,
         end=events.END,
         at_clock=events.CLOCK,
         after=events.AFTER,

@@ -48,7 +48,6 @@ def _attribute(element: Element) -> Attribute:
 
 _ATTRIBUTES = {name: _attribute(element) for name, element in ELEMENTS.items()}
 _BY_ATTRIBUTE = {attribute: ELEMENTS[name] for name, attribute in _ATTRIBUTES.items()}
-_DTYPES = {attribute: DTYPES[name] for name, attribute in _ATTRIBUTES.items()}
 
 
 def attribute_of(name: str) -> Attribute:

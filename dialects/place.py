@@ -42,8 +42,9 @@ from tessella.dialects.layout import (
 )
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
+from tessella.targets.table import FAMILIES
 
-DEVICES = ("host", "x86", "arm", "opencl", "cuda", "any")
+DEVICES = ("host", *FAMILIES, "opencl", "cuda", "any")
 PRECISIONS = (*ELEMENTS, "any")
 
 

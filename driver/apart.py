@@ -32,7 +32,7 @@ from tessella.support.logs import info
 from tessella.support.sizes import Size
 
 if TYPE_CHECKING:
-    from tessella.driver.executable import Key
+    from tessella.driver.key import Key
 
 Array = npt.NDArray[Any]
 

@@ -30,7 +30,7 @@ from tessella.dialects.sizes import symbols_in
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
-from tessella.driver.options import Options, check_machine
+from tessella.driver.options import Options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import PassObserver, PassRunner, check
@@ -144,17 +144,6 @@ class Built:
 
     program: Program
     lowered: StagedProgram
-
-
-def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) -> Built:
-    """The program of a graph on this machine. The graph's weights are used up."""
-    check_machine(options)
-    if options.pick == "measure" and graph.stage == "nn":
-        from tessella.driver.tune import tune  # which compiles, too
-
-        copy = Graph(graph.module.clone(), graph.weights.copy())
-        tune(copy, options, options.budget, progress)
-    return build(graph, options, progress)
 
 
 def build(

@@ -156,7 +156,7 @@ def measure(
     cannot run.
     """
     probes = Probes(target)
-    vector = target.vector_bits // 8
+    vector = target.vector_bytes
     report("clock")
     probes.flops().rate(budget)  # clocks change to that of vector work within this time
     hertz = probes.integer_chain().rate(budget)

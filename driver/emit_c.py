@@ -20,6 +20,7 @@ from tessella.runtime.signature import ValueInfo
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import OptionError
 from tessella.support.names import identifiers
+from tessella.targets.family import Family
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +71,7 @@ def emit_c(
     outputs: Sequence[ValueInfo],
     shapes: Sequence[Sequence[int]],
     *,
-    arch: str,
+    family: Family,
     target: str,
     versions: str,
     weights: str = "object",
@@ -92,7 +93,7 @@ def emit_c(
     }
     symbols = {step.name: f"{name}_{step.name}" for step in steps}
     table = {} if apart else {f"{name}_weights": bytes(writer.weights)}
-    made = object_file(arch, program.code.image, symbols, table)
+    made = object_file(family, program.code.image, symbols, table)
     return CProgram(header(name, values), made, bytes(writer.weights) if apart else None)
 
 

@@ -6,22 +6,20 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy.typing as npt
 
-from tessella.driver.by_value import Sizes, Value
-from tessella.driver.subprograms import RunningRest
+from tessella.driver.key import Key
+from tessella.driver.subprograms import RunningRest, S
 from tessella.runtime.artifact import CompiledSubprogram
-from tessella.runtime.model import Out, Shapes
+from tessella.runtime.model import Out
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Rest
-from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import UnknownValueError
 
 if TYPE_CHECKING:
     from tessella.driver.build import StagedProgram
-    from tessella.driver.model import Model
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
 
@@ -30,28 +28,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-class Key(NamedTuple):
-    """What a program is made for."""
-
-    made: Shapes
-    """The shapes of inputs; elements that are sizes come after them."""
-    values: tuple[Value, ...] = ()
-    """Of the inputs whose values shapes depend on. The program does not take these inputs."""
-    sizes: tuple[Sizes, ...] = ()
-    """Of inputs whose elements are sizes that are open."""
-
-    def shapes(self, inputs: Sequence[ValueInfo]) -> Shapes:
-        """Those of the inputs, without elements."""
-        return shapes_in(inputs, self.made)
-
-    @property
-    def known(self) -> Mapping[str, Array]:
-        """The values by name."""
-        return {value.name: value.array for value in (*self.values, *self.sizes)}
-
-
 @dataclass
-class Executable:
+class Executable(Generic[S]):
     """A program, and what it is made for."""
 
     key: Key
@@ -62,7 +40,7 @@ class Executable:
     """Makes the stages again."""
     known: StagedProgram | None = None
     """The stages, if they are kept."""
-    rest: RunningRest[Model] | None = None
+    rest: RunningRest[S] | None = None
     """What follows, if the program is cut."""
     passed: frozenset[int] = frozenset()
     """The inputs that the program does not take as they are no tensors."""
@@ -115,13 +93,7 @@ class Executable:
             gc.collect()  # they are one large cycle
 
 
-def shapes_in(inputs: Sequence[ValueInfo], made: Shapes) -> Shapes:
-    """The shapes of the inputs, of which some have their elements after them."""
-    pairs = zip(inputs, made, strict=True)
-    return tuple(sizes[: len(info.shape)] for info, sizes in pairs)
-
-
-def compile_ahead(rest: RunningRest[Model]) -> Sequence[str]:
+def compile_ahead(rest: RunningRest[S]) -> Sequence[str]:
     """Compile what can be before a call; what cannot, and why."""
     missing: list[str] = []
     for where, subprogram in rest.subprograms():
@@ -136,13 +108,13 @@ def compile_ahead(rest: RunningRest[Model]) -> Sequence[str]:
     return missing
 
 
-def with_subprograms(explanation: Explanation, rest: RunningRest[Model]) -> Explanation:
+def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanation:
     """That of a program, with those of its subprograms that were compiled last."""
     others = [(where, each.explain()) for where, each in rest.models()]
     return replace(explanation, subprograms=others) if others else explanation
 
 
-def compiled_rest(rest: RunningRest[Model], *, explained: bool = False) -> Rest[CompiledSubprogram]:
+def compiled_rest(rest: RunningRest[S], *, explained: bool = False) -> Rest[CompiledSubprogram]:
     """What is compiled of subprograms, as it is stored."""
     return rest.program.rest.over(
         lambda each: CompiledSubprogram(

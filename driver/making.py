@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from tessella import targets
-from tessella.driver import kept_source, program_cache, ship
+from tessella.driver import kept_source, program_cache
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, total
-from tessella.driver.executable import Executable, Key
+from tessella.driver.executable import Executable
 from tessella.driver.kept_source import KeptSource
+from tessella.driver.key import Key
 from tessella.driver.options import Options, check_machine
+from tessella.driver.stored import compiled
 from tessella.driver.subprograms import (
     RunningRest,
+    S,
     Sources,
     interfaces,
     sources,
@@ -36,7 +39,6 @@ from tessella.support.sizes import UndecidedSizeError, symbols_of
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source
     from tessella.driver.build import StagedProgram
-    from tessella.driver.model import Model
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
 
@@ -48,7 +50,7 @@ NODES = 12
 WAITING = "other process"
 """The timing of what is around a compilation in another process: its start, and transfers."""
 
-Part = Callable[[Options, "Source", Interface], "Model"]
+Part = Callable[[Options, "Source", Interface], S]
 """Makes a model of a subprogram, whose source this is."""
 
 REFUSED = UndecidedSizeError, UnsupportedError
@@ -57,7 +59,7 @@ handler raises, no lack of memory, and no bug."""
 
 
 @dataclass(frozen=True)
-class Making:
+class Making(Generic[S]):
     """The making of one program."""
 
     source: Source
@@ -65,19 +67,19 @@ class Making:
     outputs: Sequence[ValueInfo]
     key: Key
     options: Options
-    part: Part
+    part: Part[S]
     forgets: bool
     """Whether the stages may be forgotten, as the source makes them again."""
     in_call: bool = False
     """Whether other calls may be going on: a large program is compiled in another process."""
 
-    def run(self, progress: Progress) -> Executable:
+    def run(self, progress: Progress) -> Executable[S]:
         """The program. Raises one of REFUSED for one that cannot be compiled with symbols."""
         check_machine(self.options)
         with deadline.within(self.options.timeout):
             return self._run(progress)
 
-    def _run(self, progress: Progress) -> Executable:
+    def _run(self, progress: Progress) -> Executable[S]:
         if not self._symbols:
             return self._fetched() or self._apart(progress) or self._compiled(progress)
         kept = self._kept()
@@ -117,13 +119,13 @@ class Making:
         lowered.weights.keep(set())
         return lowered
 
-    def _fetched(self) -> Executable | None:
+    def _fetched(self) -> Executable[S] | None:
         timings = Timings()
         with memory_to_compile(), timings.of("fetch"):
             found = program_cache.fetch(self._kept(), self._is_made)
         return self._loaded(found, timings)
 
-    def _apart(self, progress: Progress) -> Executable | None:
+    def _apart(self, progress: Progress) -> Executable[S] | None:
         """The program, compiled by another process; None where this one is to compile it."""
         source = self.source
         if not (isinstance(source, KeptSource) and self._is_in_the_way(source.nodes)):
@@ -151,7 +153,7 @@ class Making:
 
     def _loaded(
         self, found: tuple[Program, Rest[Interface] | None] | None, timings: Timings
-    ) -> Executable | None:
+    ) -> Executable[S] | None:
         if found is None:
             return None
         program, after = found
@@ -168,8 +170,8 @@ class Making:
         signature = found.inputs, found.outputs
         return signature == (tuple(self.inputs), tuple(self.outputs)) and made == [wanted]
 
-    def _compiled(self, progress: Progress) -> Executable:
-        from tessella.driver.build import compile_graph
+    def _compiled(self, progress: Progress) -> Executable[S]:
+        from tessella.driver.compile_graph import compile_graph
 
         timings = Timings()
         with memory_to_compile():
@@ -199,7 +201,7 @@ class Making:
         # with pick="measure", the key depends on what was measured only now
         program_cache.store(self._kept(), self.inputs, self.outputs, made)
 
-    def _rest(self, after: Rest[Interface] | None, sources: Sources) -> RunningRest[Model] | None:
+    def _rest(self, after: Rest[Interface] | None, sources: Sources) -> RunningRest[S] | None:
         source = self.source.fingerprint
         name = None if source is None else repr((source, self._made_for))
         return subprograms_of(after, sources, self.options, self.part, name)
@@ -209,9 +211,9 @@ def subprograms_of(
     rest: Rest[Interface] | None,
     sources: Sources,
     options: Options,
-    part: Part,
+    part: Part[S],
     program: str | None = None,
-) -> RunningRest[Model] | None:
+) -> RunningRest[S] | None:
     """What follows the first subprogram of a program, as models. ``program`` identifies it, if that
     is to be kept."""
     if rest is None:
@@ -236,4 +238,4 @@ def stored(
     values = {value.index: value.data for value in key.values}
     sizes = {each.index: each.elements for each in key.sizes}
     known = explanation, work, rest, sizes
-    return ship.compiled(key.shapes(inputs), values, program, options, *known)
+    return compiled(key.shapes(inputs), values, program, options, *known)

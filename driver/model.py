@@ -14,21 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
-from tessella.driver import ship
 from tessella.driver.by_value import ByValue, Sizes
 from tessella.driver.compiling import Progress, quiet, total
 from tessella.driver.executable import (
     Executable,
-    Key,
     compile_ahead,
     compiled_rest,
-    shapes_in,
 )
 from tessella.driver.in_calls import CompilesInCalls
+from tessella.driver.key import Key, shapes_in
 from tessella.driver.making import REFUSED, Making, stored
 from tessella.driver.open_sizes import MAX_VERSIONS, OF_MODELS, Openness, OpenSizes
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable
+from tessella.driver.stored import parts
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspaces
@@ -104,10 +103,10 @@ class Model(runnable.Model, Compiled):
         self._by_value = ByValue(self.inputs, tuple(sizes))
         self._open = OpenSizes(self.inputs, openness, source.symbols, starts, sizes)
         self._most = most
-        self._programs: ProgramTable[Executable] = ProgramTable(most)
+        self._programs: ProgramTable[Executable[Model]] = ProgramTable(most)
         self._in_calls = in_calls or CompilesInCalls(expected=1)
         self._expect_versions()
-        self._only: Executable | None = None
+        self._only: Executable[Model] | None = None
         """The one program that a model has whose sizes and values are known."""
         self._lock = fork.Lock()
         """Of what is known of values and of sizes."""
@@ -227,11 +226,11 @@ class Model(runnable.Model, Compiled):
         Raises ShapeError if there is no program yet: `prepare` makes one.
         """
         self._latest()
-        loaded.write(path, ship.parts(self.compiled(explained=True)))
+        loaded.write(path, parts(self.compiled(explained=True)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._latest()
-        data = b"".join(ship.parts(self.compiled()))
+        data = b"".join(parts(self.compiled()))
         return loaded.from_bytes, (data, self.threads)
 
     def compiled(self, *, explained: bool = False) -> CompiledModel:
@@ -240,7 +239,7 @@ class Model(runnable.Model, Compiled):
         made = [self._with_rest(each, explained) for each in self._programs.made()]
         return CompiledModel(self.inputs, self.outputs, made)
 
-    def _with_rest(self, made: Executable, explained: bool) -> Stored:
+    def _with_rest(self, made: Executable[Model], explained: bool) -> Stored:
         rest = None if made.rest is None else compiled_rest(made.rest, explained=explained)
         known = (made.full_explanation, made.work) if explained else (None, None)
         return stored(self.inputs, made.key, made.program, self._options, *known, rest)
@@ -264,7 +263,7 @@ class Model(runnable.Model, Compiled):
         name, and the steps after them (docs/debugging.md)."""
         return dict(self._latest().timings)
 
-    def _latest(self) -> Executable:
+    def _latest(self) -> Executable[Model]:
         latest = self._programs.latest()
         if latest is None:
             raise ShapeError(
@@ -299,7 +298,7 @@ class Model(runnable.Model, Compiled):
         results = executable.run(arrays, self.threads)
         return self._followed(executable.rest.program, arrays, results)
 
-    def _serving(self, shapes: Shapes, arrays: Sequence[Array]) -> Executable:
+    def _serving(self, shapes: Shapes, arrays: Sequence[Array]) -> Executable[Model]:
         """The program for a call."""
         found = self._only
         if found is None and (key := self._open.keys.get(shapes)) is not None:
@@ -313,7 +312,7 @@ class Model(runnable.Model, Compiled):
         *,
         in_call: bool = False,
         is_own: bool = False,
-    ) -> Executable:
+    ) -> Executable[Model]:
         """The program for these shapes, and the values that it depends on among the arrays;
         ``is_own`` asks for one of their own."""
         while True:
@@ -367,7 +366,7 @@ class Model(runnable.Model, Compiled):
         self._open = self._open.with_elements(sizes)
         self._open.forget()
 
-    def _made(self, key: Key, call: Shapes | None) -> Executable:
+    def _made(self, key: Key, call: Shapes | None) -> Executable[Model]:
         self._expect_versions()
         latest = self._programs.latest()
         executable = self._compile(key, in_call=call is not None)
@@ -407,7 +406,7 @@ class Model(runnable.Model, Compiled):
         serves = f"; the new program serves {ranges}" if ranges else ""
         return f"its inputs have new {new}: {given}{serves}"
 
-    def _compile(self, key: Key, *, in_call: bool) -> Executable:
+    def _compile(self, key: Key, *, in_call: bool) -> Executable[Model]:
         source = self._source
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.made}")

@@ -29,7 +29,7 @@ _DIALECTS = {Place.name: "placed", Tile.name: "tile", Rt.name: "loops"}
 def _stage_of(op: Operation) -> str | None:
     """The stage that has an op; None if several have."""
     if isinstance(op, NnOp) and not isinstance(op, ConstantOp):
-        return "placed" if "kernel" in op.attributes else "nn"
+        return "nn" if op.kernel is None else "placed"
     if isinstance(op, LaunchOp):  # a step of `@main`, from the stage tile on
         return None
     return _DIALECTS.get(op.name.partition(".")[0])

@@ -41,7 +41,7 @@ from tessella.support.sizes import (
 from tessella.support.tables import remembered
 
 if TYPE_CHECKING:
-    from tessella.driver.executable import Key
+    from tessella.driver.key import Key
 
 Bounds = tuple[int, int]
 """The least and the greatest size of a dimension."""

@@ -11,52 +11,27 @@ import numpy.typing as npt
 
 from tessella import targets
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
+from tessella.driver.executable import compile_ahead, compiled_rest, with_subprograms
+from tessella.driver.making import subprograms_of
+from tessella.driver.model import part_of_model
 from tessella.driver.open_sizes import OpenSizes
 from tessella.driver.options import Options
+from tessella.driver.stored import compiled, parts
 from tessella.driver.subprograms import interfaces, sources, whole
-from tessella.runtime.artifact import Buffer, Compiled, CompiledModel, CompiledSubprogram, dump
-from tessella.runtime.records import NotStorableError
-from tessella.runtime.rest import Rest
+from tessella.runtime.artifact import Buffer, Compiled, CompiledModel
 from tessella.support.errors import OptionError, UnsupportedError
 from tessella.support.sizes import Size, UndecidedSizeError
 from tessella.support.versions import versions
+from tessella.targets.table import family_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
     from tessella.driver.emit_c import CProgram
-    from tessella.runtime.events import Work
-    from tessella.runtime.explanation import Explanation
-    from tessella.runtime.program import Program
 
 Array = npt.NDArray[Any]
 
 Shapes = Mapping[str, tuple[Size, ...]]
 """Of all inputs, by name."""
-
-
-def compiled(
-    shapes: Sequence[Sequence[Size]],
-    values: Mapping[int, bytes],
-    program: Program,
-    options: Options,
-    explanation: Explanation | None = None,
-    work: Mapping[str, Work] | None = None,
-    rest: Rest[CompiledSubprogram] | None = None,
-    sizes: Mapping[int, Sequence[Size]] | None = None,
-) -> Compiled:
-    """A program as it is stored: with what it is made for."""
-    target = targets.resolve(options.target)
-    explained = None if explanation is None else explanation.json()
-    known = explained, work or {}, rest, sizes or {}
-    return Compiled(target.name, target.features, shapes, program, values, *known)
-
-
-def parts(model: CompiledModel) -> Sequence[Buffer]:
-    """The bytes of an artifact. Raises OptionError for programs that have none."""
-    try:
-        return dump(model, versions())
-    except NotStorableError as error:
-        raise OptionError(f"the model cannot be written: it holds {error}") from error
 
 
 def ship(
@@ -77,16 +52,24 @@ def ship(
 
 
 def ship_ranges(
-    source: Source, choices: Sequence[Options], sizes: OpenSizes, progress: Progress = quiet
+    source: Source,
+    choices: Sequence[Options],
+    sizes: OpenSizes,
+    values: Mapping[str, Array] | None = None,
+    progress: Progress = quiet,
 ) -> Sequence[Buffer]:
     """The same, with programs for all sizes within the bounds of open dimensions. Raises
     OptionError where a program cannot leave them open."""
-    programs = [each for o in choices for each in _ranges(source, o, sizes, progress)]
+    programs = [each for o in choices for each in _ranges(source, o, sizes, values or {}, progress)]
     return parts(CompiledModel(source.inputs, source.outputs, programs))
 
 
 def _ranges(
-    source: Source, options: Options, sizes: OpenSizes, progress: Progress
+    source: Source,
+    options: Options,
+    sizes: OpenSizes,
+    values: Mapping[str, Array],
+    progress: Progress,
 ) -> Sequence[Compiled]:
     names = [info.name for info in source.inputs]
     made: dict[Sequence[tuple[Size, ...]], Compiled] = {}
@@ -94,7 +77,7 @@ def _ranges(
         own = replace(options, several=sizes.is_one_of_several(missing[0]))
         shapes = dict(zip(names, missing[0], strict=True))
         try:
-            made[missing[0]] = _program(source, own, shapes, {}, progress)
+            made[missing[0]] = _program(source, own, shapes, values, progress)
         except (UndecidedSizeError, UnsupportedError) as error:
             if not sizes.narrow(missing[0], error) or sizes.closed():
                 raise OptionError(
@@ -130,8 +113,8 @@ def ship_c(
     sizes = [shapes[info.name] for info in inputs]
     target = targets.resolve(options.target)
     machine = " ".join([target.name, *target.features])
-    made = {"arch": target.arch, "target": machine, "versions": versions()}
-    return emit_c(name, program, inputs, source.outputs, sizes, **made, weights=weights)
+    made = {"target": machine, "versions": versions(), "weights": weights}
+    return emit_c(name, program, inputs, source.outputs, sizes, family=family_of(target), **made)
 
 
 def _program(
@@ -142,10 +125,7 @@ def _program(
     progress: Progress,
 ) -> Compiled:
     from tessella.driver.build import build
-    from tessella.driver.executable import compile_ahead, compiled_rest, with_subprograms
     from tessella.driver.explain import explain
-    from tessella.driver.making import subprograms_of
-    from tessella.driver.model import part_of_model
     from tessella.driver.work import work_of
 
     with memory_to_compile():

@@ -21,7 +21,7 @@ from tessella.dialects.nn.core import Array, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.tile import CallOp, KernelOp, ReturnOp, SegmentOp, weight_of
-from tessella.driver.build import compile_graph
+from tessella.driver.compile_graph import compile_graph
 from tessella.driver.options import Options
 
 

@@ -18,6 +18,8 @@ from tessella.support.errors import InternalError, OptionError
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source
+    from tessella.runtime.artifact import CompiledModel
+    from tessella.runtime.explanation import Explanation
 
 
 class Runs(Protocol):
@@ -30,7 +32,24 @@ class Runs(Protocol):
         ...
 
 
+class SubprogramModel(Runs, Protocol):
+    """A model that runs a subprogram of another one."""
+
+    def prepare(self) -> None:
+        """Compile so that no call has to."""
+        ...
+
+    def explain(self) -> Explanation:
+        """Which kernel runs each op."""
+        ...
+
+    def compiled(self, *, explained: bool = False) -> CompiledModel:
+        """The programs that there are, as they are stored."""
+        ...
+
+
 M = TypeVar("M", bound=Runs)
+S = TypeVar("S", bound=SubprogramModel)
 Make = Callable[["Source", Interface], M]
 """Compiles a subprogram, whose source this is."""
 

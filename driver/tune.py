@@ -28,7 +28,7 @@ from tessella.dialects.layout import NCHW, pack
 from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, Tensor, dtype_of, is_float, shape_of, tensor_type
 from tessella.dialects.place import place_of
-from tessella.driver.build import compile_graph
+from tessella.driver.build import build
 from tessella.driver.options import Options
 from tessella.driver.pipeline import pipeline
 from tessella.passes.base import functions, is_constant
@@ -261,7 +261,7 @@ class _Bench:
             is_input(value) and _is_row_major(argument)
             for value, argument in zip(variables, arguments, strict=True)
         ]
-        program = compile_graph(graph, self.options).program
+        program = build(graph, self.options).program
         return _Runnable(program, inputs, cold, self.target)
 
 
@@ -280,7 +280,7 @@ def _program(op: NnOp, candidate: Candidate) -> Graph:
         if value not in values:
             values[value] = _constant(value, main, weights)
     picked.operands = [values[value] for value in picked.operands]
-    picked.attributes.pop("places", None)
+    picked.picked_places = None
     main.body.block.add_op(picked)
     finish_main(main, [f"y{i}" for i in range(len(picked.results))], picked.results)
     return Graph(ModuleOp([main]), weights, "placed")

@@ -19,8 +19,9 @@ from tessella.codegen.worker import NO_MEMORY, serve
 from tessella.driver import apart
 from tessella.driver.apart import Origin, Request
 from tessella.driver.compiling import quiet
-from tessella.driver.executable import Key, compiled_rest
+from tessella.driver.executable import compiled_rest
 from tessella.driver.kept_source import KeptSource
+from tessella.driver.key import Key
 from tessella.driver.making import Making, stored
 from tessella.driver.model import part_of_model
 from tessella.driver.program_cache import Refusal

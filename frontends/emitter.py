@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -266,6 +267,10 @@ class Value:
         same = self.shape == tuple(shape)
         return self if same else self.op(nn.ReshapeOp, shape=tuple(shape))
 
+    def flat(self) -> Value:
+        """The elements in one dimension."""
+        return self.reshape((math.prod(self.shape),))
+
     def transpose(self, perm: Sequence[int]) -> Value:
         """The value with permuted dimensions."""
         same = list(perm) == list(range(len(perm)))
@@ -313,6 +318,17 @@ def where(condition: Value, x: Operand, y: Operand) -> Value:
     assert isinstance(like, Value)
     x, y = (side if isinstance(side, Value) else like.like(side) for side in (x, y))
     return condition.op(nn.WhereOp, x, y)
+
+
+def product(a: Value, b: Value) -> Value:
+    """NumPy's matmul: a vector is a row on the left and a column on the right."""
+    if not a.rank or not b.rank:
+        raise ShapeError("a matrix product takes no scalars", hint="multiply by them with *")
+    left = a if a.rank > 1 else a.reshape((1, *a.shape))
+    right = b if b.rank > 1 else b.reshape((*b.shape, 1))
+    result = left @ right
+    *batch, rows, columns = result.shape
+    return result.reshape([*batch, *[rows] * (a.rank > 1), *[columns] * (b.rank > 1)])
 
 
 def concat(values: Values, axis: int) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, MuliOp, SelectOp
-from xdsl.dialects.builtin import IndexType, IntegerAttr, TensorType, i32, i64
+from xdsl.dialects.builtin import IndexType, TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import CASTS, ConstantOp
@@ -14,7 +14,6 @@ from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, ten
 from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import (
-    PARTS,
     Access,
     ContractOp,
     EmptyOp,
@@ -227,9 +226,8 @@ class KernelBuilder:
             post=post,
             init=init,
             default=None if default is None else number(default, type.element_type),
+            parts=parts,
         )
-        if parts is not None:
-            op.attributes[PARTS] = IntegerAttr(parts, i64)
         self._block.add_op(op)
         return op.res
 

@@ -111,8 +111,6 @@ SAME = rows(NATIVE)
 """Operands and results of one element."""
 MOVED = rows(NATIVE, computes=T)
 """Elements that are moved, and not looked at."""
-COMPARED = rows(NATIVE, writes=("bool",))
-"""Comparisons."""
 FLOATING = rows(FLOATS)
 """Operands and results of one float."""
 GATHERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index), computes=T))

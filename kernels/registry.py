@@ -37,10 +37,11 @@ from tessella.kernels.host_cost import host_seconds
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
 from tessella.support.errors import InternalError, InvalidModelError
+from tessella.targets.table import FAMILIES
 
 CPU = "cpu"
 """The device of kernels that run on every CPU."""
-CPUS = ("x86", "arm")
+CPUS = tuple(FAMILIES)
 """The devices of places that are CPUs."""
 
 HOST_KERNEL = "host"
@@ -366,7 +367,7 @@ def _check_signature(kernel: Kernel, function: HostKernel) -> None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
     taken = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
-    wanted = kernel.op.get_irdl_definition().properties.keys()
+    wanted = kernel.op.setting_defs().keys()
     missing, unknown = wanted - taken.keys(), {k for k in taken if taken[k]} - wanted
     if missing or unknown:
         raise InternalError(

@@ -1,5 +1,5 @@
-"""Checks that a schedule fits its statement. One that does not would access memory out of
-bounds."""
+"""Checks that there is code for a schedule. One without would access memory out of bounds. That it
+names the statement's indices, in numbers above 0, the statement verifies itself."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from tessella.passes.tile.space import tiles_end
 from tessella.passes.tile.tiles import has_ends
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, symbols_of
-
-LANES, TILE, UNROLL = 64, 512, 1024
-"""Far more than is of use, and little enough for code generation to end."""
 
 
 def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
@@ -38,30 +35,13 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     """Each rule and whether it holds. Later rules may assume earlier ones."""
     constrained = {n for c in flat.constraints for n, _ in c.form.terms}
     blocked = {name for name, _ in s.blocks}
-    named = {s.rows, s.vector} - {None}
-    yield from _number_rules(s)
-    yield f"the loops [{', '.join(flat.free)}]", sorted(s.order) == sorted(flat.free)
-    yield (
-        f"the reduction [{', '.join(flat.reduced)}]",
-        sorted(s.reduction) == sorted(flat.reduced),
-    )
-    yield "rows and a vector that are among its indices", named <= set(flat.ranges)
-    yield (
-        "rows over another free index than lanes",
-        s.rows is None or (s.rows != s.vector and s.rows in flat.free),
-    )
     rows = 1 if s.rows is None else dict(s.blocks).get(s.rows, flat.ranges[s.rows])
     yield "tiles for all rows", has_ends(rows, s.row_tile, s.ends)
-    yield "blocks of free indices", blocked <= set(flat.free)
     yield (
         "blocks that symbols always leave room for",
         all(_has_room(flat, s, name, size) for name, size in s.blocks),
     )
     yield "no blocks of constrained rows", s.rows not in blocked & constrained
-    yield (
-        "blocks of whole tiles",
-        all(size % s.width == 0 for name, size in s.blocks if name == s.vector),
-    )
     reached = reaches(op)
     yield (
         f"tiles that divide {GRANULE} along indices that end early, outside of rows and blocks",
@@ -77,27 +57,6 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
     )
     yield from _access_rules(op, flat, s)
-    yield (
-        "a default, as not all points of the map count",
-        not op.is_map
-        or op.default is not None
-        or all(c.is_of_results(flat.inputs) for c in flat.constraints),
-    )
-
-
-def _number_rules(s: Schedule) -> Iterator[tuple[str, bool]]:
-    yield (
-        "numbers above 0",
-        min(s.lanes, s.vectors, s.row_tile, s.unroll, *(size for _, size in s.blocks)) > 0,
-    )
-    yield "two lanes or more of a vector", s.vector is None or s.lanes > 1
-    yield (
-        "lanes that are a power of two beside rows",
-        s.rows is None or s.lanes & (s.lanes - 1) == 0,
-    )
-    yield f"at most {LANES} lanes", s.lanes <= LANES
-    yield f"at most {TILE} vectors in a tile", s.vectors * s.row_tile <= TILE
-    yield f"at most {UNROLL} points in a step", s.unroll <= UNROLL
 
 
 def _access_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:
@@ -129,7 +88,7 @@ def _may_be_in_part(flat: Flat, s: Schedule) -> bool:
 
 
 def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) -> bool:
-    whole = grain > 0 and grain % tile_of(s, name) == 0
+    whole = grain % tile_of(s, name) == 0
     return whole and not depth(op) and is_divisible(op, flat, s, name)
 
 
@@ -148,9 +107,7 @@ def _partial_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[st
     if s.partial is None:
         return
     name, size = s.partial
-    yield "partial sums over a reduced index", name in flat.reduced
     yield "partial sums of an addition", op.aggregation.data == "+"
-    yield "partial sums of at least one value", size > 0
     cut = size < bounds_of(flat.ranges[name])[1]
     yield "partial sums over all of a constrained index", not (cut and name in flat.pinned)
     yield (

@@ -19,7 +19,7 @@ from tessella.dialects.elements import element_of
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ContractOp, Nest, Schedule
-from tessella.dialects.tile.flat import Flat, layout_of, simplify
+from tessella.dialects.tile.flat import Flat, layout_of
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.lowering.point import Step
 from tessella.lowering.values import Emitter, Pos
@@ -76,7 +76,7 @@ class _Read:
         once = all(moves(index.name) for index in flat.indices if index.range != 1)
         if schedule is None or self.operand >= flat.inputs or not once:
             return 0.0
-        plan = plan_accesses(op, simplify(flat), schedule.data.vector, None)
+        plan = plan_accesses(op, flat, schedule.data.vector, None)
         along = plan.operands[self.operand].access is Access.CONTIGUOUS
         return 1.0 + body_ops(op) if along else 0.0
 
@@ -88,7 +88,7 @@ def asked(
     found: dict[ContractOp, list[Ahead]] = {part.op: [] for part in parts}
     for value, reads in _reads(parts).items() if nest.prefetch else ():
         read = max(reads, key=lambda each: each.work)
-        line = max(1, nest.prefetch * 8 // element_of(value.type).bits)
+        line = max(1, nest.prefetch // element_of(value.type).size)
         if not read.work:
             start = read.part.step.starts[read.operand]
             _ask_now(emitter, buffers[value], start + read.span, read.span, line)
@@ -107,8 +107,8 @@ def streamed(
     found: dict[SSAValue, tuple[Size, Ahead]] = {}
     for number in streams(op, flat, schedule.vector) if schedule.prefetch else ():
         value, offset = op.tensors[number], flat.accesses[number].offset
-        bits = element_of(value.type).bits
-        ahead = Ahead(number, buffers[value], STREAM * 8 // bits, LINE * 8 // bits, write=False)
+        size = element_of(value.type).size
+        ahead = Ahead(number, buffers[value], STREAM // size, LINE // size, write=False)
         if value not in found or found[value][0] < offset:
             found[value] = offset, ahead
     return [ahead for _, ahead in found.values()]
@@ -158,11 +158,11 @@ def _places(
     """What determines the addresses of an operand in a step, if its access has plain indices: the
     tensor's shape, layout and bits, and which shared loop runs over each dimension."""
     value, forms, at = op.tensors[operand], op.access_list[operand], list(shared_loops(op))
-    names = [form.single for form in forms]
-    ranges = op.ranges
+    pairs = zip(forms, shape_of(value), strict=True)
+    longer = [(form.single, extent) for form, extent in pairs if extent != 1]
+    names, ranges = [name for name, _ in longer], op.ranges
     whole = all(at.window is None for at in op.at_list) and all(
-        ranges.get(name or "") == extent
-        for name, extent in zip(names, shape_of(value), strict=True)
+        ranges.get(name or "") == extent for name, extent in longer
     )
     if not whole or len(set(names)) != len(names):
         return None

@@ -47,7 +47,7 @@ from tessella.dialects.tile import (
     ViewOp,
     through_views,
 )
-from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
+from tessella.dialects.tile.flat import Flat, flatten, layout_of
 from tessella.dialects.tile.nest import depth, memory_shape
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.pieces import Piece, check_results, pieces
@@ -238,7 +238,7 @@ class _Statements:
         parts = [Part(op, flat := flatten(op), step_of(op, flat, emitter, steps)) for op in ops]
         ahead = asked(parts, nest, buffers, emitter)
         for part in parts:
-            op, flat, step = part.op, simplify(part.flat), part.step
+            op, flat, step = part.op, part.flat, part.step
             schedule = _schedule(op, flat)
             asks = ahead.get(op) or streamed(op, flat, schedule, buffers)
             if schedule.parallel is not None:

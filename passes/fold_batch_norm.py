@@ -317,7 +317,7 @@ def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> 
     """Replace the op after the host by the host with new parameters."""
     op = host.op
     operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
-    kind, properties = type(op), dict(op.properties)
+    kind, properties = type(op), op.setting_properties
     if isinstance(op, MatmulOp) and shift is not None:
         kind, properties = FcOp, {"transpose_w": op.transpose_b}
     new = kind.make(operands, node=_node(op), **properties)

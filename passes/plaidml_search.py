@@ -99,4 +99,4 @@ def tile_space(op: ContractOp, found: Search) -> IndicesAttr:
     table = found.table
     steps = zip(table.names, found.chosen, table.lanes, strict=True)
     sizes = {name: size * lanes for name, size, lanes in steps}
-    return IndicesAttr(tuple(Index(i.name, sizes.get(i.name, 1), i.reduced) for i in op.index_list))
+    return IndicesAttr(tuple(Index(i.name, sizes.get(i.name, 1), i.reduced) for i in op.loop_list))

@@ -13,11 +13,13 @@ and the argument ``%B`` the attribute ``tile.packed = #place.at<.., packed<[1 fl
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
+from tessella.dialects.layout import Layout
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
+from tessella.dialects.tile.merge import merge_indices
 from tessella.passes.kinds import KernelPass
-from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.log import reasoning
 from tessella.passes.tile.packing import set_layouts
 from tessella.passes.tile.search import best_schedule
@@ -47,10 +49,15 @@ class TileSchedulePass(KernelPass):
         if self.log:
             sys.stderr.writelines(f"{line}\n" for line in reasoning(op, kernel, target))
         choice = best_schedule(op, kernel, target, shared=self.shared)
-        set_schedule(op, choice, target.arch)
+        set_schedule(op, choice.schedule, choice.layouts, target.arch)
 
 
-def set_schedule(op: ContractOp, choice: Choice, arch: str) -> None:
-    """Assign a schedule to a statement of a kernel, with the operand layouts that it requires."""
-    op.schedule = ScheduleAttr(choice.schedule)
-    set_layouts(op, choice.layouts, arch)
+def set_schedule(
+    op: ContractOp, schedule: Schedule, layouts: Mapping[int, Layout], arch: str
+) -> None:
+    """Assign a schedule to a statement of a kernel, with the operand layouts that it requires. More
+    indices may merge in these."""
+    if layouts:
+        set_layouts(op, layouts, arch)
+        merge_indices(op)
+    op.schedule = ScheduleAttr(schedule)

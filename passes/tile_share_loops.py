@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tessella.dialects.tile import KernelOp
+from tessella.dialects.tile.check_nest import check_nest
 from tessella.passes.kinds import KernelPass
 from tessella.passes.tile.nest import share_loops
 from tessella.targets import Target
@@ -25,7 +26,8 @@ from tessella.targets import Target
 class TileShareLoopsPass(KernelPass):
     """Choose the loops that the statements of a kernel share, and their steps, for a target.
 
-    A kernel whose statements have schedules stays as it is.
+    A kernel whose statements have schedules stays as it is. That steps read what they write
+    themselves is checked in every compilation.
     """
 
     name = "tile-share-loops"
@@ -34,3 +36,4 @@ class TileShareLoopsPass(KernelPass):
     def rewrite(self, kernel: KernelOp, target: Target) -> None:
         if all(op.schedule is None for op in kernel.statements):
             share_loops(kernel, target)
+            check_nest(kernel, kernel.nest)

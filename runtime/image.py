@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from tessella.runtime import perf_map
 from tessella.support import fork, libc
 from tessella.support.errors import InternalError, ResourceError
 from tessella.support.knobs import KNOBS
+from tessella.targets import machine
 
 SYSTEM = ("memcpy", "memmove", "memset")
 """The functions of the C library that code may call. LLVM writes such calls itself."""
@@ -110,7 +110,8 @@ def _make_executable(start: int, size: int) -> None:
             found=f"error {ctypes.get_errno()} of mprotect",
             hint="a policy such as SELinux's execmem forbids it",
         )
-    if platform.machine().lower() in ("aarch64", "arm64"):
+    own = machine.family()
+    if own is not None and own.flushes_code:
         _flush(start, size)
 
 

@@ -42,6 +42,8 @@ them."""
 _BY_NAME = dict, Mapping
 """Types of inputs by name. The usual one is first, as asking an abstract class takes long."""
 
+_ORDERS = {True: "", False: " in another byte order"}
+
 Out = Sequence[Array | None]
 """Arrays for outputs; None for one that is to be made. Empty if none is given."""
 
@@ -64,7 +66,7 @@ class _Input:
             raise InputError(
                 f"input {self.name!r} has the wrong element type",
                 expected=dtype,
-                found=dtype_name(array.dtype),
+                found=dtype_name(array.dtype) + _ORDERS[array.dtype.isnative],
                 hint=f"pass np.asarray(x, {dtype!r})",
             )
         return np.require(array, requirements=["C", "A"])

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import signal
 import sys
 from collections.abc import Callable
@@ -33,7 +32,7 @@ from typing import Protocol
 
 from tessella.support import fork, libc
 from tessella.support.knobs import KNOBS
-from tessella.targets import threads
+from tessella.targets import machine, threads
 
 LINE = 128
 MOST = 1024
@@ -206,7 +205,7 @@ def _immortal(code: Code) -> Code:
 
 
 def _is_supported() -> bool:
-    return sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+    return sys.platform == "linux" and machine.family() is not None
 
 
 POOL = Pool()

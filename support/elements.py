@@ -95,6 +95,11 @@ class Element:
             return (2.0 - 2.0 * self.epsilon) * 2.0 ** (self.bias + 1)
         return (2.0 - self.epsilon) * 2.0**self.bias
 
+    @property
+    def size(self) -> int:
+        """Bytes of one element, which is not packed with others."""
+        return self.bytes(1)
+
     def bytes(self, count: int) -> int:
         """Bytes in memory of so many elements."""
         return -(-count * self.bits // 8)

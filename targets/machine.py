@@ -12,54 +12,12 @@ from typing import Any
 
 from tessella.support.errors import OptionError
 from tessella.targets import measured
-from tessella.targets.table import TARGETS, get
+from tessella.targets.family import Family
+from tessella.targets.table import FAMILIES, LEVELS, TARGETS, family_of, get
 from tessella.targets.target import Target
 
 KNOB = "TESSELLA_TARGET"
 """The environment variable that names the native target, instead of finding it."""
-
-_ARCHS = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}
-_TRIPLES = {
-    ("x86", "Linux"): "x86_64-unknown-linux-gnu",
-    ("x86", "Darwin"): "x86_64-apple-darwin-elf",
-    ("x86", "Windows"): "x86_64-pc-windows-msvc-elf",
-    ("arm", "Linux"): "aarch64-unknown-linux-gnu",
-    ("arm", "Darwin"): "arm64-apple-darwin-elf",
-}
-_V2_FLAGS = frozenset("cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2".split())
-_V3_FLAGS = _V2_FLAGS | frozenset("avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split())
-_V4_FLAGS = _V3_FLAGS | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
-_CPU_FLAGS = {
-    "sse": _V2_FLAGS,
-    "avx2": _V3_FLAGS,
-    "avx512": _V4_FLAGS,
-    "neon": frozenset(("asimd",)),
-}
-"""What /proc/cpuinfo must list for each target: the x86-64 psABI's levels v2, v3 and v4."""
-
-_SAFE = {"x86": "sse", "arm": "neon"}
-"""What every machine on which the required Python runs has, where nothing tells more."""
-
-_EXTRA_FLAGS = {
-    "avx512_vnni": "avx512vnni",
-    "avx512_bf16": "avx512bf16",
-    "avx512_fp16": "avx512fp16",
-    "avx_vnni": "avxvnni",
-    "asimddp": "dotprod",
-    "i8mm": "i8mm",
-    "bf16": "bf16",
-}
-"""Features beyond the level: the name in /proc/cpuinfo, and LLVM's."""
-
-_EXTRA_OF_TARGET = {
-    "avx512": frozenset(("avx512vnni", "avx512bf16", "avx512fp16", "avxvnni")),
-    "avx2": frozenset(("avxvnni",)),
-    "sse": frozenset[str](),
-    "neon": frozenset(("dotprod", "i8mm", "bf16")),
-}
-
-_STEADY = frozenset(("constant_tsc", "nonstop_tsc"))
-"""The flags of a counter that counts time instead of cycles, also while a core sleeps."""
 
 _IDENTITY = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features"),
@@ -115,13 +73,15 @@ def forget() -> None:
 
 def can_run(target: Target) -> bool:
     """Whether this machine has the target's architecture and all of its instructions."""
-    if target.arch != _arch():
+    own = family()
+    if own is None or target.arch != own.name:
         return False
     flags = cpu_flags()
+    level = LEVELS[target.name]
+    beyond = set(target.features) - set(level.target.features)
     if not flags:
-        return target.name == _SAFE[target.arch] and not target.features
-    extra = {llvm for flag, llvm in _EXTRA_FLAGS.items() if flag in flags}
-    return _CPU_FLAGS[target.name] <= flags and extra | {"neon"} >= set(target.features)
+        return level is own.levels[-1] and not beyond
+    return level.flags <= flags and beyond <= _features(own)
 
 
 @functools.cache
@@ -132,8 +92,9 @@ def cpu_flags() -> frozenset[str]:
 
 def has_steady_counter() -> bool:
     """Whether code can read a counter that all cores share, and that neither stops nor changes its
-    rate: on x86 if /proc/cpuinfo says so; AArch64 always has the one of its generic timer."""
-    return _arch() == "arm" or cpu_flags() >= _STEADY
+    rate."""
+    own = family()
+    return own is not None and cpu_flags() >= own.steady
 
 
 def processor() -> str:
@@ -171,18 +132,26 @@ def parse_size(text: str) -> int:
 
 @functools.cache
 def _detect() -> Target:
-    arch = _arch()
-    if arch is None:
+    own = family()
+    if own is None:
+        known = [name for each in FAMILIES.values() for name in each.machines]
         raise OptionError(
             f"cannot generate code for a {platform.machine()!r} processor",
-            expected=f"one of {', '.join(_ARCHS)}",
+            expected=f"one of {', '.join(known)}",
         )
-    best = next((t for t in TARGETS.values() if can_run(t)), TARGETS[_SAFE[arch]])
+    best = next((t for t in TARGETS.values() if can_run(t)), own.levels[-1].target)
     return _with_facts(best)
 
 
-def _arch() -> str | None:
-    return _ARCHS.get(platform.machine().lower())
+def family() -> Family | None:
+    """The family of this machine; None where code cannot be generated for it."""
+    name = platform.machine().lower()
+    return next((each for each in FAMILIES.values() if name in each.machines), None)
+
+
+def _features(family: Family) -> set[str]:
+    """LLVM's names of the features that this machine has beyond its level."""
+    return {llvm for flag, llvm in family.features.items() if flag in cpu_flags()}
 
 
 def _with_facts(target: Target) -> Target:
@@ -192,11 +161,11 @@ def _with_facts(target: Target) -> Target:
 
 def _system_facts(target: Target) -> dict[str, Any]:
     """This machine's triple, further features and cache sizes, by the target's fields."""
-    wanted = _EXTRA_OF_TARGET[target.name]
-    flags = cpu_flags()
-    extra = tuple(llvm for flag, llvm in _EXTRA_FLAGS.items() if flag in flags and llvm in wanted)
+    known = family_of(target)
+    present = _features(known) & LEVELS[target.name].extras
+    extra = [llvm for llvm in known.features.values() if llvm in present]
     return {
-        "triple": _TRIPLES.get((target.arch, platform.system()), target.triple),
+        "triple": known.triples.get(platform.system(), target.triple),
         "features": tuple(dict.fromkeys((*target.features, *extra))),
         **{f"l{level}": size for level, size in _caches().items() if level in (1, 2, 3)},
     }

@@ -30,144 +30,25 @@ from __future__ import annotations
 import difflib
 
 from tessella.support.errors import OptionError
+from tessella.targets import arm, x86
+from tessella.targets.family import Family
 from tessella.targets.target import Target
 
-_KIB = 1024
-_X86_LINUX = "x86_64-unknown-linux-gnu"
+FAMILIES = {family.name: family for family in (x86.FAMILY, arm.FAMILY)}
+"""The families of CPUs by name."""
 
-AVX512 = Target(
-    name="avx512",
-    arch="x86",
-    triple=_X86_LINUX,
-    cpu="x86-64-v4",
-    features=(),
-    vector_bits=512,
-    vector_registers=32,
-    mask_registers=8,
-    fused_multiply_add=True,
-    fma_ports=2,
-    fma_latency=4,
-    load_ports=2,
-    store_ports=1,
-    shuffle_ports=1,
-    loop_ops=160,
-    refill_cycles=12.0,
-    barrier_cycles=1500,
-    wake_cycles=100_000,
-    page=4 * _KIB,
-    tlb_entries=64,
-    tlb_miss_cycles=7.0,
-    l1=48 * _KIB,
-    l2=1024 * _KIB,
-    l3=16 * _KIB * _KIB,
-    cache_line=64,
-    l1_bandwidth=128.0,
-    l2_bandwidth=52.0,
-    l3_bandwidth=15.0,
-    memory_bandwidth=5.0,
-    ghz=4.0,
-)
-AVX2 = Target(
-    name="avx2",
-    arch="x86",
-    triple=_X86_LINUX,
-    cpu="x86-64-v3",
-    features=(),
-    vector_bits=256,
-    vector_registers=16,
-    mask_registers=0,
-    fused_multiply_add=True,
-    fma_ports=2,
-    fma_latency=4,
-    load_ports=2,
-    store_ports=1,
-    shuffle_ports=1,
-    loop_ops=160,
-    refill_cycles=12.0,
-    barrier_cycles=1500,
-    wake_cycles=100_000,
-    page=4 * _KIB,
-    tlb_entries=64,
-    tlb_miss_cycles=7.0,
-    l1=32 * _KIB,
-    l2=512 * _KIB,
-    l3=16 * _KIB * _KIB,
-    cache_line=64,
-    l1_bandwidth=64.0,
-    l2_bandwidth=25.0,
-    l3_bandwidth=14.0,
-    memory_bandwidth=5.0,
-    ghz=4.0,
-)
-SSE = Target(
-    name="sse",
-    arch="x86",
-    triple=_X86_LINUX,
-    cpu="x86-64-v2",
-    features=(),
-    vector_bits=128,
-    vector_registers=16,
-    mask_registers=0,
-    fused_multiply_add=False,
-    fma_ports=1,
-    fma_latency=8,
-    load_ports=2,
-    store_ports=1,
-    shuffle_ports=1,
-    loop_ops=160,
-    refill_cycles=12.0,
-    barrier_cycles=1500,
-    wake_cycles=100_000,
-    page=4 * _KIB,
-    tlb_entries=64,
-    tlb_miss_cycles=7.0,
-    l1=32 * _KIB,
-    l2=256 * _KIB,
-    l3=8 * _KIB * _KIB,
-    cache_line=64,
-    l1_bandwidth=32.0,
-    l2_bandwidth=25.0,
-    l3_bandwidth=14.0,
-    memory_bandwidth=6.7,
-    ghz=3.0,
-)
-NEON = Target(
-    name="neon",
-    arch="arm",
-    triple="aarch64-unknown-linux-gnu",
-    cpu="generic",
-    features=("neon",),
-    vector_bits=128,
-    vector_registers=32,
-    mask_registers=0,
-    fused_multiply_add=True,
-    fma_ports=2,
-    fma_latency=4,
-    load_ports=2,
-    store_ports=1,
-    shuffle_ports=1,
-    loop_ops=160,
-    refill_cycles=12.0,
-    barrier_cycles=1500,
-    wake_cycles=100_000,
-    page=4 * _KIB,
-    tlb_entries=64,
-    tlb_miss_cycles=7.0,
-    l1=64 * _KIB,
-    l2=1024 * _KIB,
-    l3=16 * _KIB * _KIB,
-    cache_line=64,
-    l1_bandwidth=32.0,
-    l2_bandwidth=19.0,
-    l3_bandwidth=9.5,
-    memory_bandwidth=7.7,
-    ghz=2.6,
-)
+LEVELS = {level.target.name: level for family in FAMILIES.values() for level in family.levels}
+"""The targets and the machines that run their code, by the target's name."""
 
-TARGETS = {target.name: target for target in (AVX512, AVX2, SSE, NEON)}
+TARGETS = {name: level.target for name, level in LEVELS.items()}
 """By name, best first within an architecture."""
 
 ALIASES = {"aarch64": "neon", "arm64": "neon"}
+
+
+def family_of(target: Target) -> Family:
+    """The family that a target belongs to."""
+    return FAMILIES[target.arch]
 
 
 def names() -> tuple[str, ...]:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_POINTERS = "p270:32:32-p271:32:32-p272:64:64"
-_DATA_LAYOUTS = {
-    "x86": f"e-m:e-{_POINTERS}-i64:64-i128:128-f80:128-n8:16:32:64-S128",
-    "arm": f"e-m:e-{_POINTERS}-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
-}
-"""LLVM's data layout: what its TargetMachine reports. All systems have objects of one format."""
+KIB = 1024
+"""Bytes."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +46,19 @@ class Target:
 
     shuffle_ports: int
     """Shuffles of lanes of two vectors that can start in one cycle."""
+
+    converts_half: bool
+    """Whether instructions convert between f16 and f32."""
+
+    loads_pairs: bool
+    """Whether one instruction loads two elements, one after the other, into two registers."""
+
+    table_lanes: int
+    """Lanes of f32 of a vector, or of two, that one instruction takes lanes of by number; 0 where
+    none takes enough for a table."""
+
+    scales_by_powers: bool
+    """Whether an instruction scales by powers of two, to 0 and infinity too."""
 
     loop_ops: int
     """Instructions of a loop that runs out of the cache of decoded instructions."""
@@ -109,30 +118,14 @@ class Target:
         beyond the second level of cache."""
         return 2 * size > self.l2
 
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector register."""
+        return self.vector_bits // 8
+
     def lanes(self, element_bits: int) -> int:
         """Elements of ``element_bits`` bits in one vector register; at least 1."""
         return max(1, self.vector_bits // max(8, element_bits))
-
-    @property
-    def converts_half(self) -> bool:
-        """Whether the machine has instructions that convert between f16 and f32."""
-        return self.arch == "arm" or "f16c" in self.features or self.cpu != "x86-64-v2"
-
-    @property
-    def loads_pairs(self) -> bool:
-        """Whether one instruction loads two elements, one after the other, into two registers."""
-        return self.arch == "arm"
-
-    @property
-    def table_lanes(self) -> int:
-        """Lanes of f32 of a vector, or of two, that one instruction takes lanes of by number; 0
-        where the machine has none that takes enough for a table."""
-        return 16 if self.cpu == "x86-64-v4" else 0
-
-    @property
-    def data_layout(self) -> str:
-        """LLVM's data layout string."""
-        return _DATA_LAYOUTS[self.arch]
 
     @property
     def feature_string(self) -> str:

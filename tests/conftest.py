@@ -31,7 +31,7 @@ making.NODES = sys.maxsize
 
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)
-settings.register_profile("slow", settings.get_profile("tessella"), max_examples=100)
+settings.register_profile("slow", settings.get_profile("tessella"), max_examples=50)
 settings.load_profile("tessella")
 
 # Hypothesis also draws constants out of the modules that are loaded, unless their folder is named

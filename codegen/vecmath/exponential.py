@@ -62,7 +62,7 @@ def power_of_two(power: Power, extra: int = 0) -> Lanes:
 
 def scales(x: Lanes) -> bool:
     """Whether the machine scales by powers of two: to 0 and infinity, whatever is scaled."""
-    return x.w.target.cpu == "x86-64-v4"
+    return x.w.target.scales_by_powers
 
 
 def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:

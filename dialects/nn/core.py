@@ -36,7 +36,14 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation, VerificationContext, base, prop_def
+from xdsl.irdl import (
+    IRDLOperation,
+    PropertyDef,
+    VerificationContext,
+    base,
+    opt_prop_def,
+    prop_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
@@ -226,15 +233,21 @@ def _symbols_of(attribute: Attribute) -> frozenset[Symbol]:
             return frozenset()
 
 
+PICK = ("kernel", "places", "fallback")
+"""The properties of an op that record its kernel. The others are its settings."""
+
+
 class NnOp(IRDLOperation):
     """Base of all ops of the `nn` dialect.
 
     ``%y = nn.softmax %x axis 1 {node = "softmax1"} : tensor<2x4xf32>``
 
-    The text omits properties that have their default value. Discardable attributes: ``node`` (the
-    name of the node that the op came from), and after kernels are picked ``kernel`` (the kernel's
-    name), ``places`` (the places of each operand, then of each result) until the types carry them,
-    and ``fallback`` if the kernel serves none of the requested places.
+    Settings are the properties that say what is computed; the text omits those that have their
+    default value. The properties of ``PICK`` say how, once kernels are picked: ``kernel`` (the
+    kernel's name), ``places`` (the places of each operand, then of each result) until the types
+    carry them, and ``fallback`` if the kernel serves none of the requested places. The text has
+    them in the attribute dictionary, with the discardable attribute ``node`` (the name of the node
+    that the op came from).
     """
 
     RESULTS: ClassVar[int] = 1
@@ -245,6 +258,10 @@ class NnOp(IRDLOperation):
     """The property with which the op reads its second operand transposed."""
     LEADING: ClassVar[str | None] = None
     """The property that the text of the IR has first, without its name."""
+
+    picked_kernel = opt_prop_def(StringAttr, prop_name="kernel")
+    picked_places = opt_prop_def(ArrayAttr[PlaceAttr], prop_name="places")
+    picked_fallback = opt_prop_def(StringAttr, prop_name="fallback")
 
     @abstractmethod
     def infer(self) -> Sequence[Tensor]:
@@ -266,7 +283,7 @@ class NnOp(IRDLOperation):
         Raises ShapeError where operands and properties do not fit together.
         """
         attributes = {k: to_attribute(v) for k, v in properties.items() if v is not None}
-        unknown = attributes.keys() - cls.get_irdl_definition().properties.keys()
+        unknown = attributes.keys() - cls.setting_defs().keys()
         if unknown:
             raise InternalError(f"{cls.name} has no property {', '.join(sorted(unknown))}")
         for name, value in attributes.items():
@@ -286,10 +303,16 @@ class NnOp(IRDLOperation):
         return op
 
     @classmethod
+    def setting_defs(cls) -> Mapping[str, PropertyDef]:
+        """The definitions of the op's settings."""
+        properties = cls.get_irdl_definition().properties
+        return {name: found for name, found in properties.items() if name not in PICK}
+
+    @classmethod
     def _check_size(cls, name: str, value: IntAttr | ArrayAttr) -> None:
         """Raises UndecidedSizeError where a property has to be a number."""
         try:
-            cls.get_irdl_definition().properties[name].constr.verify(value, VerificationContext())
+            cls.setting_defs()[name].constr.verify(value, VerificationContext())
         except VerifyException as error:
             names = (symbol.name for symbol in _symbols_of(value))
             raise UndecidedSizeError(f"{cls.name}: {name} has to be a number", names) from error
@@ -305,14 +328,15 @@ class NnOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         defaults = self._defaults_of(self.operands)
         given = self.properties
-        order = self.get_irdl_definition().properties
+        order = self.setting_defs()
         shown = {k: given[k] for k in order if k in given and given[k] != defaults.get(k)}
         if self.LEADING is not None and self.LEADING in shown:
             printer.print_string(" ")
             printer.print_attribute(shown.pop(self.LEADING))
         print_operands(printer, self.operands)
         rest = print_settings(printer, shown)
-        printer.print_op_attributes({**rest, **self.attributes})
+        pick = {k: given[k] for k in PICK if k in given}
+        printer.print_op_attributes({**rest, **self.attributes, **pick})
         print_types(printer, self.result_types)
 
     @classmethod
@@ -320,7 +344,7 @@ class NnOp(IRDLOperation):
         known = cls.get_irdl_definition().properties
         leading = {} if cls.LEADING is None else {cls.LEADING: parser.parse_attribute()}
         operands = parse_operands(parser)
-        properties = {**leading, **parse_settings(parser, known.keys())}
+        properties = {**leading, **parse_settings(parser, cls.setting_defs().keys())}
         attributes = parser.parse_optional_attr_dict()
         properties |= {k: attributes.pop(k) for k in list(attributes) if k in known}
         return cls.create(
@@ -348,7 +372,7 @@ class NnOp(IRDLOperation):
         """Set the places of the results. The types then carry all that ``places`` states."""
         for result, place in zip(self.results, places, strict=True):
             Rewriter.replace_value_with_new_type(result, placed(tensor_type(result), place))
-        self.attributes.pop("places", None)
+        self.picked_places = None
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -375,15 +399,20 @@ class NnOp(IRDLOperation):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The properties as Python values, by name."""
-        return {name: to_python(value) for name, value in self.properties.items()}
+        """The settings as Python values, by name."""
+        return {name: to_python(value) for name, value in self.setting_properties.items()}
+
+    @property
+    def setting_properties(self) -> dict[str, Attribute]:
+        """The settings by name."""
+        return {name: value for name, value in self.properties.items() if name not in PICK}
 
     @property
     def symbols(self) -> frozenset[Symbol]:
         """The symbols that the op's types and properties depend on."""
         values = (*self.operands, *self.results)
         found = symbols_of(size for value in values for size in shape_of(value))
-        return found.union(*map(_symbols_of, self.properties.values()))
+        return found.union(*map(_symbols_of, self.setting_properties.values()))
 
     def evaluate(self, *arrays: Array | None) -> list[Array]:
         """The results for concrete operands, computed by the op's NumPy kernel."""
@@ -398,16 +427,14 @@ class NnOp(IRDLOperation):
     @property
     def kernel(self) -> str | None:
         """The picked kernel's name."""
-        attribute = self.attributes.get("kernel")
-        return attribute.data if isinstance(attribute, StringAttr) else None
+        return None if self.picked_kernel is None else self.picked_kernel.data
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:
-        """The places of the picked kernel: of each operand, then of each result. They are an
-        attribute until the types carry them."""
-        attribute = self.attributes.get("places")
-        if isinstance(attribute, ArrayAttr):
-            return tuple(place for place in attribute if isinstance(place, PlaceAttr))
+        """The places of the picked kernel: of each operand, then of each result. They are a
+        property until the types carry them."""
+        if self.picked_places is not None:
+            return self.picked_places.data
         values = (*self.operands, *self.results)
         found = [place for value in values if (place := place_of(value.type)) is not None]
         return tuple(found) if self.kernel is not None and len(found) == len(values) else None
@@ -416,16 +443,13 @@ class NnOp(IRDLOperation):
     def fallback(self) -> str | None:
         """The kind of fallback if the kernel serves none of the requested places: `layout`, `host`,
         or None."""
-        attribute = self.attributes.get("fallback")
-        return attribute.data if isinstance(attribute, StringAttr) else None
+        return None if self.picked_fallback is None else self.picked_fallback.data
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:
         """Record the picked kernel, its places, and whether it is a fallback."""
-        self.attributes["kernel"] = StringAttr(kernel)
-        self.attributes["places"] = ArrayAttr(places)
-        self.attributes.pop("fallback", None)
-        if fallback is not None:
-            self.attributes["fallback"] = StringAttr(fallback)
+        self.picked_kernel = StringAttr(kernel)
+        self.picked_places = ArrayAttr(places)
+        self.picked_fallback = None if fallback is None else StringAttr(fallback)
 
     def verify_(self) -> None:
         self._verify_places()

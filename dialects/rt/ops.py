@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     NoneAttr,
-    StringAttr,
     SymbolRefAttr,
     UnitAttr,
     VectorType,
@@ -125,7 +124,6 @@ class CheckOp(IRDLOperation):
     name = "rt.check"
     ok = operand_def(eq(i1))
     code = prop_def(IntegerAttr[I64])
-    message = opt_prop_def(StringAttr)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$ok `,` $code attr-dict"
 

@@ -4,6 +4,7 @@ from xdsl.ir import Dialect
 
 from tessella.dialects.tile.access import Access, Linear, access, stays_inside
 from tessella.dialects.tile.attributes import (
+    PACKED,
     AccessAttr,
     At,
     AtAttr,
@@ -27,7 +28,6 @@ from tessella.dialects.tile.bodies import (
 )
 from tessella.dialects.tile.functions import (
     CONSTANT,
-    PACKED,
     CallOp,
     KernelOp,
     ReturnOp,
@@ -39,7 +39,6 @@ from tessella.dialects.tile.functions import (
     weight_of,
 )
 from tessella.dialects.tile.ops import (
-    PARTS,
     ContractOp,
     EmptyOp,
     fused_products,
@@ -50,7 +49,6 @@ from tessella.dialects.tile.scan import ScanOp
 __all__ = [
     "CONSTANT",
     "PACKED",
-    "PARTS",
     "Access",
     "AccessAttr",
     "At",

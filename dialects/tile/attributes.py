@@ -18,8 +18,10 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
-from tessella.support.sizes import Size, ceil_div, is_multiple
+from tessella.support.sizes import Size, ceil_div, is_multiple, product
 
+PACKED = "tile.packed"
+"""Argument attribute of a kernel: the place at which its schedules read the argument."""
 AGGREGATIONS = ("+", "*", ">", "<", "=")
 """Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
 
@@ -32,13 +34,32 @@ class Index:
     range: Size
     reduced: bool = False
     """Whether the index is aggregated over: it does not occur in the output's access."""
+    digits: tuple[Index, ...] = ()
+    """The indices that were merged into this one, from the one that counts slowest. Accesses,
+    bodies and constraints name these."""
+
+    @staticmethod
+    def merged(name: str, digits: Sequence[Index]) -> Index:
+        """The index that counts all values of some indices, which may be merged ones."""
+        parts = tuple(part for digit in digits for part in digit.parts)
+        return Index(name, product(part.range for part in parts), parts[0].reduced, parts)
+
+    @property
+    def parts(self) -> tuple[Index, ...]:
+        """The indices that accesses name: those that were merged, or the index itself."""
+        return self.digits or (self,)
+
+    def __str__(self) -> str:
+        if self.digits:
+            return f"{self.name}({', '.join(map(str, self.digits))})"
+        return f"{self.name}: {self.range}"
 
 
 @irdl_attr_definition
 class IndicesAttr(Data[tuple[Index, ...]]):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
-    Indices after the bar are reduced.
+    Indices after the bar are reduced. `y_x(y: 56, x: 56)` is one index of 3136 values.
     """
 
     name = "tile.indices"
@@ -57,7 +78,7 @@ class IndicesAttr(Data[tuple[Index, ...]]):
 
     def print_parameter(self, printer: Printer) -> None:
         groups = [
-            ", ".join(f"{x.name}: {x.range}" for x in self.data if x.reduced == reduced)
+            ", ".join(str(x) for x in self.data if x.reduced == reduced)
             for reduced in (False, True)
         ]
         text = " | ".join(groups) if groups[1] else groups[0]
@@ -65,11 +86,18 @@ class IndicesAttr(Data[tuple[Index, ...]]):
 
 
 def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
-    """`y: 56, x: 56`, or nothing."""
+    """`c: 64, y_x(y: 56, x: 56)`, or nothing."""
     name = parser.parse_optional_identifier()
     while name is not None:
-        parser.parse_punctuation(":")
-        yield Index(name, parse_extent(parser), reduced)
+        if parser.parse_optional_punctuation("(") is not None:
+            digits = [*_parse_indices(parser, reduced=reduced)]
+            parser.parse_punctuation(")")
+            if not digits:
+                parser.raise_error(f"expected the indices that {name} merges")
+            yield Index.merged(name, digits)
+        else:
+            parser.parse_punctuation(":")
+            yield Index(name, parse_extent(parser), reduced)
         more = parser.parse_optional_punctuation(",") is not None
         name = parser.parse_identifier(" an index") if more else None
 
@@ -256,7 +284,7 @@ class AtAttr(Data[tuple[At, ...]]):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the loops of a statement run, over its simplified indices (see ``flat.simplify``).
+    """How the loops of a statement run, over its indices of more than one value in a step.
 
     ``order`` lists the free indices from the outermost loop to the innermost; ``rows`` is blocked
     by ``row_tile`` and ``vector`` by ``lanes * vectors``. If the vector index is a reduced one,

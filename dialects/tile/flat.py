@@ -1,27 +1,24 @@
 """Flattening: each access of a statement becomes strides and an offset, as in PlaidML's stride
 tables.
-
-``flatten`` reads a ``tile.contract``; ``simplify`` drops indices of range 1 and merges indices
-that traverse all operands as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import pairwise
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.ir import BlockArgument, SSAValue
 
 from tessella.dialects.layout import NCHW, Layout, Piece
 from tessella.dialects.nn.core import shape_of
-from tessella.dialects.place import place_of
+from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.attributes import Index
+from tessella.dialects.tile.attributes import PACKED, Index
 from tessella.dialects.tile.bodies import IndexOp
 from tessella.dialects.tile.digits import digit as digit_of
-from tessella.dialects.tile.functions import packed_place
 from tessella.dialects.tile.nest import memory_shape, shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.errors import InvalidModelError
@@ -43,9 +40,27 @@ class FlatAccess:
     room: Mapping[str, Size] = field(default_factory=dict[str, Size])
     """For indices of split dimensions: how many elements of memory there are side by side, from the
     index's first value on, or from that of each tile."""
+    inner: Mapping[str, Size] = field(default_factory=dict[str, Size])
+    """Elements per step of the indices that are no loops: the digits of merged ones, and those that
+    have one value in a step of shared loops."""
 
     def stride(self, name: str) -> Size:
-        return self.strides.get(name, 0)
+        return self.strides[name] if name in self.strides else self.inner.get(name, 0)
+
+    def along(self, loops: Sequence[Index]) -> FlatAccess:
+        """The access with the strides of these indices."""
+        known = {**self.inner, **self.strides}
+        last = {index.name: index.parts[-1].name for index in loops}
+        strides = {name: known[part] for name, part in last.items() if part in known}
+        inner = {name: stride for name, stride in known.items() if name not in last}
+        return replace(self, strides=strides, inner=inner)
+
+    def is_one(self, indices: Iterable[Index]) -> bool:
+        """Whether one step of each index equals a full run of the next one."""
+        return all(
+            self.stride(outer.parts[-1].name) == self.stride(inner.parts[-1].name) * inner.range
+            for outer, inner in pairwise(indices)
+        )
 
     def lane_stride(self, name: str) -> Size:
         """The stride in elements within one tile of the index."""
@@ -53,11 +68,11 @@ class FlatAccess:
 
     def with_sizes(self, of: Callable[[Size], Size]) -> FlatAccess:
         """The access with every size replaced."""
-        strides, lanes, room = (
+        strides, lanes, room, inner = (
             {name: of(size) for name, size in sizes.items()}
-            for sizes in (self.strides, self.lanes, self.room)
+            for sizes in (self.strides, self.lanes, self.room, self.inner)
         )
-        return FlatAccess(strides, of(self.offset), of(self.size), lanes, room)
+        return FlatAccess(strides, of(self.offset), of(self.size), lanes, room, inner)
 
 
 @dataclass(frozen=True)
@@ -87,6 +102,7 @@ class Flat:
     """A flattened statement. ``accesses`` lists the inputs, the post inputs, and the output."""
 
     indices: tuple[Index, ...]
+    """Those that loops run over: none that has one value, unless its value is read."""
     accesses: tuple[FlatAccess, ...]
     inputs: int
     constraints: tuple[Constraint, ...]
@@ -113,7 +129,7 @@ class Flat:
 
     def with_sizes(self, of: Callable[[Size], Size]) -> Flat:
         """The statement with every size replaced."""
-        indices = tuple(Index(i.name, of(i.range), i.reduced) for i in self.indices)
+        indices = tuple(replace(i, range=of(i.range)) for i in self.indices)
         accesses = tuple(a.with_sizes(of) for a in self.accesses)
         constraints = tuple(Constraint(c.form, of(c.extent), c.operands) for c in self.constraints)
         return Flat(indices, accesses, self.inputs, constraints, self.pinned, self.floating)
@@ -121,8 +137,19 @@ class Flat:
 
 def layout_of(value: SSAValue) -> Layout:
     """The layout in which a tensor value is read; row-major if it has no place."""
-    place = packed_place(value) or place_of(value.type)
+    place = _packed(value) or place_of(value.type)
     return place.layout if place is not None else NCHW
+
+
+def _packed(value: SSAValue) -> PlaceAttr | None:
+    """The place in which a kernel's schedules read an argument, until the argument has it."""
+    kernel = value.block.parent_op() if isinstance(value, BlockArgument) else None
+    marks = kernel.properties.get("arg_attrs") if kernel is not None else None
+    if not isinstance(marks, ArrayAttr) or not isinstance(value, BlockArgument):
+        return None
+    mark = marks.data[value.index]
+    place = mark.data.get(PACKED) if isinstance(mark, DictionaryAttr) else None
+    return place if isinstance(place, PlaceAttr) else None
 
 
 def strides_of(value: SSAValue) -> dict[int, Size]:
@@ -205,69 +232,42 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
 
 def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
     """Flatten a statement, or the part of it in one step of its kernel's shared loops. ``layouts``
-    overrides the layouts of operands, by number."""
+    overrides the layouts of operands, by number.
+
+    Raises InvalidModelError if a tensor is not traversed along a merged index as along one.
+    """
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
-    indices = tuple(
-        replace(i, range=steps[i.name]) if i.name in steps else i for i in op.index_list
-    )
-    ranges = {index.name: index.range for index in indices}
+    ranges = op.ranges | steps
     values = op.tensors
     overrides = layouts or {}
     accesses = tuple(
         flatten_access(forms, memory_shape(value), overrides.get(i, layout_of(value)), ranges)
         for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True))
     )
+    indices = [_in_step(index, ranges) for index in op.loop_list]
     constraints = _constraints(op, op.ranges)
     constrained = {name for c in constraints for name, _ in c.form.terms}
     pinned, floating = constrained, frozenset(constrained & steps.keys())
     for region in (op.combine, op.post):
         pinned = pinned | {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
-    return Flat(indices, accesses, len(op.inputs), tuple(constraints), frozenset(pinned), floating)
+    loops = tuple(i for i in indices if i.range != 1 or i.name in pinned)
+    _check_merged(loops, accesses)
+    accesses = tuple(a.along(loops) for a in accesses)
+    return Flat(loops, accesses, len(op.inputs), tuple(constraints), frozenset(pinned), floating)
 
 
-def simplify(flat: Flat) -> Flat:
-    """Drop indices of range 1, then merge pairs of indices until none can be merged."""
-    flat = _drop_units(flat)
-    while (pair := _mergeable(flat)) is not None:
-        flat = _merge(flat, *pair)
-    return flat
+def _in_step(index: Index, ranges: Mapping[str, Size]) -> Index:
+    """An index with the range, and those of its digits, that it has in a step."""
+    if not index.digits:
+        return replace(index, range=ranges[index.name])
+    return Index.merged(index.name, [_in_step(digit, ranges) for digit in index.digits])
 
 
-def _drop_units(flat: Flat) -> Flat:
-    units = {i.name for i in flat.indices if i.range == 1 and i.name not in flat.pinned}
-    if not units:
-        return flat
-    accesses = tuple(
-        replace(a, strides={n: s for n, s in a.strides.items() if n not in units})
-        for a in flat.accesses
-    )
-    indices = tuple(i for i in flat.indices if i.name not in units)
-    return replace(flat, indices=indices, accesses=accesses)
-
-
-def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
-    """A pair (outer, inner) such that one step of the outer equals a full run of the inner in all
-    accesses."""
-    kept = flat.pinned.union(*(a.lanes for a in flat.accesses))
-    steps = [
-        (index, [a.strides.get(index.name, 0) for a in flat.accesses])
-        for index in flat.indices
-        if index.name not in kept
-    ]
-    for (outer, far), (inner, near) in permutations(steps, 2):
-        if outer.reduced == inner.reduced and far == [step * inner.range for step in near]:
-            return outer, inner
-    return None
-
-
-def _merge(flat: Flat, outer: Index, inner: Index) -> Flat:
-    name = f"{outer.name}_{inner.name}"
-    merged = Index(name, outer.range * inner.range, outer.reduced)
-    indices = tuple(merged if i is inner else i for i in flat.indices if i is not outer)
-    accesses: list[FlatAccess] = []
-    for a in flat.accesses:
-        strides = {n: s for n, s in a.strides.items() if n not in (outer.name, inner.name)}
-        if a.stride(inner.name):
-            strides[name] = a.stride(inner.name)
-        accesses.append(replace(a, strides=strides))
-    return replace(flat, indices=indices, accesses=tuple(accesses))
+def _check_merged(loops: Sequence[Index], accesses: Sequence[FlatAccess]) -> None:
+    for index in loops:
+        if not all(a.is_one(index.digits) for a in accesses):
+            raise InvalidModelError(
+                f"a tensor is not traversed along {index} as along one index",
+                expected="digits each of which steps over all values of the next one",
+                hint="tile-merge-indices merges those that are one",
+            )

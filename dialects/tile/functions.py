@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
@@ -57,15 +57,14 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
-from tessella.dialects.tile.attributes import NestAttr
+from tessella.dialects.tile.attributes import PACKED, NestAttr
+from tessella.dialects.tile.check_loops import check_loops
 from tessella.dialects.tile.check_nest import check_nest
 from tessella.dialects.tile.inits import check_inits
 from tessella.dialects.tile.ops import ContractOp
 
 CONSTANT = "tile.constant"
 """Argument attribute of a kernel: every caller passes a weight."""
-PACKED = "tile.packed"
-"""Argument attribute of a kernel: the place at which its schedules read the argument."""
 
 
 @irdl_op_definition
@@ -208,10 +207,6 @@ class KernelOp(_Function):
             regions=[body],
         )
 
-    @property
-    def statements(self) -> list[ContractOp]:
-        return [op for op in self.body.block.ops if isinstance(op, ContractOp)]
-
     def marks(self, argument: int) -> DictionaryAttr:
         return DictionaryAttr({}) if self.arg_attrs is None else self.arg_attrs.data[argument]
 
@@ -251,6 +246,7 @@ class KernelOp(_Function):
                 check_order("tile.kernel", packed)
         check_inits(self.body.block)
         check_nest(self, self.nest)
+        check_loops(self.body.block)
 
 
 @irdl_op_definition
@@ -328,14 +324,6 @@ def same_memory(a: Tensor, b: Tensor) -> bool:
         (place.layout if (place := place_of(t)) else NCHW, shape_of(t)) for t in (a, b)
     )
     return first.addresses(rows) == second.addresses(columns)
-
-
-def packed_place(value: SSAValue) -> PlaceAttr | None:
-    """The place in which a kernel's schedules read an argument, until the argument has it."""
-    if not isinstance(value, BlockArgument):
-        return None
-    kernel = value.block.parent_op()
-    return kernel.packed(value.index) if isinstance(kernel, KernelOp) else None
 
 
 def through_views(value: SSAValue) -> SSAValue:

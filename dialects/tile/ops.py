@@ -13,11 +13,13 @@ from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    I64,
     ArrayAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
     TensorType,
+    i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -61,6 +63,7 @@ from tessella.dialects.tile.attributes import (
     WhereAttr,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.check_schedule import check_schedule
 from tessella.support.sizes import Size, UndecidedSizeError, bounds_of
 
 
@@ -77,9 +80,6 @@ class EmptyOp(IRDLOperation):
         super().__init__(result_types=[type])
 
 
-PARTS = "tile.parts"
-"""Attribute of a statement: how many values of a sum are added up before the result is added to
-those of others, where less than usual are as its rounding errors are multiplied later."""
 SCALAR_DIALECTS = ("arith", "math")
 """The dialects that bodies compute with."""
 _OF_BODIES = (IndexOp, SizeOp, ExtractOp, YieldOp)
@@ -127,6 +127,9 @@ class ContractOp(IRDLOperation):
     """Of the inputs, then of the post inputs, then of the output."""
     constraints = opt_prop_def(WhereAttr)
     default = opt_prop_def(Attribute)
+    parts = opt_prop_def(IntegerAttr[I64])
+    """How many values of a sum are added up before the result is added to those of others, where
+    less than usual are as its rounding errors are multiplied later."""
     at = opt_prop_def(AtAttr)
     """The indices that the shared loops of the kernel run over."""
     schedule = opt_prop_def(ScheduleAttr)
@@ -150,6 +153,7 @@ class ContractOp(IRDLOperation):
         where: Sequence[tuple[Linear, int]] = (),
         init: SSAValue | None = None,
         default: Attribute | None = None,
+        parts: int | None = None,
         at: AtAttr | None = None,
         schedule: ScheduleAttr | None = None,
     ) -> None:
@@ -162,6 +166,7 @@ class ContractOp(IRDLOperation):
                 "accesses": ArrayAttr(AccessAttr(a) for a in accesses),
                 "constraints": WhereAttr(tuple(where)) if where else None,
                 "default": default,
+                "parts": None if parts is None else IntegerAttr(parts, i64),
                 "at": at,
                 "schedule": schedule,
             },
@@ -170,8 +175,14 @@ class ContractOp(IRDLOperation):
         )
 
     @property
-    def index_list(self) -> tuple[Index, ...]:
+    def loop_list(self) -> tuple[Index, ...]:
+        """The indices that loops run over and schedules name: merged ones, not their digits."""
         return self.indices.data
+
+    @property
+    def index_list(self) -> tuple[Index, ...]:
+        """The indices that accesses name: of merged ones the digits."""
+        return tuple(part for index in self.indices.data for part in index.parts)
 
     @property
     def ranges(self) -> dict[str, Size]:
@@ -215,10 +226,9 @@ class ContractOp(IRDLOperation):
         return self.post.blocks.first
 
     @property
-    def parts(self) -> int | None:
-        """How many values a partial sum has, if the statement says so."""
-        found = self.attributes.get(PARTS)
-        return found.value.data if isinstance(found, IntegerAttr) else None
+    def part_count(self) -> int | None:
+        """The number of values of a partial sum, if the statement says so."""
+        return None if self.parts is None else self.parts.value.data
 
     @property
     def is_map(self) -> bool:
@@ -266,14 +276,17 @@ class ContractOp(IRDLOperation):
                 f"tile.contract: expected an aggregation ({' '.join(AGGREGATIONS)}), found "
                 f"{self.aggregation.data!r}"
             )
-        if PARTS in self.attributes and (self.parts or 0) < 1:
-            raise VerifyException(f"tile.contract: expected a number above 0 as {PARTS}")
+        if self.part_count is not None and self.part_count < 1:
+            raise VerifyException("tile.contract: expected a number above 0 as parts")
         self._verify_elements()
         self._verify_accesses()
         self._verify_written_once()
         self._verify_where()
         self._verify_bodies()
         self._verify_default()
+        if self.schedule is not None:
+            shared = [at.name for at in self.at_list]
+            check_schedule(self.schedule.data, self.loop_list, shared)
 
     def _verify_elements(self) -> None:
         for value in self.tensors:
@@ -285,7 +298,8 @@ class ContractOp(IRDLOperation):
 
     def _verify_accesses(self) -> None:
         known = {index.name: index for index in self.index_list}
-        if len(known) != len(self.index_list):
+        names = [*known, *(index.name for index in self.loop_list if index.digits)]
+        if len({*names}) != len(self.index_list) + sum(bool(i.digits) for i in self.loop_list):
             raise VerifyException("tile.contract: an index is declared twice")
         values = (*self.inputs, *self.post_inputs, self.res)
         if len(self.accesses) != len(values):
@@ -450,18 +464,7 @@ class ContractOp(IRDLOperation):
             printer.print_string(" init ")
             printer.print_ssa_value(self.init)
         printer.print_string(f" -> {print_access(self.out_access)}")
-        if self.constraints is not None:
-            printer.print_string(" where ")
-            self.constraints.print_parameter(printer)
-        if self.default is not None:
-            printer.print_string(" default ")
-            printer.print_attribute(self.default)
-        if self.at is not None:
-            printer.print_string(" at ")
-            self.at.print_parameter(printer)
-        if self.schedule is not None:
-            printer.print_string(" schedule ")
-            printer.print_attribute(self.schedule)
+        self._print_clauses(printer)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.combine)
@@ -469,6 +472,22 @@ class ContractOp(IRDLOperation):
             printer.print_string(", ")
             printer.print_region(self.post)
         print_types(printer, self.result_types)
+
+    def _print_clauses(self, printer: Printer) -> None:
+        if self.constraints is not None:
+            printer.print_string(" where ")
+            self.constraints.print_parameter(printer)
+        if self.default is not None:
+            printer.print_string(" default ")
+            printer.print_attribute(self.default)
+        if self.part_count is not None:
+            printer.print_string(f" parts {self.part_count}")
+        if self.at is not None:
+            printer.print_string(" at ")
+            self.at.print_parameter(printer)
+        if self.schedule is not None:
+            printer.print_string(" schedule ")
+            printer.print_attribute(self.schedule)
 
     @classmethod
     def parse(cls, parser: Parser) -> ContractOp:
@@ -491,6 +510,7 @@ class ContractOp(IRDLOperation):
         out = parse_access(parser)
         where = WhereAttr.parse_parameter(parser) if parser.parse_optional_keyword("where") else ()
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
+        parts = parser.parse_integer() if parser.parse_optional_keyword("parts") else None
         at = AtAttr.parse_parameter(parser) if parser.parse_optional_keyword("at") else None
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
@@ -514,6 +534,7 @@ class ContractOp(IRDLOperation):
             where=where,
             init=init,
             default=default,
+            parts=parts,
             at=AtAttr(at) if at is not None else None,
             schedule=schedule,
         )

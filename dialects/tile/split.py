@@ -183,6 +183,7 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
         where=[*where, *((s.value, s.bound) for s in part if s.bound)],
         init=init,
         default=op.default,
+        parts=op.part_count,
     )
     new.attributes |= op.attributes
     return new

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.driver.build import compile_graph
+from tessella.driver.compile_graph import compile_graph
 from tessella.driver.compiling import memory_to_compile
 from tessella.driver.options import Options
 from tessella.driver.programs import ProgramTable

@@ -108,9 +108,8 @@ class Settings:
     """The settings of an op."""
 
     def __init__(self, op: type[NnOp]) -> None:
-        definition = op.get_irdl_definition()
         self._op = op
-        self._kinds = {n: _kind(op, n, p) for n, p in definition.properties.items()}
+        self._kinds = {n: _kind(op, n, p) for n, p in op.setting_defs().items()}
 
     def parameters(self) -> list[Parameter]:
         """How they are given: by keyword."""

@@ -128,7 +128,8 @@ class _Functions:
         self.ops.append(FuncOp(name, signature, Region(body)))
         given = [_placed(spec, self.arch) for spec in scan.results.values()]
         op = nn.ScanOp(name, [values[each] for each in scan.reads], given, scan.loop)
-        op.attributes |= {"kernel": StringAttr(LOOP_KERNEL), "node": StringAttr(scan.label)}
+        op.picked_kernel = StringAttr(LOOP_KERNEL)
+        op.attributes["node"] = StringAttr(scan.label)
         return op
 
     def _call(

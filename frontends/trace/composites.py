@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.dialects import nn
+from tessella.frontends.trace.traced import Traced
 
 Unary = Callable[[Any], Any]
 
@@ -26,7 +26,7 @@ def is_float(x: Any) -> bool:
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
-    quotient = a.trace.emit(nn.DivOp, [a, b])
+    quotient = Traced(a.trace, a.value / b.value)
     if not is_float(a):
         # towards zero; NumPy rounds down, and a quotient by 0 is 0
         is_rounded_up = ((a < 0) != (b < 0)) & (a != quotient * b) & (b != 0)
@@ -38,11 +38,11 @@ def _floor_divide(a: Any, b: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    return a.trace.emit(nn.PowOp, [a, b])
+    return a.value**b.value
 
 
 def _reciprocal(x: Any) -> Any:
-    return x.trace.emit(nn.DivOp, [x.trace.splat(1, (), x.dtype), x])
+    return 1 / x.value
 
 
 def _invert(x: Any) -> Any:
@@ -52,7 +52,7 @@ def _invert(x: Any) -> Any:
 
 def _everywhere(answer: bool) -> Unary:
     """The same answer for all elements of an array of integers."""
-    return lambda x: x.trace.splat(answer, x.sizes, np.dtype(bool))
+    return lambda x: x.trace.emitter.splat(answer, x.sizes, np.bool_)
 
 
 def same(x: Any) -> Any:

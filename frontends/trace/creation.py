@@ -13,7 +13,7 @@ from tessella.frontends.ranges import Steps
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import Result, function
 from tessella.frontends.trace.movement import Shape, as_sizes
-from tessella.frontends.trace.promote import cast, check_fits
+from tessella.frontends.trace.promote import check_fits
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Array, Trace
 from tessella.support.sizes import known, symbols_of
@@ -38,7 +38,7 @@ def full(trace: Trace, shape: Shape, value: float, dtype: npt.DTypeLike | None =
     if not symbols_of(sizes):
         return np.full(sizes, value, dtype)
     one = np.full((), value, dtype)
-    return trace.splat(one.item(), sizes, one.dtype)
+    return trace.emitter.splat(one.item(), sizes, one.dtype)
 
 
 @function
@@ -61,8 +61,8 @@ def arange(
     wanted = np.dtype(np.int64 if dtype is None else dtype)
     for each in (first, end):
         check_fits(each, wanted)
-    numbered: Any = trace.emit(nn.IotaOp, [], count=count)
-    return cast(trace, numbered * by + trace.size(first), wanted)
+    numbers = trace.emitter.emit(nn.IotaOp, count=count)[0]
+    return (numbers * by + first).cast(wanted)
 
 
 def _default(dtype: npt.DTypeLike | None, *numbers: float) -> npt.DTypeLike | None:

@@ -44,7 +44,7 @@ def in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
                     f"{result.dtype} cannot be stored in an array of {self.dtype}", hint=_COPY
                 )
             )
-        result = self.trace.cast(result, self.dtype)
+        result = type(self)(self.trace, result.value.cast(self.dtype))
         self.changed = str(caller() or "an earlier line")
         return result
 

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects import nn
+from tessella.frontends import emitter
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import as_operand, cast, common, common_dtype, floating
@@ -61,8 +63,8 @@ def _smooth(name: str) -> Unary:
     """A function that NumPy lacks; integers become floating-point numbers as for ``np.exp``."""
 
     def body(trace: Trace, x: npt.ArrayLike) -> Traced:
-        result = trace.emit(nn.OPS[name], floating(trace, x))
-        return Traced(trace, result.value, isinstance(x, Traced) and x.weak)
+        (value,) = floating(trace, x)
+        return Traced(trace, value.op(nn.OPS[name]), isinstance(x, Traced) and x.weak)
 
     return function(_called(name, name, body))
 
@@ -82,15 +84,17 @@ silu = _smooth("silu")
 
 
 @function
-def relu(trace: Trace, x: npt.ArrayLike) -> Traced:
+def relu(trace: Trace, x: npt.ArrayLike) -> Value:
     """Elementwise max(x, 0)."""
-    return trace.emit(nn.ReluOp, common(trace, x))
+    (value,) = common(trace, x)
+    return value.op(nn.ReluOp)
 
 
 @function
-def gelu(trace: Trace, x: npt.ArrayLike, approximate: bool = False) -> Traced:
+def gelu(trace: Trace, x: npt.ArrayLike, approximate: bool = False) -> Value:
     """Elementwise x/2 * (1 + erf(x / sqrt 2)), or its approximation by tanh."""
-    return trace.emit(nn.GeluTanhOp if approximate else nn.GeluOp, floating(trace, x))
+    (value,) = floating(trace, x)
+    return value.op(nn.GeluTanhOp if approximate else nn.GeluOp)
 
 
 @function
@@ -99,24 +103,24 @@ def clip(
     x: npt.ArrayLike,
     low: npt.ArrayLike | None = None,
     high: npt.ArrayLike | None = None,
-) -> Traced:
+) -> Value:
     """Elementwise min(max(x, low), high); a bound that is None does not apply."""
     bounds = {np.maximum: low, np.minimum: high}
     given = {ufunc: bound for ufunc, bound in bounds.items() if bound is not None}
     result, *values = common(trace, x, *given.values())
     for ufunc, bound in zip(given, values, strict=True):
-        result = apply(trace, ufunc, result, bound)
+        result = apply(trace, ufunc, result, bound).value
     return result
 
 
 @function
-def where(trace: Trace, condition: npt.ArrayLike, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
+def where(trace: Trace, condition: npt.ArrayLike, x: npt.ArrayLike, y: npt.ArrayLike) -> Value:
     """Elementwise: x where the condition holds, else y. All three are broadcast."""
-    return trace.emit(nn.WhereOp, [cast(trace, as_operand(condition), BOOL), *common(trace, x, y)])
+    return emitter.where(cast(trace, as_operand(condition), BOOL), *common(trace, x, y))
 
 
 @function
-def astype(trace: Trace, x: npt.ArrayLike, dtype: npt.DTypeLike) -> Traced:
+def astype(trace: Trace, x: npt.ArrayLike, dtype: npt.DTypeLike) -> Value:
     """The elements converted to another dtype; floats beyond an integer type's range saturate."""
     return cast(trace, as_operand(x), np.dtype(dtype))
 

@@ -13,6 +13,7 @@ from xdsl.ir import Block, SSAValue
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.evaluate import constant_value
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace.location import located
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, Trace, Traced
@@ -20,7 +21,7 @@ from tessella.support.errors import InternalError
 
 P = ParamSpec("P")
 
-Result = Traced | Array
+Result = Traced | Value | Array
 
 
 def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array]:
@@ -37,8 +38,9 @@ def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array
         trace = cast(Trace, found.trace)
         trace.check(found)
         try:
+            result = body(trace, *args, **kwargs)
             # within a trace, a traced array is what stands for an array
-            return cast(Array, body(trace, *args, **kwargs))
+            return cast(Array, Traced(trace, result) if isinstance(result, Value) else result)
         except Exception as error:
             raise trace.failed(error)  # noqa: B904 (it is the same error)
 
@@ -62,10 +64,11 @@ def _run(body: Callable[[Trace], Result]) -> Array:
     with located():
         trace = Trace(Block())
         result = body(trace)
-        return _evaluate(trace, result) if isinstance(result, Traced) else result
+        is_made = isinstance(result, Traced | Value)
+        return _evaluate(trace, trace.lift(result)) if is_made else result
 
 
-def _evaluate(trace: Trace, result: Traced) -> Array:
+def _evaluate(trace: Trace, result: Value) -> Array:
     """The elements of a value that depends on captured arrays alone, computed by NumPy kernels."""
     values: dict[SSAValue, Array] = {}
     for op in trace.emitter.block.ops:
@@ -77,5 +80,5 @@ def _evaluate(trace: Trace, result: Traced) -> Array:
         elif isinstance(op, NnOp):
             arrays = op.evaluate(*(values[x] for x in op.operands))
             values.update(zip(op.results, arrays, strict=True))
-    array = values[result.value.ssa]
+    array = values[result.ssa]
     return array if array.flags.writeable and array.base is None else array.copy()

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import broadcast_shapes
+from tessella.frontends.emitter import Value
 from tessella.frontends.ranges import Steps
-from tessella.frontends.trace import promote
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import as_axis, reshape
+from tessella.frontends.trace.movement import as_axis
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError, TessellaError
@@ -33,7 +33,7 @@ class _Plan:
     starts: list[Size] = field(default_factory=list[Size])
     sizes: list[Size] = field(default_factory=list[Size])
     steps: list[int] = field(default_factory=list[int])
-    gathers: dict[int, Traced] = field(default_factory=dict[int, Traced])
+    gathers: dict[int, Value] = field(default_factory=dict[int, Value])
     result: list[Size] = field(default_factory=list[Size])
 
     def slice(self, start: Size, size: Size, step: int) -> None:
@@ -63,36 +63,34 @@ class _Plan:
             )
         self.slice(index + size if index < 0 else index, 1, 1)
 
-    def gather(self, indices: Traced) -> None:
+    def gather(self, indices: Value) -> None:
         """The elements of the next axis at these indices."""
         axis = len(self.starts)
         self.slice(0, self.shape[axis], 1)
         self.gathers[axis] = indices
-        self.result += indices.sizes
+        self.result += indices.shape
 
 
 @function
-def _indexing(trace: Trace, x: npt.ArrayLike, key: Any) -> Traced:
+def _indexing(trace: Trace, x: npt.ArrayLike, key: Any) -> Value:
     value = trace.lift(x)
-    plan = _Plan(value.sizes)
-    for each in _checked(_expanded([_index(trace, k) for k in _keys(key)], value.ndim)):
+    plan = _Plan(value.shape)
+    for each in _checked(_expanded([_index(trace, k) for k in _keys(key)], value.rank)):
         if each is None:
             plan.result.append(1)
         elif isinstance(each, slice):
             plan.keep(each)
-        elif isinstance(each, Traced):
+        elif isinstance(each, Value):
             plan.gather(each)
         else:
             plan.drop(each)
-    if tuple(plan.sizes) != value.sizes or any(step != 1 for step in plan.steps):
-        ints = {name: tuple(getattr(plan, name)) for name in ("starts", "sizes", "steps")}
-        value = trace.emit(nn.SliceOp, [value], **ints)
+    value = value.slice(plan.starts, plan.sizes, plan.steps)
     for axis, indices in reversed(plan.gathers.items()):
-        value = trace.emit(nn.GatherOp, [value, indices], axis=axis)
-    return trace.reshape(value, plan.result)
+        value = value.gather(indices, axis)
+    return value.reshape(plan.result)
 
 
-Index = Size | slice | None | Traced
+Index = Size | slice | None | Value
 
 
 def _keys(key: Any) -> Sequence[Any]:
@@ -120,12 +118,12 @@ def _index(trace: Trace, key: Any) -> Any:
     return as_indices(trace, key)
 
 
-def as_indices(trace: Trace, indices: npt.ArrayLike) -> Traced:
+def as_indices(trace: Trace, indices: npt.ArrayLike) -> Value:
     """Integers of any type as those that gathers take."""
     value = trace.lift(indices)
     if value.dtype.kind not in "iu":
         raise ShapeError("indices must be integers", found=value.dtype.name)
-    return value if value.dtype == np.int32 else promote.cast(trace, value, _INT64)
+    return value if value.dtype == np.int32 else value.cast(_INT64)
 
 
 def _expanded(keys: Sequence[Any], rank: int) -> list[Any]:
@@ -142,7 +140,7 @@ def _expanded(keys: Sequence[Any], rank: int) -> list[Any]:
 
 def _checked(keys: Sequence[Any]) -> Sequence[Index]:
     """Raises ShapeError for arrays of indices whose axes NumPy would move to the front."""
-    arrays = [i for i, key in enumerate(keys) if isinstance(key, Traced) and key.sizes]
+    arrays = [i for i, key in enumerate(keys) if isinstance(key, Value) and key.rank]
     others = [i for i, key in enumerate(keys) if not (key is None or isinstance(key, slice))]
     if len(arrays) > 1:
         raise ShapeError(
@@ -161,35 +159,34 @@ def _checked(keys: Sequence[Any]) -> Sequence[Index]:
 @function
 def take(
     trace: Trace, x: npt.ArrayLike, indices: npt.ArrayLike, axis: SupportsIndex | None = None
-) -> Traced:
+) -> Value:
     """The slices of x at the indices along an axis; of the flattened x for None.
 
     An index that is out of range is an ExecutionError when the program runs.
     """
     value = trace.lift(x)
     if axis is None:
-        value = trace.lift(reshape(value, -1))
-    along = as_axis(axis or 0, value.ndim)
-    return trace.emit(nn.GatherOp, [value, as_indices(trace, indices)], axis=along)
+        value = value.flat()
+    along = as_axis(axis or 0, value.rank)
+    return value.gather(as_indices(trace, indices), along)
 
 
 @function
 def _take_along_axis(
     trace: Trace, x: npt.ArrayLike, indices: npt.ArrayLike, axis: SupportsIndex | None = -1
-) -> Traced:
+) -> Value:
     value, places = trace.lift(x), as_indices(trace, indices)
     if axis is None:
-        value = trace.lift(reshape(value, -1))
-    if value.ndim != places.ndim:
-        raise ShapeError("ranks differ", expected=str(value.ndim), found=str(places.ndim))
-    along = as_axis(axis or 0, value.ndim)
-    shapes = [(*s[:along], 1, *s[along + 1 :]) for s in (value.sizes, places.sizes)]
+        value = value.flat()
+    if value.rank != places.rank:
+        raise ShapeError("ranks differ", expected=str(value.rank), found=str(places.rank))
+    along = as_axis(axis or 0, value.rank)
+    shapes = [(*s[:along], 1, *s[along + 1 :]) for s in (value.shape, places.shape)]
     shape = broadcast_shapes(shapes)
     data, at = (
-        trace.expand(v, (*shape[:along], v.sizes[along], *shape[along + 1 :]))
-        for v in (value, places)
+        v.expand((*shape[:along], v.shape[along], *shape[along + 1 :])) for v in (value, places)
     )
-    return trace.emit(nn.GatherElementsOp, [data, at], axis=along)
+    return data.op(nn.GatherElementsOp, at, axis=along)
 
 
 def _np_take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:

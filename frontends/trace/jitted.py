@@ -11,8 +11,8 @@ import numpy as np
 
 from tessella.dialects.graph import Graph
 from tessella.driver.compiling import total
-from tessella.driver.executable import Key as ModelKey
 from tessella.driver.in_calls import CompilesInCalls
+from tessella.driver.key import Key as ModelKey
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import OF_ARRAYS
 from tessella.driver.options import CompileOptions, Options, make_options

@@ -9,10 +9,12 @@ from typing import Any, Literal, SupportsIndex, cast
 import numpy.typing as npt
 
 from tessella.dialects import nn
+from tessella.frontends.emitter import Value
+from tessella.frontends.shapes import same_padding, split_padding
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import Shape, as_axis, as_ints
 from tessella.frontends.trace.promote import common, floating
-from tessella.frontends.trace.traced import Trace, Traced
+from tessella.frontends.trace.traced import Trace
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -32,18 +34,18 @@ def conv2d(
     padding: Padding = 0,
     dilation: Shape = 1,
     groups: SupportsIndex = 1,
-) -> Traced:
+) -> Value:
     """The convolution of x[N, C, H, W] with w[O, C / groups, H, W], and a bias b[O].
 
     ``padding`` is "valid" (none), "same" (the result has ceil(size / stride) positions), a number
     of zeros on all sides, one for each dimension, or a pair (before, after) for each.
     """
-    values = common(trace, x, w, *([] if b is None else [b]))
-    _check_images(values[0], "conv2d")
-    if values[1].ndim != 4:
-        raise ShapeError("the weights of conv2d must be [O, I, H, W]", found=str(values[1].sizes))
-    window = _window(values[0], values[1].sizes[2:], strides, padding, dilation)
-    return trace.emit(nn.ConvOp, values, groups=operator.index(groups), **window)
+    images, weights, *bias = common(trace, x, w, *([] if b is None else [b]))
+    _check_images(images, "conv2d")
+    if weights.rank != 4:
+        raise ShapeError("the weights of conv2d must be [O, I, H, W]", found=str(weights.shape))
+    window = _window(images, weights.shape[2:], strides, padding, dilation)
+    return images.op(nn.ConvOp, weights, *bias, groups=operator.index(groups), **window)
 
 
 @function
@@ -55,10 +57,10 @@ def max_pool2d(
     padding: Padding = 0,
     dilation: Shape = 1,
     ceil_mode: bool = False,
-) -> Traced:
+) -> Value:
     """The largest element of each window of x[N, C, H, W]; windows do not overlap by default."""
     value = trace.lift(x)
-    return _pool(trace, nn.MaxPoolOp, value, kernel_size, strides, padding, dilation, ceil_mode)
+    return _pool(nn.MaxPoolOp, value, kernel_size, strides, padding, dilation, ceil_mode)
 
 
 @function
@@ -70,7 +72,7 @@ def avg_pool2d(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-) -> Traced:
+) -> Value:
     """The mean of each window of x[N, C, H, W]; windows do not overlap by default.
 
     The padding counts as zeros, or not at all without ``count_include_pad``.
@@ -78,7 +80,7 @@ def avg_pool2d(
     (value,) = floating(trace, x)
     include = bool(count_include_pad)
     return _pool(
-        trace, nn.AvgPoolOp, value, kernel_size, strides, padding, 1, ceil_mode,
+        nn.AvgPoolOp, value, kernel_size, strides, padding, 1, ceil_mode,
         count_include_pad=include,
     )  # fmt: skip
 
@@ -91,60 +93,53 @@ def layer_norm(
     bias: npt.ArrayLike | None = None,
     axis: SupportsIndex = -1,
     epsilon: float = 1e-5,
-) -> Traced:
+) -> Value:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from ``axis`` on."""
     given = [v for v in (scale, bias) if v is not None]
     value, *rest = floating(trace, x, *given)
-    first = as_axis(axis, value.ndim)
+    first = as_axis(axis, value.rank)
     if scale is None:
-        rest.insert(0, trace.splat(1, value.sizes[first:], value.dtype))
-    return trace.emit(nn.LayerNormOp, [value, *rest], axis=first, epsilon=float(epsilon))
+        rest.insert(0, trace.emitter.splat(1, value.shape[first:], value.dtype))
+    return value.op(nn.LayerNormOp, *rest, axis=first, epsilon=float(epsilon))
 
 
 def _pool(
-    trace: Trace,
     op: type[nn.MaxPoolOp | nn.AvgPoolOp],
-    x: Traced,
+    x: Value,
     kernel_size: Shape,
     strides: Shape | None,
     padding: Padding,
     dilation: Shape,
     ceil_mode: bool,
     **more: bool,
-) -> Traced:
+) -> Value:
     _check_images(x, "a pooling")
     sizes = _pair(kernel_size, "kernel_size")
     window = _window(x, sizes, sizes if strides is None else strides, padding, dilation)
-    return trace.emit(op, [x], kernel_shape=sizes, ceil_mode=bool(ceil_mode), **window, **more)
+    return x.op(op, kernel_shape=sizes, ceil_mode=bool(ceil_mode), **window, **more)
 
 
 def _window(
-    x: Traced, kernel: tuple[Size, ...], strides: Shape, padding: Padding, dilation: Shape
+    x: Value, kernel: tuple[Size, ...], strides: Shape, padding: Padding, dilation: Shape
 ) -> dict[str, tuple[Size, ...]]:
     """The properties of an op on a window that moves over the last two dimensions of x."""
     steps, spread = _pair(strides, "strides"), _pair(dilation, "dilation")
     if padding == "same":
-        pairs = [_same(*column) for column in zip(x.sizes[2:], kernel, steps, spread, strict=True)]
+        if min(steps) < 1:
+            raise ShapeError("a stride is less than 1", found=str(steps))
+        columns = zip(x.shape[2:], kernel, steps, spread, strict=True)
+        pads = split_padding([same_padding(*column) for column in columns])
     else:
-        pairs = _pads(padding)
-    pads = (*(low for low, _ in pairs), *(high for _, high in pairs))
+        pads = _pads(padding)
     return {"strides": steps, "dilations": spread, "pads": pads}
 
 
-def _same(size: Size, kernel: Size, stride: int, dilation: int) -> tuple[Size, Size]:
-    """Padding for which there are ceil(size / stride) positions; an odd one has more at the end."""
-    if stride < 1:
-        raise ShapeError("a stride is less than 1", found=str(stride))
-    total = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
-    return total // 2, total - total // 2
-
-
-def _pads(padding: Padding) -> list[tuple[int, int]]:
-    """Padding before and after each of the two dimensions."""
+def _pads(padding: Padding) -> tuple[int, ...]:
+    """Padding before each of the two dimensions, then after them."""
     if isinstance(padding, str):
         if padding != "valid":
             raise ShapeError("an unknown padding", expected="same, valid or sizes", found=padding)
-        return [(0, 0), (0, 0)]
+        return (0, 0, 0, 0)
     each = cast("Sequence[Any]", padding) if isinstance(padding, Sequence) else [padding] * 2
     pairs = [as_ints(p) * (2 if isinstance(p, SupportsIndex) else 1) for p in each]
     if [len(pair) for pair in pairs] != [2, 2]:
@@ -153,7 +148,7 @@ def _pads(padding: Padding) -> list[tuple[int, int]]:
             expected="a number, or for each of 2 dimensions a number or a pair (before, after)",
             found=str(padding),
         )
-    return [(low, high) for low, high in pairs]
+    return tuple(pad for side in zip(*pairs, strict=True) for pad in side)
 
 
 def _pair(values: Shape, name: str) -> tuple[int, ...]:
@@ -164,6 +159,6 @@ def _pair(values: Shape, name: str) -> tuple[int, ...]:
     return numbers
 
 
-def _check_images(x: Traced, what: str) -> None:
-    if x.ndim != 4:
-        raise ShapeError(f"{what} takes images [N, C, H, W]", found=str(x.sizes))
+def _check_images(x: Value, what: str) -> None:
+    if x.rank != 4:
+        raise ShapeError(f"{what} takes images [N, C, H, W]", found=str(x.shape))

@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import normalise_axis, shapes_differ
+from tessella.frontends.emitter import Value, concat
+from tessella.frontends.shapes import resolved_shape
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import common
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs, product
+from tessella.support.sizes import Size, differs
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -57,132 +59,123 @@ def as_axis(axis: SupportsIndex, rank: int) -> int:
 
 
 @function
-def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
+def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Value:
     """The elements in row-major order in another shape; one size may be -1, which is computed."""
     value = trace.lift(x)
-    sizes, total = list(as_sizes(shape)), product(value.sizes)
-    known = product(size for size in sizes if differs(size, -1))
-    if sizes.count(-1) == 1 and known and total % known == 0:
-        sizes[sizes.index(-1)] = total // known
-    if differs(product(sizes), total) or any(size < 0 for size in sizes):
-        raise ShapeError(
-            f"an array of {total} elements does not fit into the shape",
-            expected=f"{total} elements, as {value.sizes} has; at most one size is -1",
-            found=str(as_sizes(shape)),
-        )
-    return trace.reshape(value, sizes)
+    return value.reshape(resolved_shape(value.shape, as_sizes(shape)))
 
 
 @function
-def transpose(
-    trace: Trace, x: npt.ArrayLike, axes: Sequence[SupportsIndex] | None = None
-) -> Traced:
+def transpose(trace: Trace, x: npt.ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Value:
     """The dimensions in the order ``axes``, or in reverse order."""
     value = trace.lift(x)
-    perm = tuple(range(value.ndim))[::-1] if axes is None else as_axes(axes, value.ndim)
-    return trace.transpose(value, perm)
+    perm = tuple(range(value.rank))[::-1] if axes is None else as_axes(axes, value.rank)
+    return value.transpose(perm)
 
 
 @function
-def expand_dims(trace: Trace, x: npt.ArrayLike, axis: Shape) -> Traced:
+def expand_dims(trace: Trace, x: npt.ArrayLike, axis: Shape) -> Value:
     """New dimensions of size 1, at the positions ``axis`` of the result."""
-    value = trace.lift(x)
-    added = as_ints(axis)
-    rank = value.ndim + len(added)
+    return _expanded(trace.lift(x), as_ints(axis))
+
+
+def _expanded(value: Value, added: Sequence[int]) -> Value:
+    rank = value.rank + len(added)
     places = as_axes(added, rank)
     if len(set(places)) != len(places):
         raise ShapeError("an axis is given twice", found=str(added))
-    sizes = iter(value.sizes)
-    shape = [1 if d in places else next(sizes) for d in range(rank)]
-    return trace.reshape(value, shape)
+    sizes = iter(value.shape)
+    return value.reshape([1 if d in places else next(sizes) for d in range(rank)])
 
 
 @function
-def squeeze(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Traced:
+def squeeze(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Value:
     """The array without the dimensions ``axis``, or all, of size 1."""
     value = trace.lift(x)
-    ones = [d for d, size in enumerate(value.sizes) if not differs(size, 1)]
-    gone = ones if axis is None else as_axes(axis, value.ndim)
+    ones = [d for d, size in enumerate(value.shape) if not differs(size, 1)]
+    gone = ones if axis is None else as_axes(axis, value.rank)
     if any(d not in ones for d in gone):
         raise ShapeError(
             "a dimension to be squeezed is not of size 1", expected=str(ones), found=str(list(gone))
         )
-    return trace.reshape(value, [n for d, n in enumerate(value.sizes) if d not in gone])
+    return value.reshape([n for d, n in enumerate(value.shape) if d not in gone])
 
 
 @function
-def broadcast_to(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
+def broadcast_to(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Value:
     """The array repeated along new dimensions, and along those of size 1."""
-    return trace.expand(trace.lift(x), as_sizes(shape))
+    return trace.lift(x).expand(as_sizes(shape))
 
 
 @function
 def concatenate(
     trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex | None = 0
-) -> Traced:
+) -> Value:
     """Arrays one after another along an axis; flattened ones for None."""
     values = common(trace, *arrays)
     if axis is None:
-        values = [trace.lift(reshape(x, -1)) for x in values]
-    if not values or any(not x.ndim for x in values):
+        values = [x.flat() for x in values]
+    if not values or any(not x.rank for x in values):
         raise ShapeError(
             "nothing to concatenate", expected="arrays of at least one dimension", found=str(values)
         )
-    return trace.emit(nn.ConcatOp, values, axis=as_axis(axis or 0, values[0].ndim))
+    return concat(values, as_axis(axis or 0, values[0].rank))
 
 
 @function
-def stack(trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex = 0) -> Traced:
+def stack(trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex = 0) -> Value:
     """Arrays of one shape one after another along a new axis."""
     values = common(trace, *arrays)
-    if not values or any(shapes_differ(x.sizes, values[0].sizes) for x in values):
+    if not values or any(shapes_differ(x.shape, values[0].shape) for x in values):
         raise ShapeError(
-            "only arrays of one shape can be stacked", found=", ".join(str(x.sizes) for x in values)
+            "only arrays of one shape can be stacked", found=", ".join(str(x.shape) for x in values)
         )
-    return trace.lift(concatenate([expand_dims(x, axis) for x in values], axis))
+    along = as_axis(axis, values[0].rank + 1)
+    return concat([_expanded(x, [along]) for x in values], along)
 
 
 @function
 def _copy(trace: Trace, x: npt.ArrayLike) -> Traced:
-    value = trace.lift(x)
-    copied = Traced(trace, value.value, value.weak)
+    copied = Traced(trace, trace.lift(x), isinstance(x, Traced) and x.weak)
     copied.is_copy = True
     return copied
 
 
 @function
-def _swapaxes(trace: Trace, x: npt.ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Traced:
+def _swapaxes(trace: Trace, x: npt.ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Value:
     value = trace.lift(x)
-    order = list(range(value.ndim))
-    a, b = as_axes((axis1, axis2), value.ndim)
+    order = list(range(value.rank))
+    a, b = as_axes((axis1, axis2), value.rank)
     order[a], order[b] = b, a
-    return trace.lift(transpose(value, order))
+    return value.transpose(order)
 
 
 @function
-def _moveaxis(trace: Trace, x: npt.ArrayLike, source: Shape, destination: Shape) -> Traced:
+def _moveaxis(trace: Trace, x: npt.ArrayLike, source: Shape, destination: Shape) -> Value:
     value = trace.lift(x)
-    moved, targets = as_axes(source, value.ndim), as_axes(destination, value.ndim)
-    order = [d for d in range(value.ndim) if d not in moved]
+    moved, targets = as_axes(source, value.rank), as_axes(destination, value.rank)
+    order = [d for d in range(value.rank) if d not in moved]
     for target, axis in sorted(zip(targets, moved, strict=True)):
         order.insert(target, axis)
-    return trace.lift(transpose(value, order))
+    return value.transpose(order)
 
 
 @function
-def _flip(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Traced:
-    value: Any = trace.lift(x)
-    axes = as_axes(axis, value.ndim)
-    return value[tuple(slice(None, None, -1 if d in axes else 1) for d in range(value.ndim))]
+def _flip(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Value:
+    value = trace.lift(x)
+    axes = as_axes(axis, value.rank)
+    steps = [-1 if d in axes else 1 for d in range(value.rank)]
+    starts = [n - 1 if n and d in axes else 0 for d, n in enumerate(value.shape)]
+    return value.slice(starts, value.shape, steps)
 
 
 @function
-def _tile(trace: Trace, x: npt.ArrayLike, reps: Shape) -> Traced:
+def _tile(trace: Trace, x: npt.ArrayLike, reps: Shape) -> Value:
     value, repeats = trace.lift(x), as_sizes(reps)
-    rank = max(value.ndim, len(repeats))
-    padded = trace.reshape(value, (*[1] * (rank - value.ndim), *value.sizes))
+    rank = max(value.rank, len(repeats))
+    padded = value.reshape((*[1] * (rank - value.rank), *value.shape))
     ones = (1,) * (rank - len(repeats))
-    return trace.emit(nn.TileOp, [padded], repeats=(*ones, *repeats))
+    return padded.op(nn.TileOp, repeats=(*ones, *repeats))
 
 
 _PLAIN: dict[Callable[..., Any], Callable[[Any], Any]] = {

@@ -12,6 +12,7 @@ import numpy as np
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import Tensor, dtype_of, element_type, tensor
 from tessella.dialects.sizes import declare_symbols
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
 from tessella.frontends.trace.effects import check_unchanged
 from tessella.frontends.trace.location import located
@@ -54,7 +55,7 @@ def _trace(
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
     if record.failure is not None:
         raise record.failure
-    finish_main(main, paths, [x.value.ssa for x in values])
+    finish_main(main, paths, [x.ssa for x in values])
     module = record.emitter.module(main)
     declare_symbols(module, symbols)
     return Graph(module, record.emitter.weights, structure=Interface(result, record.limits))
@@ -119,7 +120,7 @@ def _tensor(name: str, spec: Spec, shape: tuple[Size, ...]) -> Tensor:
         ) from None
 
 
-def _lifted(record: Trace, leaf: Any, path: str) -> Traced:
+def _lifted(record: Trace, leaf: Any, path: str) -> Value:
     if isinstance(leaf, Traced | TracedNumber | np.ndarray | np.generic | bool | int | float):
         if isinstance(leaf, Traced):
             check_unchanged(leaf, f"as {path}")

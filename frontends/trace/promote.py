@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tessella.dialects.nn.core import element_type
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace.size import TracedNumber, TracedSize
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.support.errors import ShapeError
@@ -20,9 +21,8 @@ _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
 def as_operand(value: Any) -> Any:
-    """A traced array, an array, a Python number, or one that follows from
-    sizes."""
-    is_known = isinstance(value, Traced | TracedNumber) or type(value) in (int, float)
+    """A traced array, a value, an array, a Python number, or one that follows from sizes."""
+    is_known = isinstance(value, Traced | TracedNumber | Value) or type(value) in (int, float)
     return value if is_known else np.asarray(value)
 
 
@@ -57,14 +57,14 @@ def common_dtype(operands: Sequence[Any]) -> DType:
     return np.result_type(*(samples[k] if isinstance(k, type) else k for k in kinds))
 
 
-def cast(trace: Trace, value: Any, dtype: DType) -> Traced:
+def cast(trace: Trace, value: Any, dtype: DType) -> Value:
     """A traced array, array or number with another dtype."""
     if isinstance(value, TracedSize):
         check_fits(value.size, dtype)
     if isinstance(value, Traced) and kind_of(value) is int and dtype.kind in "iu":
         trace.limit(value, dtype)
-    if isinstance(value, Traced | TracedNumber):
-        return trace.cast(trace.lift(value), dtype)
+    if isinstance(value, Traced | TracedNumber | Value):
+        return trace.lift(value).cast(dtype)
     try:
         with np.errstate(all="ignore"):
             array = np.asarray(value, dtype)
@@ -86,13 +86,13 @@ def check_fits(size: Size, dtype: DType) -> None:
         raise UndecidedSizeError(f"{size} fits into {dtype.name} for some sizes only", names)
 
 
-def common(trace: Trace, *operands: Any) -> list[Traced]:
+def common(trace: Trace, *operands: Any) -> list[Value]:
     """Arrays and numbers, converted to their common dtype."""
     dtype = common_dtype(operands)
     return [cast(trace, as_operand(x), dtype) for x in operands]
 
 
-def floating(trace: Trace, *operands: Any) -> list[Traced]:
+def floating(trace: Trace, *operands: Any) -> list[Value]:
     """Arrays and numbers, converted to their common floating-point dtype."""
     dtype = float_dtype(common_dtype(operands))
     return [cast(trace, as_operand(x), dtype) for x in operands]

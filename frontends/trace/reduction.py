@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import Shape, as_axes, as_axis, reshape
+from tessella.frontends.trace.movement import Shape, as_axes, as_axis
 from tessella.frontends.trace.promote import cast, floating, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
@@ -22,7 +23,7 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import differs
 
 
-def _dtype(reduce: Callable[..., Any], x: Traced, dtype: npt.DTypeLike | None) -> DType:
+def _dtype(reduce: Callable[..., Any], x: Value, dtype: npt.DTypeLike | None) -> DType:
     """The dtype that NumPy's reduction has for arrays of this dtype."""
     return (
         np.dtype(dtype)
@@ -31,8 +32,8 @@ def _dtype(reduce: Callable[..., Any], x: Traced, dtype: npt.DTypeLike | None) -
     )
 
 
-def _reduce(trace: Trace, op: type[NnOp], x: Traced, axis: Shape | None, keepdims: bool) -> Traced:
-    return trace.emit(op, [x], axes=as_axes(axis, x.ndim), keepdims=bool(keepdims))
+def _reduce(op: type[NnOp], x: Value, axis: Shape | None, keepdims: bool) -> Value:
+    return x.op(op, axes=as_axes(axis, x.rank), keepdims=bool(keepdims))
 
 
 @function
@@ -42,11 +43,11 @@ def sum(
     axis: Shape | None = None,
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
-) -> Traced:
+) -> Value:
     """The sum over axes, or all elements."""
     value = trace.lift(x)
     value = cast(trace, value, _dtype(np.sum, value, dtype))
-    return _reduce(trace, nn.ReduceSumOp, value, axis, keepdims)
+    return _reduce(nn.ReduceSumOp, value, axis, keepdims)
 
 
 @function
@@ -56,11 +57,11 @@ def prod(
     axis: Shape | None = None,
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
-) -> Traced:
+) -> Value:
     """The product over axes, or of all elements."""
     value = trace.lift(x)
     value = cast(trace, value, _dtype(np.prod, value, dtype))
-    return _reduce(trace, nn.ReduceProdOp, value, axis, keepdims)
+    return _reduce(nn.ReduceProdOp, value, axis, keepdims)
 
 
 @function
@@ -70,36 +71,32 @@ def mean(
     axis: Shape | None = None,
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
-) -> Traced:
+) -> Value:
     """The mean over axes, or of all elements."""
     value = trace.lift(x)
     value = cast(trace, value, _dtype(np.mean, value, dtype))
-    return _reduce(trace, nn.ReduceMeanOp, value, axis, keepdims)
+    return _reduce(nn.ReduceMeanOp, value, axis, keepdims)
 
 
 @function
-def max(
-    trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False
-) -> Traced:
+def max(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Value:
     """The largest element over axes, or of all; NaN if any is."""
     return _extreme(trace, nn.ReduceMaxOp, x, axis, keepdims)
 
 
 @function
-def min(
-    trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False
-) -> Traced:
+def min(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Value:
     """The smallest element over axes, or of all; NaN if any is."""
     return _extreme(trace, nn.ReduceMinOp, x, axis, keepdims)
 
 
 def _extreme(
     trace: Trace, op: type[NnOp], x: npt.ArrayLike, axis: Shape | None, keepdims: bool
-) -> Traced:
+) -> Value:
     value = trace.lift(x)
-    if any(not differs(value.sizes[d], 0) for d in as_axes(axis, value.ndim)):
-        raise ShapeError("there is no largest or smallest of no elements", found=str(value.sizes))
-    return _reduce(trace, op, value, axis, keepdims)
+    if any(not differs(value.shape[d], 0) for d in as_axes(axis, value.rank)):
+        raise ShapeError("there is no largest or smallest of no elements", found=str(value.shape))
+    return _reduce(op, value, axis, keepdims)
 
 
 def _test(op: type[NnOp]):
@@ -107,8 +104,8 @@ def _test(op: type[NnOp]):
 
     def body(
         trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False
-    ) -> Traced:
-        return _reduce(trace, op, cast(trace, trace.lift(x), BOOL), axis, keepdims)
+    ) -> Value:
+        return _reduce(op, cast(trace, trace.lift(x), BOOL), axis, keepdims)
 
     return function(body)
 
@@ -122,7 +119,7 @@ def _var(
     ddof: float = 0,
 ) -> Traced:
     lifted = trace.lift(x)
-    value: Any = cast(trace, lifted, _dtype(np.var, lifted, None))
+    value: Any = Traced(trace, cast(trace, lifted, _dtype(np.var, lifted, None)))
     centred = value - value.mean(axis=axis, keepdims=True)
     count = math.prod(value.shape[d] for d in as_axes(axis, value.ndim)) - ddof
     return (centred * centred).sum(axis=axis, keepdims=keepdims) / builtins.max(count, 0)
@@ -136,7 +133,7 @@ def _std(
     keepdims: bool = False,
     ddof: float = 0,
 ) -> Traced:
-    variance: Any = _var(trace.lift(x), axis, keepdims, ddof)
+    variance: Any = _var(Traced(trace, trace.lift(x)), axis, keepdims, ddof)
     return np.sqrt(variance)
 
 
@@ -148,14 +145,12 @@ def _arg(op: type[NnOp]):
         x: npt.ArrayLike,
         axis: SupportsIndex | None = None,
         keepdims: bool = False,
-    ) -> Traced:
+    ) -> Value:
         value = trace.lift(x)
-        flat = value if axis is not None else trace.lift(reshape(value, -1))
-        along = as_axis(axis or 0, flat.ndim)
-        result = trace.emit(op, [flat], axis=along, keepdims=keepdims, select_last_index=False)
-        if axis is None and keepdims:
-            return trace.lift(reshape(result, [1] * value.ndim))
-        return result
+        flat = value if axis is not None else value.flat()
+        along = as_axis(axis or 0, flat.rank)
+        result = flat.op(op, axis=along, keepdims=keepdims, select_last_index=False)
+        return result.reshape([1] * value.rank) if axis is None and keepdims else result
 
     return function(body)
 
@@ -166,27 +161,27 @@ def _cumsum(
     x: npt.ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: npt.DTypeLike | None = None,
-) -> Traced:
+) -> Value:
     value = trace.lift(x)
     value = cast(trace, value, _dtype(np.cumsum, value, dtype))
     if axis is None:
-        value = trace.lift(reshape(value, -1))
-    along = as_axis(axis or 0, value.ndim)
-    return trace.emit(nn.CumsumOp, [value], axis=along, exclusive=False, reverse=False)
+        value = value.flat()
+    along = as_axis(axis or 0, value.rank)
+    return value.op(nn.CumsumOp, axis=along, exclusive=False, reverse=False)
 
 
 @function
-def softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Traced:
+def softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Value:
     """e^x / sum(e^x) along an axis."""
     (value,) = floating(trace, x)
-    return trace.emit(nn.SoftmaxOp, [value], axis=as_axis(axis, value.ndim))
+    return value.op(nn.SoftmaxOp, axis=as_axis(axis, value.rank))
 
 
 @function
-def log_softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Traced:
+def log_softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Value:
     """x - log(sum(e^x)) along an axis."""
     (value,) = floating(trace, x)
-    return trace.emit(nn.LogSoftmaxOp, [value], axis=as_axis(axis, value.ndim))
+    return value.op(nn.LogSoftmaxOp, axis=as_axis(axis, value.rank))
 
 
 FUNCTIONS.update(

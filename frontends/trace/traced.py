@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Block, BlockArgument
 
-from tessella.dialects import nn
 from tessella.dialects.nn.core import (
-    PyValue,
     element_type,
 )
 from tessella.frontends.emitter import Emitter, Value
@@ -282,7 +280,7 @@ class Trace:
         the arrays that they are combined with."""
         self._is_sized = is_sized
         self._names = names or {}
-        self._captured: dict[int, tuple[Array, Array, Traced]] = {}
+        self._captured: dict[int, tuple[Array, Array, Value]] = {}
 
     @contextmanager
     def opened(self) -> Generator[None]:
@@ -292,23 +290,19 @@ class Trace:
         finally:
             self.is_open = False
 
-    def emit(self, op: type[nn.NnOp], operands: Sequence[Traced], **properties: PyValue) -> Traced:
-        """Record an op; its result. Raises ShapeError."""
-        for operand in operands:
-            check_unchanged(operand)
-        return Traced(self, self.emitter.emit(op, *(x.value for x in operands), **properties)[0])
-
-    def lift(self, value: Any) -> Traced:
-        """A traced array, captured array or number as an array of this trace."""
+    def lift(self, value: Any) -> Value:
+        """A traced array, captured array or number as a value of the program."""
+        if isinstance(value, Value):
+            return value
         if isinstance(value, TracedSize):
-            return Traced(self, self.emitter.scalar(value.size, np.int64))
+            return self.emitter.scalar(value.size, np.int64)
         if isinstance(value, TracedFloat):
-            return value.value
+            return self.lift(value.value)
         if not isinstance(value, Traced):
             return self._capture(np.asarray(value))
         self.check(value)
         check_unchanged(value)
-        return value
+        return value.value
 
     def check(self, value: Any) -> None:
         """Raises TessellaError for what belongs to another trace, or to one that is over."""
@@ -340,14 +334,6 @@ class Trace:
             self.failure = self.failure or error
         return error
 
-    def splat(self, value: float, shape: Sequence[Size], dtype: DType) -> Traced:
-        """An array of equal elements."""
-        return Traced(self, self.emitter.splat(value, shape, dtype))
-
-    def cast(self, x: Traced, dtype: DType) -> Traced:
-        """An array with another dtype."""
-        return Traced(self, x.value.cast(dtype))
-
     def limit(self, number: Traced, dtype: DType) -> None:
         """Calls fail, as with NumPy, where an argument that is a number does not fit a dtype."""
         argument = number.value.ssa
@@ -356,31 +342,20 @@ class Trace:
             info = np.iinfo(dtype)
             self.limits[argument.index] = max(low, int(info.min)), min(high, int(info.max))
 
-    def reshape(self, x: Traced, shape: Sequence[Size]) -> Traced:
-        """An array with its elements in another shape."""
-        return Traced(self, x.value.reshape(shape))
-
-    def transpose(self, x: Traced, perm: Sequence[int]) -> Traced:
-        """An array with permuted dimensions."""
-        return Traced(self, x.value.transpose(perm))
-
-    def expand(self, x: Traced, shape: Sequence[Size]) -> Traced:
-        """An array broadcast to a shape."""
-        return Traced(self, x.value.expand(shape))
-
-    def _capture(self, array: Array) -> Traced:
+    def _capture(self, array: Array) -> Value:
         """A constant with these elements, which later writes to the array do not change."""
         known = self._captured.get(id(array))
         if known is not None and known[0] is array and _same(array, known[1]):
             return known[2]
         element_type(array.dtype)
         if is_uniform(array):
-            return self.splat(array.flat[0].item() if array.size else 0, array.shape, array.dtype)
+            first = array.flat[0].item() if array.size else 0
+            return self.emitter.splat(first, array.shape, array.dtype)
         kept = np.array(array, array.dtype.newbyteorder("="), order="C")
         name = self._names.get(id(array), "constant")
-        traced = Traced(self, self.emitter.constant(kept, name))
-        self._captured[id(array)] = array, kept, traced
-        return traced
+        value = self.emitter.constant(kept, name)
+        self._captured[id(array)] = array, kept, value
+        return value
 
 
 def _line() -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
+from tessella.frontends.emitter import Value
 from tessella.frontends.trace.composites import COMPOSITES, OF_INTEGERS, same
 from tessella.frontends.trace.dispatch import UFUNCS
 from tessella.frontends.trace.function import function
@@ -19,11 +20,14 @@ from tessella.support.errors import ShapeError
 
 BOOL = np.dtype(bool)
 
-Meaning = Callable[..., Traced]
+Meaning = Callable[..., Traced | Value]
 
 
 def _emits(op: type[NnOp]) -> Meaning:
-    return lambda *values: values[0].trace.emit(op, values)
+    def record(x: Traced, *others: Traced) -> Value:
+        return x.value.op(op, *(other.value for other in others))
+
+    return record
 
 
 _OPS: Mapping[np.ufunc, Meaning] = {
@@ -70,19 +74,20 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     if ufunc in _COMPARISONS:
         kinds = _comparable(operands, kinds)
     inputs, output = _resolved(ufunc, kinds)
-    result = _record(ufunc, [cast(trace, x, inputs) for x in operands])
+    values = [Traced(trace, cast(trace, x, inputs)) for x in operands]
+    result = trace.lift(_meaning(ufunc, inputs)(*values)).cast(output)
     # of Python's numbers alone, NumPy makes an array
     is_weak = any(isinstance(x, Traced) for x in operands) and output.kind in "if"
     weak = is_weak and all(isinstance(kind, type) for kind in kinds)
-    return Traced(trace, cast(trace, result, output).value, weak)
+    return Traced(trace, result, weak)
 
 
-def _record(ufunc: np.ufunc, values: Sequence[Traced]) -> Traced:
-    meaning = _OF_KINDS[values[0].dtype.kind].get(ufunc)
+def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
+    """What a ufunc means for operands of a dtype."""
+    meaning = _OF_KINDS[dtype.kind].get(ufunc)
     if meaning is None:
-        dtype = values[0].dtype.name
-        raise ShapeError(f"np.{ufunc.__name__} is known for booleans only", found=dtype)
-    return meaning(*values)
+        raise ShapeError(f"np.{ufunc.__name__} is known for booleans only", found=dtype.name)
+    return meaning
 
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:

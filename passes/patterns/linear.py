@@ -67,7 +67,7 @@ def _as_before(m: Match) -> NnOp | None:
     if len(shape) < 2 or shape[-1] != shape_of(m["rows"])[-1]:
         return None
     product: NnOp = m.op("product")
-    return m.make(type(product), m["x"], *product.operands[1:], **product.properties)
+    return m.make(type(product), m["x"], *product.operands[1:], **product.setting_properties)
 
 
 # ** transposed operands **

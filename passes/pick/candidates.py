@@ -280,11 +280,8 @@ def _has_layouts(op: NnOp) -> bool:
     return any(len(shape_of(value)) >= 3 for value in (*op.results, *op.operands))
 
 
-def candidate(
-    site: Site, op: NnOp, layout: Layout, step: str, rank: int, precision: str | None = None
-) -> Candidate:
-    """A kernel for an op. ``layout`` applies if the kernel runs in any; ``precision`` as in
-    ``Site``."""
+def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Candidate:
+    """A kernel for an op. ``layout`` applies if the kernel runs in any."""
     place = site.place(op)
     if site.layout is None:
         place = PlaceAttr.get(place.device.data, place.precision.data, layout)

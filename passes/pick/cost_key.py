@@ -56,7 +56,7 @@ def exact_key(op: NnOp) -> CostKey:
     """The key of an op with its exact extents."""
     operands = tuple(_value(value, _kind(value)) for value in op.operands)
     results = tuple(_value(value, "variable") for value in op.results)
-    return CostKey(tuple(sorted(op.properties.items())), operands, results)
+    return CostKey(tuple(sorted(op.setting_properties.items())), operands, results)
 
 
 def op_text(op: NnOp) -> str:

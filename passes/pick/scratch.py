@@ -82,12 +82,12 @@ def picked_op(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
         for value, at in zip(key.values, places, strict=True)
     ]
     sources = [_SOURCES[v.kind](type) for v, type in zip(key.operands, types, strict=False)]
-    kept = {k: v for k, v in op.attributes.items() if k not in ("places", "node", "fallback")}
+    pick = {"kernel": StringAttr(kernel.name), "places": ArrayAttr(places)}
     return type(op).create(
         operands=sources,
         result_types=types[len(sources) :],
-        properties=op.properties,
-        attributes={**kept, "kernel": StringAttr(kernel.name), "places": ArrayAttr(places)},
+        properties={**op.setting_properties, **pick},
+        attributes={k: v for k, v in op.attributes.items() if k != "node"},
     )
 
 

@@ -31,7 +31,10 @@ def usual_op(op: NnOp) -> NnOp:
     return type(op).create(
         operands=list(map(_operand, op.operands)),
         result_types=[_type(result) for result in op.results],
-        properties={name: _property(value) for name, value in op.properties.items()},
+        properties={
+            **op.properties,
+            **{name: _property(value) for name, value in op.setting_properties.items()},
+        },
         attributes=dict(op.attributes),
     )
 

@@ -119,6 +119,7 @@ def _appended(
         build = _merge_maps if producer.is_map and producer.post_block is None else _append_post
         made.append(build(consumer, operand, producer, renaming, init))
         made[-1].attributes |= producer.attributes
+        made[-1].parts = producer.parts
         Rewriter.insert_op(made[-1], InsertPoint.before(consumer))
         init = made[-1].res
     made[-1].res.name_hint = consumer.res.name_hint

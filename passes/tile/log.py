@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tessella.dialects import rt
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
-from tessella.dialects.tile.flat import flatten, simplify
+from tessella.dialects.tile.merge import with_layouts
 from tessella.dialects.tile.nest import shared_loops, steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.plaidml.log import statement_line
@@ -51,7 +51,7 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     yield from _cost_lines(choice, target)
     for operand, layout in choice.layouts.items():
         yield f"  operand {operand} packed as {layout}"
-    flat = simplify(flatten(op, choice.layouts))
+    flat = with_layouts(op, choice.layouts)
     plan = plan_accesses(op, flat, choice.schedule.vector, choice.schedule.rows)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:

@@ -27,7 +27,7 @@ from tessella.dialects.tile import (
     YieldOp,
     fused_products,
 )
-from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
@@ -318,7 +318,7 @@ class Model:
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
         if all(start % s.lanes == 0 for start in starts):
             return 1.0
-        return 1.0 + (self.target.vector_bits // 8 - 4) / self.target.cache_line
+        return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess, rows: int) -> float:
         """The share of a window's loads that no other row of the unrolled points makes."""
@@ -436,7 +436,7 @@ class Model:
 
 def modelled(op: ContractOp, target: Target) -> Model:
     """The model of a statement that has a schedule."""
-    return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
+    return Model(op, flatten(op).with_sizes(estimated), target)
 
 
 def body_ops(op: ContractOp) -> float:

@@ -127,12 +127,22 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
         _share_sums(kernel, target)
     elif not any(_too_few(loops, op, target) for op in ops):
         shared = [SharedLoop(each.extent, step) for each, step in loops]
-        kernel.nest = NestAttr(_nest(shared, ops, loops, room, target))
-        for op in ops:
-            op.at = AtAttr.of(*(each.names[op] for each, _ in loops if op in each.names))
-        infer_windows(ops)
-        if not plain and not _is_worth_computing_again(kernel, target):
-            _unshare(kernel)
+        nest = _nest(shared, ops, loops, room, target)
+        made = _sharing(kernel, nest, [each for each, _ in loops])
+        if plain or _is_worth_computing_again(made, target):
+            kernel.nest = made.nest
+            for op, other in zip(ops, made.statements, strict=True):
+                op.at = other.at
+
+
+def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
+    """A copy of a kernel whose statements share loops, with the windows that they need then."""
+    made = kernel.clone()
+    made.nest = NestAttr(nest)
+    for op, other in zip(kernel.statements, made.statements, strict=True):
+        other.at = AtAttr.of(*(each.names[op] for each in loops if op in each.names))
+    infer_windows(made.statements)
+    return made
 
 
 def _outgrows(loop: _Class) -> bool:
@@ -414,21 +424,11 @@ def _windows(
     kernel = ops[0].parent_op()
     if not isinstance(kernel, KernelOp) or len(ops) != len(kernel.statements):
         return None
-    kernel.nest = NestAttr(Nest((SharedLoop(extent, 1),)))
-    for op in ops:
-        op.at = AtAttr.of(names[op])
-    infer_windows(ops)
-    found = {op: at.window for op in ops for at in op.at_list if at.window is not None}
-    valid = is_valid(kernel, kernel.nest)
-    _unshare(kernel)
-    return found if valid else None
-
-
-def _unshare(kernel: KernelOp) -> None:
-    """Let statements share no loops."""
-    kernel.nest = None
-    for op in kernel.statements:
-        op.at = None
+    made = _sharing(kernel, Nest((SharedLoop(extent, 1),)), [_Class(extent, names)])
+    if not is_valid(made, made.nest):
+        return None
+    ats = [(op, at) for op, other in zip(ops, made.statements, strict=True) for at in other.at_list]
+    return {op: at.window for op, at in ats if at.window is not None}
 
 
 def _looks_around(op: ContractOp, names: Mapping[ContractOp, str]) -> bool:

@@ -157,7 +157,7 @@ def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
 
 def _time(model: Model, core: float, loop: Loop) -> float:
     """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
-    sizes = [a.size * max(1, element_of(v.type).bits // 8) for a, v in _operands(model)]
+    sizes = [a.size * element_of(v.type).size for a, v in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
     share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
     for threads in THREADS:
@@ -206,6 +206,6 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
 
 def _grain(model: Model, loop: Loop) -> int:
     """Whole tiles that are at least a cache line of the result."""
-    size = max(1, element_of(model.op.res.type).bits // 8)
+    size = element_of(model.op.res.type).size
     written = model.flat.out.lane_stride(loop.name) * loop.step * size
     return loop.step * max(1, -(-model.target.cache_line // max(1, written)))

@@ -46,7 +46,7 @@ def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | N
     bounded = [name for name in reaches(op) if name in s.reduction and name != s.vector]
     if bounded:
         return bounded[0], GRANULE
-    sizes = _USUAL if op.parts is None else _Sizes(2 * op.parts, op.parts, op.parts)
+    sizes = _USUAL if (n := op.part_count) is None else _Sizes(2 * n, n, n)
     found, inside = None, 1
     for name in reversed(s.reduction):
         unit = s.width if name == s.vector else 1

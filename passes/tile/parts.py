@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.elements import element_of
 from tessella.dialects.rt import ALONE, ANY, OWN, Part, Share
 from tessella.dialects.tile import ContractOp, EmptyOp, ExtractOp, KernelOp
-from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
+from tessella.dialects.tile.flat import FlatAccess, flatten
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.passes.hazards import Use
 from tessella.support.sizes import Size, UndecidedSizeError
@@ -86,8 +86,8 @@ def _flattened(
         (name, loop), around = divided[-1], divided[:-1]
         exact = all(steps.window is None for _, steps in divided)
         outer = next(((index, steps.extent) for index, steps in around), None)
-        return Divided(name, loop.extent, loop.parallel, exact, outer), op.ranges, flat.accesses
-    flat = simplify(flat)
+        accesses = tuple(a.along(op.index_list) for a in flat.accesses)
+        return Divided(name, loop.extent, loop.parallel, exact, outer), op.ranges, accesses
     parallel = op.schedule.data.parallel if op.schedule is not None else None
     if parallel is None:
         return None, flat.ranges, flat.accesses
@@ -126,5 +126,5 @@ def _shared_part(
             return ANY
     if access.offset < 0 or inside >= step:
         return ANY
-    size = max(1, element_of(value.type).bits // 8)
+    size = element_of(value.type).size
     return Part.shared(Share(period * size, shared.grain * step * size, count))

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from tessella.dialects.layout import Layout
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.dialects.tile.flat import Flat, flatten
+from tessella.dialects.tile.merge import with_layouts
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of, packed_layouts
@@ -46,27 +47,27 @@ class Problem:
         return self.model({}).flat
 
     def model(self, layouts: Layouts) -> Model:
-        """The cost model with other layouts for some operands.
+        """The cost model with other layouts for some operands, in which more indices may merge.
 
-        Indices merge before sizes become numbers: schedules name the indices that the lowering
-        has, for all values of the symbols.
+        They merge before sizes become numbers: schedules name the indices that the lowering has,
+        for all values of the symbols.
         """
         key = tuple(layouts.items())
         if key not in self._models:
-            merged = simplify(flatten(self.op, layouts)) if layouts else self._merged
-            self._models[key] = Model(self.op, merged.with_sizes(estimated), self.target)
+            flat = with_layouts(self.op, layouts) if layouts else self._flat
+            self._models[key] = Model(self.op, flat.with_sizes(estimated), self.target)
         return self._models[key]
 
     @cached_property
     def symbolic(self) -> Mapping[str | None, Size]:
-        """The ranges that depend on symbols, by the names that their indices have once merged."""
-        indices = self._merged.indices
+        """The ranges that depend on symbols, by index."""
+        indices = self._flat.indices
         return {i.name: i.range for i in indices if expression(i.range) is not None}
 
     @cached_property
-    def _merged(self) -> Flat:
+    def _flat(self) -> Flat:
         """The flattened statement with the current layouts of its operands."""
-        return simplify(flatten(self.op))
+        return flatten(self.op)
 
     def shares_panels(self, vector: str, lanes: int) -> bool:
         """Whether lanes of this index read panels that programs for other numbers of rows share."""

@@ -99,6 +99,7 @@ def rebuilt(
         where=op.where_list,
         init=op.init,
         default=op.default,
+        parts=op.part_count,
     )
     new.attributes |= op.attributes
     new.res.name_hint = op.res.name_hint

@@ -158,7 +158,7 @@ def _streams(problem: Problem, choice: Choice) -> bool:
     read = {op.tensors[i] for i in streams(op, flat, choice.schedule.vector)}
     points = steps(op) * prod(flat.ranges.values())
     moved = (
-        min(bytes_in(value), points * element_of(value.type).bits // 8)
+        min(bytes_in(value), points * element_of(value.type).size)
         for value in read
         if not lives_within(value)
     )

@@ -21,7 +21,7 @@ def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
     loops = tuple(shared_loops(op).items()), asks_ahead(op)
     reached = tuple(reaches(op).items())
     types = tuple(v.type for v in op.tensors)
-    return properties, op.parts, types, memory, loops, reached, packable, bodies
+    return properties, types, memory, loops, reached, packable, bodies
 
 
 def _packable(op: ContractOp, kernel: KernelOp, operand: int) -> str:

@@ -295,7 +295,7 @@ def _split(op: ContractOp, name: str, count: int, block: int) -> tuple[ContractO
     counted = Index(blocks, count)
     part = ContractOp(
         kind, [counted, *free, *reduced], inputs, access, _part_type(op, count, combine.block),
-        combine, where=op.where_list,
+        combine, where=op.where_list, parts=op.part_count,
     )  # fmt: skip
     total = ContractOp(
         kind, [*free, replace(counted, reduced=True)], [(part.res, access)], op.out_access,

@@ -151,7 +151,7 @@ class Traffic:
     @cached_property
     def sizes(self) -> list[int]:
         """Bytes of an element of each operand."""
-        return [element_of(v.type).bits // 8 for v in self.op.tensors]
+        return [element_of(v.type).size for v in self.op.tensors]
 
     def _moved(
         self,

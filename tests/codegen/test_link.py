@@ -8,14 +8,13 @@ import re
 import numpy as np
 import pytest
 
-from tessella.codegen.elf import AARCH64, X86_64
-from tessella.codegen.link import LINE, link
+from tessella.codegen.link import LINE, link, patched
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.codegen.relocations import MACHINES, patched
 from tessella.runtime.image import SYSTEM, Library
 from tessella.support.errors import InternalError
 from tessella.targets import Target, native
-from tessella.targets.table import TARGETS, get
+from tessella.targets.family import Family
+from tessella.targets.table import FAMILIES, TARGETS, get
 from tests.codegen import aarch64
 from tests.codegen.harness import EMULATED, RUNNABLE
 
@@ -170,14 +169,14 @@ def test_constants(target: str) -> None:
     np.testing.assert_array_equal(x, np.arange(1, 17, dtype=np.float32))
 
 
-@pytest.mark.parametrize("machine", [X86_64, AARCH64])
-def test_what_is_too_far_is_refused(machine: int) -> None:
-    for kind in MACHINES[machine].patches.keys() & {2, 4, 261, 275, 282, 283}:
-        assert patched(MACHINES[machine], kind, 0, 0, 1 << 20)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_what_is_too_far_is_refused(family: Family) -> None:
+    for kind in family.patches.keys() & {2, 4, 261, 275, 282, 283}:
+        assert patched(family, kind, 0, 0, 1 << 20)
         with pytest.raises(InternalError, match="too large"):
-            patched(MACHINES[machine], kind, 0, 0, 1 << 40)
+            patched(family, kind, 0, 0, 1 << 40)
     with pytest.raises(InternalError, match="kind 1"):
-        patched(MACHINES[machine], 1, 0, 0, 0)
+        patched(family, 1, 0, 0, 0)
 
 
 def test_the_system_is_asked_for_no_more_than_it_may_be() -> None:

@@ -11,8 +11,7 @@ from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly, data_layout, optimize_and_emit, optimized_text, version
 from tessella.support.errors import InternalError
 from tessella.targets import Target, get
-from tessella.targets.machine import _TRIPLES
-from tessella.targets.table import TARGETS
+from tessella.targets.table import FAMILIES, TARGETS, family_of
 from tests.codegen.elf import undefined_symbols
 from tests.codegen.harness import Case, elementwise_source, kernel_text
 from tests.hostile.limits import gigabytes
@@ -45,12 +44,12 @@ def test_text_that_parses_but_is_wrong_is_refused() -> None:
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
 def test_data_layouts_are_those_of_llvm(target: Target) -> None:
-    triples = [triple for (arch, _), triple in _TRIPLES.items() if arch == target.arch]
-    for triple in {target.triple, *triples}:
-        assert target.data_layout == data_layout(replace(target, triple=triple))
+    family = family_of(target)
+    for triple in {target.triple, *family.triples.values()}:
+        assert family.data_layout == data_layout(replace(target, triple=triple))
 
 
-@pytest.mark.parametrize("triple", _TRIPLES.values())
+@pytest.mark.parametrize("triple", [t for f in FAMILIES.values() for t in f.triples.values()])
 def test_objects_are_of_one_format_on_all_systems(triple: str) -> None:
     target = replace(get("neon" if triple.startswith("a") else "avx2"), triple=triple)
     image = link({"k": optimize_and_emit(kernel_text(SUM, target), target)})

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from tessella.driver import build
+from tessella.driver import compile_graph as module
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for each program that is compiled."""
     seen: list[str] = []
-    make = build.compile_graph
+    make = module.compile_graph
 
     def compile_graph(*args: Any) -> Any:
         seen.append("program")
         return make(*args)
 
-    monkeypatch.setattr(build, "compile_graph", compile_graph)
+    monkeypatch.setattr(module, "compile_graph", compile_graph)
     return seen

@@ -23,7 +23,7 @@ import numpy as np
 from onnx.backend.test.loader import load_model_tests
 
 import tessella
-from tessella.driver import build
+from tessella.driver import compile_graph as module
 from tessella.support.errors import UnsupportedError
 from tests.frontends.onnx.suite import calls_of, difference, opened
 from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxruntime
@@ -137,7 +137,7 @@ def _wrong(case: Case, use: Callable[[tessella.Model], object]) -> str | None:
 
 def main(name: str) -> None:
     """Run the cases, and print the `Round`."""
-    names, compiled, make = list[str](), list[str](), build.compile_graph
+    names, compiled, make = list[str](), list[str](), module.compile_graph
 
     def compile_graph(*args: Any) -> Any:
         compiled.append(names[-1])
@@ -147,7 +147,7 @@ def main(name: str) -> None:
         if compiled[-1:] == names[-1:]:  # a program from the cache would be lowered to explain it
             sizes.extend(model.explain().sizes)
 
-    build.compile_graph = compile_graph
+    module.compile_graph = compile_graph
     wrong, sizes = dict[str, str](), list[str]()
     for case in COLLECTIONS[name]() if name in COLLECTIONS else _read(name):
         names.append(case.name)

@@ -19,7 +19,7 @@ import tessella
 from tessella.codegen import workers
 from tessella.codegen.workers import SharedPool
 from tessella.driver import apart, making
-from tessella.driver.executable import Key
+from tessella.driver.key import Key
 from tessella.driver.options import make_options
 from tessella.frontends.apart import Compiler
 from tessella.frontends.compile import open_onnx

@@ -26,7 +26,7 @@ from tessella.runtime.image import Image, Library
 from tessella.runtime.pool import CONTEXT, ENTER, GROW
 from tessella.support.errors import OptionError
 from tessella.targets import get
-from tessella.targets.table import TARGETS
+from tessella.targets.table import TARGETS, family_of
 from tests.codegen import aarch64
 from tests.codegen.test_link import MOVES
 from tests.frontends.onnx import models
@@ -300,7 +300,7 @@ def test_objects_have_what_images_have(name: str) -> None:
     """Linked again, with calls of the system's functions."""
     target = get(name)
     image = link({"k": optimize_and_emit(MOVES, target)})
-    again = link({"k": object_file(target.arch, image, {"k": "k"}, {"w": b"weights"})})
+    again = link({"k": object_file(family_of(target), image, {"k": "k"}, {"w": b"weights"})})
     assert again.imports.keys() == image.imports.keys()
     source, destination = np.full(1000, 5, np.uint8), np.zeros(1000, np.uint8)
     _call(target.arch, again, destination.ctypes.data, source.ctypes.data, 1000)

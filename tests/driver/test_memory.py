@@ -316,7 +316,7 @@ def test_release_frees_the_memory_of_calls(kind: str, tmp_path: Path) -> None:
     assert freed > (0.9 if kind == "jit" else 4)
 
 
-@pytest.mark.parametrize("dropped", ["first", "second"])
+@pytest.mark.parametrize("dropped", ["first", pytest.param("second", marks=pytest.mark.slow)])
 def test_a_shared_constant_does_not_keep_those_beside_it(dropped: str) -> None:
     """Of a model that is dropped: 17 MB beside 8 kB."""
     shared, grown, left = run(SHARED_CONSTANT, dropped)

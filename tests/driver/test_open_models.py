@@ -13,7 +13,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
-from tessella.driver import build
 from tessella.support.errors import InputError, ResourceError, ShapeError
 from tests.models import (
     OPEN_FIXTURES,
@@ -251,7 +250,7 @@ def test_short_memory_is_no_reason_for_numbers(monkeypatch: pytest.MonkeyPatch) 
         raise ResourceError("there is not enough memory")
 
     with monkeypatch.context() as patched:
-        patched.setattr(build, "compile_graph", fail)
+        patched.setattr("tessella.driver.compile_graph.compile_graph", fail)
         with pytest.raises(ResourceError):
             model(x(1, 20))
     np.testing.assert_allclose(model(x(1, 20)), want(x(1, 20)), rtol=1e-5, atol=1e-6)

@@ -444,7 +444,7 @@ def test_what_ends_a_compilation_does_not_close_sizes(
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tessella.driver.build.compile_graph", fail)
+        patch.setattr("tessella.driver.compile_graph.compile_graph", fail)
         with pytest.raises(OSError, match="disk full"):
             model(ones(20))
     np.testing.assert_array_equal(model(ones(20)), want(2.0, 20))

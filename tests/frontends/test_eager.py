@@ -469,7 +469,7 @@ def test_signatures_and_documentation() -> None:
 @pytest.mark.parametrize("name", kinds())
 def test_defaults_are_values_of_the_properties(name: str) -> None:
     kind = kinds()[name]
-    properties = kind.get_irdl_definition().properties
+    properties = kind.setting_defs()
     assert kind.DEFAULTS.keys() <= properties.keys()
     for setting, value in kind.DEFAULTS.items():
         given = value.of(4) if isinstance(value, ByRank) else value

@@ -58,5 +58,5 @@ FUZZER = Fuzzer(
     draw,
     check,
     save,
-    sample=14,
+    sample=9,
 )

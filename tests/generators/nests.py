@@ -33,6 +33,7 @@ from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.passes.tile.sums import in_blocks, streams
+from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_share_loops import TileShareLoopsPass
@@ -297,8 +298,10 @@ def with_chosen_loops(random: Random, target: Target, sizes: OpenSizes = CLOSED)
     made = _parsed(_Sketch(random, sizes, in_turn=random.random() < 0.5), target)
     steps = (
         TileShareLoopsPass(target.name),
+        TileMergeIndicesPass(),
         TileSchedulePass(target.name),
         PackOperandsPass(),
+        TileMergeIndicesPass(),
         TileSchedulePass(target.name),
         TileParallelizePass(target.name),
     )

@@ -14,17 +14,19 @@ from xdsl.ir import SSAValue
 from tessella.codegen.emit import emit
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.layout import Layout, pack
-from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
-from tessella.dialects.tile.flat import Flat, flatten, layout_of, simplify
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule
+from tessella.dialects.tile.flat import Flat, flatten, layout_of
+from tessella.dialects.tile.merge import merge_indices, with_layouts
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
-from tessella.passes.tile.packing import packed_layouts, set_layouts
+from tessella.passes.tile.packing import packed_layouts
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import best_schedule
 from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
 from tessella.passes.tile.tiles import ends_of
 from tessella.passes.tile.vectors import reduces, transposing_rows, vectorises
+from tessella.passes.tile_schedule import set_schedule
 from tessella.support.sizes import bounds_of
 from tessella.targets import Target
 from tests.codegen.harness import call_text
@@ -71,7 +73,9 @@ class Planner(Choices):
         super().__init__(random)
         self.op = op
         self.kernel = kernel
-        self.flat = simplify(flatten(op))
+        if self.coin():
+            merge_indices(op)
+        self.flat = flatten(op)
         self.target = target
         self.lanes = target.lanes(element_bits(op))
 
@@ -90,7 +94,7 @@ class Planner(Choices):
             layouts = packed_layouts(
                 self.op, self.kernel, self.flat, vector, tile.rows, tile.vectors * self.lanes
             )
-        flat = simplify(flatten(self.op, layouts))
+        flat = with_layouts(self.op, layouts)
         if not {vector, tile.rows} - {None} <= set(flat.ranges):
             return self.scalar()
         return Plan(self.finish(flat, vector, tile), layouts)
@@ -245,7 +249,7 @@ def prepare(random: Random, statement: Statement, target: Target) -> Prepared:
     module = statement.parse()
     kernel, op = _parts(module)
     plan = Planner(random, op, kernel, target).draw()
-    _apply(plan, op, target.arch)
+    set_schedule(op, plan.schedule, plan.layouts, target.arch)
     threads = 1 if plan.schedule.parallel is None else random.randint(1, 4)
     return scheduled(statement, module, target, threads)
 
@@ -270,12 +274,6 @@ def _wanted(statement: Statement) -> Array:
 def _parts(module: ModuleOp) -> tuple[KernelOp, ContractOp]:
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
     return kernel, next(op for op in module.walk() if isinstance(op, ContractOp))
-
-
-def _apply(plan: Plan, op: ContractOp, arch: str) -> None:
-    """Give a statement its schedule, and its kernel the layouts."""
-    op.schedule = ScheduleAttr(plan.schedule)
-    set_layouts(op, plan.layouts, arch)
 
 
 _SIGNALING = {4: np.uint32(0x7FA5A5A5), 8: np.uint64(0x7FF4A5A5A5A5A5A5)}

@@ -124,7 +124,7 @@ def _elementwise() -> Iterator[Case]:
             yield (
                 op,
                 [(tag, 4, 37) for tag in tags],
-                {name: SETTINGS[name] for name in definition.properties},
+                {name: SETTINGS[name] for name in op.setting_defs()},
             )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
 
 from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
@@ -14,7 +16,7 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import UndecidedSizeError
 
 FITTING = "[n, m] reduce [k] vector n 8 by 2 rows m 4 unroll 2 blocks [m 16]"
-BROKEN = [
+REFUSED = [
     ("[m] reduce [k]", "the loops [m, n]"),
     ("[n, m, k] reduce [k]", "the loops [m, n]"),
     ("[n, m, q] reduce [k]", "the loops [m, n]"),
@@ -29,25 +31,32 @@ BROKEN = [
     ("[n, m] reduce [k] vector n 8 by 0", "numbers above 0"),
     ("[n, m] reduce [k] vector n 0 by 1", "numbers above 0"),
     ("[n, m] reduce [k] rows m 0", "numbers above 0"),
-    ("[n, m] reduce [k] vector n 8 by 2 rows m 8 ends [4]", "tiles for all rows"),
     ("[n, m] reduce [k] unroll 0", "numbers above 0"),
+    ("[n, m] reduce [k] parallel m 0", "numbers above 0"),
+    ("[n, m] reduce [k] parallel k 1", "a parallel index that is free"),
     ("[n, m] reduce [k] vector n 8 by 0 blocks [n 16]", "numbers above 0"),
     ("[n, m] reduce [k] vector n 1 by 2", "two lanes or more"),
-    ("[n, m] reduce [k] vector n 3 by 1 rows m 2", "a power of two"),
+    ("[n, m] reduce [k] vector n 3 by 1 rows m 2", "lanes that are a power of two"),
     ("[n, m] reduce [k] vector n 2147483648 by 1", "at most 64 lanes"),
-    ("[n, m] reduce [k] vector n 8 by 100 rows m 20", "512 vectors in a tile"),
-    ("[n, m] reduce [k] unroll 100000", "1024 points in a step"),
+    ("[n, m] reduce [k] vector n 8 by 100 rows m 20", "at most 512 vectors in a tile"),
+    ("[n, m] reduce [k] unroll 100000", "at most 1024 points in a step"),
     ("[n, m] reduce [k] vector n 8 by 2 blocks [n 24]", "blocks of whole tiles"),
+    ("[n, m] reduce [k] partial m 2", "partial sums over a reduced index"),
+    ("[n, m] reduce [k] partial k 0", "numbers above 0"),
+]
+"""Schedules that a statement does not verify with."""
+BROKEN = [
+    ("[n, m] reduce [k] vector n 8 by 2 rows m 8 ends [4]", "tiles for all rows"),
     ("[n, m] reduce [k] vector m 8 by 1", "lanes that lie side by side"),
     ("[n, m] reduce [k] vector k 8 by 1", "lanes that lie side by side"),
-    ("[n, m] reduce [k] partial m 2", "partial sums over a reduced index"),
-    ("[n, m] reduce [k] partial k 0", "partial sums of at least one value"),
 ]
+"""Schedules that there is no code for."""
 
 
 def lower(text: str) -> None:
     module = LocatedParser(stage_context(), text, "text").parse()
     assert isinstance(module, ModuleOp)
+    module.verify()
     ConvertTileToLoopsPass().apply(stage_context(), module)
 
 
@@ -107,6 +116,12 @@ def product(schedule: str, where: str = "") -> str:
 
 def test_a_schedule_that_fits() -> None:
     lower(product(FITTING))
+
+
+@pytest.mark.parametrize("schedule, expected", REFUSED)
+def test_schedules_that_do_not_verify(schedule: str, expected: str) -> None:
+    with pytest.raises(VerifyException, match=re.escape(f"expected {expected}")):
+        lower(product(schedule))
 
 
 @pytest.mark.parametrize("schedule, expected", BROKEN)
@@ -259,21 +274,6 @@ def test_blocks_of_constrained_rows() -> None:
     with pytest.raises(InvalidModelError) as error:
         lower(product(FITTING, "where [m + k - 2 < 20]"))
     assert error.value.expected == "no blocks of constrained rows"
-
-
-def test_a_map_that_gives_no_default() -> None:
-    text = """
-    tile.kernel @k(%a: tensor<5xf32>) -> (tensor<5xf32>) {
-      %r = tile.contract = [x: 5] (%a[x - 1]) -> [x] schedule #tile.schedule<[x] reduce []> {
-      ^bb0(%v: f32):
-        tile.yield %v : f32
-      } : tensor<5xf32>
-      tile.return %r : tensor<5xf32>
-    }"""
-    with pytest.raises(InvalidModelError) as error:
-        lower(text)
-    assert error.value.expected is not None
-    assert "default" in error.value.expected
 
 
 def test_an_output_that_is_left() -> None:

@@ -15,7 +15,7 @@ from tessella.dialects.nn import WeightOp
 from tessella.dialects.nn.core import dtype_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, Schedule
-from tessella.dialects.tile.flat import Flat, flatten, simplify
+from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.functions import weight_of
 from tessella.driver.build import StagedProgram, lower
 from tessella.driver.options import make_options
@@ -31,7 +31,7 @@ def statements(module: ModuleOp) -> Iterator[Statement]:
     for op in module.walk():
         if isinstance(op, ContractOp):
             assert op.schedule is not None
-            yield op, op.schedule.data, simplify(flatten(op))
+            yield op, op.schedule.data, flatten(op)
 
 
 @pytest.mark.parametrize("target", ["avx512", "avx2", "sse", "neon"])

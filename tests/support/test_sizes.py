@@ -20,9 +20,10 @@ from tessella import targets
 from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.sizes import SizeParser, parse_size
-from tessella.dialects.tile import ContractOp, KernelOp, Schedule, access
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule, access, merge
 from tessella.dialects.tile.attributes import Index
-from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access, simplify
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access
+from tessella.dialects.tile.merge import merged
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.point import Step
 from tessella.lowering.statement import Statement
@@ -186,12 +187,12 @@ def plane(n: Size) -> Flat:
 
 def test_indices_merge() -> None:
     """One step of a row is a full run of what is in it, whatever that is."""
-    merged = simplify(plane(N))
+    found = merged(plane(N))
     for n in VALUES:
-        expected = simplify(plane(n))
-        assert [i.name for i in merged.indices] == [i.name for i in expected.indices] == ["c_y_x"]
-        assert [at(i.range, n=n) for i in merged.indices] == [3 * n * n]
-        for a, b in zip(merged.accesses, expected.accesses, strict=True):
+        expected = merged(plane(n))
+        assert [i.name for i in found.indices] == [i.name for i in expected.indices] == ["c_y_x"]
+        assert [at(i.range, n=n) for i in found.indices] == [3 * n * n]
+        for a, b in zip(found.accesses, expected.accesses, strict=True):
             assert numbers(a, n) == numbers(b, n)
 
 
@@ -319,7 +320,8 @@ def test_the_search_estimates_sizes(
     monkeypatch.setattr(search, "_CHOICES", {})
     expected = without_blocks(search.best_schedule(*statement, machine), *statement, machine)
     monkeypatch.setattr(search, "_CHOICES", {})
-    monkeypatch.setattr(problem, "flatten", flatten_symbolic)
+    for module in (problem, merge):
+        monkeypatch.setattr(module, "flatten", flatten_symbolic)
     found = search.best_schedule(*statement, machine)
     assert replace(found, schedule=replace(found.schedule, ends=())) == expected
 

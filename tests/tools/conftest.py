@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,6 +22,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, make in MODELS.items():
         onnx.save(make(), folder / f"{name}.onnx")
     return folder
+
+
+@pytest.fixture
+def model(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model in the current folder, which is a new one."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(models / "model.onnx", tmp_path)
+    return "model.onnx"
 
 
 @pytest.fixture

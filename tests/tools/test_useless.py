@@ -30,6 +30,7 @@ REFUSED: Mapping[str, str] = {
     "explain m.tsl --shape x=1x3x8x8": "found: --shape",
     "explain m.tsl --tiles": "found: --tiles",
     "explain m.tsl --barriers": "found: --barriers",
+    "explain model.onnx --tiles --barriers": "give --barriers without --tiles",
     "tune model.onnx --pick cost": "unrecognized arguments: --pick cost",
     "tune --merge other.json --shape x=1": "nothing is measured without a model",
     "tune --merge other.json --seconds 1": "found: --seconds",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xdsl.passes import ModulePass
 
-from tessella.dialects.graph import Source
+from tessella.dialects.graph import Graph, Source
 from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.c_header import WEIGHTS
 from tessella.driver.open_sizes import OpenSizes, check_dims
@@ -54,6 +54,9 @@ EPILOG = """\
   tessella compile model.onnx --to asm --target avx2 -o -
   tessella compile model.onnx --to loops --time-passes -vv
 """
+
+Bounds = Mapping[str, tuple[int, int]]
+"""The least and the greatest size of dimensions, by name."""
 
 
 USELESS = (
@@ -135,7 +138,7 @@ def _run(args: argparse.Namespace) -> int:
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
     options = options_of(args)
     source = open_source(args.model)
-    graph = whole(source.graph(_open(args, source)[-1])) if args.dim else open_graph(source, args)
+    graph = _open_graph(args, source) if args.dim else open_graph(source, args)
     check_stage_ahead(graph.stage, stage)
     stop = min(stage, IR_STAGES[-1], key=STAGES.index)
     printer = IrPrinter(args, _steps(args, graph.stage, stage))
@@ -150,6 +153,12 @@ def _run(args: argparse.Namespace) -> int:
     else:
         _write(lowered, stage, Path(output))
     return 0
+
+
+def _open_graph(args: argparse.Namespace, source: Source) -> Graph:
+    """The program for the largest sizes of ``--dim``."""
+    values = values_of(source.inputs, args.value)
+    return whole(source.graph(_open(args, source, values)[-1], values))
 
 
 def _stage(args: argparse.Namespace) -> str:
@@ -214,20 +223,36 @@ def _made_for(
     return shapes, values
 
 
-def _open(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
+def _open(
+    args: argparse.Namespace, source: Source, values: Mapping[str, Array]
+) -> Sequence[Shapes]:
     """What programs are made for that serve all sizes of ``--dim``."""
     infos = [info.name for info in source.inputs]
-    found = [dict(zip(infos, made, strict=True)) for made in _open_sizes(args, source).versions()]
+    versions = _open_sizes(args, source, values).versions()
+    found = [dict(zip(infos, made, strict=True)) for made in versions]
     if not found:
         raise OptionError("no sizes are within all bounds of --dim", found=", ".join(args.dim))
     return found
 
 
-def _open_sizes(args: argparse.Namespace, source: Source) -> OpenSizes:
+def _with_sizes_of(bounds: Bounds, source: Source, values: Mapping[str, Array]) -> Bounds:
+    """The bounds, with those of dimensions whose size a value has. Raises OptionError."""
+    found = dict(bounds)
+    for info in source.inputs:
+        shape = values[info.name].shape if info.name in values else ()
+        for dim, size in zip(info.shape, shape, strict=False):  # ranks are checked by the import
+            if isinstance(dim, str) and found.setdefault(dim, (size, size)) != (size, size):
+                raise OptionError(
+                    f"--dim {dim} does not fit --value {info.name}", expected=f"{dim}={size}"
+                )
+    return found
+
+
+def _open_sizes(args: argparse.Namespace, source: Source, values: Mapping[str, Array]) -> OpenSizes:
     """The sizes that ``--dim`` leaves open."""
-    if args.shape or args.value:
-        raise OptionError("--dim says what all programs are made for: give no --shape or --value")
-    bounds = dims_of(args.dim)
+    if args.shape:
+        raise OptionError("--dim says what all programs are made for: give no --shape")
+    bounds = _with_sizes_of(dims_of(args.dim), source, values)
     sizes = OpenSizes(source.inputs, check_dims(bounds))
     if missing := [name for name in sizes.names if name not in bounds]:
         raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
@@ -241,7 +266,9 @@ def _ship(args: argparse.Namespace, path: Path) -> int:
     choices = [options_of(args, target=name) for name in names]
     with shown(wanted=not args.verbose) as progress:
         if args.dim:
-            parts = ship_ranges(source, choices, _open_sizes(args, source), progress)
+            values = values_of(source.inputs, args.value)
+            sizes = _open_sizes(args, source, values)
+            parts = ship_ranges(source, choices, sizes, values, progress)
         else:
             parts = ship(source, choices, *_made_for(args, source), progress)
     loaded.write(path, parts)

@@ -31,6 +31,12 @@ USELESS = (
         "an artifact tells what was known of its programs when they were compiled",
         "`tessella explain MODEL` tells more of the model that it was made of",
     ),
+    Useless(
+        ("barriers",),
+        lambda args: args.tiles is not None,
+        "schedules are told without the threads that divide them",
+        "give --barriers without --tiles",
+    ),
 )
 
 

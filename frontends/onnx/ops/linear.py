@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.dialects import nn
-from tessella.frontends.emitter import Value
+from tessella.frontends.emitter import Value, product
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import check_length, window
 from tessella.frontends.onnx.registry import converts
@@ -17,17 +17,6 @@ from tessella.support.errors import ShapeError
 def matmul(call: Call) -> Value:
     """A vector is a row on the left and a column on the right."""
     return product(call.operand(0), call.operand(1))
-
-
-def product(a: Value, b: Value) -> Value:
-    """NumPy's matmul of any ranks but 0."""
-    if not a.rank or not b.rank:
-        raise ShapeError("a matrix product of a scalar")
-    left = a if a.rank > 1 else a.reshape((1, *a.shape))
-    right = b if b.rank > 1 else b.reshape((*b.shape, 1))
-    result = left @ right
-    *batch, rows, columns = result.shape
-    return result.reshape([*batch, *[rows] * (a.rank > 1), *[columns] * (b.rank > 1)])
 
 
 @converts("Gemm", 1, 13)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tessella.dialects import nn
-from tessella.frontends.emitter import Value
+from tessella.frontends.emitter import Value, product
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node
-from tessella.frontends.onnx.ops.linear import convolution, product
+from tessella.frontends.onnx.ops.linear import convolution
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
 from tessella.support.errors import ShapeError

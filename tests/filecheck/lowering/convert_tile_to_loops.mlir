@@ -22,7 +22,7 @@
 // CHECK-NEXT:    }
 // CHECK-NEXT:    rt.return
 tile.kernel @relu(%x: tensor<4x9xf32>) -> (tensor<4x9xf32>) attributes {code = 3 : i64, nodes = ["n"]} {
-  %r = tile.contract = [i: 4, j: 9] (%x[i, j]) -> [i, j] schedule #tile.schedule<[i_j] reduce [] vector i_j 8 by 2> {
+  %r = tile.contract = [i_j(i: 4, j: 9)] (%x[i, j]) -> [i, j] schedule #tile.schedule<[i_j] reduce [] vector i_j 8 by 2> {
   ^bb0(%a: f32):
     %z = arith.constant 0.0 : f32
     %p = arith.maximumf %a, %z : f32
@@ -269,7 +269,7 @@ tile.kernel @gather(%d: tensor<10x8xf32>, %i: tensor<6xi64>) -> (tensor<6x8xf32>
 // CHECK-NEXT:        memref.store
 #nhwc = #place.at<x86, f32, nhwc>
 tile.kernel @layout(%a: tensor<1x2x3x5xf32, #nhwc>) -> (tensor<1x2x3x5xf32>) {
-  %r = tile.contract = [n: 1, c: 2, y: 3, x: 5] (%a[n, c, y, x]) -> [n, c, y, x] schedule #tile.schedule<[c, y_x] reduce []> {
+  %r = tile.contract = [n: 1, c: 2, y_x(y: 3, x: 5)] (%a[n, c, y, x]) -> [n, c, y, x] schedule #tile.schedule<[c, y_x] reduce []> {
   ^bb0(%b: f32):
     tile.yield %b : f32
   } : tensor<1x2x3x5xf32>

@@ -57,7 +57,7 @@ tile.kernel @product(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>) -> (tensor<64
     %c = arith.mulf %a, %b : f32
     tile.yield %c : f32
   } : tensor<64x16xf32>
-  %r = tile.contract = [m: 64, n: 16] (%p[m, n]) -> [m, n] at [m] schedule #tile.schedule<[m_n] reduce [] vector m_n 16 by 1> {
+  %r = tile.contract = [m_n(m: 64, n: 16)] (%p[m, n]) -> [m, n] at [m] schedule #tile.schedule<[m_n] reduce [] vector m_n 16 by 1> {
   ^bb0(%a: f32):
     %c = arith.negf %a : f32
     tile.yield %c : f32
@@ -174,7 +174,7 @@ tile.kernel @gradient(%x: tensor<100x32xf32>, %w: tensor<32xf32>) -> (tensor<32x
 // CHECK:           scf.for %p
 // CHECK:             scf.for %w
 tile.kernel @neighbours(%x: tensor<6x16xf32>) -> (tensor<6x16xf32>) attributes {nest = #tile.nest<[6 by 2]>} {
-  %t = tile.contract = [i: 6, j: 16] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] schedule #tile.schedule<[i_j] reduce [] vector i_j 16 by 1> {
+  %t = tile.contract = [i_j(i: 6, j: 16)] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] schedule #tile.schedule<[i_j] reduce [] vector i_j 16 by 1> {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<6x16xf32>

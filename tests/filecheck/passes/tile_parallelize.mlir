@@ -115,7 +115,7 @@ tile.segment @segment_0(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> (te
 // CHECK-LABEL: tile.kernel @small
 // CHECK-NOT:     parallel
 tile.kernel @small(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>) {
-  %y = tile.contract = [m: 64, n: 64] (%x[m, n]) -> [m, n] schedule #tile.schedule<[m_n] reduce [] vector m_n 16 by 4> {
+  %y = tile.contract = [m_n(m: 64, n: 64)] (%x[m, n]) -> [m, n] schedule #tile.schedule<[m_n] reduce [] vector m_n 16 by 4> {
   ^bb0(%a: f32):
     %p = arith.mulf %a, %a : f32
     tile.yield %p : f32
@@ -214,7 +214,7 @@ tile.segment @segment_0(%x: tensor<8x512x512xf32>) -> (tensor<8x512xf32>) {
 // CHECK-LABEL: tile.kernel @short
 // CHECK-NOT:     parallel
 tile.kernel @short(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>) {
-  %y = tile.contract = [m: 64, n: 64] (%x[m, n]) -> [m, n] schedule #tile.schedule<[m_n] reduce []> {
+  %y = tile.contract = [m_n(m: 64, n: 64)] (%x[m, n]) -> [m, n] schedule #tile.schedule<[m_n] reduce []> {
   ^bb0(%a: f32):
     %p = arith.mulf %a, %a : f32
     tile.yield %p : f32

@@ -89,15 +89,15 @@ tile.kernel @two_readers(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.cons
 
 // -----
 
-// Maps: indices that move through all operands as one are one. Where an operand has no unit
-// stride, squares are loaded along the rows.
+// Maps: a merged index runs over the lanes as one does. Where an operand has no unit stride, squares
+// are loaded along the rows.
 
 // CHECK-LABEL: tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {tile.constant}) ->
 // CHECK:         (%a[i, j]) -> [i, j] schedule #tile.schedule<[i_j] reduce [] vector i_j 8 by 4> {
 // CHECK:         (%a[i, j], %b[j]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1> {
 // CHECK:         (%c[j, i]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1 rows i 5> {
 tile.kernel @maps(%a: tensor<5x7xf32>, %b: tensor<7xf32>, %c: tensor<7x5xf32> {tile.constant}) -> (tensor<5x7xf32>, tensor<5x7xf32>, tensor<5x7xf32>) {
-  %r = tile.contract = [i: 5, j: 7] (%a[i, j]) -> [i, j] {
+  %r = tile.contract = [i_j(i: 5, j: 7)] (%a[i, j]) -> [i, j] {
   ^bb0(%x: f32):
     tile.yield %x : f32
   } : tensor<5x7xf32>
@@ -131,7 +131,7 @@ tile.kernel @sums(%a: tensor<5x40xf32>) -> (tensor<5xf32>, tensor<40xf32>, tenso
   ^bb0(%x: f32):
     tile.yield %x : f32
   } : tensor<40xf32>
-  %t = tile.contract + [| i: 5, j: 40] (%a[i, j]) -> [] {
+  %t = tile.contract + [| i_j(i: 5, j: 40)] (%a[i, j]) -> [] {
   ^bb0(%x: f32):
     tile.yield %x : f32
   } : tensor<f32>

@@ -171,12 +171,13 @@ tile.kernel @far_columns(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
 
 // -----
 
-// A sum over the loop is one of blocks, in steps of one, and one over the blocks after the loop.
+// A sum over the loop is one of blocks, in steps of one, and one over the blocks after the loop. Its
+// partial sums stay as short.
 
 // CHECK-LABEL: tile.kernel @gradient
 // CHECK-SAME:    attributes {nest = #tile.nest<[40000 by [[STEP:[0-9]+]]] prefetch 64 ahead 2>} {
 // CHECK-NEXT:    %r = tile.contract + [m: 40000 | k: 64] (%x[m, k], %w[k]) -> [m] at [m] {
-// CHECK:         %[[PARTS:.*]] = tile.contract + [block: [[COUNT:[0-9]+]], m: 64 | k: [[STEP]]] (%x[[[STEP]]*block + k, m], %r[[[STEP]]*block + k]) -> [block, m] at [block] {
+// CHECK:         %[[PARTS:.*]] = tile.contract + [block: [[COUNT:[0-9]+]], m: 64 | k: [[STEP]]] (%x[[[STEP]]*block + k, m], %r[[[STEP]]*block + k]) -> [block, m] parts 4 at [block] {
 // CHECK:         %g = tile.contract + [m: 64 | block: [[COUNT]]] (%[[PARTS]][block, m]) post () -> [m] {
 // CHECK:         } : tensor<64xf32>
 tile.kernel @gradient(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<64xf32>) {
@@ -185,7 +186,7 @@ tile.kernel @gradient(%x: tensor<40000x64xf32>, %w: tensor<64xf32>) -> (tensor<6
     %c = arith.mulf %a, %b : f32
     tile.yield %c : f32
   } : tensor<40000xf32>
-  %g = tile.contract + [m: 64 | k: 40000] (%x[k, m], %r[k]) post () -> [m] {
+  %g = tile.contract + [m: 64 | k: 40000] (%x[k, m], %r[k]) post () -> [m] parts 4 {
   ^bb0(%a: f32, %b: f32):
     %c = arith.mulf %a, %b : f32
     tile.yield %c : f32

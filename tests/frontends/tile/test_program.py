@@ -10,7 +10,8 @@ import pytest
 
 import tessella
 from tessella.dialects.graph import Graph
-from tessella.driver.build import compile_graph, lower
+from tessella.driver.build import lower
+from tessella.driver.compile_graph import compile_graph
 from tessella.driver.model import Model
 from tessella.driver.options import Options, make_options
 from tessella.driver.stage_file import load_stage, save_stage

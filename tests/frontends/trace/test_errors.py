@@ -14,6 +14,8 @@ import tessella
 from tessella.support.errors import InputError, OptionError, ShapeError, TessellaError
 from tests.frontends.trace.checks import array
 
+SEVERAL: Any = (0, 1)
+
 
 def branches(x: Any) -> Any:
     return x if x.sum() > 0 else -x
@@ -151,8 +153,8 @@ def identity(x: Any, **_: Any) -> Any:
             (lambda f=f: tessella.jit(f)(array((2, 3))), ShapeError, "one axis is needed")
             for f in (
                 lambda x: x.argmax((0, 1)),
-                lambda x: tessella.softmax(x, axis=(0, 1)),
-                lambda x: np.concatenate([x, x], axis=(0, 1)),
+                lambda x: tessella.softmax(x, axis=SEVERAL),
+                lambda x: np.concatenate([x, x], axis=SEVERAL),
             )
         ),
         (lambda: tessella.jit(lambda x: x + 1j)(1), ShapeError, "no element type for complex128"),

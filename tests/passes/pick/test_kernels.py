@@ -154,7 +154,7 @@ def test_two_kernels_of_the_host_serve_one_op_each_where_it_costs_less() -> None
 def test_an_unknown_kernel_is_an_error() -> None:
     graph = sums()
     for op in pick(graph):
-        op.attributes["kernel"] = StringAttr("fancy")
+        op.picked_kernel = StringAttr("fancy")
     with pytest.raises(InvalidModelError, match=r"nn\.relu.*no kernel fancy") as caught:
         check_buildable(graph.module, "x86")
     assert caught.value.expected == "one of relu, host"

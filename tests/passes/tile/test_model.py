@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
-from tessella.dialects.tile.flat import FlatAccess, flatten, simplify
+from tessella.dialects.tile.flat import FlatAccess, flatten
+from tessella.dialects.tile.merge import merge_indices, with_layouts
 from tessella.passes.tile import search
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Estimate, Model
@@ -52,7 +53,8 @@ def tiled(lanes: int = 8, vectors: int = 2, rows: int = 4, **more: Any) -> Sched
 
 
 def model(op: ContractOp, target: Target = AVX2) -> Model:
-    return Model(op, simplify(flatten(op)), target)
+    merge_indices(op)
+    return Model(op, flatten(op), target)
 
 
 def kernel_of(op: ContractOp) -> KernelOp:
@@ -334,7 +336,7 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
     kernel = kernel_of(op)
     choices = [*all_choices(op, kernel, target), best_schedule(op, kernel, target)]
     for choice in choices:
-        s, flat = choice.schedule, simplify(flatten(op, choice.layouts))
+        s, flat = choice.schedule, with_layouts(op, choice.layouts)
         assert Model(op, flat, target).registers(s) <= target.vector_registers
         accumulators = 0 if op.is_map else s.row_tile * s.vectors
         broadcasts = 1 if accumulators else 0

@@ -9,14 +9,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.tile import ContractOp, Schedule, ScheduleAttr
-from tessella.dialects.tile.flat import flatten, simplify
+from tessella.dialects.tile.flat import flatten
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile.plan import Access, AccessPlan, plan_accesses
 from tests.passes.tile_statements import contraction
 
 
 def plan(op: ContractOp, vector: str | None, rows: str | None = None) -> AccessPlan:
-    return plan_accesses(op, simplify(flatten(op)), vector, rows)
+    return plan_accesses(op, flatten(op), vector, rows)
 
 
 def kinds(found: AccessPlan) -> list[str]:

@@ -84,7 +84,7 @@ func.func @unary(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) {
 // CHECK-NEXT:    %2 = nn.celu %x : tensor<2x3xf32>
 // CHECK-NEXT:    %3 = nn.thresholded_relu %x : tensor<2x3xf32>
 // CHECK-NEXT:    %4 = nn.hard_sigmoid %x : tensor<2x3xf32>
-// CHECK-NEXT:    %5 = nn.selu %x beta 1.0 alpha 1.5 : tensor<2x3xf32>
+// CHECK-NEXT:    %5 = nn.selu %x alpha 1.5 beta 1.0 : tensor<2x3xf32>
 // CHECK-NEXT:    %6 = nn.clip %x low 0.0 high 6.0 : tensor<2x3xf32>
 // CHECK-NEXT:    %7 = nn.clip %i : tensor<2x3xi64>
 // CHECK-NEXT:    %8 = nn.cast %x to i64 : tensor<2x3xi64>
@@ -96,7 +96,7 @@ func.func @parametric(%x: tensor<2x3xf32>, %i: tensor<2x3xi64>) {
   %2 = nn.celu %x : tensor<2x3xf32>
   %3 = nn.thresholded_relu %x : tensor<2x3xf32>
   %4 = nn.hard_sigmoid %x : tensor<2x3xf32>
-  %5 = nn.selu %x beta 1.0 alpha 1.5 : tensor<2x3xf32>
+  %5 = nn.selu %x alpha 1.5 beta 1.0 : tensor<2x3xf32>
   %6 = nn.clip %x low 0.0 high 6.0 : tensor<2x3xf32>
   %7 = nn.clip %i : tensor<2x3xi64>
   %8 = nn.cast %x to i64 : tensor<2x3xi64>

@@ -416,6 +416,15 @@ tile.kernel @read_before(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // -----
 
 %x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{expected a number above 0 as parts}}
+%0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] parts 0 {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
 // expected-error@+1 {{a default belongs to an assignment}}
 %0 = tile.contract + [a: 3 | b: 10] (%x[a, b]) -> [a] default 1.0 : f32 {
 ^bb0(%v: f32):
@@ -443,3 +452,64 @@ tile.kernel @read_before(%x: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 ^bb0(%v: f32):
   tile.yield %v : f32
 } : tensor<3xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x16xf32>
+// expected-error@+1 {{the schedule does not fit the statement: expected numbers above 0, found #tile.schedule<[i, j] reduce [] vector j 0 by 0>}}
+%0 = tile.contract = [i: 3, j: 16] (%x[i, j]) -> [i, j] schedule #tile.schedule<[i, j] reduce [] vector j 0 by 0> {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3x16xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x16xf32>
+// expected-error@+1 {{expected the loops [i_j], found #tile.schedule<[i, j] reduce []>}}
+%0 = tile.contract = [i_j(i: 3, j: 16)] (%x[i, j]) -> [i, j] schedule #tile.schedule<[i, j] reduce []> {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3x16xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x16xf32>
+// expected-error@+1 {{an index is declared twice}}
+%0 = tile.contract = [i(i: 3, j: 16)] (%x[i, j]) -> [i, j] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3x16xf32>
+
+// -----
+
+// expected-error@+3 {{expected the indices that i_j merges}}
+%x = "test.op"() : () -> tensor<3x16xf32>
+
+%0 = tile.contract = [i_j()] (%x[i, j]) -> [i, j] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<3x16xf32>
+
+// -----
+
+// expected-error@+1 {{a tensor is not traversed along i_j(i: 3, j: 16) as along one index}}
+tile.kernel @apart(%x: tensor<16x3xf32>) -> (tensor<3x16xf32>) {
+  %0 = tile.contract = [i_j(i: 3, j: 16)] (%x[j, i]) -> [i, j] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<3x16xf32>
+  tile.return %0 : tensor<3x16xf32>
+}
+
+// -----
+
+// A step has one row, which no loop runs over.
+
+// expected-error@+1 {{expected a schedule of the indices [j], which steps of shared loops run, found [i, j]}}
+tile.kernel @rows(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 1]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] schedule #tile.schedule<[i, j] reduce []> {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %0 : tensor<8x16xf32>
+}

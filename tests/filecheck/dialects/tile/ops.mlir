@@ -1,7 +1,7 @@
 // RUN: TESSELLA_ROUNDTRIP
 
 // CHECK:       tile.kernel @conv(%D: tensor<1x64x56x56xf32, #nhwc>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #nhwc>) {
-// CHECK-NEXT:    %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
+// CHECK-NEXT:    %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] parts 64 schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
 // CHECK-NEXT:    ^bb0(%d: f32, %k: f32):
 // CHECK-NEXT:      %p = arith.mulf %d, %k : f32
 // CHECK-NEXT:      tile.yield %p : f32
@@ -13,7 +13,7 @@
 // CHECK-NEXT:    tile.return %O : tensor<1x64x56x56xf32, #nhwc>
 // CHECK-NEXT:  }
 tile.kernel @conv(%D: tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>, %K: tensor<64x64x3x3xf32> {tile.constant}, %B: tensor<64xf32>) -> (tensor<1x64x56x56xf32, #place.at<x86, f32, nhwc>>) {
-  %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
+  %O = tile.contract + [n: 1, co: 64, y: 56, x: 56 | ci: 64, i: 3, j: 3] (%D[n, ci, y + i - 1, x + j - 1], %K[co, ci, i, j]) post (%B[co]) -> [n, co, y, x] parts 64 schedule #tile.schedule<[co, n, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14> {
   ^bb0(%d: f32, %k: f32):
     %p = arith.mulf %d, %k : f32
     tile.yield %p : f32
@@ -76,6 +76,17 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 ^bb0(%v: f32):
   tile.yield %v : f32
 } : tensor<5xf32>
+
+// -----
+
+// Merged indices: loops run over these, accesses name their digits. Merged ones are merged as a whole.
+
+// CHECK:       %0 = tile.contract + [c: 4, y_x(y: 7, x: 9) | i_j_k(i: 2, j: 3, k: 5)] (%x[c, y, x, i, j, k]) -> [c, y, x] {
+%x = "test.op"() : () -> tensor<4x7x9x2x3x5xf32>
+%0 = tile.contract + [c: 4, y_x(y: 7, x: 9) | i_j_k(i: 2, j_k(j: 3, k: 5))] (%x[c, y, x, i, j, k]) -> [c, y, x] {
+^bb0(%v: f32):
+  tile.yield %v : f32
+} : tensor<4x7x9xf32>
 
 // -----
 

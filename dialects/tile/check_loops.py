@@ -1,0 +1,37 @@
+"""Checks that the loops of statements are those that their schedules name."""
+
+from __future__ import annotations
+
+from xdsl.ir import Block
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.tile.flat import flatten
+from tessella.dialects.tile.ops import ContractOp
+from tessella.support.errors import InvalidModelError
+
+
+def check_loops(block: Block) -> None:
+    """Raise VerifyException if a tensor of a kernel's statements is not traversed along a merged
+    index as along one, or if a schedule does not name the indices that a step has several values
+    of, or reads the value of."""
+    for op in block.ops:
+        if isinstance(op, ContractOp) and (
+            any(index.digits for index in op.loop_list) or (op.schedule is not None and op.at_list)
+        ):
+            _check(op)
+
+
+def _check(op: ContractOp) -> None:
+    try:
+        flat = flatten(op)
+    except InvalidModelError as error:
+        raise VerifyException(f"tile.contract: {error}") from None
+    if op.schedule is None:
+        return
+    s = op.schedule.data
+    for named, loops in ((s.order, flat.free), (s.reduction, flat.reduced)):
+        if sorted(named) != sorted(loops):
+            raise VerifyException(
+                f"tile.contract: expected a schedule of the indices [{', '.join(loops)}], which "
+                f"steps of shared loops run, found [{', '.join(named)}]"
+            )

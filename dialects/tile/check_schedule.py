@@ -1,0 +1,81 @@
+"""Checks that a schedule names the indices of its statement, in numbers that code can have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.tile.attributes import Index, Schedule, ScheduleAttr
+
+LANES, TILE, UNROLL = 64, 512, 1024
+"""Far more than is of use, and little enough for code generation to end."""
+
+
+def check_schedule(s: Schedule, indices: Sequence[Index], shared: Collection[str]) -> None:
+    """Raise VerifyException if a schedule does not fit indices, of which shared loops of a kernel
+    run over some."""
+    rules = chain(_name_rules(s, indices, shared), _number_rules(s))
+    broken = next((rule for rule, holds in rules if not holds), None)
+    if broken is not None:
+        raise VerifyException(
+            f"tile.contract: the schedule does not fit the statement: expected {broken}, found "
+            f"{ScheduleAttr(s)}"
+        )
+
+
+def _name_rules(
+    s: Schedule, indices: Sequence[Index], shared: Collection[str]
+) -> Iterator[tuple[str, bool]]:
+    free = [index for index in indices if not index.reduced]
+    reduced = [index for index in indices if index.reduced]
+    yield f"the loops [{_names(free)}]", _are_all(s.order, free, shared)
+    yield f"the reduction [{_names(reduced)}]", _are_all(s.reduction, reduced, ())
+    yield (
+        "rows and a vector that are among its indices",
+        {s.rows, s.vector} - {None} <= {*s.order, *s.reduction},
+    )
+    yield (
+        "rows over another free index than lanes",
+        s.rows is None or (s.rows != s.vector and s.rows in s.order),
+    )
+    blocked = [name for name, _ in s.blocks]
+    yield "blocks of free indices", {*blocked} <= {*s.order} and len({*blocked}) == len(blocked)
+    yield (
+        "partial sums over a reduced index",
+        s.partial is None or s.partial[0] in s.reduction,
+    )
+    yield "a parallel index that is free", s.parallel is None or s.parallel[0] in s.order
+
+
+def _names(indices: Sequence[Index]) -> str:
+    return ", ".join(index.name for index in indices)
+
+
+def _are_all(named: Sequence[str], indices: Sequence[Index], shared: Collection[str]) -> bool:
+    """Whether a schedule names each index once, but for those that may have one value in a step."""
+    known = {index.name for index in indices}
+    needed = {index.name for index in indices if index.range != 1} - {*shared}
+    return len({*named}) == len(named) and needed <= {*named} <= known
+
+
+def _number_rules(s: Schedule) -> Iterator[tuple[str, bool]]:
+    """Later rules may assume earlier ones."""
+    pairs = [*s.blocks, *(each for each in (s.partial, s.parallel) if each is not None)]
+    yield (
+        "numbers above 0",
+        min(s.lanes, s.vectors, s.row_tile, s.unroll, *s.ends, *(n for _, n in pairs)) > 0,
+    )
+    yield "two lanes or more of a vector", s.vector is None or s.lanes > 1
+    yield (
+        "lanes that are a power of two beside rows",
+        s.rows is None or s.lanes & (s.lanes - 1) == 0,
+    )
+    yield f"at most {LANES} lanes", s.lanes <= LANES
+    yield f"at most {TILE} vectors in a tile", s.vectors * s.row_tile <= TILE
+    yield f"at most {UNROLL} points in a step", s.unroll <= UNROLL
+    yield (
+        "blocks of whole tiles",
+        all(size % s.width == 0 for name, size in s.blocks if name == s.vector),
+    )

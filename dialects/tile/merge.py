@@ -1,0 +1,80 @@
+"""Merging of indices of a statement that traverse all of its tensors as one.
+
+    %y = tile.contract = [n: 1, c: 64, y: 56, x: 56] (%x[n, c, y, x]) -> [n, c, y, x] ...
+    ->
+    %y = tile.contract = [c_y_x(c: 64, y: 56, x: 56)] (%x[0, c, y, x]) -> [0, c, y, x] ...
+
+One step of ``c`` is a full run of ``y``, and one of ``y`` a full run of ``x``, in the memory of all
+tensors. Accesses go on to name the digits of the merged index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from xdsl.dialects.builtin import ArrayAttr
+
+from tessella.dialects.layout import Layout
+from tessella.dialects.tile.access import Linear
+from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
+from tessella.dialects.tile.flat import Flat, flatten
+from tessella.dialects.tile.ops import ContractOp
+
+
+def merge_indices(op: ContractOp) -> None:
+    """Merge indices of a statement, in place, and drop those that have one value, which nothing
+    reads and no shared loop runs over."""
+    flat = merged(flatten(op))
+    ranges, pinned = op.ranges, {*flat.pinned, *(at.name for at in op.at_list)}
+    units = {name for name, extent in ranges.items() if extent == 1 and name not in pinned}
+    groups = {index.parts[-1].name: index for index in flat.indices}
+    inside = {part.name for index in flat.indices for part in index.parts}
+    found: list[Index] = []
+    for index in op.loop_list:
+        last = index.parts[-1].name
+        if last in groups:
+            found.append(_whole(groups[last], op.index_list))
+        elif last not in inside and last not in units:
+            found.append(index)
+    op.indices = IndicesAttr(tuple(found))
+    fixed = dict.fromkeys(units, Linear())
+    op.accesses = ArrayAttr(
+        AccessAttr(tuple(form.substitute(fixed) for form in forms)) for forms in op.access_list
+    )
+
+
+def _whole(index: Index, known: Sequence[Index]) -> Index:
+    """An index of a step with its whole range."""
+    parts = [next(i for i in known if i.name == part.name) for part in index.parts]
+    return Index.merged(index.name, parts) if index.digits else parts[0]
+
+
+def with_layouts(op: ContractOp, layouts: Mapping[int, Layout]) -> Flat:
+    """The flattened statement with other layouts of operands, by number. More indices may merge in
+    these."""
+    flat = flatten(op, layouts)
+    return merged(flat) if layouts else flat
+
+
+def merged(flat: Flat) -> Flat:
+    """Merge pairs of indices until none can be merged."""
+    while (pair := _mergeable(flat)) is not None:
+        outer, inner = pair
+        new = Index.merged(f"{outer.name}_{inner.name}", pair)
+        indices = tuple(new if i is inner else i for i in flat.indices if i is not outer)
+        accesses = tuple(a.along(indices) for a in flat.accesses)
+        flat = replace(flat, indices=indices, accesses=accesses)
+    return flat
+
+
+def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
+    """A pair (outer, inner) such that one step of the outer equals a full run of the inner in all
+    accesses."""
+    kept = flat.pinned.union(*(a.lanes for a in flat.accesses))
+    loops = [index for index in flat.indices if index.name not in kept]
+    for outer, inner in permutations(loops, 2):
+        if outer.reduced == inner.reduced and all(a.is_one((outer, inner)) for a in flat.accesses):
+            return outer, inner
+    return None

@@ -1,0 +1,45 @@
+"""Programs as they are stored, on disk and in artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tessella import targets
+from tessella.driver.options import Options
+from tessella.runtime.artifact import Buffer, Compiled, CompiledModel, CompiledSubprogram, dump
+from tessella.runtime.records import NotStorableError
+from tessella.runtime.rest import Rest
+from tessella.support.errors import OptionError
+from tessella.support.sizes import Size
+from tessella.support.versions import versions
+
+if TYPE_CHECKING:
+    from tessella.runtime.events import Work
+    from tessella.runtime.explanation import Explanation
+    from tessella.runtime.program import Program
+
+
+def compiled(
+    shapes: Sequence[Sequence[Size]],
+    values: Mapping[int, bytes],
+    program: Program,
+    options: Options,
+    explanation: Explanation | None = None,
+    work: Mapping[str, Work] | None = None,
+    rest: Rest[CompiledSubprogram] | None = None,
+    sizes: Mapping[int, Sequence[Size]] | None = None,
+) -> Compiled:
+    """A program as it is stored: with what it is made for."""
+    target = targets.resolve(options.target)
+    explained = None if explanation is None else explanation.json()
+    known = explained, work or {}, rest, sizes or {}
+    return Compiled(target.name, target.features, shapes, program, values, *known)
+
+
+def parts(model: CompiledModel) -> Sequence[Buffer]:
+    """The bytes of an artifact. Raises OptionError for programs that have none."""
+    try:
+        return dump(model, versions())
+    except NotStorableError as error:
+        raise OptionError(f"the model cannot be written: it holds {error}") from error
