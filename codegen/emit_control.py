@@ -22,6 +22,7 @@ from tessella.codegen.lltypes import I64, Value, constant, type_of
 from tessella.codegen.sizes import floor_divide, size_value
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
+from tessella.dialects.sizes import SizeOp
 from tessella.support.errors import InternalError
 from tessella.support.sizes import expression
 
@@ -228,7 +229,7 @@ def _last(w: Writer, share: rt.Share) -> Value:
 
 
 def _size(w: Writer, op: Operation) -> None:
-    assert isinstance(op, rt.SizeOp)
+    assert isinstance(op, SizeOp)
     w.set(op, size_value(w, op.value))
 
 
@@ -249,6 +250,6 @@ CONTROL: dict[type[Operation], Handler] = {
     rt.CheckOp: _check,
     rt.IotaOp: _iota,
     rt.ShareOp: _share,
-    rt.SizeOp: _size,
+    SizeOp: _size,
     rt.ReturnOp: _nothing,
 }

@@ -22,7 +22,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tessella.dialects.arith import ConstantOp
-from tessella.dialects.rt import UNROLL, SizeOp
+from tessella.dialects.rt import UNROLL
+from tessella.dialects.sizes import SizeOp
 from tessella.support.sizes import Size, are_ordered, expression, terms_of
 
 INDEX = IndexType()

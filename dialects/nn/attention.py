@@ -27,10 +27,10 @@ from tessella.dialects.nn.core import (
     shape_of,
     shapes_differ,
     shown,
-    size_def,
     tensor,
     tensor_type,
 )
+from tessella.dialects.sizes import size_def
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import differs
 

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
-    I64,
     ArrayAttr,
     BoolAttr,
     DenseArrayBase,
@@ -36,7 +35,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation, VerificationContext, base, prop_def
+from xdsl.irdl import IRDLOperation, VerificationContext
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
@@ -52,17 +51,17 @@ from tessella.dialects.assembly import (
 )
 from tessella.dialects.elements import attribute_of, dtype_of, is_float
 from tessella.dialects.place import PlaceAttr, logical, place_of, placed, verify_place
-from tessella.dialects.sizes import dims, is_static
+from tessella.dialects.sizes import SizeAttr, dims, size_attribute, sizes_attribute
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
 from tessella.support.sizes import (
+    Expr,
     Size,
     Symbol,
     UndecidedSizeError,
     bounds_of,
     differs,
-    expression,
     symbols_of,
 )
 
@@ -184,13 +183,12 @@ def to_attribute(value: PyValue) -> Attribute:
         return FloatAttr(value, f64)
     if isinstance(value, str):
         return StringAttr(value)
-    if (size := expression(cast(Size, value))) is not None:
-        return IntAttr(cast(Size, size))
+    if isinstance(value, Expr):
+        return size_attribute(cast(Size, value))
     if any(isinstance(x, float) for x in value):
         return DenseArrayBase.from_list(f64, [float(x) for x in value])
-    if not is_static(value):
-        return ArrayAttr(dims(value))
-    return DenseArrayBase.from_list(i64, [_int64(int(x)) for x in value])
+    sizes = cast(Sequence[Size], value)
+    return sizes_attribute([x if isinstance(x, Expr) else _int64(int(x)) for x in sizes])
 
 
 def to_python(attribute: Attribute) -> Any:
@@ -201,7 +199,7 @@ def to_python(attribute: Attribute) -> Any:
             return bool(value) if attribute.type == IntegerType(1) else value
         case FloatAttr():
             return attribute.value.data
-        case StringAttr() | IntAttr():
+        case StringAttr() | IntAttr() | SizeAttr():
             return attribute.data
         case ArrayAttr():
             return tuple(map(to_python, attribute))
@@ -218,8 +216,8 @@ def to_python(attribute: Attribute) -> Any:
 def _symbols_of(attribute: Attribute) -> frozenset[Symbol]:
     """The symbols that a property depends on."""
     match attribute:
-        case IntAttr():
-            return symbols_of([to_python(attribute)])
+        case SizeAttr():
+            return symbols_of([attribute.data])
         case ArrayAttr():
             return symbols_of(to_python(attribute))
         case _:
@@ -268,7 +266,7 @@ class NnOp(IRDLOperation):
         if unknown:
             raise InternalError(f"{cls.name} has no property {', '.join(sorted(unknown))}")
         for name, value in attributes.items():
-            if isinstance(value, IntAttr | ArrayAttr):
+            if isinstance(value, SizeAttr | ArrayAttr):
                 cls._check_size(name, value)
         op = cls.create(
             operands=[SSAValue.get(value) for value in operands],
@@ -284,7 +282,7 @@ class NnOp(IRDLOperation):
         return op
 
     @classmethod
-    def _check_size(cls, name: str, value: IntAttr | ArrayAttr) -> None:
+    def _check_size(cls, name: str, value: SizeAttr | ArrayAttr) -> None:
         """Raises UndecidedSizeError where a property has to be a number."""
         try:
             cls.get_irdl_definition().properties[name].constr.verify(value, VerificationContext())
@@ -318,7 +316,7 @@ class NnOp(IRDLOperation):
         known = cls.get_irdl_definition().properties
         leading = {} if cls.LEADING is None else {cls.LEADING: parser.parse_attribute()}
         operands = parse_operands(parser)
-        properties = {**leading, **parse_settings(parser, known.keys())}
+        properties = {**leading, **parse_settings(parser, known)}
         attributes = parser.parse_optional_attr_dict()
         properties |= {k: attributes.pop(k) for k in list(attributes) if k in known}
         return cls.create(
@@ -496,16 +494,6 @@ def broadcast_shapes(
 def shapes_differ(a: Sequence[Size], b: Sequence[Size]) -> bool:
     """Whether two shapes differ. Raises UndecidedSizeError where they do for some sizes only."""
     return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b, strict=True))
-
-
-def sizes_def() -> Any:
-    """A property that lists sizes: integers, or expressions among them."""
-    return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
-
-
-def size_def() -> Any:
-    """A property that is a size: an integer, or an expression."""
-    return prop_def(base(IntegerAttr[I64]) | base(IntAttr))
 
 
 def normalise_axis(axis: int, rank: int) -> int:

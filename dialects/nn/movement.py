@@ -44,11 +44,11 @@ from tessella.dialects.nn.core import (
     is_float,
     shape_of,
     shapes_differ,
-    sizes_def,
     tensor,
     tensor_type,
 )
 from tessella.dialects.nn.traits import MovesElements
+from tessella.dialects.sizes import sizes_def
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, differs
 

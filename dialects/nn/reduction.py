@@ -17,10 +17,10 @@ from tessella.dialects.nn.core import (
     NnOp,
     Tensor,
     shape_of,
-    size_def,
     tensor,
     tensor_type,
 )
+from tessella.dialects.sizes import size_def
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import differs
 

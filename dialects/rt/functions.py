@@ -62,7 +62,7 @@ from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt.ops import ArenaOp, check_buffer
 from tessella.dialects.rt.threads import ALONE, OWN, BarrierOp, Part, PartAttr
-from tessella.dialects.sizes import SizeAttr, dims, size_of
+from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order
@@ -268,9 +268,9 @@ class SegmentOp(_Function):
     """A native stretch of the program: calls of kernels, loops around others, and copies."""
 
     name = "rt.segment"
-    arena_bytes = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    arena_bytes = opt_size_def()
     """The size of the arena; `plan-arena` chooses it."""
-    private_bytes = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    private_bytes = opt_size_def()
     """The size of the memory after the arena that each thread has for itself."""
     brief = opt_prop_def(UnitAttr)
     """It takes about as long as waking threads does: those that sleep are left asleep."""
@@ -397,7 +397,8 @@ class BufferCall(IRDLOperation):
         if len(threads) != 2:
             parser.raise_error("expected the number of the thread, and that of all threads")
         listed = {"callee", "operandSegmentSizes"}
-        known = cls.get_irdl_definition().properties.keys() - listed
+        defined = cls.get_irdl_definition().properties
+        known = {name: defined[name] for name in defined.keys() - listed}
         sizes = [*map(len, (inputs, outputs, scratch)), 1, 1]
         op = cls.create(
             operands=[*inputs, *outputs, *scratch, *threads],

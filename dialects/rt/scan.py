@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import base, irdl_op_definition, opt_prop_def, traits_def
+from xdsl.irdl import irdl_op_definition, traits_def
 from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.rt.functions import BufferCall, SegmentOp, flat_buffer
 from tessella.dialects.rt.ops import CONDITION, PRIVATE, ArenaOp, buffer_bytes
-from tessella.dialects.sizes import SizeAttr, size_attribute, size_of
+from tessella.dialects.sizes import opt_size_def, size_attribute, size_of
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
 from tessella.support.sizes import Size
@@ -64,7 +64,7 @@ class ScanOp(BufferCall, LoopOp):
     """
 
     name = "rt.scan"
-    most = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr), prop_name="steps")
+    most = opt_size_def("steps")
     """How often the segment runs at most."""
     traits = traits_def(_RunsSegment())
 

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Data, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
-    prop_def,
     result_def,
     traits_def,
 )
@@ -30,7 +27,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.assembly import parse_operand
-from tessella.dialects.sizes import SizeAttr, parse_number, size_attribute, size_of
+from tessella.dialects.sizes import opt_size_def, parse_number, size_attribute, size_def, size_of
 from tessella.support.sizes import Size, ceil_div
 
 
@@ -80,9 +77,9 @@ class ShareOp(IRDLOperation):
     %threads`; of 8 ranges of 512, `rt.share 4096 by 100 in 8 of %thread, %threads`."""
 
     name = "rt.share"
-    extent = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
-    grain = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
-    ranges = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    extent = size_def()
+    grain = size_def()
+    ranges = opt_size_def()
     thread = operand_def(IndexType)
     threads = operand_def(IndexType)
     first = result_def(IndexType)

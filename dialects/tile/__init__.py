@@ -20,7 +20,6 @@ from tessella.dialects.tile.attributes import (
 from tessella.dialects.tile.bodies import (
     ExtractOp,
     IndexOp,
-    SizeOp,
     YieldOp,
     scalar_region,
     yielded,
@@ -72,7 +71,6 @@ __all__ = [
     "ScheduleAttr",
     "SegmentOp",
     "SharedLoop",
-    "SizeOp",
     "Tile",
     "ViewOp",
     "WhereAttr",
@@ -93,7 +91,7 @@ __all__ = [
 Tile = Dialect(
     "tile",
     [
-        *(YieldOp, ReturnOp, IndexOp, SizeOp, ExtractOp, EmptyOp, ContractOp),
+        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
         *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
     [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, ScheduleAttr],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdsl.parser import AttrParser
 
-from tessella.dialects.sizes import parse_size
+from tessella.dialects.sizes import Sizes, parse_size
 from tessella.support.sizes import Size, expression
 
 
@@ -54,6 +54,10 @@ class Linear:
         for name, c in self.terms:
             result += forms.get(name, Linear.of(name)) * c
         return result
+
+    def with_sizes(self, of: Sizes) -> Linear:
+        """The form with another size for its constant."""
+        return Linear(self.terms, of(self.constant))
 
     def bounds(self, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
         """Least and greatest value when each index runs over 0 <= index < its range."""

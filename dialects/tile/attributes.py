@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from tessella.dialects.sizes import parse_extent
+from tessella.dialects.sizes import HoldsSizes, Sizes, parse_extent
 from tessella.dialects.tile.access import (
     Access,
     Linear,
@@ -35,7 +35,7 @@ class Index:
 
 
 @irdl_attr_definition
-class IndicesAttr(Data[tuple[Index, ...]]):
+class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
     Indices after the bar are reduced.
@@ -63,6 +63,9 @@ class IndicesAttr(Data[tuple[Index, ...]]):
         text = " | ".join(groups) if groups[1] else groups[0]
         printer.print_string(f"[{text.strip()}]")
 
+    def with_sizes(self, of: Sizes) -> IndicesAttr:
+        return IndicesAttr(tuple(replace(index, range=of(index.range)) for index in self.data))
+
 
 def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
     """`y: 56, x: 56`, or nothing."""
@@ -75,7 +78,7 @@ def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
 
 
 @irdl_attr_definition
-class AccessAttr(Data[Access]):
+class AccessAttr(Data[Access], HoldsSizes):
     """The element of a tensor that a point of the index space touches: `[n, ci, y + i - 1]`."""
 
     name = "tile.access"
@@ -88,9 +91,12 @@ class AccessAttr(Data[Access]):
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{print_access(self.data)}>")
 
+    def with_sizes(self, of: Sizes) -> AccessAttr:
+        return AccessAttr(tuple(form.with_sizes(of) for form in self.data))
+
 
 @irdl_attr_definition
-class WhereAttr(Data[tuple[tuple[Linear, Size], ...]]):
+class WhereAttr(Data[tuple[tuple[Linear, Size], ...]], HoldsSizes):
     """Constraints of a statement: `[x + i - 2 < 5]` is ``0 <= x + i - 2 < 5``."""
 
     name = "tile.where"
@@ -107,6 +113,9 @@ class WhereAttr(Data[tuple[tuple[Linear, Size], ...]]):
     def print_parameter(self, printer: Printer) -> None:
         text = ", ".join(f"{form} < {extent}" for form, extent in self.data)
         printer.print_string(f"[{text}]")
+
+    def with_sizes(self, of: Sizes) -> WhereAttr:
+        return WhereAttr(tuple((form.with_sizes(of), of(extent)) for form, extent in self.data))
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,7 @@ class Nest:
 
 
 @irdl_attr_definition
-class NestAttr(Data[Nest]):
+class NestAttr(Data[Nest], HoldsSizes):
     """`#tile.nest<[12 by 1 parallel 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`; two
     loops are divided as one in `#tile.nest<[12 by 1 parallel 1, 128 by 32 parallel 32]>`."""
 
@@ -190,6 +199,10 @@ class NestAttr(Data[Nest]):
         prefetch = f" prefetch {self.data.prefetch}" if self.data.prefetch else ""
         ahead = f" ahead {self.data.ahead}" if self.data.ahead != 1 else ""
         printer.print_string(f"<[{text}]{prefetch}{ahead}>")
+
+    def with_sizes(self, of: Sizes) -> NestAttr:
+        loops = tuple(replace(loop, extent=of(loop.extent)) for loop in self.data.loops)
+        return NestAttr(replace(self.data, loops=loops))
 
 
 def _loop(loop: SharedLoop) -> str:

@@ -15,8 +15,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, SSAValue
 
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.ops import (
     ContractOp,
 )
@@ -188,7 +189,7 @@ class _Statement:
             if isinstance(op, IndexOp):
                 values[op.res] = points[op.index.data]
             elif isinstance(op, SizeOp):
-                values[op.res] = np.array(known(op.size.data))
+                values[op.res] = np.array(known(op.value))
             elif isinstance(op, ExtractOp):
                 values[op.res] = self._extracted(op, [values[x] for x in op.coordinates])
             else:

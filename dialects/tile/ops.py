@@ -43,6 +43,7 @@ from tessella.dialects.assembly import parse_operand, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of, verify_place
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import (
     Access,
     Linear,
@@ -60,7 +61,7 @@ from tessella.dialects.tile.attributes import (
     ScheduleAttr,
     WhereAttr,
 )
-from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
 from tessella.support.sizes import Size, UndecidedSizeError, bounds_of
 
 

@@ -25,9 +25,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import ConstantOp
-from tessella.dialects.sizes import is_static
+from tessella.dialects.sizes import SizeOp, is_static
 from tessella.dialects.tile.access import Linear
-from tessella.dialects.tile.bodies import IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.sizes import estimated
@@ -195,7 +195,7 @@ def _form(value: SSAValue) -> Linear | None:
     if (name := _index(value)) is not None:
         return Linear.of(name)
     if (cast := _operands(value, "arith.index_cast")) and isinstance(cast[0].owner, SizeOp):
-        return Linear((), cast[0].owner.size.data)
+        return Linear((), cast[0].owner.value)
     if parts := _operands(value, "arith.addi"):
         first, second = map(_form, parts)
         return None if first is None or second is None else first + second
