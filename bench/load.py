@@ -180,8 +180,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for threads in options.threads:
                 settings = (model, peer, threads, options.callers, busy, options.calls)
                 with multiprocessing.get_context("spawn").Pool(1) as pool:
-                    cells += pool.apply(measure, settings)
-    print("\n".join(table(cells)))
+                    measured = pool.apply(measure, settings)
+                print(*table(measured), sep="\n", file=sys.stderr, flush=True)
+                cells += measured
+    print(*table(cells), sep="\n")
     write_figures(options.json, where, cells=[asdict(cell) for cell in cells])
     return 0
 
