@@ -33,12 +33,12 @@ from xdsl.printer import Printer
 from tessella.dialects.sizes import (
     SIZE,
     SizeAttr,
-    dims,
-    is_static,
     parse_number,
     parse_size,
     size_attribute,
+    sizes_attribute,
 )
+from tessella.support.sizes import Expr, Size
 
 # ** operands and types **
 
@@ -151,7 +151,10 @@ def _parse_value(parser: Parser) -> Attribute:
         parser.Delimiter.SQUARE, lambda: _parse_item(parser)
     )
     if numbers is not None:
-        return _list(numbers) if is_static(numbers) else ArrayAttr(dims(numbers))
+        plain = [each for each in numbers if not isinstance(each, Expr)]
+        if len(plain) == len(numbers):
+            return _list(plain)
+        return sizes_attribute([each for each in numbers if not isinstance(each, float)])
     if (boolean := parser.parse_optional_boolean()) is not None:
         return BoolAttr.from_bool(boolean)
     if (text := parser.parse_optional_str_literal()) is not None:
@@ -162,7 +165,7 @@ def _parse_value(parser: Parser) -> Attribute:
     return FloatAttr(number, f64) if isinstance(number, float) else IntegerAttr(number, i64)
 
 
-def _parse_item(parser: Parser) -> float:
+def _parse_item(parser: Parser) -> Size | float:
     """A number, or a size that is an expression, in brackets."""
     if parser.parse_optional_punctuation("[") is None:
         return _parse_number(parser)

@@ -44,7 +44,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from tessella.support.sizes import Size, Symbol, bounds_of, expression, symbols_of
+from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
 SYMBOLS = "symbols"
 """The attribute of a module that lists its symbols."""
@@ -105,17 +105,17 @@ def number_of(op: Operation, name: str) -> int | None:
     return names.index(name) if name in names else None
 
 
-def dims(shape: Iterable[float]) -> list[IntAttr]:
+def dims(shape: Iterable[Size]) -> list[IntAttr]:
     """The dimensions of a type, which may be expressions."""
-    return [dim(cast(Size, size)) for size in shape]
+    return [dim(size) for size in shape]
 
 
 def dim(size: Size) -> IntAttr:
-    """A dimension of a type."""
-    return IntAttr(size)
+    """A dimension of a type: an `IntAttr` also of an expression, which xDSL passes on."""
+    return IntAttr(cast(int, size))
 
 
-def is_static(shape: Iterable[float]) -> bool:
+def is_static(shape: Iterable[object]) -> bool:
     """Whether a shape, or other numbers, depend on no symbol."""
     return not symbols_of(shape)
 
@@ -160,13 +160,14 @@ def sizes_def() -> Any:
 
 def size_attribute(size: Size) -> IntegerAttr[I64] | SizeAttr:
     """A size as a property."""
-    return IntegerAttr(size, i64) if expression(size) is None else SizeAttr(size)
+    return SizeAttr(size) if isinstance(size, Expr) else IntegerAttr(size, i64)
 
 
 def sizes_attribute(sizes: Sequence[Size]) -> DenseArrayBase[I64] | ArrayAttr[IntAttr]:
     """A list of sizes as a property."""
-    if is_static(sizes):
-        return DenseArrayBase.from_list(i64, sizes)
+    numbers = [size for size in sizes if not isinstance(size, Expr)]
+    if len(numbers) == len(sizes):
+        return DenseArrayBase.from_list(i64, numbers)
     return ArrayAttr(dims(sizes))
 
 
@@ -222,7 +223,7 @@ def _listed(attribute: Attribute) -> list[Size] | None:
     """The sizes of a list that has expressions among them."""
     if not isinstance(attribute, ArrayAttr):
         return None
-    found = [each.data for each in attribute if isinstance(each, IntAttr)]
+    found: list[Size] = [each.data for each in attribute if isinstance(each, IntAttr)]
     return found if len(found) == len(attribute) and not is_static(found) else None
 
 

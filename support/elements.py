@@ -7,7 +7,9 @@ in a byte, the first one in the lowest bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, overload
+
+from tessella.support.sizes import Size
 
 Kind = Literal["float", "signed", "unsigned", "boolean"]
 
@@ -95,7 +97,11 @@ class Element:
             return (2.0 - 2.0 * self.epsilon) * 2.0 ** (self.bias + 1)
         return (2.0 - self.epsilon) * 2.0**self.bias
 
-    def bytes(self, count: int) -> int:
+    @overload
+    def bytes(self, count: int) -> int: ...
+    @overload
+    def bytes(self, count: Size) -> Size: ...
+    def bytes(self, count: Size) -> Size:
         """Bytes in memory of so many elements."""
         return -(-count * self.bits // 8)
 

@@ -32,7 +32,7 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.sizes import size_def
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import differs
+from tessella.support.sizes import Size, differs
 
 
 @irdl_op_definition
@@ -69,11 +69,11 @@ class AttentionOp(NnOp):
     traits = traits_def(Pure())
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(self.scores_shape) * (shape_of(self.q)[-1] + shape_of(self.v)[-1])
 
     @property
-    def scores_shape(self) -> tuple[int, ...]:
+    def scores_shape(self) -> tuple[Size, ...]:
         """[.., M, N]. Raises ShapeError where q and k do not fit together."""
         q, k = shape_of(self.q), shape_of(self.k)
         inner, columns = (k[-2], k[-1]) if self.settings["transposed_k"] else (k[-1], k[-2])
@@ -102,7 +102,7 @@ class AttentionOp(NnOp):
             self._check_broadcast("mask", shape_of(self.mask), scores)
         return [tensor(tensor_type(self.q).element_type, (*scores[:-1], v[-1]))]
 
-    def _check_broadcast(self, name: str, shape: Sequence[int], to: tuple[int, ...]) -> None:
+    def _check_broadcast(self, name: str, shape: Sequence[Size], to: tuple[Size, ...]) -> None:
         if shapes_differ(broadcast_shapes([shape, to]), to):
             raise ShapeError(
                 f"nn.attention: the dimensions of {name} do not broadcast to those of the scores",

@@ -61,7 +61,9 @@ from tessella.support.sizes import (
     Symbol,
     UndecidedSizeError,
     bounds_of,
+    decided_max,
     differs,
+    product,
     symbols_of,
 )
 
@@ -336,7 +338,7 @@ class NnOp(IRDLOperation):
         """Set the results to the inferred types. A result keeps the place that it has."""
         for old, new in zip(tuple(self.results), self.infer(), strict=True):
             place = place_of(old.type)
-            wanted = TensorType(new.element_type, dims(new.get_shape()), place) if place else new
+            wanted = TensorType(new.element_type, dims(shape_of(new)), place) if place else new
             if old.type != wanted:
                 Rewriter.replace_value_with_new_type(old, wanted)
 
@@ -358,10 +360,10 @@ class NnOp(IRDLOperation):
         return {}
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         """Number of scalar operations, for cost estimates: one per element of the largest
         tensor."""
-        return max(math.prod(shape_of(value)) for value in (*self.operands, *self.results))
+        return decided_max(*(product(shape_of(value)) for value in (*self.operands, *self.results)))
 
     @property
     def settings(self) -> dict[str, Any]:

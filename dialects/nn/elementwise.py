@@ -23,6 +23,7 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 class ElementwiseOp(NnOp):
@@ -31,7 +32,7 @@ class ElementwiseOp(NnOp):
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Size, ...]:
         """The broadcast of the operands' shapes."""
         return broadcast_shapes([shape_of(x) for x in self.operands])
 
@@ -44,7 +45,7 @@ class UnaryOp(ElementwiseOp):
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)
         x = tensor_type(self.x)
-        return [tensor(x.element_type, x.get_shape())]
+        return [tensor(x.element_type, shape_of(x))]
 
 
 class FloatUnaryOp(UnaryOp):
@@ -335,7 +336,7 @@ class IsNanOp(FloatUnaryOp):
     name = "nn.is_nan"
 
     def infer(self) -> Sequence[Tensor]:
-        return [tensor(BOOL, super().infer()[0].get_shape())]
+        return [tensor(BOOL, shape_of(super().infer()[0]))]
 
 
 @irdl_op_definition
@@ -345,7 +346,7 @@ class IsInfOp(FloatUnaryOp):
     name = "nn.is_inf"
 
     def infer(self) -> Sequence[Tensor]:
-        return [tensor(BOOL, super().infer()[0].get_shape())]
+        return [tensor(BOOL, shape_of(super().infer()[0]))]
 
 
 class AlphaOp(FloatUnaryOp):

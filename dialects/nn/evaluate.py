@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Sequence
 from typing import cast
 
@@ -26,6 +25,16 @@ from tessella.dialects.place import PlaceAttr, place_of
 from tessella.runtime.elements import full, unpacked
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError, InternalError
+from tessella.support.sizes import (
+    Size,
+    decided,
+    decided_min,
+    decided_zero,
+    known,
+    known_all,
+    product,
+    total,
+)
 
 DEFAULT_LIMIT = 64 << 20
 
@@ -51,7 +60,7 @@ def weight_array(op: WeightOp, weights: WeightStore) -> Array:
     array = weights.get(symbol)
     if array is None:
         raise InternalError(f"the weight @{symbol} is not in the store")
-    place, shape = place_of(op.res.type), shape_of(op.res)
+    place, shape = place_of(op.res.type), known_all(shape_of(op.res))
     array = unpacked(array, _stored(place, shape), dtype_of(op.res.type))
     if place is None or place.layout.same_memory(NCHW, shape):
         return np.reshape(array, shape)
@@ -62,12 +71,12 @@ def _stored(place: PlaceAttr | None, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a tensor's elements in memory."""
     if place is None or place.layout.same_memory(NCHW, shape):
         return shape
-    return (place.layout.size(shape),)
+    return (known(place.layout.size(shape)),)
 
 
 def splat_array(op: SplatOp) -> Array:
     """A splat as a view of one element, which takes no memory."""
-    return full(shape_of(op.res), op.number, dtype_of(op.res.type))
+    return full(known_all(shape_of(op.res)), op.number, dtype_of(op.res.type))
 
 
 class Constants:
@@ -92,7 +101,7 @@ class Constants:
         op = value.owner
         if not isinstance(op, NnOp) or not self._is_constant(op):
             return None
-        if isinstance(op, SplatOp) and _bytes(value) > self._limit:
+        if isinstance(op, SplatOp) and decided(_bytes(value) > self._limit):
             return None
         arrays = self._evaluate(op)
         return None if arrays is None else arrays[op.results.index(value)]
@@ -114,12 +123,12 @@ class Constants:
             return True
         if not isinstance(op, NnOp) or op.symbols:
             return False
-        return op.has_trait(Pure) and evaluation_bytes(op) <= self._limit
+        return op.has_trait(Pure) and decided(evaluation_bytes(op) <= self._limit)
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
         """The arrays of a constant op's results; None if they cost too much or an op fails."""
         todo = cast(list[NnOp], _dependencies(root, self._arrays))
-        if sum(map(evaluation_bytes, todo)) > self._limit:
+        if decided(total(map(evaluation_bytes, todo)) > self._limit):
             return None
         arrays: dict[Operation, Sequence[Array]] = {}
         for op in todo:
@@ -172,16 +181,16 @@ def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation
     return order
 
 
-def _elements(value: SSAValue) -> int:
+def _elements(value: SSAValue) -> Size:
     # a size of zero counts as one: temporaries may lack that dimension
-    return math.prod(size or 1 for size in shape_of(value))
+    return product(1 if decided_zero(size) else size for size in shape_of(value))
 
 
-def _bytes(value: SSAValue) -> int:
+def _bytes(value: SSAValue) -> Size:
     return element_of(value.type).bytes(_elements(value))
 
 
-def evaluation_bytes(op: NnOp) -> int:
+def evaluation_bytes(op: NnOp) -> Size:
     """Upper bound of the bytes that evaluating an op allocates, plus a weight for its
     multiplications."""
     if isinstance(op, ConstantOp):
@@ -192,73 +201,73 @@ def evaluation_bytes(op: NnOp) -> int:
     return size + (more(op) if more else 0)
 
 
-def _computed(op: NnOp) -> int:
-    return sum(map(_elements, (*op.operands, *op.results))) * _WIDE
+def _computed(op: NnOp) -> Size:
+    return total(map(_elements, (*op.operands, *op.results))) * _WIDE
 
 
-def _moved(op: NnOp, moves: MovesElements) -> int:
+def _moved(op: NnOp, moves: MovesElements) -> Size:
     # splats have no memory of their own until they are read
     read = (x for x in op.operands if isinstance(x.owner, SplatOp))
-    indices = sum(_elements(op.operands[i]) for i in moves.indices)
-    return sum(map(_bytes, (*read, *op.results))) + _WIDE * indices
+    indices = total(_elements(op.operands[i]) for i in moves.indices)
+    return total(map(_bytes, (*read, *op.results))) + _WIDE * indices
 
 
-def _padded(op: NnOp) -> int:
+def _padded(op: NnOp) -> Size:
     """Number of elements of x with padding. The types do not show it, as strides may skip it."""
     n, c, *sizes = shape_of(op.operands[0])
     pads = op.settings["pads"]
     rank = len(sizes)
-    return n * c * math.prod(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
+    return n * c * product(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
 
 
-def _pool_work(op: NnOp) -> int:
-    points = math.prod(op.settings["kernel_shape"])
+def _pool_work(op: NnOp) -> Size:
+    points = product(op.settings["kernel_shape"])
     # a window of ceil_mode may reach as far again over the end
-    room = _padded(op) << len(op.settings["strides"])
+    room = _padded(op) * (1 << len(op.settings["strides"]))
     return room * _WIDE + points * (_POINT + _elements(op.results[0]))
 
 
-def _conv_work(op: NnOp) -> int:
+def _conv_work(op: NnOp) -> Size:
     _, per_in, *kernel = shape_of(op.operands[1])
-    points = math.prod(kernel)
-    products = _elements(op.results[0]) * per_in * math.prod(kernel)
+    points = product(kernel)
+    products = _elements(op.results[0]) * per_in * product(kernel)
     return _padded(op) * _WIDE + points * _POINT + products // _STEPS
 
 
-def _conv_transpose_work(op: NnOp) -> int:
+def _conv_transpose_work(op: NnOp) -> Size:
     _, per_out, *kernel = shape_of(op.operands[1])
-    points = math.prod(kernel)
+    points = product(kernel)
     products = _elements(op.operands[0]) * per_out * points
     n, channels, *sizes = shape_of(op.results[0])
     pads, rank = op.settings["pads"], len(sizes)
-    full = math.prod(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
+    full = product(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
     return n * channels * full * _WIDE + points * _POINT + products // _STEPS
 
 
-def _product_work(op: NnOp) -> int:
+def _product_work(op: NnOp) -> Size:
     inner = shape_of(op.operands[0])[-1]
     return _elements(op.results[0]) * inner // _STEPS
 
 
-def _attention_work(op: NnOp) -> int:
+def _attention_work(op: NnOp) -> Size:
     assert isinstance(op, AttentionOp)
-    scores = math.prod(op.scores_shape)
+    scores = product(op.scores_shape)
     inner = shape_of(op.q)[-1] + shape_of(op.v)[-1]
     return scores * _WIDE + scores * inner // _STEPS
 
 
-def _tile_work(op: NnOp) -> int:
+def _tile_work(op: NnOp) -> Size:
     # one dimension after the other is repeated, in another array
     return _bytes(op.results[0])
 
 
-def _lrn_work(op: NnOp) -> int:
+def _lrn_work(op: NnOp) -> Size:
     channels = shape_of(op.operands[0])[1]
-    turns = min(op.settings["size"], 2 * channels)
+    turns = decided_min(op.settings["size"], 2 * channels)
     return turns * (_POINT + _elements(op.operands[0]))
 
 
-_MORE_BYTES: dict[type[NnOp], Callable[[NnOp], int]] = {
+_MORE_BYTES: dict[type[NnOp], Callable[[NnOp], Size]] = {
     MaxPoolOp: _pool_work,
     AvgPoolOp: _pool_work,
     ConvOp: _conv_work,

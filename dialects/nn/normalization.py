@@ -50,7 +50,7 @@ class NormalizationOp(NnOp):
         check_same_element(self)
         check_float(self, self.operands[0])
         x = tensor_type(self.operands[0])
-        return [tensor(x.element_type, x.get_shape())]
+        return [tensor(x.element_type, shape_of(x))]
 
 
 class TrailingNormOp(NormalizationOp):

@@ -13,11 +13,12 @@ from xdsl.traits import Pure
 from tessella.dialects.nn.checks import check_float, check_length, check_number, check_rank
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
+from tessella.support.sizes import Size, decided, decided_zero
 
 
 def pool_extent(
-    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool
-) -> int:
+    size: Size, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool
+) -> Size:
     """Number of windows over one padded dimension.
 
     With `ceil_mode` a last window may reach over the padding's end, unless it would start in the
@@ -26,8 +27,9 @@ def pool_extent(
     rest = window_rest(size, kernel, stride, before, after, dilation)
     extent = rest // stride + 1
     fits = extent * stride < size + before
-    extent += bool(ceil_mode and rest % stride and fits)
-    if extent < 1:
+    if ceil_mode and decided(fits) and not decided_zero(rest % stride):
+        extent += 1
+    if decided(extent < 1):
         raise window_too_large(size, kernel, before, after, dilation)
     return extent
 
@@ -67,7 +69,7 @@ class PoolOp(NnOp):
         return {-1: 1, 0: 1}
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * math.prod(self.settings["kernel_shape"])
 
 

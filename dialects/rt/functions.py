@@ -66,7 +66,7 @@ from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, decided
 
 Buffer = MemRefType[Attribute]
 THREADS = ("thread", "threads")
@@ -294,7 +294,7 @@ class SegmentOp(_Function):
 
     def verify_(self) -> None:
         super().verify_()
-        if self.arena_size < 0 or self.private_size < 0:
+        if decided(self.arena_size < 0) or decided(self.private_size < 0):
             raise VerifyException(
                 "rt.segment: the size of the arena is negative: "
                 f"{self.arena_size} or {self.private_size}"
@@ -303,7 +303,7 @@ class SegmentOp(_Function):
             if not isinstance(op, ArenaOp):
                 continue
             size = self.private_size if op.private is not None else self.arena_size
-            if op.extent[1] > size:
+            if decided(op.extent[1] > size):
                 raise VerifyException(
                     f"rt.arena: {op.res.type} at {op.extent[0]} reaches out of the arena of "
                     f"{size} bytes"
@@ -463,7 +463,7 @@ def _overlap(a: SSAValue, b: SSAValue) -> bool:
     if isinstance(a.owner, ArenaOp) and isinstance(b.owner, ArenaOp):
         (first, first_end), (second, second_end) = a.owner.extent, b.owner.extent
         same = a.owner.private == b.owner.private
-        return same and first < second_end and second < first_end
+        return same and decided(first < second_end) and decided(second < first_end)
     return a is b
 
 

@@ -36,7 +36,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.elements import bytes_of
+from tessella.dialects.elements import bytes_of, elements_in
 from tessella.dialects.sizes import (
     parse_number,
     size_attribute,
@@ -45,7 +45,7 @@ from tessella.dialects.sizes import (
 )
 from tessella.runtime.pool import CONTEXT as CONTEXT_ENTRIES
 from tessella.runtime.pool import CONTEXT_SLOTS
-from tessella.support.sizes import Size, round_up
+from tessella.support.sizes import Size, decided, round_up
 
 UNROLL = "rt.unroll"
 """Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
@@ -74,7 +74,7 @@ def check_buffer(what: str, type: Attribute) -> None:
     if not (
         isinstance(type, MemRefType)
         and len(type.get_shape()) == 1
-        and type.element_count() >= 0
+        and decided(elements_in(type) >= 0)
         and isinstance(type.layout, NoneAttr)
     ):
         raise VerifyException(
@@ -248,7 +248,7 @@ class ArenaOp(IRDLOperation):
     def verify_(self) -> None:
         check_buffer("rt.arena", self.res.type)
         start = size_of(self.offset)
-        if start < 0 or start % ARENA_ALIGNMENT != 0:
+        if decided(start < 0) or start % ARENA_ALIGNMENT != 0:
             raise VerifyException(
                 "rt.arena: expected an offset that is a multiple of "
                 f"{ARENA_ALIGNMENT}, found {start}"

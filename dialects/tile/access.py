@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.parser import AttrParser
 
 from tessella.dialects.sizes import Sizes, parse_size
-from tessella.support.sizes import Size, expression
+from tessella.support.sizes import Size, decided, decided_zero, expression
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Linear:
             text += f" {sign} {factor}{name}" if text else f"{sign}{factor}{name}"
         if expression(self.constant) is not None:
             text += f" + {self.constant:d}" if text else f"{self.constant:d}"
-        elif self.constant or not text:
-            sign = "-" if self.constant < 0 else "+"
+        elif not decided_zero(self.constant) or not text:
+            sign = "-" if decided(self.constant < 0) else "+"
             text += f" {sign} {abs(self.constant)}" if text else str(self.constant)
         return text
 

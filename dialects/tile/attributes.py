@@ -18,7 +18,7 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
-from tessella.support.sizes import Size, ceil_div, is_multiple
+from tessella.support.sizes import Expr, Size, ceil_div, decided, is_multiple
 
 AGGREGATIONS = ("+", "*", ">", "<", "=")
 """Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
@@ -139,7 +139,7 @@ class SharedLoop:
     def counts(self, range: Size) -> bool:
         """Whether an index of so many values counts the loop's values or blocks of them, and steps
         have whole blocks."""
-        if not (range > 0 and is_multiple(self.extent, range)):
+        if not (decided(range > 0) and is_multiple(self.extent, range)):
             return False
         return is_multiple(self.step, self.extent // range)
 
@@ -255,7 +255,7 @@ class AtAttr(Data[tuple[At, ...]]):
             if parser.parse_optional_punctuation(":") is None:
                 return At(name)
             form = parse_linear(parser)
-            if any(n != "step" for n, _ in form.terms):
+            if any(n != "step" for n, _ in form.terms) or isinstance(form.constant, Expr):
                 parser.raise_error(f"expected a form of the step, found {form}")
             parser.parse_keyword("by")
             size = parser.parse_integer(allow_negative=False)

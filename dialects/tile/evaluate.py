@@ -24,7 +24,7 @@ from tessella.dialects.tile.ops import (
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
 from tessella.support.errors import ExecutionError, InternalError
-from tessella.support.sizes import known
+from tessella.support.sizes import known, known_all
 
 _MOST = 1 << 22
 """Points that are computed at once."""
@@ -73,7 +73,7 @@ class _Statement:
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
             result[...] = self.arrays[op.init]
-        position, inside = _position(op.out_access, shape, _points(self.free))
+        position, inside = _position(op.out_access, known_all(shape), _points(self.free))
         where = np.broadcast_to(inside & reads, totals.shape)
         result.reshape(-1)[np.broadcast_to(position, totals.shape)[where]] = totals[where]
         return result
@@ -173,7 +173,7 @@ class _Statement:
         inside = np.asarray(True)
         for value, forms in zip(values, accesses, strict=True):
             array = self.arrays[value].reshape(-1)
-            position, here = _position(forms, shape_of(value), points)
+            position, here = _position(forms, known_all(shape_of(value)), points)
             if not array.size:
                 array, position = np.zeros(1, array.dtype), np.zeros_like(position)
             elements.append(array[position])

@@ -25,7 +25,7 @@ from tessella.dialects.tile.functions import packed_place
 from tessella.dialects.tile.nest import memory_shape, shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, decided, decided_zero
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
     for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True)):
         for form, extent in zip(forms, shape_of(value), strict=True):
             low, high = form.bounds(ranges)
-            if low < 0 or high >= extent:
+            if decided(low < 0) or decided(high >= extent):
                 found[form, extent] = (*found.get((form, extent), ()), i)
     return [Constraint(form, extent, operands) for (form, extent), operands in found.items()]
 
@@ -267,7 +267,7 @@ def _merge(flat: Flat, outer: Index, inner: Index) -> Flat:
     accesses: list[FlatAccess] = []
     for a in flat.accesses:
         strides = {n: s for n, s in a.strides.items() if n not in (outer.name, inner.name)}
-        if a.stride(inner.name):
+        if not decided_zero(a.stride(inner.name)):
             strides[name] = a.stride(inner.name)
         accesses.append(replace(a, strides=strides))
     return replace(flat, indices=indices, accesses=tuple(accesses))

@@ -62,7 +62,7 @@ from tessella.dialects.tile.attributes import (
     WhereAttr,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
-from tessella.support.sizes import Size, UndecidedSizeError, bounds_of
+from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, decided
 
 
 @irdl_op_definition
@@ -148,7 +148,7 @@ class ContractOp(IRDLOperation):
         *,
         post_inputs: Sequence[tuple[SSAValue, Access]] = (),
         post: Region | None = None,
-        where: Sequence[tuple[Linear, int]] = (),
+        where: Sequence[tuple[Linear, Size]] = (),
         init: SSAValue | None = None,
         default: Attribute | None = None,
         at: AtAttr | None = None,
@@ -206,7 +206,7 @@ class ContractOp(IRDLOperation):
         return self.access_list[-1]
 
     @property
-    def where_list(self) -> tuple[tuple[Linear, int], ...]:
+    def where_list(self) -> tuple[tuple[Linear, Size], ...]:
         """The explicit constraints: ``0 <= form < extent``."""
         return self.constraints.data if self.constraints is not None else ()
 
@@ -417,7 +417,7 @@ class ContractOp(IRDLOperation):
         """A coordinate that is an index is in range; only computed ones are checked."""
         for coordinate, extent in zip(op.coordinates, shape_of(op.source), strict=True):
             owner = coordinate.owner
-            if isinstance(owner, IndexOp) and ranges[owner.index.data] > extent:
+            if isinstance(owner, IndexOp) and decided(ranges[owner.index.data] > extent):
                 raise VerifyException(
                     f"tile.extract: the index {owner.index.data} has {ranges[owner.index.data]} "
                     f"values, the dimension {extent}"
